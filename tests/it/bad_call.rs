@@ -1,5 +1,5 @@
-//! Invalid calls of a model: each fails with a message that the model can act on, and the turn
-//! continues.
+//! Invalid calls of a model: each call fails with a message from which the model can correct the
+//! call, and the turn continues.
 
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;

@@ -1,4 +1,4 @@
-//! Invalid input of a client: each request gets its own error, and the connection stays open.
+//! Invalid input of a client: each request gets a separate error, and the connection stays open.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Reading is an effect: no byte of a protected file reaches the client, the model or the log,
-//! regardless of the call and of how it fails.
+//! Reading is an effect: no byte of a file that may not be read reaches the client, the model or
+//! the log. The tests cover every call, and every way in which a call fails.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -19,9 +19,9 @@ const CANARY: &str = "k9Qz";
 /// The way in which reading is forbidden.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ReadProtection {
-    /// By the mode, which asks; the client rejects.
+    /// The mode asks before each read, and the client rejects the request.
     AskAlways,
-    /// By a rule of the user, in the given mode.
+    /// A rule of the user denies reading, in the given mode.
     Rule(&'static str),
 }
 
@@ -178,7 +178,7 @@ fn what_may_not_be_read_is_seen_nowhere() {
         let seen = run_and_collect_output(guard, &files(), &calls);
         let at =
             seen.find(CANARY).map(|at| &seen[at.saturating_sub(400)..(at + 100).min(seen.len())]);
-        // Text of the calls themselves.
+        // This text is part of the calls themselves.
         let is_said = |text: &str| text.contains("near-k9Q-7") && !text.contains(CANARY);
         assert!(at.is_none_or(is_said), "{guard:?}: {at:?}");
     }

@@ -1,4 +1,5 @@
-//! Cancelling, queued prompts and closing: every turn is answered, and nothing is left behind.
+//! Cancelling, queued prompts and closing: every turn is answered, and no process or terminal is
+//! left behind.
 
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;

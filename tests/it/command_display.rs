@@ -1,6 +1,6 @@
 //! Commands on every surface that a client may provide: a terminal run by the client, a terminal
-//! run by the agent and shown by the client, and text. However the client fails, the call ends and
-//! no terminal is left.
+//! run by the agent and shown by the client, and text. Even if the client fails, the call ends and
+//! every terminal is released.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn with_client_terminals(terminals: TerminalService) -> Options {
     Options { terminals: Some(terminals), ..Options::default() }
 }
 
-/// Returns a terminal service with overridden behaviour of some methods.
+/// Returns a terminal service in which some methods have another behaviour.
 fn without_methods(methods: &[(&'static str, ServiceBehaviour)]) -> TerminalService {
     TerminalService {
         method_overrides: methods.iter().copied().collect::<BTreeMap<_, _>>(),
@@ -53,7 +53,7 @@ fn count_requests(agent: &Agent, method: &str) -> usize {
     agent.client.transcript().matches(&format!("\"method\":\"{method}\"")).count()
 }
 
-/// Waits until the client has no terminal any more.
+/// Waits until the agent has released all terminals of the client.
 async fn until_released(agent: &mut Agent) {
     agent.until(|client| client.transcript().contains("\"method\":\"terminal/release\"")).await;
     assert_eq!((agent.open_terminal_count(), count_requests(agent, "terminal/release")), (0, 1));
@@ -77,7 +77,8 @@ async fn a_command_comes_out_alike_on_every_surface() {
         assert_eq!(count_requests(&agent, "terminal/create"), usize::from(at_client));
         if at_client {
             until_released(&mut agent).await;
-            // By then no further update of the call is sent, and the turn is not answered yet.
+            // When the terminal is released, all updates of the call have been sent, and the turn
+            // is not answered yet.
             let transcript = agent.client.transcript();
             let at = |what: &str| transcript.rfind(what).expect(what);
             let release = at("\"method\":\"terminal/release\"");
@@ -187,7 +188,8 @@ async fn a_cancelled_turn_leaves_no_terminal_at_a_client_that_works_or_not() {
         until_released(&mut agent).await;
         let call = agent.call("terminal");
         assert_eq!(meta(&call)["reason"], "turn", "{row}");
-        // The reason is shown next to the terminal, which still existed at the client.
+        // The reason is shown next to the terminal, because the terminal still existed at the
+        // client.
         let is_text = |item: &ToolCallContent| matches!(item, ToolCallContent::Content(_));
         assert!(shown_terminal_id(&call).is_some() && call.content.iter().any(is_text), "{call:?}");
         agent.until_alone().await;

@@ -9,7 +9,7 @@ use crate::harness::{Agent, Options};
 
 #[tokio::test]
 async fn calls_of_one_reply_run_side_by_side() {
-    // Each command waits for the other.
+    // Each command waits for the other command.
     let script = [run("echo a > one; cat two"), run("cat one; echo b > two"), end(), text("Done.")];
     let mut agent = Agent::start(script, Options::default());
     agent.scratch.fifo("one");

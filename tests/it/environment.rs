@@ -22,7 +22,8 @@ fn tag() -> String {
     format!("hidden{}", std::process::id())
 }
 
-/// Returns the variables; their names either look like secrets or are in no list.
+/// Returns the variables; some names look like names of secrets, and the other names are not in the
+/// list of allowed variables.
 fn secrets() -> impl Iterator<Item = (String, String)> {
     let words = ["API_KEY", "TOKEN", "SECRET", "PASSWORD", "Cookie", "DATABASE_URL"];
     (0..SECRETS).map(move |index| {
@@ -30,8 +31,9 @@ fn secrets() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Returns a command that writes every secret it finds to a file. It searches its own environment
-/// and those of all processes in `/proc`. A control value proves that it would find one.
+/// Returns a command that writes every secret it finds to a file. The command searches its
+/// environment and the environments of all processes in `/proc`. A control value shows that the
+/// search works.
 fn find_secrets_command() -> String {
     let tag = tag();
     format!(

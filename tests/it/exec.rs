@@ -201,7 +201,7 @@ fn a_signal_ends_it_also_while_nobody_reads_its_output() {
         let out = child.stdout.take().unwrap();
         rustix::pipe::fcntl_setpipe_size(&out, ROOM).unwrap();
         let begun = Instant::now();
-        // One more line would not fit.
+        // The loop waits until one more line would not fit.
         while rustix::io::ioctl_fionread(&out).unwrap() < ROOM as u64 - 20 {
             assert!(!ends_within(&child, Duration::from_millis(5)) && begun.elapsed() < DEADLINE);
         }
@@ -263,7 +263,7 @@ async fn what_is_piped_in_is_context_for_the_model() {
     assert_eq!(exit, Some(0), "{out}{err}");
     assert!(asked(1).contains("Standard input:\\n```\\none\\ntwo\\nthree\\n```"), "{}", asked(1));
 
-    // Standard input that arrives late.
+    // In this case, standard input arrives late.
     let mut child = command(&scratch, &env, &args).stdin(Stdio::piped()).spawn().unwrap();
     let mut slow = child.stdin.take().unwrap();
     let mut told = BufReader::new(child.stderr.take().unwrap());
@@ -373,7 +373,7 @@ async fn the_menu_of_models_is_filled_from_the_list_of_the_server_after_the_sess
     let (open, opened) = std::sync::mpsc::channel::<()>();
     let opened = std::sync::Mutex::new(opened);
     let url = serve(move |_, _| {
-        // No answer before the session has opened.
+        // The server sends no answer before the session has opened.
         assert!(opened.lock().unwrap().recv().is_err());
         (200, list())
     });

@@ -29,7 +29,7 @@ impl TestTerminal {
         Self::wide(scratch, COLUMNS, line)
     }
 
-    /// As [`Self::run`], in a terminal with `cols` columns.
+    /// Runs a line like [`Self::run`], in a terminal with `cols` columns.
     pub(crate) fn wide(scratch: &Scratch, cols: u16, line: &str) -> Self {
         let size = PtySize { rows: 24, cols, ..PtySize::default() };
         let pair = native_pty_system().openpty(size).unwrap();
@@ -56,12 +56,13 @@ impl TestTerminal {
         Self { shell, keyboard, pieces, shown: String::new(), _master: pair.master }
     }
 
-    /// Waits until a text is shown; returns everything up to then.
+    /// Waits until a text is shown; returns everything that was shown up to that moment.
     fn until(&mut self, text: &str) -> &str {
         self.until_times(text, 1)
     }
 
-    /// Waits until a text is shown for the `times`-th time; returns everything up to then.
+    /// Waits until a text is shown for the `times`-th time; returns everything that was shown up to
+    /// that moment.
     pub(crate) fn until_times(&mut self, text: &str, times: usize) -> &str {
         while self.shown.matches(text).count() < times {
             let piece = self.pieces.recv_timeout(DEADLINE);

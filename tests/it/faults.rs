@@ -1,4 +1,5 @@
-//! Each fault of the test kit's client: the turn ends as it should, and nothing is left.
+//! Each fault of the test kit's client: the turn ends in the expected way, and no process or
+//! terminal is left behind.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ fn counting_script() -> [Value; 3] {
     [run("echo ran >> runs"), end(), text("Done.")]
 }
 
-/// Returns how often the command of [`counting_script`] was run.
+/// Returns the number of runs of the command of [`counting_script`].
 fn count_runs(agent: &Agent) -> usize {
     std::fs::read_to_string(agent.scratch.path("runs")).map_or(0, |runs| runs.lines().count())
 }

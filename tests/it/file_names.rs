@@ -22,7 +22,8 @@ use crate::harness::{Agent, Options};
 /// Number of names in one folder, and of calls in a turn.
 const AT_ONCE: usize = 40;
 
-/// Generates a name of arbitrary bytes, preferring those that are special to shells or JSON.
+/// Generates a name of arbitrary bytes. Bytes with a special meaning in shells or JSON are more
+/// frequent.
 fn name() -> impl Strategy<Value = OsString> {
     let byte = prop_oneof![
         2 => prop::sample::select(&b"$'\\\"`*?[]{}!#:; \n\t\x1b\x7f.-~xn0"[..]),
@@ -63,7 +64,7 @@ async fn calls(agent: &mut Agent, lines: &str) -> Vec<String> {
     shown.collect()
 }
 
-/// Returns the lines between the first and the last one.
+/// Returns the lines between the first and the last line.
 fn unfenced(shown: &str) -> String {
     let lines: Vec<_> = shown.lines().collect();
     let inner = lines.get(1..lines.len().saturating_sub(1)).unwrap_or_default();
@@ -148,7 +149,7 @@ async fn files_of_any_name_are_reached_by_the_names_that_are_shown() {
     let mut runner = TestRunner::default();
     let mut left = cases.unwrap_or(2 * AT_ONCE);
     while left > 0 {
-        // A new session every few folders, so that none grows too large.
+        // A new session starts every few folders, so that no session grows too large.
         let mut agent = ready(Scratch::new()).await;
         for _ in 0..10 {
             let count = left.min(AT_ONCE);
@@ -186,8 +187,8 @@ async fn a_session_works_in_a_folder_whose_name_is_not_utf_8_or_looks_quoted() {
     agent.finish().await;
 }
 
-/// Regression: such a name ended the turn during an open call, because the call's last update could
-/// not be serialized.
+/// Regression: a name that is not UTF-8 ended the turn during an open call, because the call's last
+/// update could not be serialized.
 #[tokio::test]
 async fn calls_end_beside_a_file_whose_name_is_not_utf_8() {
     let mut agent = ready(Scratch::new()).await;

@@ -41,9 +41,9 @@ pub(crate) const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 pub(crate) struct Agent {
     kit: acp_conformance::AgentUnderTest,
     is_finished: bool,
-    /// Whether the client behaves so that some of its requests may stay unanswered.
+    /// Whether the client's behaviour allows that some of its requests stay unanswered.
     is_wild: bool,
-    /// The scratch folder that the agent works in.
+    /// The scratch folder of the agent.
     pub(crate) scratch: Scratch,
 }
 
@@ -63,7 +63,7 @@ impl DerefMut for Agent {
 }
 
 impl Agent {
-    /// Starts the agent without sending anything.
+    /// Starts the agent, and sends no message.
     pub(crate) fn start(model: impl Into<Model>, options: impl Into<Options>) -> Self {
         let scratch = Scratch::new();
         let model = scratch.model(&model.into());
@@ -92,7 +92,7 @@ impl Agent {
         Self::start_program(CALLBOARD.as_ref(), scratch, args, options, change)
     }
 
-    /// As [`Self::start_changed`], with a copy of the program.
+    /// Starts a copy of the program like [`Self::start_changed`].
     pub(crate) fn start_program(
         program: &Path,
         scratch: Scratch,
@@ -109,8 +109,9 @@ impl Agent {
         Self { kit, is_finished: false, is_wild: false, scratch }
     }
 
-    /// As [`Self::ready`], without a store: the speed of a disk would decide which changes of a call
-    /// are sent together, and a snapshot shows every message.
+    /// Starts the agent like [`Self::ready`], but without a store. With a store, the speed of the
+    /// disk would determine which changes of a call are sent together, and a snapshot contains
+    /// every message.
     pub(crate) async fn ready_without_store(
         model: impl Into<Model>,
         options: impl Into<Options>,
@@ -256,27 +257,27 @@ impl Agent {
         self.kit.stop_reading_output();
     }
 
-    /// Closes the agent's output, and waits until the agent has noticed it and exited.
+    /// Closes the agent's output, and waits until the agent has exited.
     pub(crate) async fn vanish(&mut self) {
         self.close_output();
         let exited = timeout(DEADLINE, self.kit.wait_for_exit()).await;
         exited.expect("it exits in time").expect("it can be waited for");
     }
 
-    /// Waits until nothing but the agent runs in the scratch folder.
+    /// Waits until only the agent runs in the scratch folder.
     pub(crate) async fn until_alone(&self) {
         self.scratch.until_alone(self.kit.process_id(), DEADLINE).await;
     }
 
-    /// Ends the agent's input. The agent must send the rest by the rules, exit with 0 in time, and
-    /// leave no process behind.
+    /// Ends the agent's input. The agent must send its remaining messages without a violation, exit
+    /// with 0 in time, and leave no process behind.
     pub(crate) async fn finish(&mut self) {
         self.kit.close_input();
         self.end(0).await;
     }
 
-    /// Sends SIGTERM to the agent, whose input stays open. The agent must end as on the end of its
-    /// input, but with the exit code for SIGTERM.
+    /// Sends SIGTERM to the agent, whose input stays open. The agent must end in the same way as at
+    /// the end of its input, but with the exit code for SIGTERM.
     pub(crate) async fn terminate(&mut self) {
         let id = self.kit.process_id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         kill_process(id.expect("it runs"), Signal::TERM).unwrap();
@@ -284,7 +285,7 @@ impl Agent {
         self.end(128 + 15).await;
     }
 
-    /// Kills the agent, which cannot do anything about it, and waits for its end.
+    /// Kills the agent with SIGKILL, and waits until it has exited.
     pub(crate) async fn kill(&mut self) {
         let id = self.kit.process_id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         kill_process(id.expect("it runs"), Signal::KILL).unwrap();

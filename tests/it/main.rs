@@ -1,4 +1,5 @@
-//! End-to-end tests: they run the shipped binary as clients do, and validate every line of it.
+//! End-to-end tests: they run the shipped binary like a client, and validate every line that it
+//! writes.
 
 #![cfg(target_os = "linux")]
 #![expect(

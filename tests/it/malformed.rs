@@ -1,5 +1,5 @@
-//! Lines that are not messages, or messages that request something unknown: each gets one short
-//! error or none, and the agent continues.
+//! Lines that are not messages, or messages that request something unknown: the agent answers each
+//! line with at most one short error, and continues.
 
 use std::io::Write as _;
 use std::iter::repeat_with;
@@ -17,10 +17,11 @@ mod table;
 
 use table::{ROWS, Row};
 
-/// A request that is answered with an error, initialized or not, after everything before it.
+/// A request that is always answered with an error, whether or not the agent is initialized. The
+/// answer follows the answers to all earlier lines.
 const BARRIER: &str = r#"{"jsonrpc":"2.0","id":"barrier","method":"none"}"#;
 
-/// Returns the errors that arrive before that of the barrier.
+/// Returns the errors that arrive before the error of the barrier.
 fn errors(agent: &mut Raw) -> Vec<(Value, i64)> {
     agent.send(BARRIER);
     let answers = repeat_with(|| table::error(&agent.receive()).unwrap());
@@ -42,7 +43,7 @@ fn check(row: &Row) {
 #[test]
 fn each_malformed_line_is_answered_once_and_survived_by_a_fresh_process() {
     assert!(ROWS.len() >= 44);
-    // A few at a time, because each starts a process.
+    // Only a few rows run at the same time, because each row starts a process.
     thread::scope(|scope| {
         for rows in ROWS.chunks(ROWS.len().div_ceil(4)) {
             scope.spawn(|| rows.iter().for_each(check));
@@ -74,7 +75,7 @@ fn a_client_that_floods_it_and_never_reads_does_not_keep_it_from_ending() {
     let scratch = Scratch::new();
     let mut child = spawn(&scratch, &[]);
     let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take());
-    // More lines than the queue of answers holds, and few enough that the rest fits into the pipe.
+    // The number of lines exceeds the queue of answers, but the remaining lines fit into the pipe.
     stdin.write_all(&b"x\n".repeat(30_000)).unwrap();
     drop(stdin);
     let (ended, end) = channel();

@@ -54,14 +54,14 @@ fn exec_mounted(scratch: &Scratch, mount: &str, prompt: &str) -> (Option<i32>, S
 #[test]
 fn a_file_that_may_not_grow_fails_its_write_and_nothing_else() {
     let scratch = Scratch::new();
-    // A limit of 32 KiB.
+    // This is a limit of 32 KiB.
     let limited = "ulimit -f 64";
     let write = format!("write notes.txt\n<<<\n{}\n>>>", "x".repeat(40_000));
     let (code, printed) = exec_after(&scratch, limited, &write);
     assert!(code.is_some(), "ended by a signal: {printed}");
     assert!(printed.contains("larger than this process may write"), "{printed}");
     assert_eq!(scratch.snapshot(), scratch.untouched());
-    // The limit applies to commands as to every program.
+    // The limit also applies to commands.
     let (_, printed) = exec_after(&scratch, limited, "run head -c 100000 /dev/zero > large");
     assert!(printed.contains("SIGXFSZ") || printed.contains("153"), "{printed}");
 }

@@ -169,7 +169,7 @@ fn a_key_that_is_refused_or_missing_is_not_stored() {
 #[test]
 fn a_key_that_cannot_be_tried_is_stored_only_if_that_is_wanted() {
     let scratch = Scratch::new();
-    // Nothing listens there; the port has just been freed.
+    // No server listens at this port, because the test has just freed it.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     drop(listener);
@@ -187,7 +187,7 @@ fn a_stored_key_is_shown_to_nobody() {
     let scratch = Scratch::new();
     let server = refusing_server();
     let address = server.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
-    // Uses up the server's only answer; later connections fail.
+    // The connection uses the server's only answer, so later connections fail.
     drop(TcpStream::connect(address).unwrap().write_all(b"\r\n"));
     let input = format!("{server}\n{KEY}\ny\n");
     let (ok, said) = run(&scratch, &[], &["login", "openai"], &input);

@@ -24,7 +24,8 @@ fn a_mode_says_what_runs_without_asking() {
         ("ask", "read notes.txt", Some(0), false),
         ("ask-always", "read notes.txt", REFUSED, false),
         ("ask-always", "run touch made", REFUSED, false),
-        // Denied by the mode: without a request nothing was rejected, but the call failed.
+        // The mode denies the call without a permission request. So no request was rejected, but
+        // the call failed.
         ("read-only", "run touch made", Some(1), false),
         ("read-only", "read notes.txt", Some(0), false),
         ("accept-edits", "run touch made", REFUSED, false),
@@ -37,7 +38,7 @@ fn a_mode_says_what_runs_without_asking() {
         ("auto", "run sudo true; touch made", REFUSED, false),
         ("auto", "run (cd sub; touch made); rm -rf *", REFUSED, false),
         ("auto", "run trap -- 'touch made; rm -rf .' EXIT", REFUSED, false),
-        // Outside the roots.
+        // Files outside of the roots.
         ("read-only", "read /etc/passwd", Some(1), false),
         ("ask", "read /etc/passwd", REFUSED, false),
         ("accept-edits", "list ..", REFUSED, false),

@@ -36,7 +36,7 @@ async fn prompt_and_reply(agent: &mut Agent, prompt: &str) -> String {
     agent.session().message_text()[before..].to_owned()
 }
 
-/// Returns the mode, and asserts that both views of it agree.
+/// Returns the mode, and asserts that the session mode and the mode option are equal.
 fn mode(agent: &Agent) -> String {
     let session = agent.session();
     assert_eq!(session.current_mode(), session.option_value("mode"));
@@ -192,8 +192,8 @@ async fn another_model_answers_the_next_prompt_and_its_commands_go_with_it() {
     assert!(commands(&agent).contains(&"read".to_owned()));
     assert_eq!(commands(&agent).iter().filter(|name| *name == "help").count(), 1);
 
-    // The session has used it, so it is still offered; selected again, it starts from the
-    // beginning.
+    // The session has used the script, so it is still offered. If it is selected again, it starts
+    // from the beginning.
     assert!(set_option(&mut agent, "model", &script).await.is_ok());
     assert_eq!(agent.session().option_value("model"), Some(&*script));
     assert_eq!(prompt_and_reply(&mut agent, "go").await, "One.");
@@ -233,7 +233,7 @@ async fn a_model_that_cannot_be_had_any_more_is_refused_and_the_old_one_stays() 
 }
 
 /// A model that records its requests, replies with its name, and supports thought levels if its
-/// name says so.
+/// name is `deep`.
 #[derive(Debug)]
 struct RecordingModel {
     name: &'static str,
@@ -321,7 +321,7 @@ async fn a_thought_level_reaches_the_models_that_can_be_told_and_no_other() {
     assert_eq!(*heard.lock().unwrap(), expected);
     agent.prompt_and_wait_for_stop(&session, "/usage").await.unwrap();
     let said = agent.client.session(&session).message_text();
-    // Totals of all models.
+    // The totals include all models.
     assert!(said.contains("Tokens: 40 in (0 of them from a cache), 8 out"), "{said}");
     agent.close_input_and_wait_for_exit().await.unwrap();
     assert_eq!(agent.client.violations_by(Side::Agent), []);
@@ -526,7 +526,7 @@ async fn an_embedder_adds_commands_of_its_own_and_leaves_out_others() {
         _ => None,
     });
     let names = offered.unwrap().iter().map(|it| it.name.clone());
-    // Without a state folder there is no undo.
+    // If there is no state folder, the command `undo` is not offered.
     assert_eq!(names.collect::<Vec<_>>(), ["model", "mode", "permissions", "help", "count"]);
     agent.close_input_and_wait_for_exit().await.unwrap();
     assert_eq!(agent.client.violations_by(Side::Agent), []);

@@ -134,7 +134,7 @@ async fn a_question_about_a_command_holds_all_of_it_its_folder_and_why_it_is_ask
         let expected = format!("$ {command}\n[in {}]\n", folder.display());
         assert!(asked.contains(&expected), "{cwd}: {asked}");
         assert!(asked.contains("This is asked about each time: "), "{asked}");
-        // After the answer, the folder is no longer shown.
+        // After the permission is answered, the folder is no longer shown.
         let after = call_text(&agent.call("terminal"));
         assert!(!after.contains("[in "), "{after}");
         agent.finish().await;
@@ -157,7 +157,7 @@ async fn what_only_reads_or_thinks_is_not_asked_about() {
     agent.finish().await;
 }
 
-/// The lines around the change are part of what was permitted; their position in the file is not.
+/// A permission covers the lines around the change, but not their position in the file.
 #[tokio::test]
 async fn what_changed_since_it_was_shown_is_shown_and_asked_about_again() {
     for (now, again, text) in [
@@ -246,12 +246,13 @@ async fn an_outcome_cancelled_ends_the_calls_beside_it() {
     agent.finish().await;
 }
 
-/// The faults of a client in answering a command's permission request, and the end of the turn.
+/// A faulty client: its answers to the permission request of a command, and the expected end of the
+/// turn.
 struct Misbehaviour {
     name: &'static str,
     /// The client's answers, in order.
     answers: &'static [PermissionReply],
-    /// The number of answers after which it cancels the turn.
+    /// The number of answers after which the client cancels the turn.
     cancels_after: Option<usize>,
     stop: &'static str,
 }
@@ -326,7 +327,7 @@ async fn a_client_that_does_not_plainly_say_yes_runs_nothing() {
             }
         }
         assert_eq!(agent.stop_reason(&prompt).await, stop, "{name}");
-        // Anything still pending has arrived by then.
+        // All pending messages arrive before the end of this turn.
         assert_eq!(agent.turn("again").await, "end_turn", "{name}");
         let call = agent.call("terminal");
         assert_eq!(call.status, ToolCallStatus::Failed, "{name}");

@@ -25,7 +25,7 @@ impl UnvalidatedAgent {
         command.args(["acp", "--model", "direct"]).current_dir(scratch.cwd());
         command.env_clear().envs(scratch.env()).env_remove("CALLBOARD_LOG");
         command.envs(log.map(|level| ("CALLBOARD_LOG", level)));
-        // Into a file, because a pipe that is not read would fill up.
+        // The log is written to a file, because a pipe that is not read would fill up.
         let log_file = scratch.cwd().with_file_name("stderr");
         let stderr = File::create(&log_file).unwrap();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
@@ -50,8 +50,8 @@ impl UnvalidatedAgent {
         self.stdin.write_all(b"\n").unwrap();
     }
 
-    /// Sends a request and returns its answer. Meanwhile every permission request is allowed, and
-    /// every file is reported to contain `held`.
+    /// Sends a request and returns its answer. Until the answer arrives, every permission request
+    /// is allowed, and every read of a file returns `held`.
     fn request(&mut self, method: &str, params: &Value, held: &[u8]) -> Value {
         let request = json!({"jsonrpc": "2.0", "id": "ours", "method": method, "params": params});
         self.send(request.to_string().as_bytes());

@@ -1,5 +1,5 @@
-//! Reasons for rejections: requested with a form if the client supports it, and passed to the
-//! model.
+//! Reasons for rejections: the agent requests a reason with a form if the client supports forms,
+//! and passes the reason to the model.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -46,8 +46,8 @@ struct FormClientRecord {
     withdrawn: usize,
 }
 
-/// Makes the `direct` model touch a file, and rejects that once: with `reason` in `_meta`, and
-/// `form` as the answer to the form.
+/// Makes the `direct` model touch a file, and rejects the call once. `reason` is sent in `_meta`,
+/// and `form` is the answer to the form.
 async fn reject(
     scratch: &Scratch,
     reason: Option<&'static str>,

@@ -94,7 +94,7 @@ async fn a_rule_is_stored_when_the_command_that_keeps_it_is_answered() {
     let lock = fs::File::open(rules_folder(&agent.scratch).join("lock")).unwrap();
     lock.lock().unwrap();
     let prompt = agent.prompt_in(&first, "/permissions keep 3").await;
-    // Turns that remember nothing are not delayed.
+    // Turns in which no answer is remembered are not delayed.
     for _ in 0..3 {
         turn_in(&mut agent, &other, "run true").await;
     }
@@ -137,7 +137,7 @@ async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
     // The rule is saved before the command is answered.
     prompt_and_reply(&mut agent, "/permissions keep 1").await;
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-    // A rule that cannot be saved is reported as such.
+    // If a rule cannot be saved, the user gets a message.
     agent.turn("run echo a").await;
     let told = prompt_and_reply(&mut agent, "/permissions keep 3").await;
     assert!(told.contains("could not be changed"), "{told}");
@@ -145,7 +145,8 @@ async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
     let rules = "- 2: allow `true` in this project\n- 5: allow `echo a` in this session\n";
     assert!(list.starts_with(rules), "{list}");
     let next = agent.new_session().await;
-    // Not even an action that is always allowed, because a rule that cannot be read may deny it.
+    // Even an action that is always allowed does not run, because a rule that cannot be read may
+    // deny it.
     turn_in(&mut agent, &next, "read notes.txt").await;
     let kinds: Vec<_> = agent.client.permission_requests[2]
         .request
@@ -208,7 +209,7 @@ async fn remembered_rules_are_listed_and_revoked() {
             "/permissions revoke x",
             "/permissions anything",
             "/permissions revoke 1",
-            // Its number is not reused for another rule.
+            // The number of the revoked rule is not reused for another rule.
             "/permissions revoke 1",
             "/permissions",
         ])

@@ -15,7 +15,7 @@ fn requests_that_do_not_wait_for_the_handshake_are_answered() {
     let mut agent = Raw::start(&["--model", "direct"]);
     let new = json!({ "cwd": agent.scratch.cwd(), "mcpServers": [] });
     let mut lines = format!("{INITIALIZE}\n");
-    // More than a pipe holds, so that the writer blocks too.
+    // The data exceeds the capacity of a pipe, so that the writer blocks too.
     for at in 0..200 {
         let meta = json!({ "cwd": "relative", "mcpServers": [], "_meta": {"x": "y".repeat(700)} });
         lines += &(request(&format!("bad{at}"), "session/new", &meta) + "\n");
@@ -194,7 +194,7 @@ fn check(lines: &[ClientLine], disconnects: bool) {
     for id in &asked {
         let answers = answers.get(id).map_or(&[][..], Vec::as_slice);
         assert!(answers.len() == 1 || disconnects && answers.is_empty(), "{id}: {answers:?}");
-        // The SDK's own answer to a request that was dropped.
+        // The SDK sends this answer if a request was dropped.
         let text = json!(answers).to_string();
         assert!(!text.contains("without responding"), "{id}: {text}");
     }

@@ -1,4 +1,5 @@
-//! A failing model: transient errors are retried, others end the turn with advice to the user.
+//! A failing model: transient errors are retried, and other errors end the turn with advice to the
+//! user.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

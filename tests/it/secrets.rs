@@ -33,7 +33,7 @@ async fn a_secret_in_a_message_is_hidden_wherever_its_pieces_end() {
 #[tokio::test]
 async fn a_command_with_a_secret_runs_as_it_is_and_is_allowed_only_once() {
     let (first, rest) = SECRET.split_at(5);
-    // The output contains it whole, in chunks and as Base64.
+    // The output contains the secret as a whole, in chunks and as Base64.
     let command = format!(
         "echo {SECRET} > out.txt; cat out.txt; printf {first}; sleep 0.1; echo {rest}; base64 out.txt"
     );

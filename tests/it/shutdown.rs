@@ -1,4 +1,4 @@
-//! The end of the connection, in all its forms: in time, and with nothing left behind.
+//! All ways in which a connection ends: the agent exits in time, and leaves no process behind.
 
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
@@ -29,7 +29,7 @@ async fn shutdown_001_it_ends_with_its_input_whenever_that_is() {
 async fn a_running_command_ends_with_the_input() {
     let mut agent = started("echo started; sleep 600").await;
     agent.finish().await;
-    // The client is notified if it still reads.
+    // If the client still reads, it gets the final update.
     let call = agent.call("terminal");
     assert_eq!((call.status, &meta(&call)["reason"]), (ToolCallStatus::Failed, &json!("shutdown")));
 }
@@ -85,14 +85,15 @@ async fn a_client_that_takes_nothing_more_ends_it_too() {
     agent.finish().await;
 }
 
-/// Starts a turn with a running command and another one that waits for permission; returns the
+/// Starts a turn with a running command and another command that waits for permission; returns the
 /// agent and the prompt's id.
 async fn busy() -> (Agent, Value) {
     let script = [run("echo started; sleep 600"), run("true"), end()];
     let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
     agent.until(|client| client.permission_requests.len() == 2).await;
-    // Calls of one reply are prepared in parallel, so either may be asked about first.
+    // Calls of one reply are prepared in parallel, so the permission request of either call may
+    // come first.
     let says = |asked: &ReceivedPermissionRequest| {
         format!("{:?}", asked.request.tool_call).contains("started")
     };
@@ -103,8 +104,8 @@ async fn busy() -> (Agent, Value) {
     (agent, prompt)
 }
 
-/// Asserts that every call has ended with a reason, the running one with its output, and that the
-/// turn is answered.
+/// Asserts that every call has ended with a reason, that the running call has its output, and that
+/// the turn is answered.
 fn assert_all_ended(agent: &Agent, prompt: &Value) {
     let answer = agent.client.response(prompt).expect("the turn is answered");
     assert_eq!(answer, &Ok(json!({"stopReason": "cancelled"})));

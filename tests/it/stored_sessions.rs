@@ -1,4 +1,4 @@
-//! Sessions that last: what is stored of them, and how a later process restores them.
+//! Stored sessions: the stored data, and the way in which a later process restores a session.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::harness::script::{Model, call, end, run, text};
 use crate::harness::session::{call_text, meta, shown_terminal_id};
 use crate::harness::{Agent, DEADLINE, JsonRpcResult, Options};
 
-/// One reply with a call of each kind, and a last one.
+/// A script: one reply with a call of each kind, and a last reply.
 fn all_kinds() -> Model {
     let lines = vec![
         json!({"thought": "First I look."}),
@@ -42,7 +42,7 @@ fn start(scratch: &Scratch, model: &Model, args: &[&str], options: impl Into<Opt
     Agent::start_in(scratch.clone(), &args, &[], options)
 }
 
-/// Starts it likewise, with a session.
+/// Starts the agent like [`start`], and opens a session.
 async fn ready(scratch: &Scratch, model: &Model, args: &[&str]) -> Agent {
     let mut agent = start(scratch, model, args, Options::default());
     agent.initialize().await.expect("it initializes");
@@ -222,7 +222,7 @@ fn held(agent: &Agent, id: &str) -> serde_json::Value {
     })
 }
 
-/// The texts of the prompts that a client was sent again.
+/// The texts of the prompts that were sent again to a client.
 fn replayed_prompts(agent: &Agent, id: &str) -> Vec<String> {
     let updates = agent.client.session(id).updates.iter();
     let prompts = updates.filter_map(|update| match update {
@@ -285,7 +285,7 @@ async fn a_load_shows_what_the_client_held() {
         assert_eq!(loaded["configOptions"][0]["id"], "model");
         assert_eq!(held(&agent, &id), before);
         assert_eq!(replayed_prompts(&agent, &id), ["Do it all", "/usage"]);
-        // It goes on, and its calls have other ids.
+        // The session continues, and its new calls have new ids.
         let prompt = agent.prompt_in(&id, "Again").await;
         assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
         assert_eq!(agent.client.session(&id).calls().len(), 10);
@@ -333,7 +333,7 @@ async fn a_call_that_a_kill_cut_off_is_failed_once_after_a_load() {
         );
         agent.finish().await;
     }
-    // The session goes on.
+    // The session continues.
     let (mut agent, _) = load(&scratch, &id, &Model::Direct, &[], Options::default()).await;
     let prompt = agent.prompt_in(&id, "/help").await;
     assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
@@ -383,7 +383,7 @@ async fn a_resumed_session_goes_on_without_a_replay() {
     agent.finish().await;
     let store = store(&scratch);
     let model = records(&store, &sessions(&store)[0], RecordStream::Model);
-    // The messages of both processes, of which none is stored twice.
+    // The store contains the messages of both processes, and each message only once.
     let roles = model.iter().map(|record| {
         record.parse_json::<serde_json::Value>().unwrap()["role"].as_str().unwrap_or("-").to_owned()
     });
@@ -444,7 +444,7 @@ async fn sessions_are_listed_page_by_page_and_by_folder_and_deleted() {
     let error = agent.request("session/list", json!({"cursor": "x"})).await.unwrap_err();
     assert_eq!(error["code"], -32602);
     agent.request("session/delete", json!({"sessionId": "other5"})).await.unwrap();
-    // One that is open here is closed first.
+    // A session that is open on this connection is closed before it is deleted.
     agent.request("session/delete", json!({"sessionId": id})).await.unwrap();
     let here = agent.request("session/list", json!({"cwd": scratch.cwd()})).await.unwrap();
     assert_eq!(here["sessions"], json!([]));

@@ -45,7 +45,7 @@ async fn jsonrpc_001_an_id_comes_back_as_it_was() {
         let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
         let request = json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params});
         agent.raw(&request.to_string()).await;
-        // Their results are not checked here.
+        // This test does not check the results.
         drop(agent.answer(&id).await);
     }
     agent.finish().await;
@@ -155,7 +155,7 @@ async fn auth_001_002_005_methods_have_unique_ids_and_none_is_needed() {
     ids.dedup();
     assert_eq!(ids.len(), methods.len(), "AUTH-001");
     assert!(methods.iter().all(|method| method["type"] != "terminal"), "AUTH-002: {methods:?}");
-    // AUTH-005: this would be -32000.
+    // AUTH-005: if a login were required, the response would be the error -32000.
     agent.new_session().await;
     agent.finish().await;
 }

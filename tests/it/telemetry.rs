@@ -1,4 +1,4 @@
-//! Telemetry of calls: trace contexts, totals and, with the feature, spans.
+//! Telemetry of calls: trace contexts, totals and, with the feature `otlp`, spans.
 
 use acp_types::schema::v1::SessionUpdate;
 use pretty_assertions::assert_eq;
@@ -84,8 +84,8 @@ mod otlp {
         IsSilent,
     }
 
-    /// Starts a collector on the loopback; returns its address and the requests, each as head and
-    /// body.
+    /// Starts a collector on the loopback interface. Returns its address, and the head and body of
+    /// each request.
     fn collector(does: Collector) -> (String, Receiver<(String, Vec<u8>)>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -97,7 +97,7 @@ mod otlp {
                 thread::spawn(move || {
                     while let Some(request) = request(&mut stream) {
                         if does == Collector::IsSilent {
-                            // Until the agent closes the connection.
+                            // Waits until the agent closes the connection.
                             drop(stream.read(&mut [0]));
                             return;
                         }
@@ -127,7 +127,7 @@ mod otlp {
         Some((head, body))
     }
 
-    /// Runs a turn with one call; returns how long the agent took to exit after it.
+    /// Runs a turn with one call. Returns the time that the agent needs to exit after the turn.
     fn play(env: &BTreeMap<String, String>) -> Duration {
         let scratch = Scratch::new();
         let mut child = Command::new(CALLBOARD)
@@ -187,7 +187,7 @@ mod otlp {
             })
             .expect("spans");
         assert!(head.starts_with("post /v1/traces ") && head.contains("x-key: k1"), "{head}");
-        // Protocol buffers contain text unencoded.
+        // Text in protocol buffers is not encoded.
         for part in [
             "service.name",
             "callboard",

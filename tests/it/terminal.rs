@@ -139,7 +139,7 @@ async fn a_command_reads_nothing_and_cannot_write_to_the_protocol() {
 async fn a_flood_of_output_is_bounded_and_keeps_its_beginning_and_end() {
     let floods = [
         "seq 1 300000",
-        // Six bytes of JSON each; then bytes that are not text.
+        // Each byte needs six bytes in JSON. Then bytes follow that are not text.
         "head -c 300000 /dev/zero | tr '\\0' '\\001'; echo",
         "head -c 300000 /dev/zero | tr '\\0' '\\377'; echo",
     ];

@@ -197,7 +197,7 @@ async fn a_prompt_may_hold_all_that_is_said_to_be_taken() {
     let answer =
         agent.request("session/prompt", json!({"sessionId": session, "prompt": prompt})).await;
     assert_eq!(answer.unwrap()["stopReason"], "end_turn");
-    // The direct model expects one command per line, and an attachment is none.
+    // The direct model expects one command per line, and an attachment is not a command.
     assert!(agent.session().message_text().starts_with("Line 2 is not a command"));
     agent.finish().await;
 }

@@ -1,5 +1,5 @@
 //! Files whose text in the editor differs from the disk: unsaved changes are never overwritten
-//! unseen, whatever the client supports and however it fails.
+//! without a notice. The tests cover every set of capabilities and every fault of the client.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::script::{call, end, text};
 use crate::harness::{Agent, Options};
 
-/// Timeouts for a text from the client, and for writing one.
+/// Timeouts for reading a text from the client, and for writing a text to the client.
 const CLIENT_TEXT_READ: Duration = Duration::from_secs(2);
 const CLIENT_TEXT_WRITE: Duration = Duration::from_secs(10);
 
@@ -58,7 +58,7 @@ struct ExpectedOutcome {
     disk: Option<String>,
     /// Number of texts written to the client.
     client_writes: usize,
-    /// The one of the [`NOTES`] that the call shows besides texts and changes.
+    /// The note, one of [`NOTES`], that the call shows in addition to texts and changes.
     note: Option<&'static str>,
 }
 
@@ -196,7 +196,8 @@ async fn check_state(state: EditorState) {
     let rows = clients
         .into_iter()
         .flat_map(|can| deeds.map(|deed| check_combination(can, state, deed).boxed()));
-    // One by one, except for those that wait, so that no answer is late because of other rows.
+    // The rows run one by one, so that no answer is late because of other rows. Rows in which the
+    // client never answers run in parallel.
     let at_once = if state == EditorState::Never { 3 } else { 1 };
     stream::iter(rows).for_each_concurrent(at_once, |row| row).await;
 }

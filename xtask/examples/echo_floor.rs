@@ -1,11 +1,12 @@
-//! The least an agent can be: it answers `initialize` and handles nothing else.
+//! A minimal agent process: it answers `initialize` and handles no other message.
 //!
-//! The `startup` check measures callboard against it, so that the speed of the machine and of its
-//! process creation cancel out.
+//! The row `startup-floor` divides the time of callboard by the time of this process, so that the
+//! result does not depend on the speed of the machine.
 
 use std::io::{self, BufRead as _, Read as _, Write as _};
 
-/// Longest line it reads, in bytes; the rest of a longer one is taken for the next.
+/// Longest line that the process reads, in bytes. The remaining bytes of a longer line are read as
+/// the next line.
 const MAX_LINE: u64 = 64 * 1024;
 
 fn main() -> io::Result<()> {
@@ -24,7 +25,7 @@ fn main() -> io::Result<()> {
     }
 }
 
-/// Reads just enough of a request: a number as its id, and the method.
+/// Returns the id of an `initialize` request, which must be a number. Other fields are not parsed.
 fn id_of_initialize(line: &str) -> Option<u64> {
     let (_, id) = line.split_once(r#""id":"#)?;
     let end = id.find(|c: char| !c.is_ascii_digit())?;

@@ -1,9 +1,9 @@
 //! `accept` and `bench`: measure the promises of the project.
 //!
 //! Each promise is a row of a table in `rows.rs` and prints one JSON line on stdout: `id`, `pass`,
-//! `value`, `target`, `n`, `seed` and `secs`, and further figures. `value` is null when nothing
-//! could be measured, `target` when any value passes, and `seed` when the row uses no randomness.
-//! Remarks are written to stderr.
+//! `value`, `target`, `n`, `seed` and `secs`, and further figures. `value` is null if nothing could
+//! be measured, `target` is null if any value passes, and `seed` is null if the row uses no
+//! randomness. Remarks are written to stderr.
 
 mod acpx;
 mod agent;
@@ -48,21 +48,22 @@ struct AcceptanceRow {
     what: &'static str,
     /// Default number of measurements, which `--n` overrides.
     n: u32,
-    /// Largest value that passes; without one, every value does.
+    /// Largest value that passes; if it is `None`, every value passes.
     target: Option<f64>,
     measure: RowMeasure,
 }
 
 /// Source of a row's value.
 enum RowMeasure {
-    /// Drives the release programs, which are built first.
+    /// A function that runs the release programs. The programs are built first.
     Programs(fn(&ReleasePrograms, u32) -> Result<f64, TaskError>),
-    /// The number of failing tests of a cargo command line, as [`RowRun::parse_cargo_command`] reads it.
+    /// The number of failing tests of a cargo command line, which [`RowRun::parse_cargo_command`]
+    /// parses.
     Failed(&'static str),
-    /// The largest `value` among the figures that a cargo command line prints, and their minimum
-    /// number.
+    /// The largest `value` of the figures that a cargo command line prints. The first field is the
+    /// minimum number of figures.
     Figures(usize, &'static str),
-    /// Anything that needs more than one command line.
+    /// Other code, for rows that need more than one command line.
     Code(fn(&mut RowRun<'_>, &Ui<'_>) -> Result<f64, TaskError>),
 }
 
@@ -87,7 +88,7 @@ pub(crate) fn run_rows(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) 
     asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
 
-/// Runs all benches whose names begin with the given one: `NAME [--n N]`.
+/// Runs all benches whose names begin with the given name: `NAME [--n N]`.
 pub(crate) fn run_benches(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let is_asked_for = |row: &AcceptanceRow, name: &str| row.name.starts_with(name);
     let asked = parse_row_selection("bench NAME [--n N]", BENCHES, args, is_asked_for);
@@ -137,7 +138,7 @@ fn parse_row_selection<'a>(
 }
 
 impl RowSelection<'_> {
-    /// Runs all selected rows, even after one fails.
+    /// Runs all selected rows, even after a row has failed.
     fn run_selected_rows(&self, workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
         let built = ReleasePrograms::new(workspace, Seed::new(self.seed));
         if self.rows.iter().any(|row| matches!(row.measure, RowMeasure::Programs(_))) {
@@ -215,7 +216,8 @@ impl ReleasePrograms {
 
 /// Builds the release programs.
 fn build_release_programs(workspace: &Workspace, ui: &Ui<'_>) -> TaskResult {
-    // Several builds: a single one would unify the features of all programs.
+    // Each program is built separately, because a single build would unify the features of all
+    // programs.
     for words in [
         "build --release -p callboard --bins",
         "build --release -p callboard --example echo_agent",

@@ -15,9 +15,9 @@ pub(crate) fn check_format(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) 
     run_expecting_success(&mut workspace.cargo_command("fmt --all --check"))
 }
 
-/// Lints everything with all features, then checks the libraries with fewer than their default
-/// features: in the workspace build, other members enable missing ones. The step `package` checks
-/// each library with its default features.
+/// Lints all targets with all features, then checks the libraries with fewer features than the
+/// default. The second check is needed because other members enable missing features in a build of
+/// the workspace. The step `package` checks each library with its default features.
 pub(crate) fn lint_and_check_features(
     workspace: &Workspace,
     _: &mut Ui<'_>,
@@ -47,22 +47,24 @@ pub(crate) fn build_docs(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) ->
 
 /// Property tests that run with many more random cases than the other tests.
 ///
-/// They select the workspace with all features, although each is in one crate, so that they share
-/// the build of the test run. `cargo xtask accept` runs millions of cases in the profile `laws`.
+/// Each test is in one crate, but the arguments select the whole workspace with all features, so
+/// that the build of the test run is reused. `cargo xtask accept` runs millions of cases in the
+/// profile `laws`.
 const LAWS: [&str; 2] = ["--test promises -- lives:: endings::", "--test tools -- edits::"];
-/// Number of random cases of each of these tests: without optimization, some 40 s of CPU time in
-/// all.
+/// Number of random cases of each property test. Without optimization, all cases need about 40 s of
+/// CPU time.
 const CASES: &str = "2000";
 
-/// Tests that run at once per core. They spend most of their time waiting for processes and timers.
+/// Number of tests per core that run at the same time. The number is above 1 because tests mostly
+/// wait for processes and timers.
 const TESTS_PER_CORE: usize = 2;
 
 /// Runs the doc tests, then the property tests over many random sessions and edits, then all tests,
 /// with nextest if it is installed.
 ///
-/// The doc tests run first because a crate without any prints "0 passed" at its end, which looks
-/// like the result of the whole run. They are skipped when tests are selected, because a selection
-/// is meant to be quick.
+/// The doc tests run first, because a crate without doc tests prints "0 passed" at its end, which
+/// looks like the result of the whole run. If the user selects tests, the doc tests are skipped,
+/// because a selection should be quick.
 pub(crate) fn run_tests(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
     if args.is_empty() {
         run_expecting_success(
@@ -83,10 +85,10 @@ pub(crate) fn run_tests(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) 
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
             command.arg(format!("--test-threads={}", cores * TESTS_PER_CORE));
         }
-        // It reports on stderr, but the result of a test run belongs on stdout.
+        // nextest reports on stderr, but the result of a test run belongs on stdout.
         run_expecting_success(command.args(args).stderr(io::stdout()))
     } else {
-        // `--tests` is every target except the doc tests.
+        // `--tests` selects every target except the doc tests.
         run_expecting_success(
             workspace.cargo_command("test --workspace --all-features --tests").args(args),
         )

@@ -7,7 +7,7 @@ use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// Runs the demo in a folder, by default the repository, and passes its exit code on.
+/// Runs the demo in a folder, by default the repository, and returns the exit code of the demo.
 pub(crate) fn run_demo(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let folder = match args {
         [] => Ok(workspace.root.clone()),
@@ -15,8 +15,8 @@ pub(crate) fn run_demo(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -
         _ => Err("`demo` takes one PATH".to_owned()),
     };
     let folder = folder.map_err(TaskError::Usage)?;
-    // `--workspace`, although only callboard has the two: the features of shared dependencies are
-    // then those of the `test` step, and nothing is built twice.
+    // Only callboard has these targets. `--workspace` selects the same features of shared
+    // dependencies as the step `test`, so that no dependency is built twice.
     let build = "build --workspace --all-features --bins --example demo";
     process::run_expecting_success(&mut workspace.cargo_command(build))?;
     let built = workspace.target.join("debug");

@@ -1,8 +1,9 @@
-//! `layers`: allowed dependencies between crates, and crates that pure ones must never depend on.
+//! `layers`: allowed dependencies between crates, and crates on which a member must never depend.
 //!
-//! The table is the rule, and [`find_violations`] decides on plain data; [`check_layers`] collects the data
-//! from cargo. Direct edges come from `cargo metadata`. Transitive dependencies come from `cargo
-//! tree`, one crate at a time, because metadata unifies the features of the whole workspace.
+//! A table contains the rules. [`check_layers`] collects data from cargo, and [`find_violations`]
+//! compares the data with the table. Direct edges come from `cargo metadata`. Transitive
+//! dependencies come from `cargo tree`, one crate at a time, because metadata unifies the features
+//! of the whole workspace.
 
 mod modules;
 mod surface;
@@ -21,12 +22,12 @@ use crate::workspace::Workspace;
 /// Allowed dependencies of one workspace member.
 struct LayerRule {
     member: &'static str,
-    /// Members it may depend on, as normal, build and dev-dependencies.
+    /// Workspace members that are allowed as normal, build and dev-dependencies.
     may_use: &'static [&'static str],
-    /// Crates that must not be among its transitive normal and build dependencies, with the default
-    /// features off and `features` on.
+    /// Crates that must not be transitive normal or build dependencies of the member. The default
+    /// features are off, and `features` are on.
     never: &'static [&'static str],
-    /// Features for which `never` is checked too.
+    /// Features of the member with which `never` is also checked.
     features: &'static str,
 }
 
@@ -182,7 +183,7 @@ const TABLE: &[LayerRule] = &[
 /// Maximum number of crates of a member's dependency tree.
 struct CrateCountLimit {
     member: &'static str,
-    /// Enabled features; the default ones are off.
+    /// Enabled features; the default features are off.
     features: &'static str,
     /// Maximum number of crates: the member and its transitive normal dependencies.
     crates: usize,
@@ -202,7 +203,8 @@ const BOUNDS: &[CrateCountLimit] = &[
     CrateCountLimit { member: "acp-connection", features: "", crates: 90 },
 ];
 
-/// Members whose `rust-version` is a promise: none of their dependencies needs a newer one.
+/// Members whose `rust-version` is a promise: no dependency of theirs may need a newer version of
+/// Rust.
 const MEMBERS_WITH_PROMISED_MSRV: &[&str] = &[
     "callboard-text",
     "acp-types",
@@ -259,7 +261,7 @@ pub(crate) fn check_layers(workspace: &Workspace, ui: &mut Ui<'_>, args: &[Strin
     }
     let host = capture_stdout(&mut workspace.cargo_command("-vV"))?;
     let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
-    // Without the platform, cargo would fetch dependencies of other platforms.
+    // The platform is given, because otherwise cargo would fetch dependencies of other platforms.
     let mut all =
         workspace.cargo_command("metadata --format-version 1 --all-features --filter-platform");
     let all = capture_stdout(all.arg(host))?;
@@ -296,7 +298,8 @@ pub(crate) fn check_layers(workspace: &Workspace, ui: &mut Ui<'_>, args: &[Strin
     }
 }
 
-/// Prints the number of public items of each library, and those that no code outside it uses.
+/// Prints the number of public items of each library, and the items that no code outside of the
+/// library uses.
 fn print_public_surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
     let mut files = Vec::new();
     for part in ["crates", "tests"].iter().filter(|part| workspace.root.join(part).is_dir()) {
@@ -318,7 +321,7 @@ fn print_public_surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
     Ok(())
 }
 
-/// Formats the graph of the members, those without dependencies first.
+/// Formats the graph of the members. Members without dependencies come first.
 fn format_member_graph(table: &[LayerRule], members: &[WorkspaceMember]) -> String {
     let is_row = |name: &str| table.iter().any(|row| row.member == name);
     let widest = table.iter().map(|row| row.member.len()).max().unwrap_or_default();
@@ -362,8 +365,8 @@ fn read_sources(
 
 /// Lists every violation of the table, each with its dependency path.
 ///
-/// `closures` and `whole` are outputs of `cargo tree --prefix depth`: for each member with a
-/// `never`, and for the workspace with all features.
+/// `closures` and `whole` are outputs of `cargo tree --prefix depth`: `closures` has one output for
+/// each member with a `never`, and `whole` is the output for the workspace with all features.
 fn find_violations(
     table: &[LayerRule],
     members: &[WorkspaceMember],
@@ -413,7 +416,8 @@ fn find_forbidden_crates(row: &LayerRule, tree: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns a line with the number of crates of a member, and a violation if it is too large.
+/// Returns a line with the number of crates of a member, and a violation if the number is too
+/// large.
 fn check_crate_count(bound: &CrateCountLimit, tree: &str) -> (String, Option<String>) {
     let CrateCountLimit { member, features, crates: most } = bound;
     let found: BTreeSet<_> =
@@ -425,7 +429,7 @@ fn check_crate_count(bound: &CrateCountLimit, tree: &str) -> (String, Option<Str
     (line, violation)
 }
 
-/// Maps each package, by name and version, to its `rust-version`.
+/// Returns the `rust-version` of each package, by name and version.
 fn rust_versions(metadata: &Value) -> BTreeMap<(&str, &str), &str> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let needs = packages.filter_map(|package| {
@@ -435,7 +439,7 @@ fn rust_versions(metadata: &Value) -> BTreeMap<(&str, &str), &str> {
     needs.collect()
 }
 
-/// Lists the packages of a tree that need a newer Rust than its root.
+/// Lists the packages of a tree that need a newer version of Rust than the root of the tree.
 fn dependencies_with_newer_msrv(tree: &str, needs: &BTreeMap<(&str, &str), &str>) -> Vec<String> {
     let number = |text: &str| -> [u32; 3] {
         let mut parts = text.split('.').map(|part| part.parse().unwrap_or_default());

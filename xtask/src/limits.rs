@@ -21,7 +21,7 @@ configuration; `SessionConfig` of `acp-lifecycle` lowers or raises what people w
 
 /// One constant of a `limits.rs`.
 struct LimitConstant {
-    /// The comment above its group; empty before the first.
+    /// The heading comment of the constant's group; empty before the first heading.
     group: String,
     name: String,
     doc: String,
@@ -49,7 +49,7 @@ pub(crate) fn outdated_page(root: &Path) -> Result<Option<&'static str>, TaskErr
     Ok((!crates.is_empty() && written != render_page(&crates)).then_some(PAGE))
 }
 
-/// Reads the bounds of all crates that have some, by crate name.
+/// Reads the limits of all crates that have a `limits.rs`, by crate name.
 fn read_limits_by_crate(root: &Path) -> Result<BTreeMap<String, Vec<LimitConstant>>, TaskError> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(root.join("crates")).into_iter().flatten().flatten() {
@@ -67,7 +67,7 @@ fn read_limits_by_crate(root: &Path) -> Result<BTreeMap<String, Vec<LimitConstan
     Ok(found)
 }
 
-/// Reads every `limits.rs` in a folder, outer ones first.
+/// Reads every `limits.rs` in a folder. Files in outer folders come first.
 fn read_limits_files(folder: &Path, texts: &mut Vec<String>) -> Result<(), TaskError> {
     let own = folder.join("limits.rs");
     if own.is_file() {
@@ -154,7 +154,7 @@ fn format_doc_cell(doc: &str) -> String {
     (text + rest).replace('|', "\\|")
 }
 
-/// Formats a value with a readable unit; verbatim if it cannot be evaluated.
+/// Formats a value with a readable unit. A value that cannot be evaluated is not changed.
 fn format_value_cell(bound: &LimitConstant, values: &BTreeMap<&str, &str>) -> String {
     let verbatim = || format!("`{}`", bound.value);
     let written = &*bound.value;
@@ -198,7 +198,8 @@ fn group_thousands(number: u64) -> String {
     })
 }
 
-/// Evaluates sums, products and shifts of numbers and constants, as far as the files use them.
+/// Evaluates sums, products and shifts of numbers and constants. Only the forms that occur in the
+/// files are supported.
 fn evaluate(expression: &str, values: &BTreeMap<&str, &str>) -> Option<u64> {
     // The value for tests is not a limit of the program.
     let released = expression.rsplit_once("else {").map(|(_, rest)| rest.trim_matches([' ', '}']));

@@ -1,7 +1,7 @@
 //! `cargo xtask`: the project's own commands, from `ci` to the acceptance checks.
 //!
-//! It runs cargo, git and the built binaries, and uses no crate of the workspace. It therefore
-//! builds in seconds, and checks all crates in the same way.
+//! xtask runs cargo, git and the built binaries, and uses no crate of the workspace. Therefore
+//! xtask builds in seconds, and checks all crates in the same way.
 
 mod accept;
 mod cargo;
@@ -25,8 +25,8 @@ use step::Step;
 use ui::Ui;
 use workspace::Workspace;
 
-/// Steps of `ci`, in this order: fast and informative ones first, the tests last, so that the last
-/// lines of the output are those of the tests.
+/// Steps of `ci`, in this order. Fast and informative steps come first. The tests come last, so
+/// that the output ends with their result.
 const STEPS: [Step; 7] = [
     Step { name: "fmt", args: "", what: "check the formatting", run: cargo::check_format },
     Step {
@@ -62,7 +62,7 @@ const STEPS: [Step; 7] = [
     },
 ];
 
-/// Commands other than the steps; `help` is handled before these.
+/// Commands that are not steps; `help` is handled before these commands.
 const COMMANDS: [Step; 6] = [
     Step {
         name: "ci",

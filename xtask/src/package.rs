@@ -1,9 +1,10 @@
-//! `package`: packages every published crate, and checks each as a dependent crate receives it.
+//! `package`: packages every published crate, and checks the package in the form that users of the
+//! crate receive.
 //!
-//! Cargo's own verification is not enough for packages that depend on each other. As the version is
-//! the same, it uses the unpacked sources and the build of the previous run. It also rebuilds every
-//! dependency. The packages are therefore unpacked into a separate workspace, which shares the
-//! target folder.
+//! Cargo's own verification is not enough for packages that depend on each other. If the version
+//! has not changed, cargo verifies the unpacked sources and the build of the previous run. Cargo
+//! also rebuilds every dependency. The packages are therefore unpacked into a separate workspace,
+//! which shares the target folder.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +28,8 @@ struct PublishedCrate {
 }
 
 impl PublishedCrate {
-    /// Returns the name of the folder in its package, and of the package without `.crate`.
+    /// Returns the name of the package without `.crate`, which is also the name of the folder in
+    /// the package.
     fn package_folder_name(&self) -> String {
         format!("{}-{}", self.name, self.version)
     }
@@ -45,7 +47,7 @@ pub(crate) fn check_packages(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]
         .map_err(|error| TaskError::Failed(format!("{}: {error}", unpacked.display())))?;
     for one in &all {
         let mut tar = Command::new("tar");
-        // With the current time on each file: cargo detects changes by it.
+        // `m` sets the current time on each file, because cargo detects changes by the time.
         tar.arg("-xzmf").arg(packages.join(format!("{}.crate", one.package_folder_name())));
         process::run_expecting_success(tar.current_dir(&unpacked))?;
     }
@@ -90,7 +92,7 @@ fn recreate_workspace_folder(
 
 /// Returns the manifest of a workspace in which each crate uses the packages of the others.
 ///
-/// The profile is that of the real one; otherwise no build would be shared.
+/// The profile equals that of the real workspace; otherwise no build would be shared.
 fn workspace_manifest(all: &[PublishedCrate]) -> String {
     let folders: Vec<_> = all.iter().map(PublishedCrate::package_folder_name).collect();
     let patches = all.iter().zip(&folders);

@@ -13,7 +13,8 @@ pub(crate) enum TaskError {
     Failed(String),
     /// The command line is invalid: exit code 2.
     Usage(String),
-    /// A program that reports its own errors exited with this code, which is passed on.
+    /// A program that reports its errors itself exited with this code, which is also the exit code
+    /// of xtask.
     Exit(u8),
 }
 
@@ -41,7 +42,8 @@ pub(crate) fn run_expecting_success(command: &mut Command) -> TaskResult {
     expect_success(command, status)
 }
 
-/// Runs a program with inherited streams and passes its exit code on, 1 if a signal ended it.
+/// Runs a program with inherited streams and returns its exit code as an error, or 1 if a signal
+/// ended it.
 pub(crate) fn run_passing_exit_code(command: &mut Command) -> TaskResult {
     let status = command.status().map_err(|error| cannot_run(command, &error))?;
     match status.code() {
@@ -74,7 +76,7 @@ pub(crate) struct KillOnDrop(pub(crate) Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // It may have exited already; it is reaped in either case.
+        // The process may have exited already. A process that has already exited is reaped too.
         self.0.kill().ok();
         self.0.wait().ok();
     }

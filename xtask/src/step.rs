@@ -1,6 +1,6 @@
 //! Steps: the parts of a command, their timing, and the order in which `ci` runs them.
 //!
-//! Steps are independent; each can be run alone.
+//! Steps are independent: each step can be run alone.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 /// One command, with its line in `help`.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
-    /// The arguments it accepts, for `help`; empty if it accepts none.
+    /// The arguments of the command, for `help`; empty if there are no arguments.
     pub(crate) args: &'static str,
     /// A short description.
     pub(crate) what: &'static str,

@@ -1,7 +1,8 @@
 //! `tidy`: rules of this repository that no compiler and no linter checks.
 //!
-//! Every rule is a function of one file's path and text; only [`check_tracked_files`] lists and reads the files.
-//! Forbidden words are written here in two halves, so that this file passes its own check.
+//! Every rule is a function of one file's path and text; only [`check_tracked_files`] lists and
+//! reads the files. The sources of these rules contain each forbidden word in two halves, so that
+//! they pass the check themselves.
 
 mod links;
 mod manifest;
@@ -16,10 +17,10 @@ use crate::process::{TaskError, TaskResult, capture_stdout};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// A violation of a rule, and how to fix it.
+/// A violation of a rule, and advice to fix the violation.
 struct Violation {
     path: String,
-    /// Counted from 1.
+    /// The line number, counted from 1.
     line: usize,
     what: String,
     level: ViolationLevel,
@@ -58,7 +59,7 @@ impl<'a> CheckedFile<'a> {
         Self { path, text, lines }
     }
 
-    /// Reports an error at a line, counted from 0 as `lines` is.
+    /// Reports an error at a line. `index` counts from 0, like the index in `lines`.
     fn error_at(&self, index: usize, what: impl Into<String>) -> Violation {
         self.violation_at(index, what, ViolationLevel::Error)
     }
@@ -73,7 +74,7 @@ impl<'a> CheckedFile<'a> {
     }
 }
 
-/// One rule: returns all of its violations in a file.
+/// A rule: a function that returns all violations in a file.
 type TidyRule = fn(&CheckedFile<'_>) -> Vec<Violation>;
 
 /// Checks every file that git tracks, or that would be tracked if it were added.

@@ -5,7 +5,7 @@ use std::io::Write;
 
 /// Writes whole lines.
 ///
-/// A closed pipe is no reason to stop a check, so failed writes are ignored.
+/// Failed writes are ignored, because a closed pipe must not stop a check.
 pub(crate) struct Ui<'a> {
     out: &'a mut dyn Write,
 }
@@ -20,7 +20,7 @@ impl<'a> Ui<'a> {
         writeln!(self.out, "{text}").and_then(|()| self.out.flush()).ok();
     }
 
-    /// Writes one remark to stderr, separate from results that are parsed.
+    /// Writes one remark to stderr, so that programs can parse the results on stdout.
     pub(crate) fn print_remark(&self, text: impl Display) {
         writeln!(std::io::stderr(), "{text}").ok();
     }

@@ -23,7 +23,7 @@ impl Workspace {
     pub(crate) fn load() -> Result<Self, TaskError> {
         let mut command = Command::new(cargo_program());
         command.args(["metadata", "--format-version", "1", "--no-deps"]);
-        // Set by `cargo run`, independent of the current folder.
+        // `cargo run` sets this variable, whichever folder is the current folder.
         if let Some(own) = env::var_os("CARGO_MANIFEST_DIR") {
             command.current_dir(own);
         }
@@ -42,7 +42,8 @@ impl Workspace {
     }
 }
 
-/// Returns the path of the cargo that runs us, so that every step uses one toolchain.
+/// Returns the path of the cargo program that started xtask, so that every step uses the same
+/// toolchain.
 fn cargo_program() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }

@@ -1,8 +1,9 @@
 //! Checks the messages that an ACP v1 agent sent in one session: JSON-RPC on stdin, one message per
 //! line.
 //!
-//! Run it with `cargo run -p acp-types --example fold < transcript.jsonl`. It prints the calls that
-//! a client would hold at the end and every broken rule of order. It fails if a rule is broken.
+//! Run it with `cargo run -p acp-types --example fold < transcript.jsonl`. The program prints the
+//! calls that a client would hold at the end, and every broken rule of order. The program exits
+//! with an error if a rule is broken.
 
 use std::error::Error;
 use std::io::{self, BufRead as _, Write as _};

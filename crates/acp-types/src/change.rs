@@ -14,8 +14,8 @@ const NO_NEWLINE_MARKER: &str = "\\ No newline at end of file";
 
 /// A change of one file, as reported by the tool that made it.
 ///
-/// Small changes carry both whole texts, large ones only the hunks. A change of a binary file
-/// carries neither.
+/// Small changes contain both whole texts, large changes only the hunks. A change of a binary file
+/// contains no texts and no hunks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
     /// The kind of change.
@@ -23,22 +23,22 @@ pub struct FileChange {
     /// Absolute path of the file after the change.
     #[serde(with = "path::as_text")]
     pub path: PathBuf,
-    /// Whole text before the change, if it is kept.
+    /// Whole text before the change, if the change keeps it.
     pub old_text: Option<String>,
-    /// Whole text after the change, if it is kept.
+    /// Whole text after the change, if the change keeps it.
     pub new_text: Option<String>,
     /// The changed regions with their context, in file order.
     pub hunks: Vec<Hunk>,
-    /// Added and removed lines that no hunk lists because there are too many of them.
+    /// Numbers of added and removed lines that no hunk lists, because there are too many lines.
     #[serde(default)]
     pub unlisted: (usize, usize),
-    /// Sentence shown to people when there are neither texts nor hunks, in their language. An
-    /// English default is used if it is `None`.
+    /// Sentence shown to people when there are no texts and no hunks, in their language. `None`
+    /// selects an English default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentence: Option<String>,
 }
 
-/// The kind of change of a file; the set of draft v2
+/// The kind of change of a file. The variants are those of draft v2
 /// (<https://agentclientprotocol.com/protocol/v2/tool-calls#diffs>).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -94,7 +94,7 @@ pub struct Hunk {
 pub struct HunkLine {
     /// Whether the line is kept, removed or added.
     pub tag: LineTag,
-    /// The line, including its line ending if it has one.
+    /// The text of the line, including its line ending, if any.
     pub text: String,
 }
 
@@ -140,7 +140,8 @@ impl FileChange {
         if whole > 0 { whole } else { self.hunks.iter().map(Hunk::byte_len).sum() }
     }
 
-    /// Returns an upper bound of the serialised bytes of the texts in a message, whole or as hunks,
+    /// Returns an upper bound of the serialised bytes of the change in a message, as whole texts or
+    /// as hunks,
     /// and of the sentence.
     #[must_use]
     pub fn max_json_len(&self) -> usize {
@@ -160,8 +161,8 @@ impl FileChange {
         self.sentence.as_deref().map_or(0, json::escaped_string_len)
     }
 
-    /// Returns an upper bound of the bytes of a hunk besides its lines. In v1 a hunk is a whole
-    /// diff.
+    /// Returns an upper bound of the serialised bytes of a hunk without its lines. In v1 a hunk is
+    /// a whole diff.
     pub(crate) fn hunk_overhead_json_len(&self) -> usize {
         let from = match &self.operation {
             Operation::Move { from } | Operation::Copy { from } => Some(from),
@@ -171,13 +172,13 @@ impl FileChange {
         HUNK_JSON_OVERHEAD_BYTES + path(&self.path) + from.map_or(0, path)
     }
 
-    /// Returns an upper bound of the bytes besides the hunks: a note in v1, each path six times in
-    /// draft v2.
+    /// Returns an upper bound of the serialised bytes without the hunks: a note in v1, and each
+    /// path six times in draft v2.
     pub(crate) fn non_hunk_max_json_len(&self) -> usize {
         6 * self.hunk_overhead_json_len()
     }
 
-    /// Returns the number of added and removed lines, as far as the hunks or the texts show them.
+    /// Returns the numbers of added and removed lines that the hunks or the texts show.
     #[must_use]
     pub fn line_counts(&self) -> (usize, usize) {
         let (added, removed) = self.unlisted;
@@ -232,7 +233,8 @@ impl FileChange {
         (added.saturating_sub(shown_added), removed.saturating_sub(shown_removed))
     }
 
-    /// Returns the first changed line of each hunk, as a line number after the change, from 1.
+    /// Returns the line number of the first changed line of each hunk: counted after the change,
+    /// from 1.
     pub fn first_changed_line_numbers(&self) -> impl Iterator<Item = u32> {
         self.hunks.iter().map(Hunk::first_changed_line)
     }

@@ -15,7 +15,7 @@ pub enum Content {
     Block(ContentBlock),
     /// A change of one file.
     Change(FileChange),
-    /// The id of a terminal. Its output is in the terminal's document.
+    /// The id of a terminal. The output of the terminal is in the terminal's document.
     Terminal(TerminalId),
 }
 

@@ -29,8 +29,8 @@ pub struct TextEdit {
     pub new: String,
 }
 
-/// Creates the change of a file from its edits, without a search for differences, for texts of any
-/// size. `new` must be `old` with all `splices` replaced.
+/// Creates the change of a file from its edits. The function does not search for differences, so
+/// the texts may have any size. `new` must be `old` with all `splices` replaced.
 #[must_use]
 pub fn change_from_edits(
     path: impl Into<PathBuf>,
@@ -50,7 +50,7 @@ pub fn change_from_edits(
 ///
 /// Whole texts that do not fit are replaced by hunks. If there are no hunks yet, they are built
 /// without a search: lines that occur once in both texts are kept where their order allows it. For
-/// the smallest difference, call `diff_texts` (feature `diff`) before.
+/// the smallest difference, first create the change with `diff_texts` (feature `diff`).
 #[must_use]
 pub fn shorten_change(change: &FileChange, max: usize) -> Option<FileChange> {
     let room = max.saturating_sub(change.non_hunk_max_json_len());

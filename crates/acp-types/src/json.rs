@@ -1,4 +1,5 @@
-//! Computes lengths of JSON without writing it, and truncates by them.
+//! Computes the length of values as JSON without writing the JSON, and truncates text to such a
+//! length.
 
 use std::io::{self, Write};
 
@@ -88,7 +89,7 @@ fn json_byte_len(byte: u8) -> usize {
 }
 
 /// Returns the extra bytes of an escaped byte inside a JSON string: one for `\n` and similar
-/// escapes, five for `\u001b` and similar. Computed without a branch.
+/// escapes, five for `\u001b` and similar. The computation has no branch.
 fn escape_extra_len(byte: u8) -> u8 {
     let is = |other| u8::from(byte == other);
     let short = is(b'\n') + is(b'\r') + is(b'\t') + is(0x08) + is(0x0c);

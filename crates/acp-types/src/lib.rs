@@ -1,12 +1,13 @@
 //! The documents of ACP tool calls: everything that a client receives about a call is a patch of a
 //! small document.
 //!
-//! This crate contains *only* the two documents ([`ToolCallReport`], [`TerminalReport`]), the
-//! smaller ones of a session ([`MessageChunk`], [`Plan`], [`SessionStatePart`]), the composable patches
-//! of the two documents, the projections to the messages of the Agent Client Protocol ([`wire`]),
-//! and the observers that fold such messages back into documents ([`observe`]). To drive a call
-//! through its lifecycle (announce, permit, run, end), use `acp-lifecycle`. For the wire types
-//! themselves, use the schema crate, re-exported here as [`schema`].
+//! This crate contains *only* the two documents ([`ToolCallReport`], [`TerminalReport`]) with their
+//! composable patches, and the smaller documents of a session ([`MessageChunk`], [`Plan`],
+//! [`SessionStatePart`]). The crate also contains the projections to the messages of the Agent
+//! Client Protocol ([`wire`]), and the observers that fold such messages back into the state of a
+//! client ([`observe`]). To drive a call through its lifecycle (announce, permit, run, end), use
+//! `acp-lifecycle`. For the wire types themselves, use the schema crate, which this crate
+//! re-exports as [`schema`].
 //!
 //! ```
 //! use acp_types::{Status, ToolCallPatch, ToolKind, observe, wire};
@@ -51,7 +52,7 @@ pub mod wire;
 pub use agent_client_protocol_schema as schema;
 /// The id of a tool call in its session, from the schema crate.
 pub use agent_client_protocol_schema::v1::ToolCallId;
-/// The category of a tool call, from the schema crate; the same set in v1 and v2.
+/// The category of a tool call, from the schema crate. v1 and draft v2 have the same categories.
 pub use agent_client_protocol_schema::v1::ToolKind;
 /// A text, image, audio, resource or link, and the id of a terminal, from the schema crate.
 pub use agent_client_protocol_schema::v1::{ContentBlock, TerminalId};

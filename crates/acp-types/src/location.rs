@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::path;
 
-/// A file, and a line in it if one is known.
+/// A file, and a line of the file if the line is known.
 ///
-/// Clients use it to follow the agent
+/// Clients use locations to follow the agent
 /// (<https://agentclientprotocol.com/protocol/v1/tool-calls#following-the-agent>).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Location {

@@ -28,10 +28,10 @@ pub enum Role {
     User,
 }
 
-/// A part of a prompt, as a client is sent it when a session is replayed.
+/// A part of a prompt that is sent to a client when a session is replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptBlock {
-    /// The message that the prompt is; the same for all parts of one prompt.
+    /// The id of the message; the same for all parts of one prompt.
     pub message: String,
     /// The part.
     pub block: ContentBlock,

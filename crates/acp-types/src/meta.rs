@@ -1,4 +1,5 @@
-//! Metadata of a call that the protocol has no field for: one object in `_meta`, always sent whole.
+//! Metadata of a call for which the protocol has no fields: one object in `_meta`, which is always
+//! sent whole.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -11,7 +12,7 @@ use crate::limits::{MAX_META_BYTES, MAX_META_KEY_BYTES};
 use crate::schema::v1::Meta;
 use crate::trace::TraceContext;
 
-/// Default key of the object in `_meta`. An embedder can choose another one.
+/// Default key of the object in `_meta`. An embedding program can choose another key.
 pub const DEFAULT_KEY: &str = "callboard";
 
 /// Returns a key of `_meta` as it is sent: a key of more than 64 bytes in JSON is truncated.
@@ -22,8 +23,8 @@ pub fn truncated_key(key: &str) -> &str {
 
 /// Timing, progress, relations and end of a call.
 ///
-/// It is sent whole under one key of `_meta` whenever it changes, because v1 clients keep no
-/// metadata and v2 clients patch by top-level key
+/// All metadata is sent under one key of `_meta` whenever a part changes. The reason is that v1
+/// clients keep no metadata, and v2 clients patch by top-level key
 /// (<https://agentclientprotocol.com/protocol/v2/extensibility#metadata-patches>).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -41,13 +42,13 @@ pub struct CallMeta {
     /// Progress while the call runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// Id of the call that started this one.
+    /// Id of the call that started this call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Group of the calls of one model reply that this call belongs to.
+    /// Group to which this call belongs: the calls of one model reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
-    /// Id of the call that this one retries.
+    /// Id of the call that this call retries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
     /// Reason why the call ended without completing.
@@ -66,16 +67,17 @@ pub struct CallMeta {
     /// Signal that ended the command, e.g. `SIGKILL`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
-    /// Bytes that the terminals wrote, including those not shown; set at the end.
+    /// Bytes that the terminals wrote, including bytes that are not shown; set at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
-    /// Counts of what was omitted from the document.
+    /// Counts of the parts that were omitted from the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped: Option<OmittedCounts>,
-    /// Message key of the title and its arguments, for clients that render their own.
+    /// Message key of the title and its arguments, for clients that render their own titles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<Value>,
-    /// The trace of the call. Its keys are placed at the root of `_meta`, where they are reserved.
+    /// The trace of the call. The keys of the trace are placed at the root of `_meta`, where these
+    /// keys are reserved.
     #[serde(skip_serializing_if = "TraceContext::is_empty")]
     pub trace: TraceContext,
     /// Additional keys of the tool. A field above takes precedence over a custom key of the same
@@ -86,7 +88,8 @@ pub struct CallMeta {
 
 /// Progress of a call, in any unit.
 ///
-/// In `_meta` it also has a `percent` if the total is known, which is ignored when it is read.
+/// If the total is known, the object in `_meta` also has a `percent`. A reader of the object
+/// ignores this field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Progress {
@@ -121,7 +124,7 @@ impl Progress {
 
     /// Returns the whole percentage that is done, 0 to 100, if a total above zero is known.
     ///
-    /// It is rounded down: 100 means that everything is done.
+    /// The percentage is rounded down: 100 means that everything is done.
     #[must_use]
     pub fn percent(&self) -> Option<u8> {
         let total = self.total.filter(|total| total.is_finite() && *total > 0.0)?;
@@ -146,27 +149,28 @@ impl Progress {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallEndReason {
-    /// The user rejected it, or stopped only this call.
+    /// The user rejected the call, or stopped only this call.
     User,
-    /// The approver of an embedder, a program, rejected it without asking the user.
+    /// The approver of an embedding program rejected the call without asking the user.
     Approver,
-    /// Its turn was cancelled.
+    /// The turn of the call was cancelled.
     Turn,
-    /// A rule or a mode forbids it, or no client could be asked for permission. The text of the
-    /// call states which.
+    /// A rule or a mode forbids the call, or no client could be asked for permission. The text of
+    /// the call states which of these applies.
     Permission,
-    /// It exceeded its timeout.
+    /// The call exceeded its timeout.
     Timeout,
     /// The agent or the session was closing.
     Shutdown,
-    /// It failed, or could not be carried out.
+    /// The call failed, or could not be carried out.
     Error,
-    /// Its caller stopped waiting for it.
+    /// The caller stopped waiting for the call.
     Dropped,
 }
 
 impl CallEndReason {
-    /// Returns a sentence for people, used where the protocol has no word for the reason.
+    /// Returns a sentence for people. The sentence is used where the protocol has no field for the
+    /// reason.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
@@ -182,8 +186,8 @@ impl CallEndReason {
     }
 }
 
-/// Counts of what was omitted from a document. If a whole output was kept, its call shows a
-/// resource link to it.
+/// Counts of the parts that were omitted from a document. If a whole output was stored in a file,
+/// the call shows a resource link to that file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OmittedCounts {
@@ -207,18 +211,18 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl CallMeta {
-    /// Returns whether there is nothing to send.
+    /// Returns whether all counts are zero, so that no counts are sent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns the `_meta` object: everything under `key`, which is [truncated](truncated_key), in
+    /// Returns the `_meta` object: all metadata under `key`, which is [truncated](truncated_key), in
     /// at most 2 KiB.
     ///
-    /// If it is larger, fields are removed in this order: the custom keys, the title's arguments,
-    /// the progress message, the streamed argument sizes. The other fields always fit unless a
-    /// caller puts whole texts into ids.
+    /// If the object is larger, fields are removed in this order: the custom keys, the title's
+    /// arguments, the progress message, the streamed argument sizes. The other fields always fit
+    /// unless a caller puts whole texts into ids.
     #[must_use]
     pub fn to_meta(&self, key: &str) -> Meta {
         let mut object = self.to_object();
@@ -288,7 +292,7 @@ impl CallMeta {
     }
 
     /// Returns, for people, why a call ended and whether it may have had effects. v1 shows this
-    /// text for a cancelled call, because it has no status for it.
+    /// text for a cancelled call, because v1 has no status for cancelled calls.
     #[must_use]
     pub fn end_reason_text(&self) -> String {
         let why = self.reason.unwrap_or(CallEndReason::Dropped).description();

@@ -1,7 +1,8 @@
-//! Observers: they fold the messages of a session back into the state of a client, with the schema
-//! crate's update functions, and record every broken rule of order.
+//! Observers: they fold the messages of a session back into the state of a client. Observers use
+//! the schema crate's update functions, and record every broken rule of order.
 //!
-//! They share no code with the projections, so they can judge the projections and any other agent.
+//! Observers share no code with the projections, so they can judge the projections and any other
+//! agent.
 
 use std::fmt;
 
@@ -28,9 +29,9 @@ pub enum OrderRule {
     Unannounced,
     /// A second `tool_call` with the same id.
     AnnouncedTwice,
-    /// A message about a call that has ended (G2).
+    /// A message about a call that has finished (G2).
     AfterEnd,
-    /// A status that may not follow the previous one.
+    /// A status that must not follow the previous status.
     IllegalTransition,
     /// An update without changes.
     EmptyUpdate,
@@ -38,7 +39,7 @@ pub enum OrderRule {
     OpenAtTurnEnd,
     /// An empty title.
     EmptyTitle,
-    /// Output or exit of a terminal that was not opened, or after its exit.
+    /// Output or exit of a terminal that was not opened, or that has already exited.
     TerminalNotOpen,
 }
 

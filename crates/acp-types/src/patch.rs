@@ -1,6 +1,6 @@
 //! Composable patches of the documents: `a.then(b)` has the effect of `a` followed by `b`.
 //!
-//! They are not validated. The caller is responsible for legal status changes.
+//! Patches are not validated. The caller is responsible for legal status changes.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ pub struct ToolCallPatch {
     pub raw_input: Option<Value>,
     /// New result.
     pub raw_output: Option<Value>,
-    /// New metadata, always whole.
+    /// New metadata; replaces all earlier metadata.
     pub meta: Option<Box<CallMeta>>,
     /// New capabilities.
     pub capabilities: Option<CallCapabilities>,
@@ -46,7 +46,7 @@ pub enum ContentPatch {
     /// Keeps all items.
     #[default]
     Keep,
-    /// Appends items. They are never merged with existing ones.
+    /// Appends items. Appended items are never merged with existing items.
     Append(Vec<Content>),
     /// Replaces all items.
     Set(Vec<Content>),
@@ -140,7 +140,7 @@ impl ToolCallPatch {
         *self == Self::default()
     }
 
-    /// Returns a patch with the effect of this one followed by `later`.
+    /// Returns a patch with the effect of this patch followed by `later`.
     #[must_use]
     pub fn then(self, later: Self) -> Self {
         Self {
@@ -251,7 +251,7 @@ impl TerminalPatch {
         *self == Self::default()
     }
 
-    /// Returns a patch with the effect of this one followed by `later`.
+    /// Returns a patch with the effect of this patch followed by `later`.
     #[must_use]
     pub fn then(mut self, later: Self) -> Self {
         self.output.append_output(&later.output);

@@ -1,4 +1,4 @@
-//! Serialises paths as text, including those that are not UTF-8.
+//! Serialises paths as text, including paths that are not UTF-8.
 
 /// Serialises a path as its [text](callboard_text::path_text), so that any path can be written:
 /// `#[serde(with = "acp_types::path::as_text")]`.
@@ -26,7 +26,7 @@ pub mod as_text {
     }
 }
 
-/// Serialises an optional path in the same way.
+/// Serialises an optional path in the same way as [`as_text`].
 pub(crate) mod as_optional_text {
     use std::path::PathBuf;
 

@@ -10,7 +10,7 @@ pub struct PermissionOption {
     pub id: String,
     /// Label shown to people.
     pub name: String,
-    /// Meaning of the option. Clients choose icons and keys by it.
+    /// Meaning of the option. Clients choose icons and keys by the kind.
     pub kind: PermissionOptionKind,
 }
 
@@ -22,7 +22,7 @@ impl PermissionOption {
     }
 }
 
-/// The meaning of an option; the set of v1 and draft v2
+/// The meaning of an option. The variants are those of v1 and draft v2
 /// (<https://agentclientprotocol.com/protocol/v1/tool-calls#requesting-permission>).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// Each update replaces the previous plan
 /// (<https://agentclientprotocol.com/protocol/v1/agent-plan>). An empty plan is sent too, because
-/// that removes the plan.
+/// an empty plan removes the previous plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The steps, in order.
@@ -16,7 +16,8 @@ pub struct Plan {
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanEntry {
-    /// Id assigned by the model. No protocol has a field for it yet, so it is sent in `_meta`.
+    /// Id assigned by the model. No protocol version has a field for this id yet, so it is sent in
+    /// `_meta`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Description of the step.
@@ -34,17 +35,17 @@ pub struct PlanEntry {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PlanPriority {
-    /// The plan fails without it.
+    /// The plan fails without this step.
     High,
     /// Normal importance.
     #[default]
     Medium,
-    /// It can be left out.
+    /// The step can be left out.
     Low,
 }
 
-/// The status of a step; the set of draft v2. In v1 a cancelled step is sent as completed, with a
-/// note in its text.
+/// The status of a step. The variants are those of draft v2. In v1 a cancelled step is sent as
+/// completed, with a note in its text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use crate::{CallMeta, Content, Location, Status, ToolCallId, ToolKind};
 
-/// Everything that a client can know about a tool call. Shaped like draft v2
-/// (<https://agentclientprotocol.com/protocol/v2/tool-calls>), which can express all of it.
+/// Everything that a client can know about a tool call. The document has the shape of a call in
+/// draft v2 (<https://agentclientprotocol.com/protocol/v2/tool-calls>), which can express all
+/// fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCallReport {
     /// Id of the call, unique in the session.
@@ -15,7 +16,8 @@ pub struct ToolCallReport {
     pub name: String,
     /// Title for people, including the arguments.
     pub title: String,
-    /// Category. Clients choose an icon by it, and some decide on permission.
+    /// Category of the call. Clients choose an icon by the category, and some clients decide on
+    /// permission by it.
     pub kind: ToolKind,
     /// Status of the call.
     pub status: Status,

@@ -3,14 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One part of a session's state, always whole except for [`SessionInfo`].
+/// One part of a session's state. Each variant contains the whole part, except for [`SessionInfo`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SessionStatePart {
     /// The available slash commands.
     Commands(Vec<AvailableCommand>),
-    /// Id of the current mode, one of [`SessionModes`]. Draft v2 has no modes: there it is an
+    /// Id of the current mode, one of [`SessionModes`]. Draft v2 has no modes: the mode is an
     /// option.
     Mode(String),
     /// All options with their current values.
@@ -45,7 +45,7 @@ pub struct AvailableCommand {
     pub name: String,
     /// Description for people.
     pub description: String,
-    /// Hint for people about the text after the name; `None` if the command takes none.
+    /// Hint for people about the text after the name; `None` if the command takes no such text.
     pub hint: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl AvailableCommand {
     }
 }
 
-/// The modes of a session, and the current one.
+/// The modes of a session, and the current mode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionModes {
@@ -117,7 +117,7 @@ pub struct ConfigOption {
     pub name: String,
     /// Description for people.
     pub description: Option<String>,
-    /// Category. Clients find options with a dedicated control by it.
+    /// Category of the option. Some clients have a dedicated control for some categories.
     pub category: Option<ConfigCategory>,
     /// Current value.
     pub current: String,
@@ -273,7 +273,8 @@ impl Cost {
 
 /// A compaction of a session's context: older parts are omitted or summarised.
 ///
-/// All updates of one compaction have the same id and are whole. Its sizes are sent in `_meta`.
+/// All updates of one compaction have the same id, and each contains the whole state. The sizes of
+/// a compaction are sent in `_meta`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Compaction {
@@ -287,7 +288,7 @@ pub struct Compaction {
     pub error: Option<String>,
     /// Tokens in the context before the compaction.
     pub tokens_before: Option<u64>,
-    /// Tokens in the context after the compaction; `None` until it ends.
+    /// Tokens in the context after the compaction; `None` while the compaction runs.
     pub tokens_after: Option<u64>,
     /// Size of the context window in tokens.
     pub context_tokens: Option<u64>,
@@ -314,12 +315,12 @@ impl Compaction {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CompactionStatus {
-    /// It is running.
+    /// The compaction is running.
     InProgress,
-    /// It freed space in the context.
+    /// The compaction freed space in the context.
     Completed,
-    /// It freed no space.
+    /// The compaction freed no space.
     Failed,
-    /// It was given up; the context is unchanged.
+    /// The compaction was given up; the context is unchanged.
     Cancelled,
 }

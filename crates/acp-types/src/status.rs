@@ -4,24 +4,24 @@ use serde::{Deserialize, Serialize};
 
 /// The status of a tool call in its lifecycle.
 ///
-/// The set is that of draft v2; v1 lacks `Paused` and `Cancelled` (see
+/// The statuses are those of draft v2; v1 lacks `Paused` and `Cancelled` (see
 /// [`reduce_to_v1`](crate::wire::v1::reduce_to_v1)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Status {
-    /// Its input is streaming, or it waits for permission.
+    /// The arguments of the call are streaming, or the call waits for permission.
     #[default]
     Pending,
-    /// It is running.
+    /// The call is running.
     InProgress,
-    /// It ran, waits for something and can continue.
+    /// The call has started, waits for an event and can continue.
     Paused,
-    /// It ended successfully.
+    /// The call ended successfully.
     Completed,
-    /// It ended without success.
+    /// The call ended without success.
     Failed,
-    /// It was ended early.
+    /// The call was cancelled before its end.
     Cancelled,
 }
 
@@ -44,7 +44,8 @@ impl Status {
 
     /// Returns whether a call may change from this status to `next`.
     ///
-    /// Only a call that has run can complete. Keeping a status that is not final is allowed.
+    /// Only a call that has run can complete. A change from a status that is not final to the same
+    /// status is allowed.
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
         match (self, next) {

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{OUTPUT_HEAD_BYTES, OUTPUT_TAIL_BYTES};
 use crate::{TerminalId, path};
 
-/// Everything that a client can know about a terminal. It may outlive the call that opened it.
+/// Everything that a client can know about a terminal. A terminal may outlive the call that opened
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalReport {
     /// Id of the terminal, unique in the session.
@@ -18,7 +19,7 @@ pub struct TerminalReport {
     /// Working directory of the command, an absolute path.
     #[serde(with = "path::as_optional_text")]
     pub cwd: Option<PathBuf>,
-    /// Size in characters, if it has one.
+    /// Size in characters, if the terminal has a size.
     pub size: Option<TerminalSize>,
     /// Output so far.
     pub output: TerminalOutput,
@@ -71,9 +72,9 @@ impl TerminalReport {
     }
 }
 
-/// Bytes written by a terminal: their number, the first 8 KiB and the last 40 KiB.
+/// The output of a terminal: the number of bytes, the first 8 KiB and the last 40 KiB.
 ///
-/// It is used for the output of a document and for the output that a patch appends.
+/// The type is used for the output of a document and for the output that a patch appends.
 /// [`append`](Self::append_output) is associative, so parts may be joined in any grouping.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalOutput {
@@ -143,7 +144,7 @@ impl TerminalOutput {
         }
     }
 
-    /// Appends a later part of the output. Associative: the grouping does not matter.
+    /// Appends a later part of the output. The operation is associative.
     pub fn append_output(&mut self, later: &Self) {
         self.append_bytes(&later.head);
         self.record_omitted_bytes(later.omitted_bytes());
@@ -168,8 +169,8 @@ pub fn omission_line(bytes: u64) -> String {
     format!("\n[… {} left out …]\n", count_with_noun(bytes, "byte", "bytes"))
 }
 
-/// Returns the same line for a terminal, with a reset of the style: the bytes before it may set a
-/// colour or end within an escape sequence.
+/// Returns the line shown in place of `bytes` omitted bytes in a terminal. The line begins with a
+/// reset of the style, because the earlier bytes may set a colour or end within an escape sequence.
 pub(crate) fn terminal_omission_line(bytes: u64) -> String {
     format!("\x1b[0m{}", omission_line(bytes))
 }

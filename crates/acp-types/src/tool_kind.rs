@@ -5,7 +5,7 @@ use crate::ToolKind;
 /// The hints that an MCP tool gives about itself
 /// (<https://modelcontextprotocol.io/specification/2025-06-18/server/tools>).
 ///
-/// They come from the server. Use them for an icon, never for a permission decision.
+/// The server chooses the hints. Use them for an icon, never for a permission decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolAnnotations {
     /// `readOnlyHint`: the tool changes nothing.
@@ -16,9 +16,9 @@ pub struct ToolAnnotations {
     pub open_world: Option<bool>,
 }
 
-/// Returns the kind of a tool: the declared one, or else one inferred from the annotations, or else
-/// from whole words of the name (`delete_widget` deletes; `widget` matches nothing), or else
-/// `Other`.
+/// Returns the kind of a tool. The declared kind has priority. Without a declared kind, the kind is
+/// inferred from the annotations, or else from whole words of the name (`delete_widget` is a
+/// deletion; `widget` matches no kind). If no kind can be inferred, returns `Other`.
 #[must_use]
 pub fn infer_kind(
     declared: Option<ToolKind>,
@@ -31,8 +31,8 @@ pub fn infer_kind(
         .unwrap_or_default()
 }
 
-/// Returns whether a call of this kind may change something or be visible elsewhere. Use it for
-/// display, never for a permission decision: the tool declares its kind itself.
+/// Returns whether a call of this kind may change something or be visible elsewhere. Use the result
+/// for display, never for a permission decision: the tool declares its kind itself.
 #[must_use]
 pub fn may_have_side_effects(kind: ToolKind) -> bool {
     !matches!(kind, ToolKind::Read | ToolKind::Search | ToolKind::Think)

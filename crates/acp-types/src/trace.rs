@@ -1,7 +1,7 @@
 //! W3C trace context from the `_meta` of a request.
 //!
-//! It is only propagated; no identifiers are generated here. Malformed values are dropped, as the
-//! specification requires, so that they do not spread further.
+//! This module only propagates the context and generates no identifiers. As the specification
+//! requires, it drops malformed values, so that other systems do not receive them.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use crate::limits::{
 use crate::schema::v1::Meta;
 
 /// W3C trace context (<https://www.w3.org/TR/trace-context/>, <https://www.w3.org/TR/baggage/>),
-/// propagated unchanged.
+/// which is propagated unchanged.
 ///
-/// Its three names are reserved at the root of `_meta`
+/// The three names of the trace context are reserved at the root of `_meta`
 /// (<https://agentclientprotocol.com/protocol/v1/extensibility#the-_meta-field>).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -16,10 +16,10 @@ use crate::schema::MaybeUndefined;
 use crate::schema::v1::Meta;
 use crate::{Compaction, PlanEntry, ToolCallId, ToolCallPatch};
 
-/// A message to a client as JSON, for agents whose SDK uses another version of the wire types or
-/// that use no SDK.
+/// A message to a client as JSON, for agents without an SDK, and for agents whose SDK uses another
+/// version of the wire types.
 ///
-/// It is a `session/update` notification or a `session/request_permission` request.
+/// The message is a `session/update` notification or a `session/request_permission` request.
 pub trait ClientMessage {
     /// Returns the name of the method.
     fn method(&self) -> &'static str;
@@ -28,8 +28,8 @@ pub trait ClientMessage {
     ///
     /// # Errors
     ///
-    /// Returns an error if they cannot be represented in JSON. The projections create no such
-    /// message.
+    /// Returns an error if the parameters cannot be represented in JSON. The projections create no
+    /// such message.
     fn params(&self) -> serde_json::Result<Value>;
 }
 
@@ -60,9 +60,9 @@ fn maybe_undefined<T>(value: Option<T>) -> MaybeUndefined<T> {
     value.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value)
 }
 
-/// Returns whether a streamed update may include the large fields of a call. Its line must fit, and
-/// the bytes that are sent repeatedly must stay in proportion to the current size. `streamed`
-/// counts these bytes.
+/// Returns whether a streamed update may include the large fields of a call. The line of the update
+/// must stay below its limit. The bytes that streamed updates resend must stay in proportion to the
+/// current size; `streamed` counts them.
 fn admit_streamed_large_fields(
     line: usize,
     large: impl FnOnce() -> usize,
@@ -81,7 +81,7 @@ fn admit_streamed_large_fields(
     fits
 }
 
-/// The most recently ended calls of a connection, whose later patches are dropped.
+/// The most recently finished calls of a connection. Later patches of these calls are dropped.
 #[derive(Debug, Default)]
 struct EndedCalls {
     ids: HashSet<ToolCallId>,
@@ -91,8 +91,8 @@ struct EndedCalls {
 }
 
 impl EndedCalls {
-    /// Returns whether a patch may be sent: its call is open, or the patch announces a new call.
-    /// Without a title, no protocol can announce a call.
+    /// Returns whether a patch may be sent: its call is open, or the patch announces a new call. A
+    /// patch without a title cannot announce a call in any protocol version.
     fn admit_or_count_patch(
         &mut self,
         id: &ToolCallId,

@@ -1,9 +1,10 @@
 //! The demo: a complete turn with the installed program, on a scratch copy of a folder.
 //!
-//! `cargo xtask demo [PATH]` builds and runs it. It is an ACP client based on the SDK, which starts
-//! `callboard acp` as a subprocess. The script of the model reads, lists, searches, edits with
-//! permission, runs a command with live output, writes a plan and makes one call that fails. The
-//! demo prints the cards as they change, and fails if the sequence of messages violates a rule.
+//! `cargo xtask demo [PATH]` builds and runs the demo. The demo is an ACP client based on the SDK,
+//! which starts `callboard acp` as a subprocess. The script of the model reads, lists, searches,
+//! edits with permission, runs a command with live output, writes a plan and makes one call that
+//! fails. The demo prints the cards as they change, and fails if the sequence of messages violates
+//! a rule.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -50,7 +51,8 @@ struct DemoClient {
     observer: V1Observer,
 }
 
-/// Prints a text, with colours if they are supported. A closed standard output is not an error.
+/// Prints a text, with colours if the terminal supports colours. A closed standard output is not an
+/// error.
 fn print(text: &str) {
     let mut stdout = anstream::stdout();
     drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
@@ -158,7 +160,7 @@ impl DemoClient {
     }
 }
 
-/// Number of calls in the script, and number of them that are expected to fail.
+/// Number of calls in the script, and number of calls that are expected to fail.
 const EXPECTED_CALLS: usize = 9;
 const EXPECTED_FAILURES: usize = 1;
 
@@ -222,7 +224,8 @@ fn first_line(project: &Path) -> Result<(String, String), DemoError> {
     }
 }
 
-/// Copies the files of a folder that git does not ignore, up to a limit. Returns their number.
+/// Copies those files of a folder that git does not ignore, up to a limit. Returns the number of
+/// files.
 fn copy_project(source: &Path, target: &Path) -> Result<usize, DemoError> {
     fs::create_dir_all(target)?;
     let mut copied = 0;

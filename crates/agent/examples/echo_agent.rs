@@ -1,8 +1,8 @@
 //! A minimal agent with sessions: it echoes each text block of a prompt.
 //!
-//! It shows the least that an agent needs from the SDK. It is also the baseline of `cargo xtask
-//! accept startup` and other measurements: any additional time until callboard answers
-//! `initialize`, or sends its first word, is callboard's own. It does not handle clients that
+//! The example uses only the parts of the SDK that every agent needs. It is also the baseline of
+//! `cargo xtask accept startup` and other measurements: callboard causes all additional time until
+//! it answers `initialize` or sends its first word. The example does not handle clients that
 //! disconnect, flood it with messages or send invalid JSON.
 
 use agent_client_protocol::v1::schema::{

@@ -13,7 +13,7 @@ use crate::output::OutputStream;
 
 /// Checks each file (`-` is standard input). Prints every fault, and a summary for each file.
 ///
-/// Returns exit code 0 if there is no error, and 1 if there is one or a file cannot be read.
+/// Returns exit code 1 if a transcript contains an error or a file cannot be read, and 0 otherwise.
 pub(crate) fn check_files(files: &[PathBuf]) -> ExitCode {
     let mut ui = OutputStream::stdout();
     let mut is_good = true;

@@ -59,7 +59,8 @@ fn run_acp(args: ServeArgs) -> ExitCode {
         return run_with_logging(|| subcommands::run_login_command(None));
     }
     // The transport is opened first: it reads the client's first line while the agent is created.
-    // No other thread may run before, as it could write to the protocol's stream by accident.
+    // No other thread may run before this step, because that thread could write to the protocol's
+    // stream by accident.
     let transport = acp_transport::stdio();
     run_with_logging(|| {
         match transport.map(|transport| (subcommands::create_serving_agent(args.flags), transport))
@@ -84,7 +85,7 @@ async fn serve_until_disconnect(agent: CodingAgent, transport: Transport) -> Exi
     let mut out_of_time = pin!(async {
         ended.cancelled().await;
         tokio::time::sleep(limits::EXIT_DEADLINE).await;
-        // Messages that are still unsent are dropped.
+        // At this point, unsent messages are dropped.
         tracing::warn!("some tasks did not end in time and are abandoned");
     });
     tokio::select! {
@@ -121,7 +122,8 @@ fn run_exec(args: ExecArgs) -> ExitCode {
     })
 }
 
-/// Finds the model before it reads standard input, and reads the prompt before it starts anything.
+/// Prepares a run of `exec`: first finds the model, then reads standard input. No call starts
+/// before the prompt is read.
 async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCode> {
     let cwd = args.cwd.map_or_else(std::env::current_dir, std::path::absolute);
     let cwd = cwd.map_err(|error| {
@@ -201,16 +203,16 @@ fn quoted_prompt_from_args(error: &clap::Error) -> Option<String> {
     shell_quoted(&prompt.join(" "))
 }
 
-/// Quotes a text for a shell. Returns `None` if a pair of quotes is not enough, or if the text is
-/// not displayable.
+/// Quotes a text for a shell. Returns `None` if a pair of quotes is not enough, or if the text
+/// contains characters that cannot be displayed safely.
 fn shell_quoted(text: &str) -> Option<String> {
     let quote = if text.contains(['"', '`', '$', '\\', '!']) { '\'' } else { '"' };
     let is_plain = !text.contains(quote) && escape_invisible(text) == text;
     is_plain.then(|| format!("{quote}{text}{quote}"))
 }
 
-/// Runs `work` with logging. Not inlined, because the stack frame of the other commands would delay
-/// the first response of `acp`.
+/// Runs `work` with logging. The function is not inlined, because the stack frame of the other
+/// commands would delay the first response of `acp`.
 #[inline(never)]
 fn run_with_logging(work: impl FnOnce() -> ExitCode) -> ExitCode {
     let telemetry = telemetry::start_telemetry();
@@ -232,7 +234,7 @@ fn block_on_and_shut_down(future: impl Future<Output = ExitCode>) -> ExitCode {
         Err(error) => return print_error_and_fail(&format!("cannot start: {error}")),
     };
     let code = runtime.block_on(future);
-    // Drops all tasks, and with them the processes that they own.
+    // The shutdown drops all tasks, and each task ends its processes when it is dropped.
     runtime.shutdown_timeout(Duration::from_millis(200));
     code
 }
@@ -261,16 +263,16 @@ async fn wait_for_termination_signal() -> u8 {
     2
 }
 
-/// Waits for the first signal that terminates this process. A second one, or
+/// Waits for the first signal that terminates this process. A second signal, or
 /// [`limits::EXIT_DEADLINE`], ends the process immediately.
 ///
 /// Signals are handled on a separate thread, because a write to standard output blocks the runtime
-/// while its reader does not read. Commands never outlive this process, however it ends.
+/// while its reader does not read. Commands never outlive this process, even if it is killed.
 async fn wait_for_first_signal() -> u8 {
     let (sender, first) = tokio::sync::oneshot::channel();
     let watch = async move {
         let signal = wait_for_termination_signal().await;
-        // The receiver is dropped once the prompt has ended.
+        // If the prompt has ended, the receiver no longer exists.
         let _is_awaited = sender.send(signal).is_ok();
         drop(tokio::time::timeout(limits::EXIT_DEADLINE, wait_for_termination_signal()).await);
         signal
@@ -295,7 +297,7 @@ fn print_error_and_fail(what: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints the reason why nothing can run: invalid arguments, or no model.
+/// Prints the reason why no prompt can run: invalid arguments, or no model.
 fn print_unusable_error(what: &str) -> ExitCode {
     print_error(what);
     ExitCode::from(2)

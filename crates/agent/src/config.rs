@@ -85,20 +85,20 @@ pub(crate) struct Config {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProviderConfig {
     pub(crate) base_url: Option<SourcedValue<String>>,
-    /// Variable that holds the key, instead of the provider's default ones.
+    /// Variable that holds the key, instead of the provider's default variables.
     pub(crate) key_env: Option<SourcedValue<String>>,
-    /// From the environment; never in the file.
+    /// The API key, which comes from the environment and is never in the file.
     #[serde(skip)]
     pub(crate) key: Option<SourcedValue<ApiKey>>,
     pub(crate) ca_file: Option<SourcedValue<PathBuf>>,
     pub(crate) tools: Option<SourcedValue<ToolCalling>>,
     pub(crate) context_tokens: Option<SourcedValue<NonZeroU64>>,
-    /// Models to choose from; the first one is the default of this provider.
+    /// Models to choose from; the first model is the default of this provider.
     pub(crate) models: Option<SourcedValue<Vec<String>>>,
 }
 
-/// An invalid value. The text contains its location. It never contains the value if that may be a
-/// key.
+/// An invalid value. The text contains the location of the value. The text never contains a value
+/// that may be a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub(crate) struct ConfigError {
@@ -114,8 +114,8 @@ impl ConfigError {
 }
 
 impl Config {
-    /// Loads the file that the environment selects, if it exists, and overrides its values from
-    /// environment and flags.
+    /// Loads the file that the environment selects, if it exists. Environment and flags override
+    /// the values of the file.
     ///
     /// # Errors
     ///
@@ -135,7 +135,8 @@ impl Config {
         Self::merge_sources(path, &text.transpose()?.flatten().unwrap_or_default(), env, flags)
     }
 
-    /// Overrides the values in the text of the file from environment and flags. Reads no file.
+    /// Parses the text of the file, and overrides its values from environment and flags. Reads no
+    /// configuration file itself.
     pub(crate) fn merge_sources(
         path: Option<PathBuf>,
         text: &str,
@@ -192,9 +193,9 @@ impl Config {
     }
 }
 
-/// Copies the settings of OpenAI's first dialect to the second one, where that has no setting: both
-/// are one account at one server. If the second dialect has a different URL, its key and
-/// certificates stay separate.
+/// Copies the settings of OpenAI's first dialect to the second dialect, if the second dialect does
+/// not have the setting. Both dialects belong to one account at one server. If the second dialect
+/// has a different URL, its key and certificates stay separate.
 fn inherit_openai_settings(providers: &mut BTreeMap<Provider, ProviderConfig>) {
     let openai = providers.entry(Provider::OpenAi).or_default();
     let (base_url, key_env) = (openai.base_url.clone(), openai.key_env.clone());
@@ -232,8 +233,8 @@ pub(crate) fn check_base_url(url: &str) -> Result<(), String> {
     if is_web { Ok(()) } else { Err("base_url must be an http or https URL".to_owned()) }
 }
 
-/// Checks that the text can be the name of a variable. The error omits the text, because it may be
-/// a key that was entered by mistake.
+/// Checks that the text can be the name of a variable. The error omits the text, because the text
+/// may be a key that was entered by mistake.
 fn check_variable_name(name: &str) -> Result<(), String> {
     let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let starts_well = name.starts_with(|first: char| !first.is_ascii_digit());

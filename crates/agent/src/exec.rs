@@ -37,7 +37,8 @@ pub(crate) struct ExecJob<A> {
     pub(crate) prompt: Vec<ContentBlock>,
     pub(crate) cwd: PathBuf,
     pub(crate) approval: Approval,
-    /// Whether the prompt is commands: a failed call is then a failure of the run.
+    /// Whether the prompt consists of commands of `direct`. If it does, a failed call makes the run
+    /// fail.
     pub(crate) is_commands: bool,
     /// Locale of the messages around the cards.
     pub(crate) locale: String,
@@ -46,7 +47,7 @@ pub(crate) struct ExecJob<A> {
 /// The answer to permission requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Approval {
-    /// Asks the user at the terminal. Without a terminal, every request is rejected.
+    /// Asks the user at the terminal. If there is no terminal, every request is rejected.
     Ask,
     /// Allows every request.
     All,
@@ -54,7 +55,7 @@ pub(crate) enum Approval {
     None,
 }
 
-/// The way in which a turn ended.
+/// The outcome of a run.
 enum ExecOutcome {
     Turn(Result<StopReason>),
     Signal(u8),
@@ -124,7 +125,7 @@ async fn open_session_and_prompt(
     is_terminal: bool,
 ) -> Result<StopReason> {
     let info = Implementation::new("callboard-exec", env!("CARGO_PKG_VERSION"));
-    // Commands run in a terminal only if there is one to show their output.
+    // Commands run in a terminal only if `exec` has a terminal that can show their output.
     let meta = Map::from_iter([("terminal_output".to_owned(), Value::Bool(is_terminal))]);
     let initialize = InitializeRequest::new(ProtocolVersion::V1)
         .client_info(info)
@@ -195,8 +196,8 @@ impl Screen {
         }
     }
 
-    /// Waits briefly for the current write to finish. It may be blocked by a reader that does not
-    /// read.
+    /// Waits briefly for the current write to finish. The write may be blocked by a reader that
+    /// does not read.
     fn lock_state_within_timeout(&self) -> Option<MutexGuard<'_, ScreenState>> {
         let begun = Instant::now();
         loop {
@@ -254,7 +255,8 @@ impl Screen {
         })
     }
 
-    /// Asks for a number until the answer is valid. The end of input cancels the turn.
+    /// Asks for the number of an option until the answer is valid. The end of input cancels the
+    /// turn.
     fn ask_option<'a>(
         &self,
         options: &'a [PermissionOption],

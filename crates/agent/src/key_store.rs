@@ -1,6 +1,7 @@
-//! Keys stored by a login: in the system's keyring, or in a file if there is none.
+//! Keys stored by a login: in the system's keyring, or in a file if there is no keyring.
 //!
-//! A small file lists the logins, so that the keyring is accessed only if it may hold a key.
+//! A small file lists the logins, so that the keyring is accessed only if the keyring may hold a
+//! key.
 
 mod keyring;
 
@@ -18,11 +19,12 @@ use crate::{secrets, user_folders};
 use callboard_runtime::private_files as private;
 use keyring::{Keyring, SystemKeyring};
 
-/// The stored logins of a user. The methods block: usually briefly, but for up to
-/// [`limits::KEYRING_TIMEOUT`](crate::limits::KEYRING_TIMEOUT) if the keyring asks its user.
+/// The stored logins of a user. The methods block the thread: usually briefly, but up to
+/// [`limits::KEYRING_TIMEOUT`](crate::limits::KEYRING_TIMEOUT) if the keyring asks the user.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyStore {
-    /// `None` if the environment defines no folder; nothing can be stored then.
+    /// The folder of the file; `None` if the environment defines no folder, so that no key can be
+    /// stored.
     folder: Option<PathBuf>,
     keyring: Arc<dyn Keyring>,
 }
@@ -32,7 +34,7 @@ pub(crate) struct KeyStore {
 pub(crate) struct Logins(BTreeMap<String, Login>);
 
 impl Logins {
-    /// Returns the login of a provider. OpenAI's two dialects share one.
+    /// Returns the login of a provider. OpenAI's two dialects share one login.
     pub(crate) fn for_provider(&self, provider: Provider) -> Option<&Login> {
         self.0.get(entry_name(provider)).filter(|login| !login.only_marks_key_to_remove())
     }
@@ -50,13 +52,13 @@ pub(crate) struct Login {
     /// Identifies the login. A later login to the same provider, perhaps with another key, has
     /// another id.
     id: String,
-    /// The only URL to which the key may be sent; `None` for the provider's own.
+    /// The only URL to which the key may be sent; `None` for the provider's own URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) base_url: Option<String>,
-    /// `None` if the key is in the keyring.
+    /// The key; `None` if the key is in the keyring.
     #[serde(default, with = "written", skip_serializing_if = "Option::is_none")]
     key: Option<ApiKey>,
-    /// Whether the keyring may still hold the key of an earlier login, because removing it failed.
+    /// Whether the keyring may still hold the key of an earlier login, because its removal failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     keyring_has_another: bool,
 }
@@ -143,7 +145,7 @@ impl KeyStore {
         })
     }
 
-    /// Stores a key for one base URL of a provider, replacing an earlier one.
+    /// Stores a key for one base URL of a provider, and replaces an earlier key.
     pub(crate) fn store_key(
         &self,
         provider: Provider,
@@ -156,8 +158,8 @@ impl KeyStore {
         let Err(why) = self.keyring.write(name, key.expose()) else {
             let noted = self.save_login(name, Login::new(base_url, None));
             if noted.is_err() {
-                // Otherwise it would be used as the key of the recorded login, perhaps at another
-                // server.
+                // An old key in the keyring would otherwise be used as the key of the new login,
+                // perhaps at another server.
                 drop(self.keyring.remove(name));
             }
             return noted.map(|_| KeyLocation::Keyring);
@@ -176,7 +178,8 @@ impl KeyStore {
         Ok(key_file_path(folder))
     }
 
-    /// Removes the keys of these providers from all locations. Returns the providers that had one.
+    /// Removes the keys of these providers from all locations. Returns the providers that had a
+    /// key.
     pub(crate) fn remove_keys(&self, providers: &[Provider]) -> Result<Vec<Provider>, KeyError> {
         let logins = self.read_login_file()?;
         let had = providers.iter().filter(|it| logins.contains_key(entry_name(**it)));
@@ -184,9 +187,9 @@ impl KeyStore {
         if had.is_empty() {
             return Ok(had);
         }
-        // The keyring is accessed for keys in the file too, as it may have stored a key after the
-        // time limit. Its errors matter only if it is known to hold a key, because often there is
-        // no keyring.
+        // The keyring may also hold a key for a login in the file, because it may have stored the
+        // key after the time limit. Errors of the keyring matter only if it is known to hold a key,
+        // because many systems have no keyring.
         let removed = had.iter().map(|it| (entry_name(*it), self.keyring.remove(entry_name(*it))));
         let is_kept = |name: &str| logins[name].may_be_in_keyring();
         let kept = removed.filter_map(|(name, removed)| Some((name, removed.err()?)));
@@ -194,7 +197,7 @@ impl KeyStore {
         self.update_login_file(self.folder()?, |logins| {
             for name in had.iter().map(|it| entry_name(*it)) {
                 match logins.get_mut(name) {
-                    // The login stays recorded, so that removing it can be retried.
+                    // The login stays recorded, so that its removal can be retried.
                     Some(login) if kept.contains_key(name) => login.key = None,
                     _ => drop(logins.remove(name)),
                 }

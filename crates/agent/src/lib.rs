@@ -25,8 +25,8 @@ pub use cli::main;
 #[doc = include_str!("../README.md")]
 struct ReadmeDocTests;
 
-// Also compiles those of the repository's documents, which need all crates. The published package
-// does not include these files.
+// Also compiles the examples of the repository's documents, which need all crates. The published
+// package does not include these documents.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct RepositoryReadmeDocTests;

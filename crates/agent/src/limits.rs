@@ -21,8 +21,8 @@ pub(crate) const MAX_PIPED_CONTEXT_BYTES: usize = 256 << 10;
 /// Time without data on standard input after which the user is notified of the wait.
 pub(crate) const STDIN_NOTE_DELAY: Duration = Duration::from_secs(5);
 
-/// Time limit for each further read of standard input. Long, because a test suite may print nothing
-/// for minutes.
+/// Time limit for each further read of standard input. The limit is long, because a test suite may
+/// print nothing for minutes.
 pub(crate) const STDIN_IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// Maximum size of a collector's response in bytes (feature `otlp`).
@@ -40,11 +40,11 @@ pub(crate) const MAX_KEY_FILE_BYTES: u64 = 64 << 10;
 /// Maximum size of one answer to `callboard login` in bytes.
 pub(crate) const MAX_LOGIN_ANSWER_BYTES: u64 = 4 << 10;
 
-/// Time limit for the system's keyring. It may ask its user to unlock it.
+/// Time limit for the system's keyring, which may ask the user to unlock it.
 #[cfg(feature = "keyring")]
 pub(crate) const KEYRING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Maximum number of discovered models that are offered; further ones are ignored.
+/// Maximum number of discovered models that are offered; further models are ignored.
 pub(crate) const MAX_FOUND_MODELS: usize = 64;
 
 // ---- Checking transcripts ----

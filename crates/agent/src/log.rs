@@ -8,7 +8,7 @@ use acp_lifecycle::Secrets;
 
 use crate::secrets;
 
-/// Returns the writer of log lines, each of which is one write.
+/// Returns the writer of the log. The subscriber passes each log line in one write.
 pub(crate) fn redacting_stderr_writer() -> RedactingWriter<io::Stderr> {
     RedactingWriter { to: io::stderr(), secrets: secrets::process_secrets() }
 }
@@ -24,7 +24,7 @@ pub(crate) fn install_panic_hook() {
     }));
 }
 
-/// Redacts secrets in each write. The subscriber writes each line at once.
+/// Redacts secrets in each write. The subscriber passes each line in one write.
 pub(crate) struct RedactingWriter<W> {
     to: W,
     secrets: Secrets,

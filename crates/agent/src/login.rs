@@ -1,6 +1,7 @@
 //! `callboard login`: asks for a provider and a key, tests the key, and stores it.
 //!
-//! The questions are asked in the terminal. Without one, each line of standard input is an answer.
+//! The questions are asked in the terminal. If there is no terminal, each line of standard input is
+//! an answer.
 
 mod acp;
 
@@ -16,11 +17,12 @@ use crate::output::OutputStream;
 
 pub(crate) use acp::LoginAuthenticator;
 
-/// Logs in to a provider, and asks for it if it is `None`. Returns a message for the user.
+/// Logs in to a provider. If `provider` is `None`, asks the user for the provider. Returns a
+/// message for the user.
 ///
 /// # Errors
 ///
-/// Returns the reason why nothing was stored.
+/// Returns the reason why no key was stored.
 pub(crate) async fn log_in_interactively(
     choices: &ConfiguredModels,
     provider: Option<Provider>,
@@ -41,7 +43,7 @@ pub(crate) async fn log_in_interactively(
     let tried = choices.request_model_list(provider, base_url.clone(), Some(key.clone())).await;
     let said = match tried {
         Ok(models) => {
-            // A list that is available without a key does not verify the key.
+            // If the server returns its list without a key, the list does not verify the key.
             let without_key = choices.request_model_list(provider, base_url.clone(), None).await;
             key_verdict(&models, without_key.map(drop).map_err(|error| error.kind))
         }
@@ -103,7 +105,7 @@ fn ask_line(question: &str) -> Result<String, String> {
     Ok(answer.trim().to_owned())
 }
 
-/// Asks for one line, without echoing it if standard input is a terminal.
+/// Asks for one line. If standard input is a terminal, the answer is not echoed.
 fn ask_hidden_line(question: &str) -> Result<String, String> {
     if !io::stdin().is_terminal() {
         return ask_line(question);

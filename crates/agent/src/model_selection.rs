@@ -45,12 +45,12 @@ struct ModelSelector {
     config: Config,
     keys: KeyStore,
     network: Box<dyn ModelNetwork>,
-    /// Logins as of the last read; `None` before the first.
+    /// The logins at the time of the last read; `None` before the first read.
     logins: Mutex<Option<Result<Logins, KeyError>>>,
     /// Locked while the logins are read, so that a file that cannot be read blocks only one thread.
     reading: Arc<tokio::sync::Mutex<()>>,
-    /// Models that were opened. Models on this machine have settings here, because the
-    /// configuration does not describe them.
+    /// Models that were opened. A model on this machine has its settings here, because the
+    /// configuration does not describe it.
     opened_models: Mutex<Vec<(String, Option<ProviderSettings>)>>,
     /// Models that servers listed.
     listed_servers: Mutex<Vec<ServerModels>>,
@@ -69,7 +69,7 @@ pub(crate) enum NoModelError {
     /// The selected model cannot be used.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// No model was found, and the logins cannot be read. They may contain one.
+    /// No model was found, and the list of logins cannot be read. A login might provide a model.
     #[error("found no model, and cannot read the logins: {0}")]
     Logins(KeyError),
 }
@@ -92,7 +92,7 @@ enum ModelCandidate {
 struct ProviderAccess {
     base_url: Option<String>,
     key: Option<ApiKey>,
-    /// Login from which the key comes, if it was stored.
+    /// Login from which the key comes, if the key was stored.
     login: Option<Login>,
 }
 
@@ -100,8 +100,8 @@ impl ConfiguredModels {
     /// Creates the catalogue from the configuration and the key store.
     pub(crate) fn new(config: Config, keys: KeyStore, reach: impl ModelNetwork) -> Self {
         for provider in Provider::ALL {
-            // The user may name any variable, so its value may not be recognized as a secret
-            // otherwise.
+            // The user may name any variable. The name may not look like that of a secret, so the
+            // value is added here.
             config
                 .provider(provider)
                 .key
@@ -133,8 +133,8 @@ impl ConfiguredModels {
         &self.selector.config
     }
 
-    /// Finds the model for prompts now. `callboard exec` uses it, and `callboard models` prints its
-    /// name. Returns `None` if no model is set up; `direct` does not count.
+    /// Finds the model for prompts now. `callboard exec` uses the model, and `callboard models`
+    /// prints its name. Returns `None` if no model is set up; `direct` does not count.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl ConfiguredModels {
         }
     }
 
-    /// Creates the model for sessions in which the user did not name one.
+    /// Creates the model for sessions in which the user did not name a model.
     fn create_deferred_model(&self) -> DeferredModel {
         let chooser = self.selector.clone();
         match chooser.select_candidate() {
@@ -234,7 +234,7 @@ impl ModelCatalogue for ConfiguredModels {
         Some(Arc::new(self.default_model.clone().unwrap_or_else(|| self.create_deferred_model())))
     }
 
-    /// Includes the capabilities of any model that a later login may select.
+    /// Returns the capabilities of all models that a later login may select.
     fn combined_capabilities(&self) -> ModelCapabilities {
         ModelCapabilities::new().with_images().with_audio()
     }
@@ -295,9 +295,9 @@ impl ModelSelector {
         ModelCandidate::Provider { provider, model, why }
     }
 
-    /// Returns the default model of a provider: the first configured one, else the built-in
-    /// default. Returns `None` if the server is not the provider's own, so that only the server can
-    /// list its models.
+    /// Returns the default model of a provider: the first configured model, else the built-in
+    /// default. Returns `None` for a server at another address than the provider's, because only
+    /// the server can list its models.
     fn provider_default_model(&self, provider: Provider) -> Option<(Provider, String)> {
         let configured = self.config.provider(provider);
         if let Some(model) = configured.models.as_ref().and_then(|models| models.value.first()) {
@@ -308,8 +308,8 @@ impl ModelSelector {
             return None;
         }
         let (by, model) = provider.default_model()?;
-        // The default model may use the provider's other dialect, if that has the same server and
-        // key.
+        // The default model may use the provider's other dialect, if that dialect has the same
+        // server and key.
         let other = self.config.provider(by);
         let key = |of: &ProviderConfig| of.key.as_ref().map(|key| key.value.clone());
         let is_same = other.base_url.is_none() && key(other) == key(configured);
@@ -335,7 +335,7 @@ impl ModelSelector {
         *lock(&self.logins) = Some(logins);
     }
 
-    /// Returns the logins as of the last read.
+    /// Returns the logins at the time of the last read.
     fn last_read_logins(&self) -> Result<Logins, KeyError> {
         let unread = || Err(KeyError::new("the stored logins could not be read in time"));
         lock(&self.logins).clone().unwrap_or_else(unread)
@@ -353,12 +353,14 @@ impl ModelSelector {
         login.filter(|login| self.is_login_for_base_url(provider, login))
     }
 
-    /// Returns whether a provider's key is configured. Logins are ignored then.
+    /// Returns whether a provider's key is configured. A configured key takes precedence over
+    /// logins.
     fn has_configured_key(&self, provider: Provider) -> bool {
         self.config.provider(provider).key.is_some()
     }
 
-    /// Returns whether a login's key belongs to the configured base URL. It is sent to no other.
+    /// Returns whether a login's key belongs to the configured base URL. The key is sent to no
+    /// other URL.
     fn is_login_for_base_url(&self, provider: Provider, login: &Login) -> bool {
         let configured = self.config.provider(provider).base_url.as_ref();
         configured.is_none_or(|url| {
@@ -367,7 +369,8 @@ impl ModelSelector {
         })
     }
 
-    /// Returns the URL and key of a provider. Accesses the keyring only if it holds the key.
+    /// Returns the URL and key of a provider. Accesses the keyring only if the keyring holds the
+    /// key.
     async fn resolve_access(&self, provider: Provider) -> Result<ProviderAccess, ModelError> {
         if let Some(key) = &self.config.provider(provider).key {
             let base_url = self.configured_or_login_base_url(provider, None);
@@ -399,7 +402,7 @@ impl ModelSelector {
         }
     }
 
-    /// Returns the base URL of a provider: the configured one, else the one of the login.
+    /// Returns the base URL of a provider: the configured base URL, else the base URL of the login.
     fn configured_or_login_base_url(
         &self,
         provider: Provider,
@@ -435,7 +438,7 @@ impl ModelSelector {
 }
 
 /// Providers that are selected by a key or a configured server, in this order. Ollama is not
-/// included: it is selected if it is running.
+/// included, because it is selected if its server is running.
 const KEYED_PROVIDERS: [Provider; 4] =
     [Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses, Provider::Gemini];
 

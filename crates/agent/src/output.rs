@@ -13,10 +13,11 @@ use terminal_size::{Height, Width, terminal_size_of};
 /// Columns if neither the environment nor the terminal defines them.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Minimum number of columns. Less would be unreadable; smaller terminals wrap lines.
+/// Minimum number of columns, because fewer columns would be unreadable. Smaller terminals wrap
+/// lines.
 const MIN_WIDTH: usize = 40;
 
-/// Standard output or standard error, with colours if they are supported.
+/// Standard output or standard error, with colours if the terminal supports colours.
 ///
 /// Colours are kept on a terminal and stripped elsewhere, unless `NO_COLOR`, `CLICOLOR` or
 /// `CLICOLOR_FORCE` is set. Every write is flushed, so that incomplete lines appear.
@@ -62,7 +63,7 @@ impl OutputStream {
         self.print(&format!("{text}\n"));
     }
 
-    /// Writes `text` unchanged. It must be safe to display: see
+    /// Writes `text` unchanged. The text must be safe to display: see
     /// [`CardRenderer`](acp_cards::CardRenderer).
     pub(crate) fn print(&mut self, text: &str) {
         if self.is_closed || text.is_empty() {
@@ -71,7 +72,7 @@ impl OutputStream {
         let written = self.stream.write_all(text.as_bytes());
         let written = written.and_then(|()| self.stream.flush());
         self.is_closed = written.is_err();
-        // A reader that closes the pipe is not a failure.
+        // A pipe that its reader closed is not a failure.
         if let Err(error) = written
             && error.kind() != ErrorKind::BrokenPipe
         {
@@ -89,9 +90,9 @@ impl OutputStream {
         self.is_closed
     }
 
-    /// Returns the current width in columns: `COLUMNS`, which users set to override the width
-    /// (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html>), else the width
-    /// of the terminal, else 100.
+    /// Returns the current width in columns: the value of `COLUMNS`, with which users override the
+    /// width (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html>), else the
+    /// width of the terminal, else 100.
     pub(crate) fn width(&self) -> usize {
         let columns = self.columns.or_else(|| (self.terminal_columns)());
         columns.map_or(DEFAULT_WIDTH, |columns| columns.max(MIN_WIDTH))
@@ -131,7 +132,7 @@ mod tests {
         }
     }
 
-    /// A pipe whose reader closes it after some writes.
+    /// A pipe that its reader closes after some writes.
     #[derive(Clone)]
     struct Pipe {
         read: Arc<Mutex<Vec<u8>>>,

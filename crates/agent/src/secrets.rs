@@ -15,7 +15,7 @@ pub(crate) fn process_secrets() -> Secrets {
     PROCESS_SECRETS.current()
 }
 
-/// Adds a key, which is redacted from now on.
+/// Adds a key. All later output has the key redacted.
 pub(crate) fn add_key_to_redact(key: &ApiKey) {
     PROCESS_SECRETS.add(key.expose());
 }

@@ -8,19 +8,19 @@ use acp_store::{SessionHolder, SessionStore, SessionStoreError, SqliteSessionSto
 
 use crate::user_folders;
 
-/// Returns the folder of the sessions of the user that an environment is of.
+/// Returns the folder of stored sessions that an environment defines for its user.
 pub(crate) fn folder(env: &[(String, String)]) -> Option<PathBuf> {
     Some(user_folders::state_folder(env)?.join("sessions"))
 }
 
-/// Opens the store in a folder, which is made where it is missing. It may block.
+/// Opens the store in a folder, and creates the folder if it is missing. May block the thread.
 pub(crate) fn open(folder: &Path) -> Result<Arc<dyn SessionStore>, SessionStoreError> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let holder = SessionHolder { pid: std::process::id(), host, started: SystemTime::now() };
     Ok(Arc::new(SqliteSessionStore::open(folder, holder, random)?))
 }
 
-/// Any number, which spreads the retries of processes that wait for each other.
+/// Returns a random number, which spreads the retries of processes that wait for each other.
 fn random() -> u64 {
     u64::try_from(ulid::Ulid::generate().random() & u128::from(u64::MAX)).unwrap_or_default()
 }

@@ -6,7 +6,7 @@
 //! | `turn` | `callboard` | info | `id`, `model`, `traceparent`, `stop_reason` |
 //! | `call` | `acp_lifecycle` | debug | `id`, `tool`, `kind`, `status`, `reason`, `queued_ms`, `duration_ms`, `exit_code` |
 //!
-//! Fields hold names and numbers: no prompt, no arguments, no path, no output.
+//! Fields contain only names and numbers: no prompt, no arguments, no path, no output.
 
 use std::io::IsTerminal as _;
 
@@ -30,7 +30,8 @@ pub(crate) struct Telemetry {
 /// Starts logging of warnings, or of the targets in `CALLBOARD_LOG`, and the export of spans if the
 /// environment enables it. Must be called once per process.
 ///
-/// Standard output belongs to the protocol, so the log and panics are written to standard error.
+/// Standard output is reserved for protocol messages, so the log and panics are written to standard
+/// error.
 pub(crate) fn start_telemetry() -> Telemetry {
     let filter: Box<dyn Filter<Registry> + Send + Sync> =
         match EnvFilter::try_from_env("CALLBOARD_LOG") {
@@ -56,8 +57,8 @@ pub(crate) fn start_telemetry() -> Telemetry {
     }
 }
 
-/// Returns the default targets of the log. Built without the parser, which would slow down every
-/// start.
+/// Returns the default targets of the log. The targets are built without the parser, because the
+/// parser would slow down every start.
 fn default_log_targets() -> Targets {
     let ours = Targets::new().with_default(LevelFilter::WARN);
     ours.with_target("agent_client_protocol", LevelFilter::ERROR)

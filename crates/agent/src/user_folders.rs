@@ -8,7 +8,8 @@ pub(crate) fn state_folder(env: &[(String, String)]) -> Option<PathBuf> {
     user_folder(env, "XDG_STATE_HOME", ".local/state")
 }
 
-/// Returns callboard's folder below the one in a variable, else below a folder of the user's home.
+/// Returns callboard's folder below the folder in a variable, else below a folder of the user's
+/// home.
 pub(crate) fn user_folder(env: &[(String, String)], name: &str, in_home: &str) -> Option<PathBuf> {
     let named = |name: &str| {
         let value = env.iter().find(|(other, _)| other == name).map(|(_, value)| value);

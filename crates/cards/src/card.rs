@@ -1,4 +1,4 @@
-//! The card of one call: its current state, and the parts of it that are already printed.
+//! The card of one call: the current state of the call, and a record of the printed parts.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -44,7 +44,7 @@ pub(super) struct Card {
     pub(super) updates: usize,
     pub(super) bytes: usize,
     pub(super) duration_ms: Option<u64>,
-    /// Background command of the call: its id, and its command line while it runs.
+    /// Background command of the call: the id of the command and, while it runs, its command line.
     pub(super) background: Option<(String, Option<String>)>,
     /// Title and failure reason, set by the update that ended the call.
     pub(super) failure: Option<String>,
@@ -58,7 +58,8 @@ struct OpenCallState {
     printed_title: Option<PrintedTitle>,
     input: Value,
     console: OutputPrinter,
-    /// Texts that are printed when the call ends: all but the last one joined, then the last one.
+    /// Texts that are printed when the call ends: first all texts except the last, joined, then the
+    /// last text.
     texts: Vec<HeldBackText>,
     printed_content: VecDeque<PrintedContent>,
     meta: CallMeta,
@@ -127,7 +128,7 @@ impl Card {
         }
     }
 
-    /// Applies an update of `bytes` bytes. An update of an ended call is only counted.
+    /// Applies an update of `bytes` bytes. An update of a finished call is only counted.
     pub(super) fn apply_update(&mut self, update: &ToolCallUpdate, bytes: usize, page: &Page) {
         let words = &page.words;
         self.updates += 1;
@@ -157,7 +158,7 @@ impl Card {
         if let Some(output) = &fields.raw_output
             && let Some(id) = output.get("background").and_then(Value::as_str)
         {
-            // For a command that has ended, only the id is kept.
+            // For a command that has finished, only the id is kept.
             let runs = output.get("running") == Some(&Value::Bool(true));
             let command = output.get("command").and_then(Value::as_str);
             let command =
@@ -179,8 +180,9 @@ impl Card {
         }
     }
 
-    /// Prints the head once the call runs or reports progress, and again when the title of a
-    /// running call changes. Before that, the title may still improve.
+    /// Prints the head when the call starts to run or reports progress, and again when the title of
+    /// a running call changes. The head is not printed earlier, because the title may still
+    /// improve.
     pub(super) fn print_title_line_if_due(&mut self, page: &mut Page) {
         let is_running = self.status == ToolCallStatus::InProgress;
         let is_due = match &self.open.printed_title {
@@ -327,7 +329,7 @@ impl Card {
         }
         if let Some(exit) = meta.get("terminal_exit") {
             self.print_remaining_output(page);
-            // Printed in the outcome line.
+            // The exit is printed in the outcome line.
             let code = exit.get("exit_code").and_then(Value::as_i64);
             let code = code.and_then(|code| i32::try_from(code).ok());
             let signal = exit.get("signal").and_then(Value::as_str);
@@ -356,7 +358,7 @@ impl Card {
 
     fn print_output(&mut self, joint: OutputJoin, text: &str, page: &mut Page) {
         if !text.is_empty() {
-            // Without a terminal, a line is only printed once it is complete.
+            // If the page is not a terminal, a line is only printed once it is complete.
             if page.can_redraw_lines() || text.contains('\n') || joint == OutputJoin::AfterGap {
                 self.ensure_text_owned_by_call(page);
             }
@@ -392,7 +394,7 @@ fn is_final(status: ToolCallStatus) -> bool {
     matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed)
 }
 
-/// Keeps the last text apart from the others, because it is the reason if the call fails.
+/// Separates the last text from the other texts, because it is the reason if the call fails.
 fn hold_back_texts(texts: &[String]) -> Vec<HeldBackText> {
     let Some((last, others)) = texts.split_last() else {
         return Vec::new();
@@ -408,8 +410,8 @@ fn hold_back_texts(texts: &[String]) -> Vec<HeldBackText> {
     others.iter().chain([last]).map(|text| held(text)).collect()
 }
 
-/// Returns whether a title has different words, i.e. not only more or fewer words, other numbers or
-/// other progress.
+/// Returns whether a new title has different words. More or fewer words, other numbers and other
+/// progress do not count.
 fn has_different_words(old: &str, new: &str) -> bool {
     let letters = |title: &str| {
         title_without_progress(title).chars().filter(|c| c.is_alphabetic()).collect::<String>()

@@ -21,9 +21,10 @@ use crate::{limits, sanitise, table};
 
 /// Renders the messages of one session as cards.
 ///
-/// Each method returns the text to print now, possibly none. It is safe to write to a terminal: it
-/// contains no control characters of the agent, and no escape sequences except colours and, on a
-/// terminal, `\r`. Memory is bounded: most of a call's state is discarded when it ends.
+/// Each method returns the text to print now, which may be empty. The text is safe to write to a
+/// terminal: it contains no control characters of the agent. The text contains no escape sequences
+/// except colours and, on a terminal, `\r`. Memory is bounded: most of a call's state is discarded
+/// when it ends.
 #[derive(Debug)]
 pub struct CardRenderer {
     page: Page,
@@ -39,8 +40,8 @@ pub struct CardRenderer {
 }
 
 impl CardRenderer {
-    /// Creates a renderer without colours. Paths below `cwd` are shown relative to it. Lines that
-    /// may be truncated have at most `width` characters.
+    /// Creates a renderer without colours. Paths below `cwd` are shown relative to `cwd`. Lines
+    /// that may be truncated have at most `width` characters.
     #[must_use]
     pub fn new(cwd: impl Into<PathBuf>, width: usize) -> Self {
         Self {
@@ -54,7 +55,7 @@ impl CardRenderer {
         }
     }
 
-    /// Adds colours as SGR sequences. Remove them with e.g. `anstream` if they are not wanted.
+    /// Adds colours as SGR sequences. To remove the colours later, use e.g. `anstream`.
     #[must_use]
     pub fn with_colours(mut self) -> Self {
         self.page.palette = Palette::with_colours();
@@ -77,8 +78,8 @@ impl CardRenderer {
     }
 
     /// Renders for a terminal: Markdown of messages is formatted, and a line of output that starts
-    /// over is redrawn with `\r`. Otherwise messages are printed unchanged, and such a line is
-    /// printed once, when it is complete.
+    /// over is redrawn with `\r`. Without this setting, messages are printed unchanged, and each
+    /// line of output is printed once, when it is complete.
     #[must_use]
     pub fn with_terminal_rendering(mut self) -> Self {
         self.page.enable_redraw();
@@ -104,7 +105,7 @@ impl CardRenderer {
             }
             SessionUpdate::ToolCall(call) => {
                 self.message.print_remaining(&mut self.page);
-                // An agent may reuse the id of a call that has ended.
+                // An agent may reuse the id of a call that has finished.
                 let id = &call.tool_call_id;
                 let at = self.index_of(id).filter(|at| !self.calls[*at].is_ended);
                 let at = at.unwrap_or_else(|| self.add_card(id));
@@ -124,8 +125,8 @@ impl CardRenderer {
     }
 
     /// Renders a `session/request_permission` of `bytes` bytes on the wire. Returns the text to
-    /// print before the user decides: everything that is being decided on, untruncated, and the
-    /// options with numbers from 1.
+    /// print before the user decides: the whole call, untruncated, and the options with numbers
+    /// from 1.
     pub fn render_permission_request(
         &mut self,
         request: &RequestPermissionRequest,
@@ -182,8 +183,9 @@ impl CardRenderer {
         self.print_title_of_only_open_call();
     }
 
-    /// Prints the head of a call if it is the only open one. If several are open, each head is
-    /// printed with the output or the end of its call, because it would have to be repeated there.
+    /// Prints the head of a call if no other call is open. If several calls are open, each head is
+    /// printed together with the output or the end of its call. If the head were printed earlier,
+    /// it would have to be repeated with the output.
     fn print_title_of_only_open_call(&mut self) {
         let mut open = self.calls.iter_mut().filter(|card| !card.is_ended);
         if let (Some(only), None) = (open.next(), open.next()) {

@@ -1,7 +1,7 @@
 //! Prints a diff: the file, the line counts, and the changed regions with their context.
 //!
-//! A v1 diff consists of two texts, of a whole file or of a part of it. The changed regions are
-//! computed here.
+//! A diff in v1 consists of two texts: two versions of a whole file, or of a part of a file. This
+//! module computes the changed regions.
 
 use std::time::Instant;
 

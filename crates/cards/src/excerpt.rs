@@ -18,12 +18,12 @@ pub(super) struct TextExcerpt {
 }
 
 impl TextExcerpt {
-    /// Keeps `head` lines from the beginning and `tail` lines, at least one, from the end.
+    /// Keeps `head` lines from the beginning, and `tail` lines (at least one) from the end.
     pub(super) fn with_line_limits(head: usize, tail: usize) -> Self {
         Self { max_head: head, max_tail: tail.max(1), ..Self::default() }
     }
 
-    /// Appends escaped text. It may continue the last line.
+    /// Appends escaped text, which may continue the last line.
     pub(super) fn push(&mut self, text: &str) {
         for piece in text.split_inclusive('\n') {
             let (line, is_open) = match piece.strip_suffix('\n') {
@@ -66,7 +66,7 @@ impl TextExcerpt {
         self.head.first().map(String::as_str)
     }
 
-    /// Returns the kept lines, with a line that counts the omitted ones.
+    /// Returns the kept lines, with a line that counts the omitted lines.
     pub(super) fn shown_lines(&self, words: &UiText) -> impl Iterator<Item = String> {
         let left = self.total - self.head.len() - self.tail.len();
         let gap = (left > 0).then(|| words.omitted_lines_text(left));

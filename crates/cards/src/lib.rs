@@ -1,9 +1,10 @@
 //! Renders the messages of an ACP session as cards for a terminal.
 //!
 //! This crate *only* renders: it accepts the messages of any ACP v1 agent and returns text to
-//! append, which is also readable in a pipe or a log. Of Callboard's own metadata it uses
-//! durations, end reasons and line numbers. To connect to an agent use the SDK or `callboard`, to
-//! check its messages `acp-conformance`, and to fold them into documents `acp-types`.
+//! append, which is also readable in a pipe or a log. The renderer uses durations, end reasons and
+//! line numbers from the metadata of Callboard. To connect to an agent, use the SDK or `callboard`.
+//! To check the messages of an agent, use `acp-conformance`. To fold messages into the state of a
+//! client, use `acp-types`.
 #![doc = include_str!("../README.md")]
 
 mod card;

@@ -2,44 +2,44 @@
 
 use std::time::Duration;
 
-/// Diff lines printed per message. Further lines are counted. A permission request shows all.
+/// Diff lines printed per message. Further lines are counted. A permission request shows all lines.
 pub(crate) const MAX_DIFF_LINES: usize = 40;
 
-/// Time limit for computing the smallest difference of two texts. After that, a larger one is
-/// printed.
+/// Time limit for computing the smallest difference of two texts. When the time is over, a larger
+/// difference is printed.
 pub(crate) const DIFF_SEARCH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Lines printed of the beginning of a text, and of its end. The lines between are counted.
+/// Lines printed of the beginning of a text, and of its end. The lines between them are counted.
 pub(crate) const MAX_EXCERPT_EDGE_LINES: usize = 6;
 
-/// Lines of a command's output that are printed immediately. Of the following ones, only the last
+/// Lines of a command's output that are printed immediately. Of the following lines, only the last
 /// [`MAX_EXCERPT_EDGE_LINES`] are printed, when the call ends.
 pub(crate) const MAX_LIVE_OUTPUT_LINES: usize = 200;
 
-/// Characters of a line of output, text or diff. A permission request shows all.
+/// Characters of a line of output, text or diff. A permission request shows all characters.
 pub(crate) const MAX_LINE_CHARS: usize = 300;
 
-/// Bytes of a command's output that are kept to find the new part in the next message. Twice the
-/// size that Callboard sends while a command runs.
+/// Bytes of a command's output that are kept to find the new part in the next message. The limit is
+/// twice the size that Callboard sends while a command runs.
 pub(crate) const MAX_REMEMBERED_OUTPUT_BYTES: usize = 8 << 10;
 
 /// Number of lines used to align the output of two messages.
 pub(crate) const MAX_ALIGNED_LINES: usize = 64;
 
-/// Bytes of a call's input that are kept for its permission request, which usually contains its own
-/// input.
+/// Bytes of a call's input that are kept for its permission request, which usually contains the
+/// input again.
 pub(crate) const MAX_INPUT_BYTES: usize = 64 << 10;
 
-/// Bytes kept of a title. Larger than any title of Callboard.
+/// Bytes kept of a title. The limit is larger than any title of Callboard.
 pub(crate) const MAX_TITLE_BYTES: usize = 8 << 10;
 
-/// Bytes kept of the title of an ended call, sufficient for a table row.
+/// Bytes kept of the title of a finished call, which are sufficient for a table row.
 pub(crate) const MAX_ENDED_TITLE_BYTES: usize = 1 << 10;
 
-/// Printed diffs and texts that are remembered per call. The oldest ones are discarded.
+/// Printed diffs and texts that are remembered per call. The oldest items are discarded.
 pub(crate) const MAX_REMEMBERED_ITEMS: usize = 256;
 
-/// Calls kept for the table. Older ones are only included in the totals.
+/// Calls kept for the table. Older calls are only included in the totals.
 pub(crate) const MAX_CALLS: usize = 1000;
 
 /// Bytes of a message that are buffered until their Markdown block is complete.

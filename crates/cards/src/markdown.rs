@@ -1,5 +1,5 @@
 //! Renders the Markdown of a streamed message for a terminal. Each block is printed when it is
-//! complete, each line of a code fence immediately.
+//! complete. Each line of a code fence is printed immediately.
 //!
 //! Decoded entities, e.g. `&#27;`, are escaped again.
 
@@ -24,7 +24,8 @@ pub(super) struct MarkdownPrinter {
 struct OpenFence {
     mark: char,
     len: usize,
-    /// Spaces before the fence. Up to as many are removed from its lines.
+    /// Number of spaces before the fence. At most this number of spaces is removed from each line
+    /// of the fence.
     indent: usize,
 }
 
@@ -162,7 +163,7 @@ fn print_code_line(line: &str, page: &mut Page) {
     page.write_styled_line(&format!("    {code}{}{code:#}", sanitise::escape_message(line)));
 }
 
-/// Prints whole blocks. The first one may continue a printed block.
+/// Prints whole blocks. The first block may continue a block that is partly printed.
 fn print_blocks(text: &str, continues: bool, page: &mut Page) {
     let mut writer = BlockPrinter {
         page,
@@ -180,7 +181,8 @@ fn print_blocks(text: &str, continues: bool, page: &mut Page) {
     writer.print_wrapped_text();
 }
 
-/// The prefixes of the lines of a list item or a quote: of the first line, and of all others.
+/// The prefixes of the lines of a list item or a quote: the prefix of the first line, and of all
+/// other lines.
 struct LinePrefix {
     first: String,
     rest: String,

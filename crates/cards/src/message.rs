@@ -10,7 +10,7 @@ use crate::sanitise;
 /// Prints the current message.
 #[derive(Debug, Default)]
 pub(crate) struct MessagePrinter {
-    /// Unprinted part of a message, if Markdown is formatted; `None` if messages are printed
+    /// Formats Markdown and holds the unprinted part of a message; `None` if messages are printed
     /// unchanged.
     markdown: Option<MarkdownPrinter>,
 }

@@ -1,8 +1,9 @@
-//! Prints the growing output of a command, received as a replaced text or in pieces.
+//! Prints the growing output of a command. An agent sends the output as a text that replaces the
+//! previous text, or in pieces.
 //!
-//! A replaced text is aligned with the previous one, so that only the new part is printed. A line
-//! that starts over, e.g. a progress bar, is printed once in its last state, or redrawn if the page
-//! is a terminal. Colours are kept; all other escape sequences are dropped.
+//! A new text is aligned with the previous text, so that only the new part is printed. A line that
+//! starts over, e.g. a progress bar, is printed once in its last state, or redrawn if the page is a
+//! terminal. Colours are kept; all other escape sequences are dropped.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -30,7 +31,7 @@ pub(super) struct OutputPrinter {
     line: StyledLine,
     /// Number of complete lines.
     line_count: usize,
-    /// The last lines after those that were printed immediately.
+    /// The last lines that were not printed immediately.
     held: VecDeque<StyledLine>,
 }
 
@@ -44,8 +45,8 @@ impl std::fmt::Debug for OutputPrinter {
 }
 
 impl OutputPrinter {
-    /// Returns the new part of `text`, which replaces the previous text, and how it joins the
-    /// printed output. Remembers `text` for the next call.
+    /// `text` replaces the previous text. Returns its new part, and the way in which this part
+    /// joins the printed output. Remembers `text` for the next call.
     pub(super) fn take_new_text<'a>(&mut self, text: &'a str) -> (OutputJoin, &'a str) {
         let grown = find_new_text(&self.last_text_tail, self.last_text_len, text);
         tail(text, MAX_REMEMBERED_OUTPUT_BYTES).clone_into(&mut self.last_text_tail);
@@ -70,8 +71,8 @@ impl OutputPrinter {
                 Some(words) => (words, true),
                 None => (line, false),
             };
-            // In smaller chunks, because the parser searches for an escape again after each invalid
-            // character.
+            // The text is parsed in small chunks, because the parser searches for an escape again
+            // after each invalid character.
             let mut rest = words;
             while !rest.is_empty() {
                 let part = head(rest, PARSER_CHUNK_BYTES);
@@ -79,8 +80,8 @@ impl OutputPrinter {
                 rest = &rest[part.len()..];
             }
             if is_ended {
-                // Sequences end with their line, so that an unterminated one does not hide later
-                // lines.
+                // A sequence ends at the end of its line, so that an unterminated sequence does not
+                // hide later lines.
                 self.parser = Parser::new();
                 let colours = self.line.colours.clone();
                 self.print_or_hold_back_line(page);
@@ -97,7 +98,7 @@ impl OutputPrinter {
         }
     }
 
-    /// Prints the incomplete line, if there is one.
+    /// Prints the incomplete line, if any.
     fn print_incomplete_line(&mut self, page: &mut Page) {
         if !self.line.is_empty() {
             self.print_or_hold_back_line(page);
@@ -156,7 +157,7 @@ const PARSER_CHUNK_BYTES: usize = 512;
 /// A line as a terminal would show it, i.e. the text after the last `\r`.
 #[derive(Debug, Default, Clone)]
 struct StyledLine {
-    /// Texts with their colour sequences. The sequences come first.
+    /// Colour sequences, each followed by its text.
     spans: Vec<(String, String)>,
     chars: usize,
     /// Colour sequences since the last reset.
@@ -258,7 +259,7 @@ impl StyledLine {
     /// Adds a colour sequence for the following text. Sequences that hide text are dropped.
     fn push_colour(&mut self, params: &Params) {
         let all: Vec<&[u16]> = params.iter().collect();
-        // A reset makes earlier parameters irrelevant. Inside an extended colour, 0 is not a reset.
+        // A reset cancels all earlier parameters. Inside an extended colour, 0 is not a reset.
         let is_plain =
             all.iter().all(|param| param.len() == 1 && !matches!(param[0], 38 | 48 | 58));
         let from = all.iter().rposition(|param| is_plain && param[0] == 0).map_or(0, |at| at + 1);
@@ -281,14 +282,14 @@ impl StyledLine {
     }
 }
 
-/// How new output joins the printed output.
+/// The way in which new output joins the printed output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputJoin {
-    /// It continues the printed output, possibly within a line.
+    /// The new output continues the printed output, possibly within a line.
     Continues,
-    /// It replaces the incomplete line.
+    /// The new output replaces the incomplete line.
     ReplacesLine,
-    /// Output between the printed and the new part was not received.
+    /// Output between the printed output and the new output was not received.
     AfterGap,
 }
 
@@ -297,7 +298,7 @@ fn find_new_text<'a>(seen: &str, seen_len: usize, new: &'a str) -> (OutputJoin, 
     if new.get(..seen_len).is_some_and(|old| old.ends_with(seen)) {
         return (OutputJoin::Continues, &new[seen_len..]);
     }
-    // A single incomplete line, e.g. a progress display that starts over.
+    // The previous text was a single incomplete line, e.g. a progress display that starts over.
     if seen_len == seen.len() && !seen.contains('\n') {
         return (OutputJoin::ReplacesLine, new);
     }
@@ -308,8 +309,9 @@ fn find_new_text<'a>(seen: &str, seen_len: usize, new: &'a str) -> (OutputJoin, 
     (OutputJoin::AfterGap, &new[command.map_or(0, str::len)..])
 }
 
-/// Returns the position in `new` at which `seen` ends: after the longest run of lines that are its
-/// last lines, or the first such run. The last line may have grown or been overwritten since.
+/// Returns the position in `new` at which `seen` ends. The function searches the longest run of
+/// lines that equals the last lines of `seen`; of several runs of that length, the first is used.
+/// The last line may have grown or may have been overwritten.
 fn find_overlap_end(seen: &str, new: &str) -> Option<(OutputJoin, usize)> {
     let (complete, open) = seen.rsplit_once('\n')?;
     let old: Vec<_> = complete.rsplit('\n').take(MAX_ALIGNED_LINES).collect();
@@ -340,7 +342,8 @@ mod tests {
     use super::{MAX_REMEMBERED_OUTPUT_BYTES, OutputJoin, OutputPrinter};
     use crate::page::Page;
 
-    /// Replaces a text by the following ones. Returns the new part of the last one.
+    /// Replaces a text by the following texts, one after the other. Returns the new part of the
+    /// last text.
     fn replaced(texts: &[&str]) -> (OutputJoin, String) {
         let mut console = OutputPrinter::default();
         let mut last = (OutputJoin::Continues, String::new());
@@ -358,17 +361,17 @@ mod tests {
             (&["$ c\na"][..], Continues, "$ c\na"),
             (&["$ c\na", "$ c\nab\nc"], Continues, "b\nc"),
             (&["$ c\na", "$ c\na"], Continues, ""),
-            // Shortened from the front.
+            // The beginning of the text was omitted.
             (&["$ c\na\nb\nc", "$ c\n[…]\nb\nc\nd"], Continues, "\nd"),
             (&["$ c\na\nb\nwor", "$ c\n[…]\nb\nwork"], Continues, "k"),
             (&["$ c\na\nb\n10%", "$ c\n[…]\nb\n20%"], ReplacesLine, "20%"),
-            // The whole text after its end.
+            // The whole text follows a text that contained only its end.
             (&["[…]\nb\nc", "a\nb\nc\nd"], Continues, "\nd"),
-            // The longest run wins, or the first of equal length.
+            // The longest run is used, or the first of several runs with equal length.
             (&["x\nok\nok\nok\n-", "ok\nok\nok\nok\n-\ny"], Continues, "\ny"),
             (&["a\nok\nb\nok\n-", "[…]\nok\nb\nok\n-\nok"], Continues, "\nok"),
             (&["[…]\nlast", "a\nlast\nb\nlast"], Continues, "\nb\nlast"),
-            // Nothing in common.
+            // The texts have no common lines.
             (&["a\nb", "z\nbc"], AfterGap, "z\nbc"),
             (&["$ c\na\n\n", "$ c\n[…]\n\nz"], AfterGap, "[…]\n\nz"),
             (&["", "x"], Continues, "x"),
@@ -418,7 +421,7 @@ mod tests {
             printed(&["10 %", "\r9 %", "\nend"], true),
             "  │ 10 %\r  │ 9 % \r  │ 9 %\n  │ end\r  │ end\n"
         );
-        // A wrapped line could not be redrawn.
+        // The line is truncated, because a terminal cannot redraw a wrapped line.
         let long = "x".repeat(100);
         let shown = printed(&[&long], true);
         assert!(shown.starts_with(&format!("  │ {}…\r", "x".repeat(34))), "{shown}");

@@ -22,7 +22,7 @@ pub(super) struct Page {
     pub(super) palette: Palette,
     /// Translated text of the renderer.
     pub(super) words: UiText,
-    /// Key of `_meta` for data that the protocol has no field for.
+    /// Key of `_meta` for data for which the protocol has no field.
     pub(super) meta_key: String,
     /// Owner of the text that was printed last.
     pub(super) owner: TextOwner,
@@ -31,7 +31,7 @@ pub(super) struct Page {
     line_ends: usize,
     /// Characters in the incomplete line.
     column: usize,
-    /// Columns of that line, if it may be redrawn.
+    /// Columns of the incomplete line, if the line may be redrawn.
     drawn_columns: Option<usize>,
     /// Whether an incomplete line can be redrawn.
     is_terminal: bool,
@@ -44,7 +44,7 @@ pub(super) enum TextOwner {
     Message(Option<MessageId>),
     Thought(Option<MessageId>),
     Plan,
-    /// A call of which only the head is printed.
+    /// A call, if only its head is printed.
     CallHead(ToolCallId),
     Call(ToolCallId),
 }
@@ -144,8 +144,8 @@ impl Page {
         self.line_ends = if is_empty { self.line_ends + 1 } else { 1 };
     }
 
-    /// Draws a line with colour sequences and `columns` columns, over the last line if that was
-    /// drawn.
+    /// Draws a line with colour sequences and `columns` columns, over the last line if that line
+    /// was drawn.
     pub(super) fn redraw_line(&mut self, line: &str, columns: usize) {
         let before = self.begin_drawing();
         self.text.push_str(line);
@@ -183,14 +183,14 @@ impl Page {
         }
     }
 
-    /// Adds a blank line, unless there is one.
+    /// Adds a blank line, unless the page already ends with a blank line.
     pub(super) fn ensure_blank_line(&mut self) {
         while self.line_ends < 2 {
             self.write_styled_text(Style::new(), "\n");
         }
     }
 
-    /// Writes a piece of a call's text after a gutter. It may start and end within a line.
+    /// Writes a piece of a call's text after a gutter. The piece may start and end within a line.
     pub(super) fn write_with_gutter(&mut self, text: &str) {
         for piece in text.split_inclusive('\n') {
             let (line, end) = match piece.strip_suffix('\n') {
@@ -209,7 +209,7 @@ impl Page {
         }
     }
 
-    /// Returns a path for display, relative to `cwd` if it is below it.
+    /// Returns a path for display. A path below `cwd` is relative to `cwd`.
     pub(super) fn display_path(&self, path: &Path) -> String {
         let below = path.strip_prefix(&self.cwd).unwrap_or(path);
         let path = if below.as_os_str().is_empty() { path } else { below };

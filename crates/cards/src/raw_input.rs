@@ -1,7 +1,7 @@
 //! Formats the raw input of a call for a permission decision.
 //!
-//! It works for any tool: the field `command` is a command, other fields are shown with their
-//! names.
+//! The format works for any tool: the field `command` is shown as a command, and other fields are
+//! shown with their names.
 
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ pub(super) fn format_fields_except_command(input: &Value) -> Vec<String> {
     }
 }
 
-/// Splits text into lines. The first one follows `mark`, the others are indented to the same
+/// Splits text into lines. The first line follows `mark`; the other lines are indented to the same
 /// column.
 pub(super) fn indented_lines(mark: &str, text: &str) -> Vec<String> {
     let indent = " ".repeat(mark.chars().count());

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use anstream::adapter::strip_str;
 use callboard_text::escape_invisible;
 
-/// Escapes all invisible characters of a line except tabs. Used for text that is decided on.
+/// Escapes all invisible characters of a line except tabs. Permission requests use this function.
 pub(super) fn escape_line(line: &str) -> String {
     let parts: Vec<_> = line.split('\t').map(escape_invisible).collect();
     parts.join("\t")
@@ -28,7 +28,7 @@ pub(super) fn output_to_plain_text(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Truncates a line to `max` characters, of which the last one is an ellipsis.
+/// Truncates a line to `max` characters. The last character of a truncated line is an ellipsis.
 pub(super) fn truncate_line(line: &str, max: usize) -> String {
     match line.char_indices().nth(max) {
         None => line.to_owned(),

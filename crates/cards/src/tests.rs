@@ -444,7 +444,7 @@ fn nothing_of_others_moves_the_cursor() {
         ]}),
         change("1", json!({"status": "failed", "content": [text(evil)]})),
     ];
-    // On a terminal, the renderer itself may redraw a line.
+    // On a terminal, the renderer itself may write `\r` to redraw a line.
     for (mut cards, own) in [
         (CardRenderer::new("/p", 80), "\n"),
         (CardRenderer::new("/p", 80).with_terminal_rendering(), "\n\r"),
@@ -504,7 +504,7 @@ fn the_table_counts_messages_and_bytes() {
                 "_meta": {"callboard": {"reason": "user", "durationMs": 12_000}},
             }),
         ),
-        // Counted, but not shown.
+        // An update of a finished call is counted, but not shown.
         change("1", json!({"title": "Late", "status": "completed"})),
         running("3"),
     ];

@@ -12,7 +12,7 @@ use acp_types::schema::v1::ToolKind;
 pub trait Catalogue: fmt::Debug + Send + Sync {
     /// Returns the text of `key`, or `None` for the English default.
     ///
-    /// Each text and each count is given with the name of its variable.
+    /// The arguments are pairs of a variable name and its text or count.
     fn translated_text(
         &self,
         key: &str,
@@ -112,8 +112,8 @@ impl UiText {
         }
     }
 
-    /// Translates a failure reason if it is a sentence of [`CallEndReason`] or known to the
-    /// catalogue, and returns it unchanged otherwise.
+    /// Translates a failure reason that is a sentence of [`CallEndReason`] or that the catalogue
+    /// contains. Other reasons are returned unchanged.
     pub(crate) fn translate_reason(&self, said: &str) -> String {
         let ended = || {
             REASON_KEYS.iter().find_map(|(reason, key)| {
@@ -161,7 +161,7 @@ fn english_text(key: &str, text: &str, count: u64) -> String {
         "binary" => return format!("[{text}, {count} byte{s}]"),
         "kind-switch-mode" => "switch_mode",
         MAY_HAVE_ACTED_KEY => "It may have had effects already.",
-        // `completed`, `failed` and the kinds are their own text.
+        // For `completed`, `failed` and the kinds, the key is also the English text.
         _ => match REASON_KEYS.iter().find(|(_, reason)| *reason == key) {
             Some((reason, _)) => reason.description(),
             None => key.trim_start_matches("kind-"),

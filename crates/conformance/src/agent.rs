@@ -49,8 +49,9 @@ pub enum AgentTestError {
 
 /// A running agent and the client that serves it.
 ///
-/// The agent is killed when this is dropped; [`AgentUnderTest::close_input_and_wait_for_exit`] lets it exit.
-/// Messages of the agent are processed, and answered by the client, only while a method waits.
+/// Dropping the value kills the agent; [`AgentUnderTest::close_input_and_wait_for_exit`] lets the
+/// agent exit. Messages of the agent are processed, and answered by the client, only while a method
+/// waits.
 pub struct AgentUnderTest {
     child: Option<Child>,
     input: Option<AgentStdin>,
@@ -69,11 +70,11 @@ pub struct AgentUnderTest {
 }
 
 impl AgentUnderTest {
-    /// Starts the command of an agent, whose streams are piped, and sends nothing.
+    /// Starts the command of an agent with piped streams, and sends no message.
     ///
     /// # Errors
     ///
-    /// [`AgentTestError::Io`] if it does not start.
+    /// Returns [`AgentTestError::Io`] if the command does not start.
     pub fn start(
         mut command: Command,
         behaviour: impl Into<ClientBehaviour>,
@@ -92,7 +93,7 @@ impl AgentUnderTest {
         Ok(agent)
     }
 
-    /// Connects to an agent by its two streams: its output and its input.
+    /// Connects to an agent by two streams: the output and the input of the agent.
     pub fn connect(
         output: impl AsyncRead + Send + Unpin + 'static,
         input: impl AsyncWrite + Send + Unpin + 'static,
@@ -119,7 +120,8 @@ impl AgentUnderTest {
         }
     }
 
-    /// Serves an agent in this process, over lines as with a separate process.
+    /// Serves an agent in this process, over the same line format as an agent in a separate
+    /// process.
     pub fn in_process(
         agent: impl ConnectTo<agent_client_protocol::Client> + 'static,
         behaviour: impl Into<ClientBehaviour>,
@@ -213,7 +215,8 @@ impl AgentUnderTest {
         Ok(())
     }
 
-    /// Answers a permission request, once more or for the first time. `asked` is its index, from 0.
+    /// Answers a permission request, even if it was answered before. `asked` is the index of the
+    /// request, from 0.
     ///
     /// # Errors
     ///
@@ -288,11 +291,12 @@ impl AgentUnderTest {
         Ok(ids)
     }
 
-    /// Writes a line as it is, and a line feed.
+    /// Writes a line unchanged, followed by a line feed.
     ///
     /// # Errors
     ///
-    /// [`AgentTestError::TimedOut`] if the agent does not read it, [`AgentTestError::Io`] if its input is closed.
+    /// Returns [`AgentTestError::TimedOut`] if the agent does not read the line, and
+    /// [`AgentTestError::Io`] if the agent's input is closed.
     pub async fn send_raw_line(&mut self, line: &[u8]) -> Result<(), AgentTestError> {
         self.client.record_sent(line);
         let deadline = self.client.behaviour().deadline;
@@ -304,7 +308,8 @@ impl AgentUnderTest {
             input.write_all(&line).await?;
             input.flush().await
         };
-        // An agent that cannot write need not read, so its output is buffered meanwhile.
+        // An agent may stop reading while its output is blocked, so the client reads the agent's
+        // output during the write.
         let mut writing = std::pin::pin!(with_deadline(deadline, writing));
         loop {
             tokio::select! {
@@ -336,8 +341,9 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// [`AgentTestError::TimedOut`] if it does not hold in time, [`AgentTestError::OutputClosed`] if the agent closes
-    /// its output, [`AgentTestError::Io`] if a reply of the client cannot be written.
+    /// Returns [`AgentTestError::TimedOut`] if the condition does not hold in time,
+    /// [`AgentTestError::OutputClosed`] if the agent closes its output, and [`AgentTestError::Io`]
+    /// if a reply of the client cannot be written.
     pub async fn wait_until(
         &mut self,
         has: impl Fn(&TestClient) -> bool,
@@ -351,11 +357,12 @@ impl AgentUnderTest {
             }
             Ok(())
         };
-        // Boxed, because the future would be large in every test that waits.
+        // The future is boxed, because otherwise the future of every test that waits would be
+        // large.
         with_deadline(deadline, Box::pin(waiting)).await?
     }
 
-    /// Processes one message; returns false when there are no more.
+    /// Processes one message; returns false if there are no more messages.
     async fn process_next_event(&mut self) -> Result<bool, AgentTestError> {
         if self.has_ended {
             return Ok(false);
@@ -397,7 +404,8 @@ impl AgentUnderTest {
         }
     }
 
-    /// Serves a request for files or terminals; returns the response unless it is sent later.
+    /// Serves a request for files or terminals. Returns the response, or `None` if the response is
+    /// sent later or never.
     fn serve_request(&mut self, id: &Value, method: &str, params: &Value) -> Option<Value> {
         match self.client_services.serve_request(method, params) {
             Ok(ServiceReply::Now(result)) => Some(success_response(id, &result)),
@@ -411,7 +419,7 @@ impl AgentUnderTest {
         }
     }
 
-    /// Returns how many terminals the client runs that the agent has not released.
+    /// Returns the number of the client's terminals that the agent has not released.
     #[must_use]
     pub fn open_terminal_count(&self) -> usize {
         self.client_services.open_terminal_count()
@@ -427,22 +435,23 @@ impl AgentUnderTest {
         Arc::clone(&self.reading_lock).lock_owned().await
     }
 
-    /// Closes the agent's output only, like a client that is gone.
+    /// Closes only the agent's output, like a client that has exited.
     pub fn stop_reading_output(&mut self) {
         self.reader.abort();
         self.has_ended = true;
     }
 
-    /// Closes the agent's input only.
+    /// Closes only the agent's input.
     pub fn close_input(&mut self) {
         drop(self.input.take());
     }
 
-    /// Waits for the agent's process to exit; returns `None` if it has no separate process.
+    /// Waits for the agent's process to exit; returns `None` if the agent has no separate process.
     ///
     /// # Errors
     ///
-    /// [`AgentTestError::TimedOut`] if it does not exit in time, [`AgentTestError::Io`] if waiting fails.
+    /// Returns [`AgentTestError::TimedOut`] if the process does not exit in time, and
+    /// [`AgentTestError::Io`] if waiting fails.
     pub async fn wait_for_exit(&mut self) -> Result<Option<ExitStatus>, AgentTestError> {
         let deadline = self.client.behaviour().deadline;
         let Some(child) = &mut self.child else { return Ok(None) };
@@ -461,11 +470,13 @@ impl AgentUnderTest {
         self.drain_and_wait().await
     }
 
-    /// Processes the agent's remaining output until it closes, and waits until it has exited.
+    /// Processes the agent's remaining output until the agent closes it, and waits until the agent
+    /// has exited.
     ///
     /// # Errors
     ///
-    /// [`AgentTestError::TimedOut`] if it does not end in time, [`AgentTestError::Io`] if waiting fails.
+    /// Returns [`AgentTestError::TimedOut`] if the agent does not exit in time, and
+    /// [`AgentTestError::Io`] if waiting fails.
     pub async fn drain_and_wait(&mut self) -> Result<Option<ExitStatus>, AgentTestError> {
         let deadline = self.client.behaviour().deadline;
         let rest = async {

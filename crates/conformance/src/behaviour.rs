@@ -7,24 +7,24 @@ use std::time::Duration;
 use acp_types::schema::v1::PermissionOptionKind;
 use serde_json::{Value, json};
 
-/// The behaviour of the client. The default client works, has no capabilities, and allows each
-/// request once.
+/// The behaviour of the client. The default client injects no faults, has no capabilities, and
+/// allows each request once.
 #[derive(Debug, Clone)]
 pub struct ClientBehaviour {
-    /// Capabilities that it sends in `initialize`. Those that [`form`](Self::form),
-    /// [`files`](Self::files) and [`terminals`](Self::terminals) need are added.
+    /// Capabilities that the client sends in `initialize`. The client adds the capabilities that
+    /// [`form`](Self::form), [`files`](Self::files) and [`terminals`](Self::terminals) need.
     pub capabilities: Value,
     /// Reply to permission requests.
     pub permission: PermissionReply,
-    /// Time of that reply.
+    /// Time of the reply to permission requests.
     pub timing: ReplyTiming,
-    /// Reply to forms; `None` if it supports no forms.
+    /// Reply to forms; `None` if the client supports no forms.
     pub form: Option<FormReply>,
-    /// Delay after each line that it reads.
+    /// Delay after each line that the client reads.
     pub read_delay: Duration,
-    /// Files that it serves, if any.
+    /// Files that the client serves, if any.
     pub files: Option<FileService>,
-    /// Terminals that it serves, if any.
+    /// Terminals that the client serves, if any.
     pub terminals: Option<TerminalService>,
     /// Maximum duration of any wait.
     pub deadline: Duration,
@@ -73,9 +73,9 @@ impl From<PermissionReply> for ClientBehaviour {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum PermissionReply {
-    /// Selects the first option of this kind; replies `cancelled` if there is none.
+    /// Selects the first option of this kind; replies `cancelled` if no option has this kind.
     Select(PermissionOptionKind),
-    /// Selects an option by its id, which may not be offered.
+    /// Selects an option by its id, even if no such option is offered.
     SelectId(&'static str),
     /// Replies with the outcome `cancelled`.
     Cancelled,
@@ -115,10 +115,10 @@ pub enum FormReply {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyTiming {
-    /// As soon as it reads the request.
+    /// As soon as the client reads the request.
     #[default]
     Immediately,
-    /// At once, and then again with the same reply.
+    /// At once, followed by a second, identical reply.
     Twice,
     /// After a delay. To answer after any other event, use
     /// [`AgentUnderTest::answer_permission`](crate::AgentUnderTest::answer_permission).
@@ -127,7 +127,7 @@ pub enum ReplyTiming {
     AfterCancel,
 }
 
-/// How the client serves its files or terminals.
+/// The way in which the client serves its files or terminals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServiceBehaviour {
@@ -142,14 +142,14 @@ pub enum ServiceBehaviour {
     NoReply,
 }
 
-/// The files of an editor: those on disk, and unsaved text.
+/// The files of an editor: the files on the disk, and unsaved text.
 #[derive(Debug, Clone)]
 pub struct FileService {
     /// Unsaved text by file. A write saves the file.
     pub unsaved: BTreeMap<PathBuf, String>,
-    /// How reads are served. If they do not work, writes behave the same.
+    /// The behaviour for reads. If reads fail or get no reply, writes behave in the same way.
     pub reads: ServiceBehaviour,
-    /// How writes are served; `None` if they are not offered.
+    /// The behaviour for writes; `None` if the client does not offer writes.
     pub writes: Option<ServiceBehaviour>,
 }
 
@@ -160,14 +160,14 @@ impl Default for FileService {
     }
 }
 
-/// The terminals of a client, which runs the commands itself.
+/// The terminals of a client that runs the commands itself.
 ///
 /// If every method except `terminal/create` fails, the client has forgotten its terminals.
 #[derive(Debug, Clone, Default)]
 pub struct TerminalService {
     /// Truncation of the output.
     pub truncation: OutputTruncation,
-    /// How requests are served.
+    /// The behaviour for requests.
     pub service: ServiceBehaviour,
     /// Methods that are served differently, such as `terminal/kill`.
     pub method_overrides: BTreeMap<&'static str, ServiceBehaviour>,
@@ -178,23 +178,24 @@ pub struct TerminalService {
 /// The scripted result of a command, without a process.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedCommand {
-    /// Texts that it writes, each after a delay from the previous one, even if it has exited by
-    /// then.
+    /// Texts that the command writes, each with its delay after the previous text. A text is
+    /// written even if the command has already exited.
     pub output: Vec<(Duration, String)>,
-    /// Time from its start until it exits, and its exit status. With `None`, it runs until it is
-    /// killed.
+    /// Time from the start to the exit of the command, and its exit status. `None`: the command
+    /// runs until it is killed.
     pub exit: Option<(Duration, Value)>,
 }
 
-/// Truncation of output. The protocol requires that the beginning is cut, to `outputByteLimit`.
+/// Truncation of output. The protocol requires that the client truncates the beginning, so that at
+/// most `outputByteLimit` bytes remain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputTruncation {
-    /// To the limit that the agent requested.
+    /// Keeps as many last bytes as the agent requested.
     #[default]
     ToRequestedLimit,
-    /// To this many last bytes, regardless of the requested limit.
+    /// Keeps this number of last bytes, regardless of the requested limit.
     KeepLastBytes(usize),
-    /// To this many first bytes, so that the end is missing.
+    /// Keeps this number of first bytes, so that the end is missing.
     KeepFirstBytes(usize),
 }

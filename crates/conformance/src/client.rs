@@ -130,7 +130,7 @@ impl TestClient {
         self.transcript.iter().map(|line| format!("{line}\n")).collect()
     }
 
-    /// Records any line that is sent.
+    /// Records a line that the client sends.
     pub(crate) fn record_sent(&mut self, line: &[u8]) {
         self.judge_and_record_line(Side::Client, line);
         let Ok(message) = serde_json::from_slice::<Value>(line) else { return };

@@ -1,4 +1,5 @@
-//! The client's `fs/*` methods: unsaved text first, then the disk.
+//! The client's `fs/*` methods: they return the unsaved text of a file, or else its text on the
+//! disk.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use crate::behaviour::{FileService, ServiceBehaviour};
 
 impl FileService {
-    /// Returns how a method is served.
+    /// Returns the behaviour of the client for a method.
     pub(crate) fn behaviour_for_method(&self, method: &str) -> ServiceBehaviour {
         match self.reads {
             ServiceBehaviour::Works if method == "fs/write_text_file" => {
@@ -23,7 +24,7 @@ impl FileService {
 ///
 /// # Errors
 ///
-/// The message of a JSON-RPC error.
+/// Returns the message of a JSON-RPC error.
 pub(crate) fn serve_file_request(
     files: &mut FileService,
     method: &str,
@@ -49,7 +50,7 @@ pub(crate) fn serve_file_request(
     }
 }
 
-/// Returns at most `limit` lines, starting with number `line`, from 1.
+/// Returns at most `limit` lines, starting with the line number `line`. Lines are counted from 1.
 fn line_range(text: &str, line: &Value, limit: &Value) -> String {
     let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
     let skipped = number(line).map_or(0, |line| line.saturating_sub(1));

@@ -35,7 +35,7 @@ impl OpenTerminals {
     ///
     /// # Errors
     ///
-    /// The message of a JSON-RPC error.
+    /// Returns the message of a JSON-RPC error.
     pub(crate) fn serve_terminal_request(
         &mut self,
         method: &str,
@@ -127,7 +127,7 @@ fn last_bytes(output: &[u8], bytes: usize) -> &[u8] {
 }
 
 impl TerminalService {
-    /// Returns how a method is served.
+    /// Returns the behaviour of the client for a method.
     pub(crate) fn behaviour_for_method(&self, method: &str) -> ServiceBehaviour {
         self.method_overrides.get(method).copied().unwrap_or(self.service)
     }
@@ -186,7 +186,8 @@ fn terminal_command(params: &Value) -> Command {
     if let Some(cwd) = params["cwd"].as_str() {
         command.current_dir(cwd);
     }
-    // A separate process group, so that the processes it starts end with it.
+    // The command gets a separate process group, so that the processes that it starts can be killed
+    // with it.
     #[cfg(unix)]
     command.process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

@@ -55,7 +55,8 @@ impl fmt::Display for Side {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleViolation {
-    /// The number of the line, from 1. For messages that are missing at the end, the last line.
+    /// The number of the line, from 1. If a message is missing at the end of the transcript, the
+    /// number of the last line.
     pub line: u64,
     /// The rule, whose name is stable.
     pub rule: ConformanceRule,
@@ -106,7 +107,7 @@ impl ViolationLog {
     }
 }
 
-/// Returns a text of the peer, truncated and safe to display.
+/// Returns a text from the peer, truncated and safe to display.
 fn escaped_excerpt(text: &str) -> String {
     let mut shown = escape_invisible(text);
     if let Some((at, _)) = shown.char_indices().nth(MAX_VIOLATION_EXCERPT_CHARS) {
@@ -116,7 +117,7 @@ fn escaped_excerpt(text: &str) -> String {
     shown
 }
 
-/// Returns a value of the peer, truncated and safe to display.
+/// Returns a value from the peer, truncated and safe to display.
 fn value_excerpt(value: &Value) -> String {
     escaped_excerpt(&value.to_string())
 }

@@ -1,8 +1,8 @@
 //! Tests for agents of the Agent Client Protocol (ACP), in any language: a judge of transcripts,
 //! and a fault-injecting client.
 //!
-//! This crate is *only* a test kit that observes an agent from outside. It shares no code with the
-//! projections of `acp-types`, so that it can judge them.
+//! This crate is *only* a test kit that observes an agent from outside. The crate shares no code
+//! with the projections of `acp-types`, so that it can judge them.
 #![doc = include_str!("../README.md")]
 
 mod agent;

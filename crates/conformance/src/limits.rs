@@ -1,31 +1,32 @@
-//! The bounds of this crate: unit, and reason of each size.
+//! The limits of this crate, with their units and reasons.
 
 // ---- Judging transcripts ----
 
-/// Maximum size of an agent's line in bytes; clients are known to fail above it.
+/// Maximum size of an agent's line in bytes; some clients fail at longer lines.
 pub(crate) const MAX_AGENT_LINE_BYTES: usize = 1 << 20;
 
 /// Maximum size of a streamed update in bytes; many clients fail at a line of 64 KiB.
 pub(crate) const MAX_STREAMED_UPDATE_BYTES: usize = 60 << 10;
 
-/// Maximum number of sessions kept per transcript; the oldest is dropped.
+/// Maximum number of sessions kept per transcript; the oldest session is dropped.
 pub(crate) const MAX_JUDGED_SESSIONS: usize = 64;
 
-/// Maximum number of calls, and of terminals, kept per session; the oldest is dropped.
+/// Maximum number of calls, and of terminals, kept per session; the oldest call or terminal is
+/// dropped.
 pub(crate) const MAX_JUDGED_CALLS: usize = 4096;
 
-/// Maximum number of unanswered requests per side; further ones are not judged.
+/// Maximum number of unanswered requests per side; further requests are not judged.
 pub(crate) const MAX_OPEN_REQUESTS: usize = 4096;
 
-/// Maximum number of answered ids kept per side, to distinguish a second response from one without
-/// a request.
+/// Maximum number of answered ids kept per side, to distinguish a second response from a response
+/// without a request.
 pub(crate) const MAX_REMEMBERED_ANSWERS: usize = 4096;
 
-/// Maximum number of options kept per permission request; an answer with a later option counts as
+/// Maximum number of options kept per permission request; later options of the request count as
 /// unknown.
 pub(crate) const MAX_JUDGED_OPTIONS: usize = 64;
 
-/// Maximum number of modes, of options, and of values per option kept per session; if there are
+/// Maximum number of modes, of options, and of values per option kept per session. If there are
 /// more, selections are not judged.
 pub(crate) const MAX_JUDGED_CHOICES: usize = 1024;
 
@@ -37,8 +38,8 @@ pub(crate) const MAX_VIOLATION_EXCERPT_CHARS: usize = 200;
 
 // ---- The fault-injecting client ----
 
-/// Maximum number of updates that the client keeps per session; also of violations, responses,
-/// permission requests, errors, and events that arrive during a write.
+/// Maximum number of updates that the client keeps per session. The same limit applies to
+/// violations, responses, permission requests, errors, and events that arrive during a write.
 pub(crate) const MAX_KEPT_ITEMS: usize = 100_000;
 
 /// Bytes kept of a transcript; the oldest lines are dropped.
@@ -51,7 +52,7 @@ pub(crate) const MAX_KEPT_LOG_BYTES: usize = 1 << 20;
 /// of a pipe on Linux.
 pub(crate) const IN_PROCESS_BUFFER_BYTES: usize = 64 << 10;
 
-/// Maximum number of lines that are read ahead of processing.
+/// Maximum number of lines that are read but not yet processed.
 pub(crate) const MAX_UNREAD_LINES: usize = 4096;
 
 /// Bytes kept of a terminal's output; the rest is read and dropped.

@@ -1,5 +1,5 @@
-//! Malformed lines. An agent must answer each with an error without an id, or not at all, and keep
-//! running.
+//! Malformed lines. An agent must keep running after each line. The agent may answer a line with an
+//! error without an id, or not answer the line.
 
 /// Malformed lines, each with a description of its fault.
 pub const MALFORMED_LINES: &[(&str, &[u8])] = &[

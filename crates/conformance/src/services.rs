@@ -1,4 +1,4 @@
-//! The client's files and terminals, and how they are served.
+//! The client's files and terminals, and its replies to requests for them.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ impl ClientServices {
     ///
     /// # Errors
     ///
-    /// The message of a JSON-RPC error.
+    /// Returns the message of a JSON-RPC error.
     pub(crate) fn serve_request(
         &mut self,
         method: &str,
@@ -60,7 +60,7 @@ impl ClientServices {
         })
     }
 
-    /// Returns how many terminals are not released.
+    /// Returns the number of terminals that are not released.
     pub(crate) fn open_terminal_count(&self) -> usize {
         self.open_terminals.open_terminal_count()
     }

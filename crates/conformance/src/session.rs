@@ -13,15 +13,16 @@ use crate::limits::MAX_KEPT_ITEMS;
 /// The observed state of one session.
 #[derive(Debug, Default)]
 pub struct ObservedSession {
-    /// All updates, in order; beyond 100,000 only their effect is kept.
+    /// The first 100,000 updates, in order. Of later updates, only the effect on the other fields
+    /// is kept.
     pub updates: Vec<SessionUpdate>,
     /// The state that results from all updates.
     pub observer: V1Observer,
     /// The ids of the unanswered prompts, in order.
     pub prompts: Vec<Value>,
-    /// The modes as last reported, if any.
+    /// The most recently reported modes, if any.
     pub modes: Option<SessionModeState>,
-    /// The options as last reported.
+    /// The most recently reported options.
     pub options: Vec<SessionConfigOption>,
     /// Whether the session was closed.
     pub is_closed: bool,
@@ -42,7 +43,8 @@ impl ObservedSession {
         }
     }
 
-    /// Updates the modes and options from the response to `session/new` or to a change.
+    /// Updates the modes and options from the response to `session/new` or to a change of an
+    /// option.
     pub(crate) fn apply_modes_and_options(&mut self, result: &Value) {
         if let Ok(modes) = SessionModeState::deserialize(&result["modes"]) {
             self.modes = Some(modes);
@@ -89,7 +91,7 @@ impl ObservedSession {
         self.observer.observed_calls().collect()
     }
 
-    /// Returns the only call of a tool; `None` if there are several.
+    /// Returns the only call of a tool; `None` if the tool has no call or several calls.
     #[must_use]
     pub fn only_call_of_tool(&self, name: &str) -> Option<&ToolCall> {
         let is_named = |call: &&ToolCall| call.name.as_deref() == Some(name);

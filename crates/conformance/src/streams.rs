@@ -25,7 +25,8 @@ pub(crate) enum ClientEvent {
     OutputClosed,
 }
 
-/// Reads lines until the end, with a pause after each. Holding the lock `reading` stops it.
+/// Reads lines until the end, with a pause after each line. While another task holds the lock
+/// `reading`, no line is read.
 pub(crate) async fn read_lines(
     output: impl AsyncRead + Unpin,
     events: Sender<ClientEvent>,

@@ -1,4 +1,4 @@
-//! Tests of the kit itself, against an agent whose every line the test writes.
+//! Tests of the kit itself, against a scripted agent: the test writes every line of the agent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl ScriptedAgent {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
     }
 
-    /// Sends the client a cancellation, which it can wait for.
+    /// Cancels a request of the agent with `$/cancel_request`.
     async fn cancel_request(&mut self, id: i64) {
         let params = json!({"requestId": id});
         self.send(&json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": params})).await;
@@ -138,7 +138,7 @@ async fn forms_are_answered_as_it_is_told() {
         assert_eq!(answer["error"].is_null(), !expected.is_null());
         assert_eq!(agent.client.forms[0]["message"], "Why?");
     }
-    // A client without forms does not serve the method.
+    // A client that does not support forms rejects the method.
     let (mut agent, mut puppet) = start_scripted_agent(ClientBehaviour::default());
     let answer = request_from_client(&mut agent, &mut puppet, "elicitation/create", params).await;
     assert_eq!((&answer["error"]["code"], agent.client.forms.len()), (&json!(-32601), 0));
@@ -359,7 +359,7 @@ async fn a_flood_does_not_drown_an_agent_that_answers_each_request() {
             line.clear();
         }
     });
-    // Far more than both pipes and the queue can hold.
+    // The data is far larger than the capacity of both pipes and the queue.
     let ids = agent.flood(10_000, "_x/ping", &json!({"x": "x".repeat(500)})).await.unwrap();
     for id in &ids {
         assert!(agent.wait_for_result(id).await.is_ok());

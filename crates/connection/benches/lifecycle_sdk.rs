@@ -1,5 +1,6 @@
-//! The calls of the lifecycle bench, sent through the SDK connection too: CPU time up to the line
-//! that a transport writes, as a multiple of serialising the same updates alone.
+//! Measures the calls of the lifecycle bench when they are also sent through the SDK connection.
+//! The result is the CPU time up to the line that a transport writes. The CPU time is shown as a
+//! multiple of the CPU time for serialising the same updates alone.
 
 #![expect(clippy::print_stdout, reason = "the figure is the output")]
 #![expect(clippy::expect_used, reason = "a bench may fail by a panic")]

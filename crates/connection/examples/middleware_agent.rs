@@ -1,7 +1,9 @@
-//! A complete ACP agent around tools without ACP: diffs, permission, progress, cancellation.
+//! A complete ACP agent around tools that do not use ACP: diffs, permission, progress,
+//! cancellation.
 //!
-//! `cargo run -p acp-connection --example middleware_agent`: a prompt is the name of a note in the
-//! session's folder.
+//! `cargo run -p acp-connection --example middleware_agent` starts the agent. A prompt contains the
+//! name of a note in the session's folder.
+
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, atomic::AtomicU32, atomic::Ordering::Relaxed};
@@ -67,7 +69,8 @@ async fn run_turn(name: String, turn: Turn) -> acp::Result<StopReason> {
     Ok(StopReason::EndTurn)
 }
 
-/// Returns the agent. Its handlers never block, because the SDK's loop must not stop.
+/// Returns the agent. The agent's handlers never block, because a blocked handler would stop the
+/// SDK's loop.
 pub(crate) fn agent(
     counters: Option<Arc<acp_transport::TransportCounters>>,
 ) -> impl ConnectTo<Client> {

@@ -14,7 +14,7 @@ pub(crate) fn unknown_session_error() -> Error {
     jsonrpc_error(ErrorCode::RESOURCE_NOT_FOUND, "unknown_session", what)
 }
 
-/// Returns the error for a bound that is reached; a later attempt may succeed.
+/// Returns the error for a limit that is reached. A later attempt may succeed.
 pub(crate) fn busy_error(what: &str) -> Error {
     jsonrpc_error(ErrorCode::INTERNAL_ERROR, "busy", what)
 }
@@ -24,7 +24,7 @@ pub(crate) fn request_cancelled_error() -> Error {
     jsonrpc_error(ErrorCode::REQUEST_CANCELLED, "cancelled", "The request was cancelled")
 }
 
-/// Returns the error for a responding task that panicked.
+/// Returns the error for a request whose handler task panicked.
 pub(crate) fn panicked_error() -> Error {
     jsonrpc_error(ErrorCode::INTERNAL_ERROR, "fault", "The agent failed: something panicked")
 }

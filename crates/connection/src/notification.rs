@@ -5,15 +5,16 @@ use acp_types::wire::v1::SessionUpdateParams;
 use agent_client_protocol::{Error, JsonRpcMessage, JsonRpcNotification, Result, UntypedMessage};
 use serde_json::Value;
 
-/// A `session/update` that the SDK can send. The SDK's own type omits a call's default fields.
+/// A `session/update` that the SDK can send. This type exists because the SDK's own type omits
+/// fields of a call that have default values.
 #[derive(Debug, Clone)]
 pub(crate) struct UpdateNotification(pub(crate) SessionUpdateParams);
 
 impl JsonRpcNotification for UpdateNotification {}
 
 impl JsonRpcMessage for UpdateNotification {
-    /// Never matches, because this type is only sent; received updates are parsed by the SDK's
-    /// type.
+    /// Returns false for every method, because this type is only sent. The SDK's type parses
+    /// received updates.
     fn matches_method(_method: &str) -> bool {
         false
     }

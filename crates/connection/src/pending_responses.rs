@@ -1,6 +1,7 @@
 //! Client requests whose responses are sent in order with the session's updates.
 //!
-//! Each is answered exactly once: in its turn, or at once after the session has sent its last item.
+//! Each request is answered exactly once: when its response is due in the order of updates, or at
+//! once after the session has sent its last item.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -19,11 +20,11 @@ pub(crate) struct PendingResponses(Arc<Mutex<ResponseQueue>>);
 
 #[derive(Default)]
 struct ResponseQueue {
-    /// In the order of arrival.
+    /// The requests in the order of arrival.
     requests: Vec<(PendingResponseId, Box<dyn PendingResponse>)>,
-    /// Number of requests other than prompts so far; used as the id of the next one.
+    /// Number of requests other than prompts so far; used as the id of the next request.
     response_count: u64,
-    /// Whether the session's sink is gone, so that no response is ordered any more.
+    /// Whether the session's sink was dropped. Responses are then no longer ordered with updates.
     is_closed: bool,
 }
 
@@ -46,7 +47,7 @@ trait PendingResponse: Send {
 struct TypedResponse<T: JsonRpcResponse> {
     responder: Responder<T>,
     slot: ResponseSlot<T>,
-    /// The response that is sent if the session ends first.
+    /// The response that is sent if the session ends before the request is answered.
     fallback: Result<T>,
 }
 
@@ -73,7 +74,7 @@ impl PendingResponses {
         let mut unanswered = lock(&self.0);
         if unanswered.is_closed {
             drop(unanswered);
-            // The connection, and with it the client, may be gone as well.
+            // Ignore the error, because the connection may be closed too.
             drop(responder.respond_with_error(errors::session_closing_error()));
         } else {
             let request = TypedResponse { responder, slot: slot.clone(), fallback: cut_off };
@@ -88,8 +89,8 @@ impl PendingResponses {
         AgentResponseId::new(unanswered.response_count)
     }
 
-    /// Sends the response to a request in its turn. A request without a response is kept, and its
-    /// turn comes again.
+    /// Sends the response to a request if the response is available. If the response is not
+    /// available, the request is kept, and this method is called for the request again.
     pub(crate) fn send_response_if_ready(
         &self,
         id: &PendingResponseId,
@@ -108,7 +109,7 @@ impl PendingResponses {
         })
     }
 
-    /// Answers every waiting request, and each later one at once.
+    /// Answers every waiting request now, and every later request as soon as it is registered.
     pub(crate) fn respond_all(&self) {
         let requests = {
             let mut unanswered = lock(&self.0);
@@ -121,11 +122,11 @@ impl PendingResponses {
     }
 }
 
-/// A request of the client other than a prompt. Its response is sent after everything that was sent
-/// before [`respond`](Self::respond).
+/// A request of the client other than a prompt. The response is sent after everything that was sent
+/// before [`respond`](Self::respond) was called.
 ///
-/// If it is dropped without a response, also by a panic, it is answered with an error. If the
-/// session closes first, it is answered with another error.
+/// A request that is dropped without a response, e.g. by a panic, is answered with an error. If the
+/// session closes first, the request is answered with a different error.
 #[must_use = "dropping it answers by an error"]
 pub struct OpenRequest<T: JsonRpcResponse> {
     handle: SessionHandle,
@@ -145,7 +146,7 @@ impl<T: JsonRpcResponse> OpenRequest<T> {
         Self { handle, id, slot }
     }
 
-    /// Responds, after everything that was sent before.
+    /// Sends the response, after everything that was sent before this call.
     pub fn respond(self, answer: Result<T>) {
         *lock(&self.slot) = Some(answer);
     }

@@ -19,10 +19,10 @@ use crate::pending_responses::{PendingResponseId, PendingResponses, ResponseSlot
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Turn {
-    /// The id with which the turn's calls are announced, unique in the session.
+    /// The id of the turn, with which its calls are announced. The id is unique in the session.
     pub id: TurnId,
-    /// Cancelled when the turn should end: the client cancelled it, the session closes, or its
-    /// prompt is answered.
+    /// Cancelled when the turn should end: the client cancelled the turn, the session closes, or
+    /// the prompt is answered.
     pub cancel: CancellationToken,
     /// The folder of the session, in which relative paths begin.
     pub cwd: PathBuf,
@@ -30,10 +30,12 @@ pub struct Turn {
     pub session: SessionHandle,
 }
 
-/// An unanswered prompt. Its response is sent after everything that its turn sent.
+/// An unanswered prompt. The prompt's response is sent after everything that the prompt's turn
+/// sent.
 ///
-/// If it is dropped without an end, also by a panic, its turn ends with [`CallEndReason::Dropped`]
-/// and its response is `cancelled`. The response is `cancelled` too if the session is closed first.
+/// If an open prompt is dropped without a response, e.g. by a panic, its turn ends with
+/// [`CallEndReason::Dropped`] and the response is `cancelled`. The response is `cancelled` too if
+/// the session is closed before the prompt is answered.
 #[must_use = "dropping it answers the prompt"]
 pub struct OpenPrompt {
     turn: Turn,
@@ -65,10 +67,11 @@ impl OpenPrompt {
         &self.turn
     }
 
-    /// Returns the signal that the client sent `$/cancel_request` for the prompt. It does not
-    /// cancel the turn, because a waiting prompt may be answered differently.
+    /// Returns a signal that fires when the client sends `$/cancel_request` for the prompt. The
+    /// signal does not cancel the turn by itself, because a waiting prompt may be answered
+    /// differently.
     ///
-    /// (<https://agentclientprotocol.com/protocol/cancellation>)
+    /// See <https://agentclientprotocol.com/protocol/cancellation>.
     #[must_use]
     pub fn request_cancellation(&self) -> &RequestCancellation {
         &self.request_cancellation
@@ -87,7 +90,7 @@ impl Drop for OpenPrompt {
         // A client that reads the response may send the next prompt at once.
         self.turns.begin_response();
         self.turn.session.end_turn(&self.turn.id, self.reason);
-        // Nothing of this turn may run after its response.
+        // Cancel the turn, because no part of it may run after its response.
         self.turn.cancel.cancel();
         self.turns.end(&self.turn.id);
     }
@@ -118,12 +121,12 @@ struct TurnRegistry {
     responding: usize,
     /// Number of prompts so far; used as the id of the next turn.
     turn_count: u64,
-    /// Whether new turns are cancelled before they begin.
+    /// Whether the session is closed. New turns are then cancelled before they begin.
     is_closed: bool,
 }
 
 impl OpenTurns {
-    /// Makes the turns of a session that had so many before.
+    /// Creates the table of turns for a session that had `turn_count` turns before.
     pub(crate) fn new(turn_count: u64) -> Self {
         let turns = TurnRegistry { turn_count, ..TurnRegistry::default() };
         Self { turns: Mutex::new(turns), ended: Notify::new() }

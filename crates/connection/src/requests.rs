@@ -17,10 +17,11 @@ use tokio::time::timeout;
 use crate::lock::lock;
 use crate::paced_connection::PacedConnection;
 
-/// Sends requests to the client of a session: for a file, a terminal, a form. Cheap to clone.
+/// Sends requests to the client of a session, e.g. for a file, a terminal or a form. Cheap to
+/// clone.
 ///
-/// Each request is sent after everything that the session sent before it; its deadline begins then.
-/// A request is cancelled at the client when its response is no longer awaited.
+/// Each request is sent after everything that the session sent before, and its deadline begins when
+/// it is sent. A request is cancelled at the client when its response is no longer awaited.
 #[derive(Clone)]
 pub struct ClientRequestSender {
     handle: SessionHandle,
@@ -33,7 +34,7 @@ type SendRequest = Box<dyn FnOnce(&PacedConnection) + Send>;
 
 #[derive(Default)]
 struct QueuedRequests {
-    /// Requests by number, and therefore in order.
+    /// Queued requests by number, i.e. in the order of their creation.
     queued: BTreeMap<AgentRequestId, (RequestKind, SendRequest)>,
     last_id: u64,
     /// Whether the session has ended, so that no queued request is sent any more.
@@ -44,7 +45,8 @@ struct QueuedRequests {
 enum RequestKind {
     /// A request whose response is awaited.
     AwaitsResult,
-    /// A request that releases a resource of the client; it is sent even after the session's end.
+    /// A request that releases a resource of the client. Such a request is sent even after the
+    /// session's end.
     Release,
 }
 
@@ -55,10 +57,10 @@ pub enum ClientRequestError {
     /// The client answered with an error, which has this message.
     #[error("{0}")]
     ErrorResponse(String),
-    /// The client did not answer in time. It may have performed the request.
+    /// The client did not answer in time. The client may have performed the request.
     #[error("the client did not answer within {} s", .0.as_secs())]
     TimedOut(Duration),
-    /// The session ended before the request was sent, or the connection is gone.
+    /// The session ended before the request was sent, or the connection is closed.
     #[error("the client cannot be reached")]
     Disconnected,
 }
@@ -72,12 +74,12 @@ impl ClientRequestSender {
         &self.line
     }
 
-    /// Sends a request, and waits for its result until `deadline` after that. Dropping the future
-    /// withdraws the request.
+    /// Sends a request and waits for its result. `deadline` is the maximum wait after the request
+    /// was sent. Dropping the future withdraws the request.
     ///
     /// # Errors
     ///
-    /// If there is no result: see [`ClientRequestError`].
+    /// Returns an error if there is no result: see [`ClientRequestError`].
     pub async fn send_and_wait<T: JsonRpcRequest>(
         &self,
         request: T,
@@ -89,7 +91,7 @@ impl ClientRequestSender {
                 response = await_response(deadline, asked.block_task()) => response,
                 () = answer.closed() => return,
             };
-            // The receiver may be gone; then the result is not needed.
+            // Ignore the error: if the receiver was dropped, the result is not needed.
             drop(answer.send(response));
         });
         let _withdraw =
@@ -97,14 +99,16 @@ impl ClientRequestSender {
         answered.await.unwrap_or(Err(ClientRequestError::Disconnected))
     }
 
-    /// Sends a request like [`send`](Self::send_and_wait), for a resource that the client then holds. `make`
-    /// turns the result into a guard that [releases](Self::release_resource) the resource when it is
-    /// dropped. If the future is dropped or times out, the request is cancelled at the client; a
-    /// result that still arrives within `patience` is passed to `make` and dropped.
+    /// Sends a request for a resource that the client then holds, as
+    /// [`send_and_wait`](Self::send_and_wait) does. `make` converts the result into a guard. When
+    /// the guard is dropped, it should [release](Self::release_resource) the resource.
+    ///
+    /// If the future is dropped or times out, the request is cancelled at the client. A result that
+    /// still arrives within `patience` is passed to `make`, and the guard is dropped.
     ///
     /// # Errors
     ///
-    /// If there is no result: see [`ClientRequestError`].
+    /// Returns an error if there is no result: see [`ClientRequestError`].
     pub async fn acquire_resource<T: JsonRpcRequest, M: Send + 'static>(
         &self,
         request: T,
@@ -123,7 +127,7 @@ impl ClientRequestSender {
                 },
                 () = answer.closed() => {}
             }
-            // A client that is gone holds no resource.
+            // Ignore the error: a disconnected client holds no resource.
             drop(cancellation.cancel());
             drop(await_response(patience, asked).await.map(make));
         });
@@ -132,8 +136,9 @@ impl ClientRequestSender {
         answered.await.unwrap_or(Err(ClientRequestError::Disconnected))
     }
 
-    /// Sends a request that releases a resource of the client. It does not wait for the response,
-    /// which may take until `deadline`. After the session's end, it is sent at once.
+    /// Sends a request that releases a resource of the client. This method does not wait for the
+    /// response, which may arrive until `deadline`. After the session's end, the request is sent at
+    /// once.
     pub fn release_resource<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
         let send = request_and_handler_fn(request, move |asked| async move {
             drop(await_response(deadline, asked.block_task()).await);
@@ -141,14 +146,15 @@ impl ClientRequestSender {
         self.enqueue(RequestKind::Release, send);
     }
 
-    /// Sends a queued request in its turn, unless its caller has dropped it.
+    /// Sends a queued request when the outbox reaches it, unless its caller has dropped it.
     pub(crate) fn send_queued(&self, number: AgentRequestId) {
         if let Some(send) = self.take_queued(number) {
             send(&self.line);
         }
     }
 
-    /// Ends the queue: releases are sent now, other requests are dropped.
+    /// Closes the queue. Requests that release resources are sent now, and other queued requests
+    /// are dropped.
     pub(crate) fn close_and_send_releases(&self) {
         let waiting = {
             let mut waiting = lock(&self.waiting);
@@ -159,8 +165,8 @@ impl ClientRequestSender {
         releases.for_each(|(_, send)| send(&self.line));
     }
 
-    /// Queues a request, and returns its number. Returns `None` after the session's end, when
-    /// nothing is queued.
+    /// Queues a request and returns its number. After the session's end, queues nothing and returns
+    /// `None`.
     fn enqueue(&self, kind: RequestKind, send: SendRequest) -> Option<AgentRequestId> {
         let number = {
             let mut waiting = lock(&self.waiting);
@@ -195,7 +201,7 @@ fn request_and_handler_fn<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'st
     attend: impl FnOnce(SentRequest<T::Response>) -> A + Send + 'static,
 ) -> SendRequest {
     Box::new(move |line| {
-        // The runtime is shutting down, so no task can handle the response.
+        // Without a runtime, which is shutting down, no task can handle the response.
         let Ok(runtime) = Handle::try_current() else { return };
         drop(runtime.spawn(attend(line.request(request))));
     })
@@ -217,7 +223,7 @@ impl fmt::Debug for ClientRequestSender {
     }
 }
 
-/// Removes a request whose caller no longer waits, unless it was sent.
+/// On drop, removes a queued request whose caller no longer waits.
 struct RemoveOnDrop<'a> {
     requests: &'a ClientRequestSender,
     number: AgentRequestId,
@@ -225,7 +231,7 @@ struct RemoveOnDrop<'a> {
 
 impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
-        // A request that was sent is no longer in the outbox.
+        // A request that was already sent is no longer queued, so removing it has no effect.
         drop(self.requests.take_queued(self.number));
         self.requests.handle.update(|session, _| session.withdraw_agent_request(self.number));
     }

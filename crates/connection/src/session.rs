@@ -30,21 +30,23 @@ use crate::{errors, limits};
 
 /// An open session of a client. Cheap to clone.
 ///
-/// Items of its [`handle`](Self::handle), its [`requests`](Self::request_sender) and its responses are
-/// sent in one order. Every request whose responder it receives is answered exactly once.
+/// The session sends items of its [`handle`](Self::handle), requests of its
+/// [`request_sender`](Self::request_sender) and its responses in one order. If a request's
+/// responder is passed to the session, the request is answered exactly once.
 ///
-/// When the last clone is dropped, or the connection is gone, turns are cancelled and dropped. A
-/// turn should therefore keep its [`Turn::session`], not a clone of this.
+/// When the last clone is dropped or the connection is closed, turns are cancelled and dropped. A
+/// turn should therefore keep its [`Turn::session`], not a clone of the `ClientSession`.
 #[derive(Clone)]
 pub struct ClientSession(Arc<SessionOwner>);
 
-/// The state that clones share, and that the session's tasks do not keep alive.
+/// The state that all clones of a session share. The session's tasks hold no reference to this
+/// state, so they do not keep the session alive.
 struct SessionOwner {
     state: Arc<SessionTaskState>,
     requests: ClientRequestSender,
 }
 
-/// The settings of a session that is not open yet; [`ClientSession::builder`] creates one.
+/// The settings of a session that is not open yet. [`ClientSession::builder`] creates the builder.
 #[must_use = "it does nothing until it is opened"]
 pub struct ClientSessionBuilder {
     id: SessionId,
@@ -67,7 +69,8 @@ impl ClientSessionBuilder {
     }
 
     /// Sets the transport's counters, so that the session sends no faster than the transport
-    /// writes. Without them a client that reads slowly fills the memory of the process.
+    /// writes. Without the counters, messages for a client that reads slowly fill the memory of the
+    /// process.
     pub fn with_counters(self, counters: impl Into<Option<Arc<TransportCounters>>>) -> Self {
         Self { counters: counters.into(), ..self }
     }
@@ -78,15 +81,17 @@ impl ClientSessionBuilder {
         Self { meta_key: key.into(), ..self }
     }
 
-    /// Sets how many prompts may wait for the turn before them: 8 by default, at most 64. A further
-    /// one is answered as busy. With zero, each prompt is refused while a turn runs. The setting
-    /// applies to [`ClientSession::queue_prompt_turn`], not to [`ClientSession::open_prompt`].
+    /// Sets how many prompts may wait for earlier turns: 8 by default, at most 64. A further prompt
+    /// is answered as busy. If the number is zero, each prompt is refused while a turn runs. The
+    /// setting applies to [`ClientSession::queue_prompt_turn`], not to
+    /// [`ClientSession::open_prompt`].
     pub fn with_waiting_prompts(self, prompts: usize) -> Self {
         Self { waiting_prompts: prompts.min(limits::WAITING_PROMPTS_BOUND), ..self }
     }
 
-    /// Sets a hook that runs after each answer of the client to a permission request, for example
-    /// to save the result of [`Session::take_rule_changes`]. Nothing waits for it.
+    /// Sets a hook that runs after each answer of the client to a permission request. The hook can,
+    /// for example, save the result of [`Session::take_rule_changes`]. The session does not wait
+    /// for the hook.
     pub fn with_permission_answer_hook<R>(
         self,
         then: impl Fn() -> R + Send + Sync + 'static,
@@ -97,8 +102,8 @@ impl ClientSessionBuilder {
         Self { after_answer: Some(Arc::new(move || then().boxed())), ..self }
     }
 
-    /// Sets a hook that runs before each item is sent, in their order, and is waited for: to commit a
-    /// record of the item, for example. Nothing else of the session is sent meanwhile.
+    /// Sets a hook that runs before each item is sent, in the order of the items. The hook can, for
+    /// example, commit a record of the item. The session sends nothing until the hook has finished.
     pub fn before_delivery<R>(self, mut then: impl FnMut(&OutboxItem) -> R + Send + 'static) -> Self
     where
         R: Future<Output = ()> + Send + 'static,
@@ -115,7 +120,7 @@ impl ClientSessionBuilder {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics if it is called outside a tokio runtime.
     #[must_use]
     pub fn open(self) -> ClientSession {
         let line = PacedConnection::new(self.client.clone(), self.counters);
@@ -155,7 +160,7 @@ impl ClientSession {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics if it is called outside a tokio runtime.
     #[must_use]
     pub fn open(
         id: impl Into<SessionId>,
@@ -166,7 +171,7 @@ impl ClientSession {
         Self::builder(id, session, capabilities, client).open()
     }
 
-    /// Creates a session that is not open yet, for a client with these capabilities.
+    /// Creates the builder of a session for a client with these capabilities.
     pub fn builder(
         id: impl Into<SessionId>,
         session: Session,
@@ -213,15 +218,16 @@ impl ClientSession {
 
     /// Runs the turn of a prompt, and responds with its result after everything that the turn sent.
     ///
-    /// Turns run one after the other. By default, up to 8 prompts wait, and a further one is
+    /// Turns run one after the other. By default, up to 8 prompts wait, and a further prompt is
     /// answered as busy. A turn that was cancelled by [`cancel`](Self::cancel), `$/cancel_request`
-    /// or [`close`](Self::close) is answered `cancelled`, regardless of its result. It does not
-    /// begin if it was cancelled before. A panic is answered with an error. A `$/cancel_request`
-    /// for a waiting prompt is answered with an error at once.
+    /// or [`close`](Self::close) is answered `cancelled`, regardless of its result. A turn that is
+    /// cancelled before it begins never begins. A panic of a turn is answered with an error. A
+    /// `$/cancel_request` for a waiting prompt is answered with an error at once.
     ///
     /// # Errors
     ///
-    /// If the prompt is refused and the error cannot be sent, because the client is gone.
+    /// Returns an error if the prompt is refused and the refusal cannot be sent, because the
+    /// connection is closed.
     pub fn queue_prompt_turn<R>(
         &self,
         responder: Responder<PromptResponse>,
@@ -248,31 +254,31 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Opens a prompt whose turn the caller runs: for turns that wait for each other differently
-    /// than those of [`prompt`](Self::queue_prompt_turn), or that share state which only one may change at a
-    /// time.
+    /// Opens a prompt whose turn the caller runs. Use it for turns that wait for each other in a
+    /// different order than with [`queue_prompt_turn`](Self::queue_prompt_turn). An open prompt is
+    /// also useful for turns that share state which only one turn may change at a time.
     pub fn open_prompt(&self, responder: Responder<PromptResponse>) -> OpenPrompt {
         let SessionTaskState { handle, answers, turns, .. } = &*self.0.state;
         OpenPrompt::new(handle.clone(), answers, turns.clone(), responder)
     }
 
-    /// Opens another request whose response must not overtake earlier updates: for example a change
-    /// of the mode, which is also sent as an update.
+    /// Opens a request other than a prompt whose response must not overtake earlier updates. An
+    /// example is a change of the mode, which is also sent as an update.
     pub fn open_request<T: JsonRpcResponse>(&self, responder: Responder<T>) -> OpenRequest<T> {
         let SessionTaskState { handle, answers, .. } = &*self.0.state;
         OpenRequest::new(handle.clone(), answers, responder)
     }
 
-    /// Cancels the running turn and every waiting prompt: `session/cancel`.
+    /// Cancels the running turn and every waiting prompt, as `session/cancel` requires.
     pub fn cancel(&self) {
         self.0.state.turns.cancel_all();
     }
 
     /// Cancels every turn and waits until their ends are sent. Turns that still run after
-    /// `deadline` are dropped, which takes little longer. Later prompts are refused.
+    /// `deadline` are dropped, which takes at most 300 ms more. Later prompts are refused.
     ///
-    /// Call it in `on_close` of the connection's builder, which waits for it: later responses are
-    /// not sent.
+    /// Call this method in `on_close` of the connection's builder, because responses are not sent
+    /// after `on_close`. The builder waits for `on_close`.
     pub async fn close(&self, deadline: Duration) {
         let state = &self.0.state;
         state.begin_close();
@@ -298,7 +304,7 @@ struct SessionTaskState {
     handle: SessionHandle,
     answers: PendingResponses,
     turns: Arc<OpenTurns>,
-    /// Cancelled when the newest turn, and every turn before it, has ended.
+    /// Cancelled when the newest turn and all earlier turns have ended.
     last_turn_ended: Mutex<CancellationToken>,
     /// Cancelled when no further prompt is accepted.
     closing: CancellationToken,
@@ -336,7 +342,7 @@ impl SessionTaskState {
         tokio::join!(drive_session(self.handle.clone(), sink, stop.clone()), ending);
     }
 
-    /// Runs a turn after those before it, and answers its prompt.
+    /// Runs a turn after all earlier turns have ended, and answers its prompt.
     async fn run_turn_and_respond<R>(
         self: Arc<Self>,
         prompt: OpenPrompt,

@@ -23,7 +23,8 @@ use crate::lock::lock;
 use crate::prompts::Turn;
 use crate::{ClientSession, ClientSessionBuilder, errors};
 
-/// The open sessions of a connection, by id. Cheap to clone; all clones share one map.
+/// The open sessions of a connection, by id. Cheap to clone; all clones share one table of
+/// sessions.
 ///
 /// A request for an unknown session is answered with the error `-32002`, whose `data.reason` is
 /// `unknown_session`.
@@ -47,7 +48,7 @@ impl ClientSessions {
     ///
     /// To handle one of these methods yourself, begin with `Agent.v1()` instead, and call
     /// [`set_client_capabilities`](Self::set_client_capabilities), [`cancel`](Self::cancel),
-    /// [`close`](Self::close) and [`close_all`](Self::close_all).
+    /// [`close_and_respond`](Self::close_and_respond) and [`close_all`](Self::close_all).
     pub fn agent_builder(
         &self,
         grace: Duration,
@@ -86,13 +87,13 @@ impl ClientSessions {
             })
     }
 
-    /// Sets the client's capabilities: `initialize`.
+    /// Sets the client's capabilities, which the `initialize` request contains.
     pub fn set_client_capabilities(&self, capabilities: ClientCapabilities) {
         lock(&self.0).client = capabilities;
     }
 
-    /// Creates a session that is not open yet, for the client of this connection: see
-    /// [`ClientSession::builder`]. Open it, then [`insert`](Self::insert) it.
+    /// Creates the builder of a session for the client of this connection: see
+    /// [`ClientSession::builder`]. Open the session, then [`insert`](Self::insert) it.
     pub fn builder(
         &self,
         id: impl Into<SessionId>,
@@ -103,15 +104,15 @@ impl ClientSessions {
         ClientSession::builder(id, session, &capabilities, client)
     }
 
-    /// Adds a session: `session/new`. A session with the same id is replaced and ends. After
-    /// [`close_all`](Self::close_all), the session ends at once.
+    /// Adds an open session, e.g. for `session/new`. An existing session with the same id is
+    /// replaced and ends. After [`close_all`](Self::close_all), the session ends at once.
     pub fn insert(&self, session: ClientSession) {
         let mut sessions = lock(&self.0);
         let ended = match sessions.is_closed {
             true => Some(session),
             false => sessions.open.insert(session.id().clone(), session),
         };
-        // Not under the lock, because a session ends its turns on drop.
+        // Release the lock first, because a session ends its turns on drop.
         drop(sessions);
         drop(ended);
     }
@@ -120,16 +121,18 @@ impl ClientSessions {
     ///
     /// # Errors
     ///
-    /// If there is none with this id. The error is the response to the request.
+    /// Returns an error if there is no session with this id. The caller should send the error as
+    /// the response to the request.
     pub fn find_open_session(&self, id: &SessionId) -> Result<ClientSession> {
         lock(&self.0).open.get(id).cloned().ok_or_else(errors::unknown_session_error)
     }
 
-    /// Runs the turn of a prompt in its session: see [`ClientSession::queue_prompt_turn`].
+    /// Queues the turn of a prompt in its session: see [`ClientSession::queue_prompt_turn`].
     ///
     /// # Errors
     ///
-    /// If the prompt is refused and the error cannot be sent, because the client is gone.
+    /// Returns an error if the prompt is refused and the refusal cannot be sent, because the
+    /// connection is closed.
     pub fn queue_prompt_turn<R>(
         &self,
         id: &SessionId,
@@ -145,22 +148,25 @@ impl ClientSessions {
         }
     }
 
-    /// Cancels the turns of a session: `session/cancel`. Does nothing if the session is not open.
+    /// Cancels the turns of a session, as `session/cancel` requires. Does nothing if the session is
+    /// not open.
     pub fn cancel(&self, id: &SessionId) {
         if let Ok(session) = self.find_open_session(id) {
             session.cancel();
         }
     }
 
-    /// Removes a session, closes it within `deadline` and then responds: `session/close`.
+    /// Removes a session, closes it within `deadline`, and then responds to the `session/close`
+    /// request.
     ///
     /// # Errors
     ///
-    /// If there is none with this id and the error cannot be sent, because the client is gone.
+    /// Returns an error if there is no session with this id and the error response cannot be sent,
+    /// because the connection is closed.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics if it is called outside a tokio runtime.
     pub fn close_and_respond(
         &self,
         id: &SessionId,
@@ -175,14 +181,14 @@ impl ClientSessions {
         sessions.closing.retain(|closing| !closing.is_finished());
         sessions.closing.push(tokio::spawn(async move {
             session.close(deadline).await;
-            // The connection may be gone by now.
+            // Ignore the error, because the connection may be closed by now.
             drop(responder.respond(CloseSessionResponse::new()));
         }));
         Ok(())
     }
 
-    /// Removes and closes every session within `deadline`: for `on_close` of the connection's
-    /// builder, which waits for it.
+    /// Removes and closes every session within `deadline`. Call this method in `on_close` of the
+    /// connection's builder, which waits for it.
     pub async fn close_all(&self, deadline: Duration) {
         let (open, closing) = {
             let mut sessions = lock(&self.0);
@@ -190,7 +196,7 @@ impl ClientSessions {
             (take(&mut sessions.open), take(&mut sessions.closing))
         };
         let open = join_all(open.values().map(|session| session.close(deadline)));
-        // A close that began earlier may have a later deadline.
+        // Limit the wait, because a close that began earlier may have a later deadline.
         let closing = timeout(deadline, join_all(closing));
         let (_, in_time) = futures::join!(open, closing);
         drop(in_time);

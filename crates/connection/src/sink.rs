@@ -1,7 +1,7 @@
 //! Converts a session's items to messages of ACP v1.
 //!
 //! Each request to the client has a separate task, which ends with the response or when the request
-//! is withdrawn. Dropping the request cancels it at the client.
+//! is withdrawn. A request that is dropped is cancelled at the client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl ClientSink {
         Ok(())
     }
 
-    /// Asks the client for the reason of a rejection, with a form of one optional field.
+    /// Asks the client why the user rejected the call, with a form that has one optional field.
     fn send_rejection_form(&self, id: PermissionId) {
         let Some(request) = self.handle.pending_permission_request(id) else { return };
         let scope = ElicitationSessionScope::new(self.session.clone()).tool_call_id(request.call);
@@ -170,7 +170,7 @@ impl OutboxSink for ClientSink {
             OutboxItem::AgentResponse(id) => {
                 self.answers.send_response_if_ready(&PendingResponseId::Response(id))
             }
-            // The driver counts it as lost.
+            // Return an error, so that the driver counts the item as undelivered.
             item => {
                 tracing::error!(?item, "items of this kind cannot be sent by this version");
                 Err(ClientUnreachable)
@@ -180,7 +180,7 @@ impl OutboxSink for ClientSink {
 }
 
 impl Drop for ClientSink {
-    /// Closes the queues, after the driver has sent every item.
+    /// Closes the queues of requests and responses. The driver has sent every item by then.
     fn drop(&mut self) {
         self.requests.close_and_send_releases();
         self.answers.respond_all();

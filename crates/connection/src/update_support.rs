@@ -1,4 +1,5 @@
-//! Optional updates that a client supports, and their replacements for other clients (G8).
+//! Optional updates that a client supports, and the replacements for clients that lack support
+//! (G8).
 
 use acp_types::wire::v1::{V1Projection, WireUpdate};
 use acp_types::{MessageChunk, Role, SessionStatePart};
@@ -22,8 +23,9 @@ impl UpdateSupport {
         }
     }
 
-    /// Returns the update in a form that this client supports. A compaction becomes a notice, or
-    /// else a thought, with the first text of its summary.
+    /// Returns the update in a form that this client supports. For a client without compactions, a
+    /// compaction becomes a notice with the first text of its summary. For a client that supports
+    /// neither, a compaction becomes a thought.
     pub(crate) fn supported_update(
         self,
         state: &SessionStatePart,
@@ -38,7 +40,7 @@ impl UpdateSupport {
             let notice = Notice::new(NoticeSeverity::Info, "Older messages make room");
             return SessionUpdate::Notice(notice.description(words)).into();
         }
-        // All updates of a compaction belong to one message.
+        // The whole compaction is one message, so its updates share one message id.
         let message = compaction.id.clone();
         sent.update_for_chunk(&MessageChunk { role: Role::Thought, message, text: words + "\n" })
     }

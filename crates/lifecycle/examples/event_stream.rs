@@ -1,7 +1,7 @@
 //! Converts another agent's event stream to `session/update` notifications of ACP v1.
 //!
 //! The events have the shape that Codex and others use: an item starts, its output arrives in
-//! deltas, it completes. Items that start twice, end twice or never end are corrected.
+//! deltas, and the item completes. Items that start twice, end twice or never end are corrected.
 //!
 //! `cargo run -p acp-lifecycle --example event_stream < events.jsonl`
 
@@ -40,7 +40,7 @@ impl EventBridge {
     fn new() -> Self {
         let mut session = Session::new("/project");
         // `TerminalDisplay::from_capabilities(&client_capabilities)` selects terminals for clients
-        // that display them.
+        // that can display terminals.
         let surface = TerminalDisplay::Text;
         session.set_shows_terminals(surface == TerminalDisplay::MetaEvents);
         Self { session, sent: V1Projection::new(surface), turn: "turn1".into() }
@@ -75,14 +75,14 @@ impl EventBridge {
         }
     }
 
-    /// Ends every item that the stream left open.
+    /// Ends every item that is still open at the end of the stream.
     fn end_open_items(&mut self, now: Timestamp) {
         self.session.end_turn(&self.turn.clone(), CallEndReason::Turn, now);
         self.session.make_all_items_due(now.monotonic);
     }
 
-    /// Writes the updates that are due. Call it again at `session.next_poll_deadline()`, or after the
-    /// next event if that is earlier.
+    /// Writes the updates that are due. Call this method again at `session.next_poll_deadline()`,
+    /// or after the next event if the event comes earlier.
     fn write_updates(&mut self, out: &mut impl Write, now: Instant) -> io::Result<()> {
         while let Some(item) = self.session.poll(now) {
             let updates = match item {

@@ -1,4 +1,4 @@
-//! An agent loop without ACP whose tool calls are wrapped by the middleware.
+//! An agent loop that does not use ACP. The middleware wraps its tool calls.
 //!
 //! `cargo run -p acp-lifecycle --example foreign_loop` prints the messages that an ACP client would
 //! receive, one JSON-RPC message per line. The first part stands for your existing agent, the
@@ -19,9 +19,10 @@ use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{CallEndReason, MessageChunk, Role};
 use serde_json::{Value, json};
 
-// ---- Your existing agent: a model, tools, and a loop. Nothing here is changed. ----
+// ---- Your existing agent: a model, tools, and a loop. This part is unchanged. ----
 
-/// The calls that the model requests. A real model is asked again after each result.
+/// The calls that the model requests. A real model would receive each result and then choose the
+/// next calls.
 const SCRIPTED_CALLS: [(&str, &str, &str); 4] = [
     ("call_1", "add", r#"{"a": 2, "b": 3}"#),
     ("call_2", "fetch_pages", r#"{"host": "example.org", "count": 3}"#),
@@ -40,7 +41,8 @@ async fn run_tool(name: &str, args: Value) -> Result<String, String> {
             while page < count {
                 page += 1.0;
                 tokio::time::sleep(Duration::from_millis(60)).await;
-                // The only line that a tool may add: it reports progress.
+                // A tool may optionally report progress with this line. No other change of a tool
+                // is needed.
                 acp_lifecycle::report_progress(page, count, "fetching");
             }
             Ok(format!("{count} pages"))
@@ -78,7 +80,7 @@ pub(crate) async fn run_scripted_turn(out: impl Write + Send + 'static) -> io::R
         .with_timeout(Duration::from_secs(60));
     for (id, name, args) in SCRIPTED_CALLS {
         let args = serde_json::from_str(args)?;
-        // Before: `run_tool(name, args).await`.
+        // Without the middleware, this call was `run_tool(name, args).await`.
         let told = match tools.call(&"turn1".into(), id, name, args, &cancel, run_tool).await {
             Ok(text) => text,
             Err(ended) if ended.ends_turn => break,
@@ -98,8 +100,8 @@ pub(crate) async fn run_scripted_turn(out: impl Write + Send + 'static) -> io::R
     Ok(())
 }
 
-/// Writes everything that the session sends, in order: here, as lines of JSON. A real client would
-/// answer the permission requests.
+/// Writes everything that the session sends, in order, as lines of JSON. This sink also answers the
+/// permission requests, which a real client would do.
 struct JsonLines<W> {
     out: W,
     session: SessionHandle,

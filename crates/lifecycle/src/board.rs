@@ -1,7 +1,7 @@
 //! The call board: every open call and terminal of a session, and the only source of patches.
 //!
 //! The board checks which steps are legal. Changes to a call that has ended are dropped and
-//! counted. Every change passes its [`Timestamp`].
+//! counted. The caller passes a [`Timestamp`] with each change.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -29,13 +29,13 @@ pub struct Timestamp {
     pub wall: SystemTime,
 }
 
-/// How a call ends.
+/// The end of a call: its final status, its reason and its last changes.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CallEnd {
     /// The final status.
     pub status: Status,
-    /// The reason, unless the call completed.
+    /// The reason of the end, or `None` if the call completed.
     pub reason: Option<CallEndReason>,
     /// Further changes that are sent with the end.
     pub patch: ToolCallPatch,
@@ -72,9 +72,9 @@ impl CallEnd {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RejectedChangeCounters {
-    /// Changes to a call or terminal that had ended or never existed.
+    /// Changes to a call or terminal that had already ended or had never existed.
     pub late_changes: u64,
-    /// Steps that the status did not allow.
+    /// Steps that the call's status did not allow.
     pub illegal_steps: u64,
     /// Items of content that exceeded the bounds of a call.
     pub content_dropped: u64,
@@ -82,8 +82,8 @@ pub struct RejectedChangeCounters {
     pub fields_dropped: u64,
 }
 
-/// Every open call and terminal of one session. Only the [`Session`](crate::Session) changes it, so
-/// nothing else creates patches.
+/// Every open call and terminal of one session. Only the [`Session`](crate::Session) changes the
+/// board, so no other code creates patches.
 #[derive(Debug, Default)]
 pub struct CallBoard {
     calls: HashMap<ToolCallId, BoardCall>,
@@ -98,13 +98,14 @@ pub struct CallBoard {
 
 #[derive(Debug)]
 struct BoardCall {
-    /// Increases from call to call, because many calls may be announced in the same instant.
+    /// The number of the call on the board. The number increases from call to call, because many
+    /// calls may be announced in the same instant.
     number: u64,
     report: Box<ToolCallReport>,
     turn: TurnId,
     announced: Instant,
     started: Option<Instant>,
-    /// The title without the subtitle that follows it while the call runs.
+    /// The title without the subtitle. The subtitle follows the title while the call runs.
     base_title: String,
     subtitle: Option<String>,
     content_bytes: usize,
@@ -112,7 +113,7 @@ struct BoardCall {
     losses: OmissionCounts,
     /// The newest input.
     input: Option<InputHash>,
-    /// The failed call with the same tool and arguments.
+    /// The id of an earlier failed call with the same tool and arguments.
     retry_of: Option<String>,
 }
 
@@ -154,7 +155,8 @@ impl CallBoard {
         self.calls.get(id).is_some_and(is_whole) && self.redacted_secrets_in_terminals(id) == 0
     }
 
-    /// Announces a call. Its first status is pending, even if `patch` contains another one.
+    /// Announces a call. The call's first status is pending, even if `patch` contains another
+    /// status.
     ///
     /// Returns `None` for an id that is or was in use, which is counted as an illegal step.
     pub(crate) fn announce_call(
@@ -192,8 +194,8 @@ impl CallBoard {
         Some(self.apply_patch(id, patch))
     }
 
-    /// Changes an open call. The status is ignored; empty titles and names, nulls and values that
-    /// exceed a bound are omitted.
+    /// Changes an open call. The status in `patch` is ignored. Empty titles and names, nulls, and
+    /// values that exceed a limit are omitted.
     pub(crate) fn update_call(
         &mut self,
         id: &ToolCallId,
@@ -214,8 +216,9 @@ impl CallBoard {
         self.update_call(id, ToolCallPatch::new().with_meta(meta))
     }
 
-    /// Sets or removes the subtitle that follows an open call's title until the call ends, as one
-    /// short visible line. The title itself is kept as the base: a new title keeps the subtitle.
+    /// Sets or removes the subtitle of an open call, which is one short visible line. The subtitle
+    /// follows the title until the call ends. The title without subtitle is stored separately, so
+    /// the subtitle stays when the title changes.
     pub(crate) fn set_subtitle(
         &mut self,
         id: &ToolCallId,
@@ -230,14 +233,15 @@ impl CallBoard {
             .then(|| self.apply_patch(id, ToolCallPatch::new().with_title(title)))
     }
 
-    /// Appends a note to an open call, at most once, even if its content is full.
+    /// Appends a note to an open call, even if the call's content is full. The same note is
+    /// appended at most once.
     pub(crate) fn add_note(&mut self, id: &ToolCallId, text: &str) -> Option<ToolCallPatch> {
         let note = Content::from_text(self.secrets.redact(text));
         let is_new = !self.open_call_or_count_late(id)?.report.content.contains(&note);
         is_new.then(|| self.apply_patch(id, ToolCallPatch::new().with_appended_content(note)))
     }
 
-    /// Starts a pending call, or resumes a paused one.
+    /// Starts a pending call, or resumes a paused call.
     pub(crate) fn start_call(&mut self, id: &ToolCallId, now: Timestamp) -> Option<ToolCallPatch> {
         let call = self.open_call_or_count_late(id)?;
         if !call.report.status.may_become(Status::InProgress)
@@ -258,8 +262,8 @@ impl CallBoard {
         Some(self.apply_patch(id, patch))
     }
 
-    /// Pauses a running call that waits for something. [`CallBoard::start_call`] resumes it. Its
-    /// duration includes the pause.
+    /// Pauses a running call that waits for something. [`CallBoard::start_call`] resumes the call.
+    /// The call's duration includes the pause.
     pub(crate) fn pause_call(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
         if self.open_call_or_count_late(id)?.report.status != Status::InProgress {
             self.counters.illegal_steps += 1;
@@ -268,8 +272,8 @@ impl CallBoard {
         Some(self.apply_patch(id, ToolCallPatch::new().with_status(Status::Paused)))
     }
 
-    /// Returns a call to pending after a run that did nothing. [`CallBoard::start_call`] restarts its
-    /// time.
+    /// Returns a call to pending after a run that had no effect. [`CallBoard::start_call`] sets the
+    /// start time again.
     #[cfg(feature = "tokio")]
     pub(crate) fn undo_call_start(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
         let patch = self.pause_call(id)?;
@@ -279,11 +283,11 @@ impl CallBoard {
         Some(patch.with_meta(call.report.meta.clone()))
     }
 
-    /// Ends a call, exactly once: a second end is late, and counted.
+    /// Ends a call exactly once. A second end is dropped and counted as a late change.
     ///
-    /// A call that never ran cannot complete, so it fails instead. A call that does not complete
-    /// reports whether it may have acted: that is, whether it ran and is of a kind with side
-    /// effects.
+    /// A call that never ran cannot complete, so its end is changed to failed. A call that does not
+    /// complete reports whether it may have had side effects, i.e. whether it ran and its kind has
+    /// side effects.
     pub(crate) fn finish_call(
         &mut self,
         id: &ToolCallId,
@@ -314,7 +318,7 @@ impl CallBoard {
         call.record_durations(&mut meta, now);
         meta.output_bytes = output_bytes.max(meta.output_bytes);
         meta.reason = reason;
-        // Both fields describe a call that has not ended.
+        // Clear both fields, because they describe a call that has not ended.
         meta.arriving.clear();
         meta.progress = None;
         if status != Status::Completed {
@@ -340,7 +344,7 @@ impl CallBoard {
         Some(patch)
     }
 
-    /// Adds a call that ended in an earlier process. Returns whether its id was free.
+    /// Adds a call that ended in an earlier process. Returns whether the call's id was unused.
     pub(crate) fn restore(&mut self, report: ToolCallReport) -> bool {
         if self.is_id_used(&report.id) {
             self.counters.illegal_steps += 1;
@@ -363,7 +367,7 @@ impl CallBoard {
         patch
     }
 
-    /// Updates an open terminal: its command, its size.
+    /// Updates an open terminal, e.g. its command or its size.
     pub(crate) fn update_terminal(
         &mut self,
         id: &TerminalId,
@@ -384,7 +388,8 @@ impl CallBoard {
         shown.collect()
     }
 
-    /// Returns how many bytes the terminals of an open call wrote, or `None` if it has no terminal.
+    /// Returns how many bytes were written to the terminals of an open call, or `None` if the call
+    /// has no terminal.
     fn terminal_output_bytes(&self, id: &ToolCallId) -> Option<u64> {
         let terminals = self.call_terminals(id);
         let totals =
@@ -405,7 +410,7 @@ impl CallBoard {
         self.count_if_late(patch).filter(|patch| !patch.is_empty())
     }
 
-    /// Ends a terminal, exactly once.
+    /// Ends a terminal exactly once.
     pub(crate) fn exit_terminal(
         &mut self,
         id: &TerminalId,
@@ -457,8 +462,8 @@ impl CallBoard {
         self.call_ids_in_announcement_order(|call| turn.is_none_or(|turn| call.turn == *turn))
     }
 
-    /// Returns the open descendants of an open call: the calls that it made, the calls that those
-    /// made, and so on. Each call follows its own descendants; siblings are in the order of their
+    /// Returns the open descendants of an open call, i.e. its child calls, their child calls, and
+    /// so on. Each call comes after its own descendants. Siblings are in the order of their
     /// announcement.
     #[must_use]
     pub fn descendants(&self, id: &ToolCallId) -> Vec<ToolCallId> {
@@ -472,9 +477,9 @@ impl CallBoard {
             return Vec::new();
         }
         children.values_mut().for_each(|calls| calls.sort_unstable_by_key(|call| call.number));
-        // Collects each call before its children, the youngest first, and reverses the list at the
-        // end. Removing each list of children bounds the walk, although the board never accepts a
-        // cycle.
+        // Collect each call before its children, with the newest call first, and reverse the list
+        // at the end. Each list of children is removed when it is visited. The loop would therefore
+        // end even with a cycle, which the board never accepts.
         let (mut found, mut next) = (Vec::new(), children.remove(&*id.0).unwrap_or_default());
         while let Some(call) = next.pop() {
             found.push(call.report.id.clone());
@@ -513,7 +518,7 @@ impl CallBoard {
         call
     }
 
-    /// Counts a change that came too late, for which `done` is `None`.
+    /// Counts a late change, for which `done` is `None`.
     fn count_if_late<T>(&mut self, done: Option<T>) -> Option<T> {
         self.counters.late_changes += u64::from(done.is_none());
         done
@@ -532,7 +537,8 @@ impl CallBoard {
 }
 
 impl BoardCall {
-    /// Records how long the call waited and ran. A call that never ran waited until now.
+    /// Records how long the call waited and how long it ran. The waiting time of a call that never
+    /// ran lasts until now.
     fn record_durations(&self, meta: &mut CallMeta, now: Timestamp) {
         let between = |from, to: Instant| Some(millis(to.saturating_duration_since(from)));
         meta.queued_ms = between(self.announced, self.started.unwrap_or(now.monotonic));

@@ -1,4 +1,4 @@
-//! The history of ended calls: their reports, within bounds, and sums by tool.
+//! The history of ended calls: a limited number of their reports, and usage totals per tool.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher as _;
@@ -21,7 +21,7 @@ impl InputHash {
     }
 }
 
-/// The newest calls that have ended, and sums over all ended calls.
+/// The calls that ended most recently, and usage totals of all ended calls.
 #[derive(Debug, Default)]
 pub struct CallHistory {
     /// Reports of ended calls. The reports of older calls are dropped, but their ids are kept
@@ -36,24 +36,24 @@ pub struct CallHistory {
 }
 
 impl CallHistory {
-    /// Returns the report of an ended call, if it is still kept.
+    /// Returns the report of an ended call, if the report is still in the history.
     #[must_use]
     pub fn get(&self, id: &ToolCallId) -> Option<&ToolCallReport> {
         self.reports.get(id)?.as_deref()
     }
 
-    /// Returns whether a call is known to have ended.
+    /// Returns whether the history contains the id of an ended call.
     #[must_use]
     pub fn has_ended(&self, id: &ToolCallId) -> bool {
         self.reports.contains_key(id)
     }
 
-    /// Returns the kept reports, oldest first.
+    /// Returns the reports in the history, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &ToolCallReport> {
         self.kept_reports.iter().filter_map(|(id, _)| self.get(id))
     }
 
-    /// Returns the sums by tool, ordered by name.
+    /// Returns the usage totals per tool, ordered by name.
     pub fn usage_by_tool(&self) -> impl Iterator<Item = (&str, &ToolUsage)> {
         self.usage.iter().map(|(name, usage)| (name.as_str(), usage))
     }
@@ -101,7 +101,8 @@ impl CallHistory {
         }
     }
 
-    /// Tools beyond the maximum number are summed under the empty name.
+    /// Adds a call to the usage totals of its tool. If the maximum number of tools is reached,
+    /// further tools share the entry with the empty name.
     fn add_usage(&mut self, report: &ToolCallReport) {
         if let Some(usage) = self.usage.get_mut(&report.name) {
             return usage.add_ended_call(report);

@@ -1,7 +1,7 @@
 //! The `tracing` span of a call, from its announcement to its end.
 //!
-//! The span and its events hold names and numbers only: no arguments, titles, paths or output.
-//! Without a subscriber at the level `debug`, each costs one comparison.
+//! The span and its events contain only names and numbers, and no arguments, titles, paths or
+//! output. Without a subscriber at the level `debug`, the span and each event cost one comparison.
 
 use acp_types::{ToolCallId, ToolCallReport};
 use serde::Serialize;
@@ -25,7 +25,7 @@ pub(crate) fn new_span(id: &ToolCallId, tool: &str) -> Span {
     )
 }
 
-/// Logs that a call starts to run, inside the call's span, which must be current. Calls `tool` only
+/// Logs that a call starts to run. The call's span must be the current span. `tool` is called only
 /// if the event is enabled.
 pub(crate) fn log_start(id: &ToolCallId, tool: impl FnOnce() -> Option<String>) {
     tracing::debug!(call = %id, tool = tool(), "call started");
@@ -33,8 +33,8 @@ pub(crate) fn log_start(id: &ToolCallId, tool: impl FnOnce() -> Option<String>) 
 
 /// Records on a call's span how the call ended, and logs the end.
 ///
-/// Subscribers are foreign code and must not be called under the session's lock. Calls `report`
-/// only if the span is enabled.
+/// The session must not be locked, because this function calls subscribers, which are foreign code.
+/// `report` is called only if the span is enabled.
 pub(crate) fn record_and_log_call_end(
     span: &Span,
     id: &ToolCallId,
@@ -48,8 +48,8 @@ pub(crate) fn record_and_log_call_end(
         return tracing::debug!(parent: span, call = %id, "call ended");
     };
     let meta = &report.meta;
-    // Logged before the fields are recorded: log lines begin with the span's fields and would
-    // repeat them.
+    // Log the event before recording the fields. Log lines begin with the fields of the span, so
+    // they would otherwise contain each field twice.
     tracing::debug!(
         parent: span,
         call = %id,
@@ -67,7 +67,7 @@ fn record_end_fields(span: &Span, report: &ToolCallReport) {
     span.record("kind", serialized_name(&report.kind));
     span.record("status", serialized_name(&report.status));
     span.record("reason", meta.reason.as_ref().map(serialized_name));
-    // OpenTelemetry has signed numbers only.
+    // OpenTelemetry has only signed integers.
     let millis = |millis: Option<u64>| millis.and_then(|millis| i64::try_from(millis).ok());
     span.record("queued_ms", millis(meta.queued_ms));
     span.record("duration_ms", millis(meta.duration_ms));

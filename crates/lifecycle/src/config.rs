@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::limits;
 
-/// The settings of a session: how often and how much of a call is sent. See
+/// The settings of a session: how often updates are sent, and how much of a call is sent. See
 /// [`Session::with_config`](crate::Session::with_config).
 ///
-/// The defaults suit a client on the same machine. Each setter clamps its value to a hard bound, so
-/// that no line of the protocol reaches 1 MiB, which clients refuse.
+/// The defaults suit a client on the same machine. Each setter limits its value to a fixed maximum.
+/// No line of the protocol therefore reaches 1 MiB, which clients refuse.
 ///
 /// ```
 /// use acp_lifecycle::{Session, SessionConfig};
@@ -51,8 +51,9 @@ impl SessionConfig {
     }
 
     /// Sets the maximum size of the content that a call shows, in bytes: 768 KiB by default and at
-    /// most. Further items are omitted and counted. With zero, no content is shown; a permission
-    /// request then notes that it does not show everything, and its answer applies once.
+    /// most. Further items are omitted and counted. If the maximum is zero, no content is shown. A
+    /// permission request then notes that it does not show everything, and its answer cannot be
+    /// remembered.
     #[must_use]
     pub fn with_max_content_bytes(self, bytes: usize) -> Self {
         Self { content_bytes: bytes.min(limits::MAX_CONTENT_BYTES), ..self }

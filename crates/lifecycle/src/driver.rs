@@ -1,4 +1,4 @@
-//! The driver: hands the items that are due from the outbox to a sink until it is stopped.
+//! The driver, which passes due items from the outbox to a sink until the driver is stopped.
 
 use tokio_util::sync::CancellationToken;
 
@@ -11,40 +11,44 @@ use crate::outbox::OutboxItem;
 pub trait OutboxSink: Send {
     /// Waits until the client has read enough that one more item may be sent.
     ///
-    /// Meanwhile items wait in the outbox, where they are merged. The default never waits.
+    /// During the wait, items stay in the outbox, where they are merged. The default implementation
+    /// never waits.
     fn wait_until_ready(&mut self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Runs before each item is sent, and is waited for: a sink that keeps a record of what it sends
-    /// commits it here. It should be short, because nothing else is sent meanwhile. The default never
-    /// waits.
+    /// Runs before each item is sent. The driver waits for this method. A sink that records the
+    /// sent items commits the record here. The method should be short, because nothing else is sent
+    /// while it runs. The default implementation returns at once.
     fn prepare(&mut self, item: &OutboxItem) -> impl Future<Output = ()> + Send {
         let _ = item;
         std::future::ready(())
     }
 
-    /// Sends one item. It must not block; a sink with its own queue must bound it.
+    /// Sends one item. `deliver` must not block. If a sink has a queue, the sink must limit the
+    /// queue's size.
     ///
-    /// A permission request is sent to the client, and its answer is passed to
-    /// [`SessionHandle::answer_permission`]. The answer to the question why a call was rejected is
-    /// passed to [`SessionHandle::apply_rejection_reason`].
+    /// If the item is a permission request, the sink sends the request to the client and passes the
+    /// answer to [`SessionHandle::answer_permission`]. If the item is a request for the reason of a
+    /// rejection, the sink passes the reason to [`SessionHandle::apply_rejection_reason`].
     ///
     /// # Errors
     ///
-    /// [`ClientUnreachable`] if the client is gone. Calls still run to their end.
+    /// Returns [`ClientUnreachable`] if the connection to the client is closed. Calls still run to
+    /// their end.
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable>;
 }
 
-/// The client cannot be reached; the item is lost.
+/// The client cannot be reached, so the item was not delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the client cannot be reached")]
 pub struct ClientUnreachable;
 
-/// Delivers the items that are due until `stop` is cancelled, then every item that still waits.
+/// Delivers the items that are due until `stop` is cancelled, then delivers every item that still
+/// waits.
 ///
-/// Items that a failing sink loses are counted. A permission request that cannot be delivered is
-/// rejected.
+/// Items that the sink fails to deliver are counted. A permission request that cannot be delivered
+/// is rejected.
 pub async fn drive_session(
     session: SessionHandle,
     mut sink: impl OutboxSink,
@@ -81,7 +85,8 @@ pub async fn drive_session(
     }
 }
 
-/// Waits for the sink. If that takes long, producers of updates are asked to wait too.
+/// Waits for the sink. If the wait takes long, the client is marked as stalled, so that producers
+/// of updates wait too.
 async fn wait_for_sink_and_mark_stall(session: &SessionHandle, sink: &mut impl OutboxSink) {
     let ready = sink.wait_until_ready();
     tokio::pin!(ready);

@@ -7,18 +7,19 @@ use std::path::{Path, PathBuf};
 use acp_types::ToolKind;
 use serde::{Deserialize, Serialize};
 
-/// One resolved effect of a call: no relative path, no alias, no variable.
+/// One resolved effect of a call. A resolved effect contains no relative path, no alias and no
+/// variable.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
     /// Reads a file, or the names in a folder.
     Read(#[serde(with = "acp_types::path::as_text")] PathBuf),
-    /// Reads anything beneath a folder.
+    /// Reads any file in a folder or its subfolders.
     Search(#[serde(with = "acp_types::path::as_text")] PathBuf),
     /// Creates or changes a file.
     Write(#[serde(with = "acp_types::path::as_text")] PathBuf),
-    /// Removes a file, or a folder and everything beneath it.
+    /// Removes a file, or a folder with its whole content.
     Delete(#[serde(with = "acp_types::path::as_text")] PathBuf),
     /// Runs a command line in a folder.
     Run {
@@ -48,8 +49,9 @@ impl Effect {
         matches!(self, Self::Read(_) | Self::Search(_))
     }
 
-    /// Returns the file or folder that the effect acts on, if it names one. The folder in which a
-    /// command runs is not included, because it does not limit the effects of the command.
+    /// Returns the file or folder that the effect acts on, if the effect names a path. The folder
+    /// in which a command runs is not included, because it does not limit the effects of the
+    /// command.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -61,7 +63,8 @@ impl Effect {
     }
 }
 
-/// All effects of a call, and the tool that it calls. A call that only thinks has no effects.
+/// All effects of a call, and the tool that it calls. A call of a tool that only thinks has no
+/// effects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effects {
     effects: Vec<Effect>,
@@ -73,21 +76,22 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Creates the effects of a call that does nothing to the world.
+    /// Creates the effects of a call that has no effects.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// Sets the tool's name and kind. [`Session::permit`] reads both from the call itself.
+    /// Sets the tool's name and kind. [`Session::decide_or_ask_permission`] reads both from the
+    /// call itself, so its callers need not set them.
     ///
-    /// [`Session::permit`]: crate::Session::decide_or_ask_permission
+    /// [`Session::decide_or_ask_permission`]: crate::Session::decide_or_ask_permission
     #[must_use]
     pub fn with_tool(self, tool: impl Into<String>, kind: ToolKind) -> Self {
         Self { tool: Some((tool.into(), kind)), ..self }
     }
 
-    /// Requires a permission request each time, even where a rule or policy would allow the call.
+    /// Requires a permission request each time, even if a rule or the policy would allow the call.
     /// Answers are not remembered.
     #[must_use]
     pub fn always_ask(self) -> Self {
@@ -100,8 +104,8 @@ impl Effects {
         self.is_always_asked
     }
 
-    /// Marks changes beyond plain text: to a file that is executed, or to file content that the
-    /// session has not read. They are judged by [`Policy::judge_sensitive`].
+    /// Marks the effects as changes of more than plain text, e.g. of a file that is executed, or of
+    /// file content that the session has not read. [`Policy::judge_sensitive`] judges such effects.
     ///
     /// [`Policy::judge_sensitive`]: crate::Policy::judge_sensitive
     #[must_use]
@@ -115,8 +119,9 @@ impl Effects {
         self.is_sensitive
     }
 
-    /// Marks the paths that are outside of the session's project folders. Effects on them are
-    /// judged by [`Policy::judge_outside_project`], and only a rule that names them allows them.
+    /// Marks the paths that are outside of the session's project folders.
+    /// [`Policy::judge_outside_project`] judges effects on these paths. A rule allows such an
+    /// effect only if the rule names the path.
     ///
     /// [`Policy::judge_outside_project`]: crate::Policy::judge_outside_project
     #[must_use]
@@ -142,8 +147,8 @@ impl Effects {
         self.effects.iter()
     }
 
-    /// Returns whether both are equal byte for byte. Paths that compare equal may be written in
-    /// several ways, which may resolve to different files.
+    /// Returns whether both sets of effects are equal byte for byte. Paths that compare equal may
+    /// have different texts, and these texts may resolve to different files.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_identical(&self, other: &Self) -> bool {
         self == other && self.path_os_strs().eq(other.path_os_strs())
@@ -167,14 +172,14 @@ impl Effects {
         sorted
     }
 
-    /// Returns the effects of a preview that reads the named files, judged as strictly as the call.
-    /// An unknown effect names none.
+    /// Returns the effects of a preview that reads the files of these effects. The effects of the
+    /// preview are judged as strictly as the effects of the call. An unknown effect names none.
     #[cfg(feature = "tokio")]
     pub(crate) fn reads_for_preview(&self) -> Self {
         let look = |effect: &Effect| match effect {
             Effect::Read(_) | Effect::Search(_) => Some(effect.clone()),
             Effect::Write(path) => Some(Effect::Read(path.clone())),
-            // Including everything beneath it.
+            // A deletion includes the whole content of a folder.
             Effect::Delete(path) => Some(Effect::Search(path.clone())),
             Effect::Run { .. } | Effect::Connect(_) | Effect::Mcp { .. } | Effect::Unknown => None,
         };

@@ -1,7 +1,7 @@
 //! The whole lifecycle of one call in one function: preview, permit, run, end.
 //!
-//! Both the middleware and the agent use it. A call ends once and reports why, whether it returns,
-//! panics, is cancelled with its turn or is dropped (G2, G4).
+//! Both the middleware and the agent use [`execute_call()`]. A call ends exactly once and reports
+//! the reason, whether the tool returns, panics, is cancelled with its turn or is dropped (G2, G4).
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -23,13 +23,14 @@ use crate::{Effects, Grant, PermissionSubject, PinnedPlan};
 
 /// An operation that can be previewed and, once permitted, run.
 pub trait CallExecutor: Send {
-    /// The plan that the preview creates and the run executes.
+    /// The type of the plan, which the preview creates and the run executes.
     type Plan: Send;
 
-    /// Returns the reads of the preview: the files whose text it shows or quotes. They are judged
-    /// before the preview begins, and permission is requested if reading requires it.
+    /// Returns the reads of the preview, i.e. the files whose text the preview shows or quotes. The
+    /// reads are judged before the preview begins, and permission is requested if reading requires
+    /// permission.
     ///
-    /// The default is empty, which is correct for a preview that only names things.
+    /// The default is empty, which is correct for a preview that shows no text of files.
     fn preview_reads(
         &mut self,
         _call: &CallHandle,
@@ -43,11 +44,11 @@ pub trait CallExecutor: Send {
         call: &CallHandle,
     ) -> impl Future<Output = Result<CallPreview<Self::Plan>, CallFailure>> + Send;
 
-    /// Performs the permitted call. It should return soon after `call.cancel_token()` is cancelled;
-    /// after 1 s it is dropped.
+    /// Performs the permitted call. The future should return soon after `call.cancel_token()` is
+    /// cancelled. One second after the cancellation, the future is dropped.
     ///
-    /// If it did nothing because the preview is outdated, it sets [`CallFailure::is_outdated`], and
-    /// the call is previewed again.
+    /// If the run had no effect because the preview is outdated, the executor sets
+    /// [`CallFailure::is_outdated`]. The call is then previewed again.
     fn run(
         &mut self,
         pinned: PinnedPlan<Self::Plan>,
@@ -60,18 +61,21 @@ pub trait CallExecutor: Send {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CallPreview<P> {
-    /// Changes that the client is shown: title, locations, the planned file change.
+    /// Changes of the report that the client shows, e.g. the title, the locations or the planned
+    /// file change.
     pub patch: ToolCallPatch,
     /// Effects of the call on the world.
     pub effects: Effects,
-    /// Whether the client is shown everything that will run. If not, its answer applies once.
+    /// Whether the client shows everything that will run. If the value is false, the client's
+    /// answer cannot be remembered.
     pub is_shown_in_full: bool,
-    /// The plan, locked until it is granted.
+    /// The plan, which is locked until a grant releases it.
     pub pinned: PinnedPlan<P>,
 }
 
 impl<P> CallPreview<P> {
-    /// Creates a preview that adds nothing to what the call already shows, and shows it in full.
+    /// Creates a preview without further changes of the report. The preview is marked as shown in
+    /// full.
     #[must_use]
     pub fn new(pinned: PinnedPlan<P>, effects: impl Into<Effects>) -> Self {
         Self {
@@ -82,7 +86,7 @@ impl<P> CallPreview<P> {
         }
     }
 
-    /// Sets the changes that the client is shown.
+    /// Sets the changes of the report that the client shows.
     #[must_use]
     pub fn with_patch(self, patch: ToolCallPatch) -> Self {
         Self { patch, ..self }
@@ -94,38 +98,39 @@ impl<P> CallPreview<P> {
 pub struct CallSuccess {
     /// The result as the model reads it.
     pub text: String,
-    /// Further images for a model that accepts images, in addition to those in the patch: images
-    /// that are too large for a call to show
+    /// Further images for a model that accepts images, in addition to the images in the patch.
+    /// These images are too large to be shown in a call
     /// ([`with_max_content_bytes`](crate::SessionConfig::with_max_content_bytes)).
     pub images: Vec<Image>,
-    /// Changes of the report that are sent with the end.
+    /// Changes of the report that are sent with the end of the call.
     pub patch: ToolCallPatch,
 }
 
 /// The result of a call that failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallFailure {
-    /// The error and the next step, as the model reads them.
+    /// The text for the model: the error and the next step.
     pub text: String,
     /// A stable code for the error, such as `not_found`.
     pub code: String,
     /// The reason why the call ends.
     pub reason: CallEndReason,
-    /// Note for the client, unless the call already shows the error. It is truncated like a result
-    /// ([`with_result_text_bytes`](crate::SessionConfig::with_result_text_bytes)); `text` is not.
+    /// Note for the client, or `None` if the call already shows the error. The note is truncated
+    /// like a result ([`with_max_result_text_bytes`](crate::SessionConfig::with_max_result_text_bytes));
+    /// `text` is not.
     pub note: Option<String>,
     /// Whether the turn cannot continue.
     pub is_fatal: bool,
-    /// Whether the call did nothing because its preview is outdated. The call is then previewed
-    /// again. Permission is requested again unless the subject and the effects are the same as
-    /// before. After three previews the failure is reported to the model.
+    /// Whether the call had no effect because its preview is outdated. The call is then previewed
+    /// again. Permission is requested again if the subject or the effects have changed. After three
+    /// previews, the failure is reported to the model.
     pub is_outdated: bool,
-    /// Changes of the report that are sent with the end.
+    /// Changes of the report that are sent with the end of the call.
     pub patch: ToolCallPatch,
 }
 
 impl CallFailure {
-    /// Creates a failure that is reported to the model, which can act on it.
+    /// Creates a failure that is reported to the model and that lets the turn continue.
     #[must_use]
     pub fn recoverable(code: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
@@ -141,18 +146,18 @@ impl CallFailure {
     }
 }
 
-/// How a call ended, for the turn that waits for it.
+/// The result of a call, for the turn that waits for the call.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CallOutcome {
     /// The final status.
     pub status: Status,
-    /// The reason, unless the call completed.
+    /// The reason of the end, or `None` if the call completed.
     pub reason: Option<CallEndReason>,
     /// Text that is sent to the model.
     pub text: String,
-    /// The images of a completed call, for a model that accepts images: first those that are shown
-    /// with its end, then those that are too large to be shown.
+    /// The images of a completed call, for a model that accepts images. The images that are shown
+    /// with the end of the call come first. Images that are too large to be shown follow.
     pub images: Vec<Image>,
     /// Whether the turn is over, because the client ended or cancelled it.
     pub ends_turn: bool,
@@ -161,7 +166,7 @@ pub struct CallOutcome {
 }
 
 impl CallOutcome {
-    /// Creates an outcome without images after which the turn continues.
+    /// Creates an outcome without images. The turn continues after this outcome.
     #[must_use]
     pub fn new(status: Status, reason: Option<CallEndReason>, text: impl Into<String>) -> Self {
         let (text, images) = (text.into(), Vec::new());
@@ -171,7 +176,8 @@ impl CallOutcome {
 
 /// Runs an announced call to its end.
 ///
-/// Preview and run happen in the call's span, and [`CallHandle::current`] returns the call in both.
+/// The preview and the run happen in the call's span. In both, [`CallHandle::current`] returns the
+/// call.
 pub async fn execute_call<E: CallExecutor>(open: OpenCall, executor: E) -> CallOutcome {
     let (call, span) = (open.handle().clone(), open.span().clone());
     CURRENT.scope(call, run_and_retry_outdated(open, executor)).instrument(span).await
@@ -185,8 +191,8 @@ tokio::task_local! {
 impl CallHandle {
     /// Returns the call that the current task performs, for a tool that did not receive its handle.
     ///
-    /// It is `None` outside of [`execute_call()`] and the middleware, and in a task that the tool
-    /// spawned. Pass a clone to such a task.
+    /// Returns `None` outside of [`execute_call()`] and the middleware. Also returns `None` in a
+    /// task that the tool spawned. To use the handle in a spawned task, pass a clone of it.
     #[must_use]
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
@@ -198,7 +204,7 @@ async fn run_and_retry_outdated<E: CallExecutor>(open: OpenCall, mut executor: E
     let (mut permitted, mut previews) = (PermittedEffects::default(), 0);
     loop {
         previews += 1;
-        // All foreign code runs inside, so a panic becomes a normal failure.
+        // All foreign code runs inside `catch_unwind`, so a panic becomes a normal failure.
         let attempt =
             AssertUnwindSafe(preview_permit_and_run(&call, &mut executor, &mut permitted));
         let done = attempt.catch_unwind().await;
@@ -211,16 +217,16 @@ async fn run_and_retry_outdated<E: CallExecutor>(open: OpenCall, mut executor: E
     }
 }
 
-/// The permissions of a call so far.
+/// The permissions that a call has received so far.
 #[derive(Default)]
 struct PermittedEffects {
-    /// Reads that the preview may report.
+    /// Reads that the preview is permitted to perform.
     reads: Effects,
     /// Subject and effects of the last permitted run.
     run: Option<(PermissionSubject, Effects)>,
 }
 
-/// Previews, asks and runs.
+/// Previews the call, requests permission and runs the call.
 async fn preview_permit_and_run<E: CallExecutor>(
     call: &CallHandle,
     executor: &mut E,
@@ -231,7 +237,8 @@ async fn preview_permit_and_run<E: CallExecutor>(
         () = call.cancel_token().cancelled() => return Err(CallStopReason::Cancelled { ran: HasRun::No }),
         released = preview_and_permit(call, executor, permitted) => released?,
     };
-    // A call that ended meanwhile, with its turn or its session, must not run.
+    // The call may have ended with its turn or its session during the request. A call that has
+    // ended must not run.
     if call.cancel_token().is_cancelled() || !call.start() {
         return Err(CallStopReason::Cancelled { ran: HasRun::No });
     }
@@ -271,7 +278,7 @@ enum HasRun {
     No,
 }
 
-/// Previews and asks.
+/// Previews the call and requests permission.
 ///
 /// Permission is not requested again for a call that was permitted and has not changed since.
 async fn preview_and_permit<E: CallExecutor>(
@@ -306,7 +313,7 @@ async fn preview_and_permit<E: CallExecutor>(
     Ok((pinned, grant))
 }
 
-/// Requests permission for the reads of a preview, unless they were permitted before.
+/// Requests permission for the reads of a preview if these reads are not permitted yet.
 async fn permit_preview_reads(
     call: &CallHandle,
     reads: Effects,
@@ -323,11 +330,11 @@ async fn permit_preview_reads(
         let note = session_titles(call).render_sentence("reads-first", &[], &[]);
         call.append_content(Content::from_text(note));
     }
-    // A read permission pins nothing.
+    // A permission to read has no plan, so its subject is empty.
     let subject = PermissionSubject::for_call("", &Value::Null, Path::new(""), &[]);
     grant_or_stop(call.request_permission(&reads, subject, true).await)?;
     permitted.reads = reads;
-    // The preview may show something else, or nothing.
+    // Remove the notes of this request, because the preview may show other content or no content.
     if let Some(content) = content {
         call.update(ToolCallPatch::new().with_content(content));
     }
@@ -388,7 +395,7 @@ fn panic_failure() -> CallFailure {
     )
 }
 
-/// The end of a call as it is reported to the client, the model and the turn.
+/// The end of a call, in the form that is reported to the client, the model and the turn.
 struct EndReport {
     end: CallEnd,
     text: String,
@@ -412,7 +419,7 @@ impl CallStopReason {
             patch = patch.with_appended_content(Content::from_text(open.handle().fit_text(note)));
         }
         let (status, reason) = (end.status, end.reason);
-        // Fields that the tool itself set take precedence.
+        // Fields that the tool set take precedence.
         open.finish(CallEnd { patch: patch.then(end.patch), ..end });
         CallOutcome { ends_turn, is_fatal, ..CallOutcome::new(status, reason, text) }
     }
@@ -487,7 +494,7 @@ impl CallStopReason {
     }
 }
 
-/// Returns whether the cause of a call's cancellation ends its turn too.
+/// Returns whether the cause of a call's cancellation also ends the call's turn.
 fn ends_turn(cancelled: Option<CallEndReason>) -> bool {
     matches!(cancelled, Some(CallEndReason::Turn | CallEndReason::Shutdown))
 }
@@ -498,8 +505,8 @@ impl CallFailure {
             (reason @ (CallEndReason::Permission | CallEndReason::Timeout), _) => {
                 CallEnd::failed(reason)
             }
-            // The end of a cancelled call has the reason of its cancellation, except for the
-            // reasons above.
+            // A cancelled call ends with the reason of its cancellation, unless a pattern above
+            // matches.
             (_, Some(reason)) => CallEnd::cancelled(reason),
             (
                 reason @ (CallEndReason::User | CallEndReason::Turn | CallEndReason::Shutdown),

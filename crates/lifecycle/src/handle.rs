@@ -28,11 +28,12 @@ mod call;
 
 pub use call::{CallHandle, OpenCall};
 
-/// A session that many tasks use. Cheap to clone.
+/// A handle of a session that many tasks can share. Cheap to clone.
 ///
-/// Its state is behind one mutex that is never held across an await. While the mutex is locked, no
-/// policy or approver is called, no value of [`CallHandle::keep_until_end`] is dropped and no task
-/// is woken. All of these may therefore use this handle.
+/// The session's state is protected by one mutex, which is never held across an await. While the
+/// mutex is locked, no policy or approver is called, no value of [`CallHandle::keep_until_end`] is
+/// dropped and no task is woken. Policies, approvers, dropped values and woken tasks may therefore
+/// use this handle.
 #[derive(Clone)]
 pub struct SessionHandle {
     shared: Arc<SharedSession>,
@@ -42,11 +43,11 @@ struct SharedSession {
     session: Mutex<Session>,
     pending_permissions: Mutex<HashMap<PermissionId, PendingPermission>>,
     change_notify: Notify,
-    /// Notified when the last waiting item is taken.
+    /// Notified when no item waits any longer.
     drain_notify: Notify,
     calls: Mutex<HashMap<ToolCallId, OpenCallResources>>,
     approver: Mutex<Option<Arc<Approver>>>,
-    /// Whether the client has read nothing for a while.
+    /// Whether the client has not read any message for some time.
     stalled: watch::Sender<bool>,
     wall_clock: fn() -> SystemTime,
 }
@@ -64,19 +65,20 @@ struct OpenCallResources {
     kept_until_end: Vec<Box<dyn Send>>,
 }
 
-/// Resumes the call whose request is settled. If no task waits, the call has ended and the answer
-/// is ignored.
+/// Resumes the call whose permission request has its outcome. If no task waits for the outcome, the
+/// call has ended and the answer is ignored.
 fn resume_waiting_call(settled: Option<(PermissionOutcome, PendingPermission)>) {
     if let Some((outcome, waiting)) = settled {
         drop(waiting.outcome.send(outcome));
     }
 }
 
-/// The waiting side of a permission request, and the signal to the client that it was withdrawn.
+/// The sender that resumes the task of a permission request, and the token that is cancelled when
+/// the request is withdrawn.
 struct PendingPermission {
     outcome: oneshot::Sender<PermissionOutcome>,
     withdrawn: CancellationToken,
-    /// Cancels `withdrawn` when this is dropped, for any reason.
+    /// Cancels `withdrawn` when the pending permission is dropped, for any reason.
     _on_drop: DropGuard,
 }
 
@@ -127,7 +129,8 @@ impl Drop for WakeAndReleaseOnDrop<'_> {
 }
 
 impl SessionHandle {
-    /// Creates a handle of a session. `wall` returns the wall-clock time: `SystemTime::now`.
+    /// Creates a handle of a session. `wall` returns the wall-clock time, usually
+    /// `SystemTime::now`.
     #[must_use]
     pub fn new(session: Session, wall: fn() -> SystemTime) -> Self {
         let shared = SharedSession {
@@ -149,18 +152,18 @@ impl SessionHandle {
     /// `change` must not use this handle, because the session is locked.
     pub fn update<T>(&self, change: impl FnOnce(&mut Session, Timestamp) -> T) -> T {
         let now = self.now();
-        // Dropped after the step and its lock, also on a panic.
+        // Dropped after the step and after its lock is released, also on a panic.
         let mut after = WakeAndReleaseOnDrop { handle: self, ended: 0, fields_dropped: 0 };
         let mut session = self.lock();
         after.record_counts_before_step(&session);
         change(&mut session, now)
     }
 
-    /// Announces a call of a turn. Dropping the returned handle ends the call. Returns `None` for
-    /// an id that is or was in use, and for a turn whose prompt was answered.
+    /// Announces a call of a turn. Dropping the returned handle ends the call. Returns `None` if
+    /// the id is or was in use, or if the turn's prompt was answered.
     ///
-    /// `cancel` is the turn's token. The call receives a child token, so that it can be cancelled
-    /// alone; its capabilities declare this.
+    /// `cancel` is the turn's token. The call receives a child token, so that the call can be
+    /// cancelled without its turn. The capabilities of the call declare this.
     pub fn announce_call(
         &self,
         id: &ToolCallId,
@@ -192,7 +195,8 @@ impl SessionHandle {
     ) -> Option<OpenCall> {
         let patch = patch.with_capabilities(CallCapabilities { cancel: true });
         let (token, kept) = (cancel.child_token(), Vec::new());
-        // The displayed name is used, because the model may have invented the name.
+        // Record the displayed name instead of the original, because the model may have invented
+        // the name.
         let tool = self.update(|session, now| {
             if !post(session, id, turn, patch, now) {
                 return None;
@@ -220,22 +224,23 @@ impl SessionHandle {
         self.update(|session, _| session.set_turn_trace(turn, trace));
     }
 
-    /// Returns sums over the ended calls and their updates.
+    /// Returns the usage totals of the ended calls and their updates.
     #[must_use]
     pub fn call_usage(&self) -> SessionCallUsage {
         self.lock().call_usage()
     }
 
-    /// Cancels one open call alone: draft v2's `tool_call/cancel`, or a button. The call soon ends
-    /// as cancelled by the user, and its turn continues. Returns whether the call was open.
+    /// Cancels one open call but not its turn, e.g. for `tool_call/cancel` of draft v2 or for a
+    /// button. The call soon ends as cancelled by the user, and its turn continues. Returns whether
+    /// the call was open.
     ///
-    /// (<https://agentclientprotocol.com/protocol/v2/tool-calls#cancelling>)
+    /// See <https://agentclientprotocol.com/protocol/v2/tool-calls#cancelling>.
     pub fn cancel_call(&self, id: &ToolCallId) -> bool {
         let cancel = lock(&self.shared.calls).get(id).map(|open| open.cancel.clone());
         cancel.map(|cancel| cancel.cancel()).is_some()
     }
 
-    /// Returns the report of a call, open or ended, as long as it is kept.
+    /// Returns the report of an open call, or of an ended call that is still in the history.
     #[must_use]
     pub fn call_report(&self, id: &ToolCallId) -> Option<ToolCallReport> {
         let session = self.lock();
@@ -243,8 +248,8 @@ impl SessionHandle {
         board.open_call_report(id).or_else(|| board.history().get(id)).cloned()
     }
 
-    /// Sends a chunk of a message. The caller chooses the message id: the same for all chunks of
-    /// one message, unique in the session.
+    /// Sends a chunk of a message. The caller chooses the message id. The message id must be the
+    /// same for all chunks of one message and unique in the session.
     pub fn send_message_chunk(&self, chunk: MessageChunk) {
         self.update(|session, now| session.send_message_chunk(chunk, now));
     }
@@ -259,7 +264,7 @@ impl SessionHandle {
         self.update(|session, now| session.send_state(state, now));
     }
 
-    /// Ends a turn: all its open calls, then its response.
+    /// Ends a turn: ends its open calls, then enqueues the response to the prompt.
     pub fn end_turn(&self, turn: &TurnId, reason: CallEndReason) {
         self.update(|session, now| session.end_turn(turn, reason, now));
     }
@@ -277,22 +282,26 @@ impl SessionHandle {
 
     /// Sets an approver that answers permission requests before the client is asked, such as your
     /// own dialog or a service. The approver receives the same report as a person, with all notes,
-    /// and the request: its tool, kind and effects ([`PermissionRequest::effects`]), its whole
-    /// arguments ([`PermissionRequest::subject`]), and the changed files that it may run
+    /// and the request. The request contains the tool, the kind and the effects
+    /// ([`PermissionRequest::effects`]). The request also contains the complete arguments
+    /// ([`PermissionRequest::subject`]) and the changed files that the call may run
     /// ([`PermissionRequest::unreviewed_files`]).
     ///
-    /// The approver is called once per request that neither a rule nor the policy decided, and only
-    /// the call waits for it. If it returns `None`, the client is asked. Without a client, and
-    /// therefore without [`drive_session`](crate::drive_session), answer every request; otherwise
-    /// the call waits until its turn is cancelled.
+    /// The approver is called once for each request that neither a rule nor the policy decides.
+    /// Only the call waits for the approver. If the approver returns `None`, the client is asked.
+    /// Without a client there is no [`drive_session`](crate::drive_session), so the approver must
+    /// answer every request. A call whose request is not answered waits until its turn is
+    /// cancelled.
     ///
-    /// The answer is accepted like one of the client, and denials by a rule or the policy take
-    /// precedence. It does not count as the answer of a person: it is remembered for the session at
-    /// most. Files that the approver changed or was shown are named in the next request about a
-    /// command that may run them.
+    /// The approver's answer is accepted like an answer of the client. Denials by a rule or the
+    /// policy take precedence over the answer. The answer does not count as the answer of a person,
+    /// so it is remembered for the session at most. If an approver allows a change of files, the
+    /// next request for a command that may run these files still names them. Files that a request
+    /// named to the approver are still named in the next request too.
     ///
-    /// The approver's future is dropped if the call ends first. If it panics, the call is denied.
-    /// The approver must not store this handle, because that would keep the session alive forever.
+    /// The approver's future is dropped if the call ends first. If the approver panics, the call is
+    /// denied. The approver must not store this handle, because a stored handle would keep the
+    /// session alive forever.
     ///
     /// ```
     /// # use acp_lifecycle::{PermissionAnswer, SessionHandle};
@@ -315,7 +324,7 @@ impl SessionHandle {
     {
         let approver: Arc<Approver> =
             Arc::new(move |request, call| Box::pin(approver(request, call)));
-        // Dropping the old approver may use this handle, so no lock is held.
+        // Drop the old approver without a lock, because its drop may use this handle.
         let replaced = lock(&self.shared.approver).replace(approver);
         drop(replaced);
     }
@@ -344,7 +353,7 @@ impl SessionHandle {
         resume_waiting_call(settled);
     }
 
-    /// Passes on the user's explanation of a rejection, if there is one.
+    /// Applies the user's reason for a rejection, or `None` if the user gave no reason.
     pub fn apply_rejection_reason(&self, id: PermissionId, reason: Option<&str>) {
         resume_waiting_call(self.update(|session, _| {
             self.take_pending_permission(id, session.apply_rejection_reason(id, reason))
@@ -352,8 +361,8 @@ impl SessionHandle {
     }
 
     /// Asks the policy for its verdicts and applies a step with them. The policy may use this
-    /// handle, so no lock is held meanwhile. If the policy was replaced meanwhile, the new one
-    /// judges.
+    /// handle, so no lock is held while the policy is called. If the policy is replaced during the
+    /// call, the new policy is asked.
     fn judge_and_apply<T>(
         &self,
         case: impl Fn(&Session) -> Result<PolicyCheck, UnaskedDenialReason>,
@@ -372,12 +381,12 @@ impl SessionHandle {
                 Err(not_taken) => step = not_taken,
             }
         }
-        // A policy that is replaced during each judgement decides nothing.
+        // If the policy is replaced during every attempt, the call is denied.
         self.update(|session, now| step(session, now, Err(UnaskedDenialReason::PolicyPanicked)))
     }
 
-    /// Removes the task that waits for a settled request. Must be called in the step that settles
-    /// the request: other steps treat a missing request as withdrawn.
+    /// Removes the task that waits for a settled request. Must be called in the same step that
+    /// settles the request, because other steps treat a missing request as withdrawn.
     fn take_pending_permission(
         &self,
         id: PermissionId,
@@ -386,7 +395,7 @@ impl SessionHandle {
         Some((outcome?, lock(&self.shared.pending_permissions).remove(&id)?))
     }
 
-    /// Waits until a permission request is withdrawn, so that the client can be notified.
+    /// Waits until a permission request is withdrawn. The driver then notifies the client.
     pub async fn wait_until_permission_withdrawn(&self, id: PermissionId) {
         let token = lock(&self.shared.pending_permissions)
             .get(&id)
@@ -410,30 +419,30 @@ impl SessionHandle {
             let calls = lock(&self.shared.calls).extract_if(has_ended).collect();
             (calls, lock(&self.shared.pending_permissions).extract_if(is_gone).collect())
         };
-        // No lock is held here, because dropped values and woken tasks may use this handle.
+        // Hold no lock here, because dropped values and woken tasks may use this handle.
         calls.sort_unstable_by_key(|(_, open)| open.number);
         for (_, OpenCallResources { cancel, kept_until_end: kept, .. }) in calls {
             cancel.cancel();
-            // A panic of one drop does not keep the others from being dropped, nor tasks from being
+            // Catch the panic of a drop, so that all other values are dropped and all tasks are
             // released.
             for kept in kept {
                 let _panicked = catch_panic(|| drop(kept)).is_none();
             }
         }
-        // The client is notified in the order of the requests.
+        // Sort the requests, so that the client is notified in their order.
         requests.sort_unstable_by_key(|(id, _)| *id);
         drop(requests);
     }
 
-    /// Waits while the client reads nothing. Producers of updates should call it regularly, so that
-    /// updates do not accumulate for a client that does not read.
+    /// Waits while the client reads nothing. Producers of updates should call this method
+    /// regularly, so that updates do not accumulate for a client that does not read.
     pub async fn wait_while_client_stalled(&self) {
         let mut stalled = self.shared.stalled.subscribe();
         // The sender lives as long as this handle, so the wait cannot fail.
         let _is_over = stalled.wait_for(|stalled| !stalled).await;
     }
 
-    /// Waits until everything is sent, also what its rate holds back.
+    /// Waits until all items are sent, including items that wait because of the rate limit.
     pub async fn wait_drained(&self) {
         let mut drained = std::pin::pin!(self.shared.drain_notify.notified());
         drained.as_mut().enable();
@@ -445,19 +454,19 @@ impl SessionHandle {
         self.shared.stalled.send_if_modified(|was| std::mem::replace(was, stalled) != stalled);
     }
 
-    /// Waits for the next change of the session. For the driver.
+    /// Waits for the next change of the session. The driver calls this method.
     pub(crate) async fn wait_for_session_change(&self) {
         self.shared.change_notify.notified().await;
     }
 
-    /// Returns the next item that is due, and the deadline of the one after it.
+    /// Returns the next item that is due, and the deadline of the item after it.
     pub(crate) fn poll_item_and_deadline(
         &self,
     ) -> (Option<OutboxItem>, Option<std::time::Instant>) {
         let now = self.now();
         let mut session = self.lock();
         let item = session.poll(now.monotonic);
-        // The item before this one was sent.
+        // Nothing is left: the previous item was sent before this call.
         if item.is_none() && session.outbox().is_empty() {
             self.shared.drain_notify.notify_waiters();
         }
@@ -476,8 +485,8 @@ impl SessionHandle {
     }
 }
 
-/// Locks a mutex. Only foreign code in [`SessionHandle::update`] can panic while the lock is held,
-/// and the state is consistent without that code.
+/// Locks a mutex. Only foreign code in [`SessionHandle::update`] can panic while the lock is held.
+/// The consistency of the state does not depend on that code.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

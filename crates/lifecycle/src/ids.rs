@@ -1,16 +1,17 @@
-//! The ids of a session's requests and responses. The types keep the kinds apart.
+//! The ids of a session's requests and responses. Separate types prevent confusion of the ids.
 
 use std::fmt;
 
-/// The id of a permission request. Only the session creates one, and each is unique.
+/// The id of a permission request. Only the session creates such an id, and each id is unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PermissionId(pub(crate) u64);
 
-/// The id of any other request to the client, chosen by the sender.
+/// The id of any other request to the client. The sender chooses the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentRequestId(u64);
 
-/// The id of a response to a client request other than a prompt, chosen by the responder.
+/// The id of a response to a client request other than a prompt. The code that responds chooses the
+/// id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentResponseId(u64);
 

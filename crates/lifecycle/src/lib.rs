@@ -1,9 +1,10 @@
 //! The lifecycle of an ACP tool call: announced, permitted, running, ended exactly once.
 //!
 //! This crate is *only* the sans-IO state machine of that lifecycle. The [`CallBoard`] checks which
-//! steps are legal and creates the patches, the [`Outbox`] orders everything a session sends,
-//! [`Rules`] and a [`Policy`] decide what may run, and only a [`Grant`] releases a [`PinnedPlan`] plan.
-//! A [`Session`] combines them. The time is passed as an argument. For tools, use `acp-tools`.
+//! steps are legal and creates the patches. The [`Outbox`] orders everything that a session sends.
+//! [`Rules`] and a [`Policy`] decide which calls may run, and only a [`Grant`] releases a
+//! [`PinnedPlan`]. A [`Session`] combines these parts. The time is passed as an argument. For
+//! tools, use `acp-tools`.
 //!
 //! The feature `tokio` (on by default) adds async handles and a driver: see [`SessionHandle`] and
 //! [`execute_call()`].
@@ -15,7 +16,8 @@
 //!
 //! let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::now() };
 //! let mut session = Session::new("/project");
-//! session.announce_call(&"c".into(), &"turn1".into(), ToolCallPatch::for_new_call("x", "Do x", ToolKind::Other), now);
+//! let patch = ToolCallPatch::for_new_call("x", "Do x", ToolKind::Other);
+//! session.announce_call(&"c".into(), &"turn1".into(), patch, now);
 //! session.start_call(&"c".into(), now);
 //! session.finish_call(&"c".into(), CallEnd::completed(), now);
 //! let mut sent = 0;
@@ -83,7 +85,7 @@ pub use transcript::{
 };
 pub use usage::{SessionCallUsage, ToolUsage, UpdateCounts};
 
-/// The token that cancels turns and calls, from tokio-util.
+/// The type of the token that cancels turns and calls, from tokio-util.
 #[cfg(feature = "tokio")]
 pub use tokio_util::sync::CancellationToken;
 
@@ -98,7 +100,7 @@ pub use handle::{CallHandle, OpenCall, SessionHandle};
 #[cfg(feature = "tokio")]
 pub use middleware::{BatchCall, ToolMiddleware, report_progress};
 
-// The examples of the README are tested like those of the documentation.
+// The examples of the README are tested like the examples of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -21,20 +21,20 @@ pub(crate) const MAX_MESSAGE_CHUNK_BYTES: usize = 32 * 1024;
 /// Maximum number of content items per call. Further items are dropped and counted.
 pub const MAX_CONTENT_ITEMS: usize = 128;
 
-/// Bytes of content kept per call. Items that exceed them are dropped and counted.
+/// Maximum bytes of content per call. Content items beyond this limit are dropped and counted.
 pub(crate) const MAX_CONTENT_BYTES: usize = 768 * 1024;
 
-/// Serialized bytes of raw input or raw output. Larger values are truncated and keep their JSON
-/// shape.
+/// Maximum serialized bytes of raw input or raw output. Larger values are truncated and keep their
+/// JSON shape.
 pub(crate) const MAX_RAW_BYTES: usize = 64 * 1024;
 
-/// Maximum depth of raw input or raw output. Deeper arrays and objects are shown empty.
+/// Maximum depth of raw input or raw output. Deeper arrays and objects are shown as empty.
 pub(crate) const MAX_RAW_DEPTH: usize = 32;
 
 /// Maximum number of known secrets to search for. Further values are ignored and counted.
 pub(crate) const MAX_SECRETS: usize = 256;
 
-/// Maximum total bytes of the known secrets. Values that exceed it are ignored and counted. Each
+/// Maximum total bytes of the known secrets. Values beyond this limit are ignored and counted. Each
 /// byte of a secret costs about 200 bytes of memory.
 pub(crate) const MAX_SECRETS_BYTES: usize = 32 * 1024;
 
@@ -49,14 +49,14 @@ pub(crate) const MAX_SHOWN_SECRET_BYTES: usize = 3;
 /// a longer argument, only its length is reported.
 pub(crate) const MAX_PARTIAL_FIELD_BYTES: usize = 1024;
 
-/// Maximum serialized bytes of all arguments that are reported while others still arrive.
+/// Maximum serialized bytes of all arguments that are reported while later arguments still arrive.
 pub(crate) const MAX_PARTIAL_FIELDS_BYTES: usize = 4 * 1024;
 
 /// Maximum number of arguments whose lengths are reported while they arrive.
 pub(crate) const MAX_PARTIAL_FIELDS: usize = 16;
 
-/// Number of messages whose redaction state is kept, in case a message ended within a secret and
-/// continues.
+/// Number of messages whose redaction state is kept. The state is needed if a message ended within
+/// a secret and continues later.
 pub(crate) const MAX_REMEMBERED_MESSAGE_ENDS: usize = 4;
 
 /// Maximum number of locations per call. Further locations are dropped and counted.
@@ -66,23 +66,23 @@ pub(crate) const MAX_LOCATIONS: usize = 20;
 /// count.
 pub(crate) const MAX_TITLE_COMMAND_BYTES: usize = 4 * 1024;
 
-/// Maximum bytes of a title: two such arguments and the text around them. A longer title is
-/// truncated and marked as such.
+/// Maximum bytes of a title. The limit leaves room for two commands of [`MAX_TITLE_COMMAND_BYTES`]
+/// and the text around them. A longer title is truncated and marked as truncated.
 pub(crate) const MAX_TITLE_BYTES: usize = 3 * MAX_TITLE_COMMAND_BYTES;
 
-/// Maximum bytes of the default title of a call whose tool sets none. No more arguments are added
-/// beyond it.
+/// Maximum bytes of the default title, which is used if the tool sets no title. When this size is
+/// reached, no further arguments are added.
 pub(crate) const MAX_DEFAULT_TITLE_BYTES: usize = 1024;
 
 /// Maximum bytes of one argument in a default title. A longer value is truncated and marked as
-/// such.
+/// truncated.
 pub(crate) const MAX_DEFAULT_TITLE_VALUE_BYTES: usize = 256;
 
-/// Maximum bytes of the subtitle that follows a title while its call runs. A longer one is
-/// truncated and marked as such.
+/// Maximum bytes of the subtitle that follows a title while its call runs. A longer subtitle is
+/// truncated and marked as truncated.
 pub(crate) const MAX_SUBTITLE_BYTES: usize = 160;
 
-/// Bytes kept of a progress message.
+/// Maximum bytes of a progress message. A longer message is truncated.
 pub(crate) const MAX_PROGRESS_MESSAGE_BYTES: usize = 1024;
 
 /// Number of ids of ended calls that are remembered, so that late events are detected.
@@ -91,81 +91,85 @@ pub(crate) const MAX_ENDED_CALL_IDS: usize = 4096;
 /// Number of ended calls whose reports are kept.
 pub(crate) const MAX_HISTORY_CALLS: usize = 256;
 
-/// Bytes of those reports.
+/// Maximum total bytes of the reports of ended calls.
 pub(crate) const MAX_HISTORY_BYTES: usize = 4 * 1024 * 1024;
 
-/// Number of failed calls among which the original of a retry is searched for.
+/// Number of failed calls that are remembered, so that a retry can name the failed call that it
+/// repeats.
 pub(crate) const MAX_FAILED_CALLS: usize = 16;
 
-/// Number of tools with separate usage counters. Calls of further names, which models may invent,
-/// share one entry.
+/// Number of tools with separate usage counters. Calls with further tool names, which models may
+/// invent, share one entry.
 pub(crate) const MAX_USAGE_TOOLS: usize = 128;
 
 /// Number of ids of ended turns that are remembered, so that no call is announced in them.
 pub(crate) const MAX_ENDED_TURNS: usize = 64;
 
-/// Maximum number of open turns whose trace context is passed on to their calls.
+/// Maximum number of open turns whose trace context is added to their calls.
 pub(crate) const MAX_TRACED_TURNS: usize = 64;
 
-/// Bytes of a result or an error that are shown as text by default. The rest is counted.
+/// Default for the maximum bytes of a result or an error that are shown as text. The omitted
+/// bytes are counted.
 pub(crate) const DEFAULT_RESULT_TEXT_BYTES: usize = 32 * 1024;
 
-/// Largest value that this limit can be configured to.
+/// Largest value that can be configured for the limit of [`DEFAULT_RESULT_TEXT_BYTES`].
 pub(crate) const MAX_RESULT_TEXT_BYTES: usize = 256 * 1024;
 
 /// Maximum bytes of a tool name, which a model may invent.
 pub(crate) const MAX_TOOL_NAME_BYTES: usize = 256;
 
-/// Maximum bytes of the text that names the scope of a permission option. Above it, the client can
-/// only allow or reject once.
+/// Maximum bytes of the text that names the scope of a permission option. If the text is longer,
+/// the client can only allow or reject once.
 pub(crate) const MAX_OPTION_SCOPE_BYTES: usize = 256;
 
-/// Maximum number of rules stored per project, and for the user. Further rules are refused.
+/// Maximum number of rules stored per project, and maximum number for the user. Further rules are
+/// refused.
 pub const MAX_STORED_RULES: usize = 1024;
 
-/// Maximum number of rules in a session. When they are full, an answer applies once.
+/// Maximum number of rules in a session. When the limit is reached, an answer applies only once.
 pub(crate) const MAX_SESSION_RULES: usize = 4 * MAX_STORED_RULES;
 
 /// Maximum bytes of a rule's pattern: of a glob, or of the first words of a command.
 pub(crate) const MAX_RULE_PATTERN_BYTES: usize = 1024;
 
-/// Maximum bytes of a command that rules parse. No rule allows a longer command, and a rule that
-/// may deny it asks.
+/// Maximum bytes of a command that rules parse. No rule allows a longer command. If a rule may deny
+/// a longer command, the client is asked.
 pub(crate) const MAX_JUDGED_COMMAND_BYTES: usize = 4 * 1024;
 
-/// Maximum bytes of the user's reason for a rejection, as sent to the model.
+/// Maximum bytes of the user's reason for a rejection, in the form that is sent to the model.
 pub const MAX_REJECTION_REASON_BYTES: usize = 2 * 1024;
 
-/// Bytes of a stream that were already shown and are scanned again with the next piece: a keyword
-/// before credentials may be split.
+/// Bytes of a stream that were already shown and are scanned again with the next piece. The second
+/// scan is needed because a keyword before credentials may be split between two pieces.
 pub(crate) const STREAM_CONTEXT_BYTES: usize = 32;
 
-/// Maximum bytes of an escape sequence. A longer one is treated as text.
+/// Maximum bytes of an escape sequence. A longer escape sequence is treated as text.
 pub(crate) const MAX_ESCAPE_BYTES: usize = 256;
 
-/// Number of files that a session remembers as changed without asking a person.
+/// Maximum number of files that a session remembers as changed without asking a person.
 pub(crate) const MAX_UNREVIEWED_FILES: usize = 256;
 
-/// Number of those files that a permission request names.
+/// Maximum number of files changed without asking that a permission request names.
 pub(crate) const MAX_NAMED_UNREVIEWED_FILES: usize = 12;
 
-/// Number of times that the policy may be replaced while one effect is judged. After that, the
-/// effect is denied.
+/// Number of times that the policy may be replaced while one effect is judged. If the policy is
+/// replaced more often, the effect is denied.
 pub(crate) const MAX_POLICY_CHANGES: usize = 8;
 
 /// Maximum number of unsaved changes of stored rules. Further rules apply to this session only.
 pub(crate) const MAX_UNSAVED_RULE_CHANGES: usize = 1024;
 
-/// Grace period for a cancelled call. After it, the call is dropped.
+/// Grace period for a cancelled call. When the period is over, the call is dropped.
 pub(crate) const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 /// Maximum number of previews of a call whose files change before it runs.
 pub(crate) const MAX_PREVIEWS: u32 = 3;
 
-/// Time without progress of the client, after which models and terminals are no longer read for it.
+/// Time after which a client that reads nothing counts as stalled. Models and terminals are not
+/// read while the client is stalled.
 #[cfg(feature = "tokio")]
 pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Least time between two records of a document that is open and changes without a step: so much
-/// of it may be missing after a kill.
+/// Minimum time between two records of an open document whose status does not change. If the
+/// process is killed, the changes of this time may be missing in the record.
 pub const OPEN_DOCUMENT_INTERVAL: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use acp_types::{MessageChunk, Role};
 use crate::limits::MAX_REMEMBERED_MESSAGE_ENDS;
 use crate::sanitize::{Secrets, StreamRedactor};
 
-/// The most recent messages, the current one last.
+/// The redaction states of the most recent messages. The current message is the last element.
 #[derive(Debug, Default)]
 pub(crate) struct RecentMessageRedactors(VecDeque<MessageRedactor>);
 
@@ -19,8 +19,8 @@ struct MessageRedactor {
 }
 
 impl RecentMessageRedactors {
-    /// Returns the held-back text of the previous message, if this piece belongs to another one,
-    /// and the text of the piece that can be shown.
+    /// Returns the text of the piece that can be shown. If the piece begins another message, also
+    /// returns the held-back text of the previous message.
     pub(crate) fn redact_chunk(
         &mut self,
         piece: &MessageChunk,
@@ -45,7 +45,7 @@ impl RecentMessageRedactors {
         (before, lossy_text(&shown.unwrap_or_default()))
     }
 
-    /// Returns the held-back text of the current message, because another item follows it.
+    /// Returns the held-back text of the current message, because another item follows the message.
     pub(crate) fn flush_held_back_text(&mut self) -> Option<MessageChunk> {
         let MessageRedactor { role, message, text: held } = self.0.back_mut()?;
         let text = lossy_text(&held.flush());
@@ -53,7 +53,8 @@ impl RecentMessageRedactors {
     }
 }
 
-/// Converts bytes to text. Secrets are valid UTF-8, so the text between them is too.
+/// Converts bytes to text. Secrets are valid UTF-8, so splitting the bytes at secrets splits no
+/// character.
 fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,7 +1,7 @@
 //! A middleware that runs the whole lifecycle of a call around any `async fn(name, args)`.
 //!
-//! It calls [`execute_call()`] with a [`CallExecutor`] that wraps a closure. The agent runs its own
-//! tools with the same code.
+//! The middleware calls [`execute_call()`] with a [`CallExecutor`] that wraps a closure. The agent
+//! `callboard` runs its tools with the same function.
 
 use std::fmt;
 use std::fmt::Display;
@@ -49,14 +49,16 @@ use crate::title;
 ///     let args = json!({ "city": "Bern" });
 ///     match tools.call(&"turn1".into(), "id1", "get_weather", args, &cancel, my_tools).await {
 ///         Ok(text) => println!("to the model: {text}"),
-///         Err(ended) => println!("to the model: {} End the turn: {}", ended.text, ended.ends_turn),
+///         Err(ended) => {
+///             println!("to the model: {} End the turn: {}", ended.text, ended.ends_turn);
+///         }
 ///     }
 /// }
 /// ```
 ///
-/// By default, and under the policy of a new session, the client is asked about every call. The
-/// effects of a foreign tool are unknown, so nothing is allowed and no answer is remembered.
-/// Declare them with [`ToolMiddleware::with_effects`].
+/// By default, with the policy of a new session, the client is asked about every call. The effects
+/// of a foreign tool are unknown, so no call is allowed without asking and no answer is remembered.
+/// Declare the effects with [`ToolMiddleware::with_effects`].
 pub struct ToolMiddleware {
     session: SessionHandle,
     titles: DescribeCallFn<String>,
@@ -67,7 +69,8 @@ pub struct ToolMiddleware {
     timeout: Option<Duration>,
 }
 
-/// Returns the changes that are shown before a call is permitted, if the tool has a preview.
+/// A callback that returns the changes that are shown before a call is permitted, or `None` for a
+/// tool without a preview.
 type PreviewFn = DescribeCallFn<Option<BoxFuture<'static, Result<ToolCallPatch, String>>>>;
 
 /// A callback that describes a call by its tool's name and its arguments.
@@ -104,17 +107,17 @@ impl ToolMiddleware {
     }
 
     /// Sets the effects of calls on the world, which rules and the session's policy judge. The
-    /// default is [`Effect::Unknown`], which the default policy asks about.
+    /// default is [`Effect::Unknown`]. For an unknown effect, the default policy asks the client.
     ///
-    /// Only this callback decides whether the user is asked:
+    /// Only the effects callback decides whether the user is asked:
     ///
     /// - Return `Unknown` for every name and every argument that you do not know.
     /// - Return [`Effects::empty`] only for a call without effects.
     /// - Mark files outside of the session's folders with [`Effects::with_outside_paths`].
     /// - Mark effects that need a permission request each time with [`Effects::always_ask`].
     ///
-    /// The callback runs several times per call. If it returns something else right before the tool
-    /// runs, permission is requested again.
+    /// The callback runs several times per call. If the callback returns different effects
+    /// immediately before the tool runs, permission is requested again.
     #[must_use]
     pub fn with_effects(
         mut self,
@@ -146,12 +149,12 @@ impl ToolMiddleware {
     ///     let path = path.as_str().ok_or("`path` is missing")?;
     ///     let old = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     ///     let new = old.to_uppercase();
-    ///     Ok(ToolCallPatch::new().append(FileChange::modify(path, old, new).into()))
+    ///     Ok(ToolCallPatch::new().with_appended_content(FileChange::modify(path, old, new).into()))
     /// }
     ///
     /// fn middleware(session: SessionHandle) -> ToolMiddleware {
     ///     ToolMiddleware::new(session)
-    ///         .previews(|name, args| (name == "upcase").then(|| preview(args["path"].clone())))
+    ///         .with_previews(|name, args| (name == "upcase").then(|| preview(args["path"].clone())))
     /// }
     /// ```
     #[must_use]
@@ -166,8 +169,8 @@ impl ToolMiddleware {
         self
     }
 
-    /// Declares the kinds of tools. For other tools, the kind is inferred from the annotations,
-    /// then from the words of the name ([`tool_kind::infer_kind`]).
+    /// Declares the kinds of tools. For a tool without a declared kind, the kind is inferred from
+    /// the annotations, and then from the words of the name ([`tool_kind::infer_kind`]).
     #[must_use]
     pub fn with_kinds(
         mut self,
@@ -197,17 +200,17 @@ impl ToolMiddleware {
 
     /// Announces a call, requests its permission, runs it, and always ends it.
     ///
-    /// `id` is the model's id of the call; the id that is sent to the client is unique in the
-    /// session. `cancel` is the turn's token. A call that is cancelled or times out is dropped at
-    /// its next await point. A call that panics ends as failed. The tool receives `args` as they
-    /// were permitted. It can report more with [`report_progress`] or [`CallHandle::current`] while
-    /// it runs.
+    /// `id` is the model's id of the call. The id that is sent to the client is a different id,
+    /// which is unique in the session. `cancel` is the turn's token. A call that is cancelled or
+    /// times out is dropped at its next await point. A call that panics ends as failed. The tool
+    /// receives the permitted `args`. While the tool runs, it can report more with
+    /// [`report_progress`] or [`CallHandle::current`].
     ///
     /// # Errors
     ///
-    /// [`CallOutcome`] if the call did not complete: it failed, timed out, or was rejected or
-    /// cancelled. `text` is the message for the model, such as the tool's own error. `ends_turn`
-    /// says whether the turn is over.
+    /// Returns the [`CallOutcome`] if the call did not complete, i.e. if the call failed, timed
+    /// out, or was rejected or cancelled. The outcome's `text` is the message for the model, such
+    /// as the tool's error. The outcome's `ends_turn` states whether the turn is over.
     pub async fn call<'a, T, E, F, R>(
         &self,
         turn: &TurnId,
@@ -230,12 +233,12 @@ impl ToolMiddleware {
         self.run_announced_call(open, name, args, tool).await
     }
 
-    /// Announces the calls of one reply, then runs them concurrently, except where their
-    /// [effects](Self::with_effects) require an order ([`Schedule`]). Returns the results in the order
-    /// of the calls.
+    /// Announces the calls of one reply, then runs the calls. Calls run concurrently unless their
+    /// [effects](Self::with_effects) require an order ([`Schedule`]). Returns the results in the
+    /// order of the calls.
     ///
-    /// If one call ends the turn, the running calls are cancelled and the others do not start.
-    /// Otherwise each call behaves like [`ToolMiddleware::call`].
+    /// If one call ends the turn, the running calls are cancelled and the other calls do not start.
+    /// Apart from that, each call behaves as in [`ToolMiddleware::call`].
     pub async fn call_batch<'a, T, E, F, R>(
         &self,
         turn: &TurnId,
@@ -303,7 +306,7 @@ impl ToolMiddleware {
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
         let id = self.unique_call_id(turn, id);
-        // A callback that panics is replaced by its default.
+        // If a callback panics, its default is used.
         let title = catch_panic(|| (self.titles)(name, args));
         let title = title.unwrap_or_else(|| title::default_title(name, args));
         let kind = catch_panic(|| (self.kinds)(name)).flatten();
@@ -400,8 +403,8 @@ impl fmt::Debug for ToolMiddleware {
     }
 }
 
-/// Reports the progress of the call that this task runs: `report_progress(3.0, 10.0, "compiling")`,
-/// with `None` if the total is unknown. Outside of a call, nothing happens.
+/// Reports the progress of the call that this task runs: `report_progress(3.0, 10.0, "compiling")`.
+/// If the total is unknown, pass `None` as the total. Outside of a call, the function does nothing.
 ///
 /// [`CallHandle::current`] defines which tasks belong to a call. The function may be called at any
 /// rate: a client receives at most one update per 50 ms, or as
@@ -414,19 +417,20 @@ pub fn report_progress(current: f64, total: impl Into<Option<f64>>, message: &st
     }
 }
 
-/// A tool with its name. It is boxed because the compiler cannot prove that a future with a closure
-/// over `&'a str` is `Send` in a spawned task (<https://github.com/rust-lang/rust/issues/110338>).
+/// A boxed call of a tool. The call is boxed because the compiler cannot prove that a future with a
+/// closure over `&'a str` is `Send` in a spawned task
+/// (<https://github.com/rust-lang/rust/issues/110338>).
 type BoxTool<'a, T, E> = Box<dyn FnOnce(Value) -> BoxFuture<'a, Result<T, E>> + Send + 'a>;
 
 struct ForeignTool<'a, 'm, T, E> {
     middleware: &'m ToolMiddleware,
     name: &'a str,
     args: Value,
-    /// `None` once it runs.
+    /// The tool, or `None` after the tool was started.
     tool: Option<BoxTool<'a, T, E>>,
-    /// The text of the last preview.
+    /// The identifying text of the last preview.
     last_preview: String,
-    /// The tool's result, for the caller.
+    /// The slot in which the caller receives the tool's result.
     result: &'m mut Option<T>,
 }
 
@@ -448,12 +452,13 @@ where
     async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<Value>, CallFailure> {
         let (effects, mut patch, look) =
             self.middleware.preview_call(self.name, &self.args).await?;
-        // A change of the preview requires another permission.
+        // The subject contains the preview's text, so a changed preview requires another
+        // permission.
         let subject =
             PermissionSubject::for_call(self.name, &self.args, "".as_ref(), look.as_bytes());
         let pinned = PinnedPlan::new(self.args.clone(), subject);
         self.last_preview = look;
-        // The content of an earlier preview may be outdated.
+        // Replace the content, because the content of an earlier preview may be outdated.
         if let ContentPatch::Append(shown) = patch.content {
             patch.content = ContentPatch::Set(shown);
         }

@@ -1,8 +1,9 @@
-//! The outbox: one queue that orders everything a session sends.
+//! The outbox: one queue that orders everything that a session sends.
 //!
-//! Between fences, items of one lane (a call, a terminal, a message) are merged while they wait,
-//! and lanes do not wait for each other. A fence is sent after everything that was offered earlier.
-//! A driver polls the outbox through its session.
+//! Waiting items with the same merge key (`MergeLane`: a call, a terminal, a message) are merged.
+//! Items with different merge keys do not wait for each other. A *fence* is an item that is sent
+//! after all items enqueued before it. No item is merged or moved across a fence. A driver polls
+//! the outbox through its session.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -28,20 +29,20 @@ pub enum OutboxItem {
     Chunk(MessageChunk),
     /// A part of a prompt, when a session is replayed.
     Prompt(PromptBlock),
-    /// The whole plan.
+    /// The complete plan, which replaces the previous plan.
     Plan(Plan),
     /// Another part of the session's state: commands, mode, options, usage, title.
     State(SessionStatePart),
     /// A permission request: see
-    /// [`Session::permission_request`](crate::Session::pending_permission_request).
+    /// [`Session::pending_permission_request`](crate::Session::pending_permission_request).
     PermissionRequest(PermissionId),
-    /// A request for the reason of a rejection.
+    /// A request to the client for the reason of a rejection.
     RejectionReasonRequest(PermissionId),
-    /// Another request to the client; the sender chooses its id.
+    /// Another request to the client. The sender chooses the request's id.
     AgentRequest(AgentRequestId),
     /// The response to a prompt, which ends its turn.
     PromptResponse(TurnId),
-    /// The response to another request of the client; the responder chooses its id.
+    /// The response to another request of the client. The code that responds chooses the id.
     AgentResponse(AgentResponseId),
 }
 
@@ -71,13 +72,13 @@ impl Default for Outbox {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutboxCounters {
-    /// Items that were offered.
+    /// Items that were enqueued.
     pub enqueued: u64,
-    /// Items that were merged into a waiting one.
+    /// Items that were merged into a waiting item.
     pub merged: u64,
-    /// Items that were handed over.
+    /// Items that were handed over to the driver.
     pub handed_over: u64,
-    /// Items that were handed over and could not be sent.
+    /// Items that were handed over to the driver and could not be sent.
     pub undelivered: u64,
 }
 
@@ -87,9 +88,9 @@ struct QueueEntry {
     lane: MergeLane,
     segment: OutboxCallPhase,
     is_fence: bool,
-    /// Whether it is the first report of a call.
+    /// Whether the item is the first report of a call.
     is_first_report: bool,
-    /// Whether it is a first report that waits for the title of its call.
+    /// Whether the item is a first report that waits for the title of its call.
     is_held: bool,
     due: Instant,
 }
@@ -101,12 +102,12 @@ enum MergeLane {
     Chunk,
     Plan,
     State(std::mem::Discriminant<SessionStatePart>),
-    /// The id of a compaction; each compaction is a separate lane.
+    /// The id of a compaction. Each compaction has a separate merge key.
     Compaction(String),
     NeverMerged,
 }
 
-/// The segments of a call. They are never merged with each other, so that no status is skipped.
+/// The phases of a call. Updates of different phases are not merged, so that no status is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutboxCallPhase {
     Pending,
@@ -120,9 +121,10 @@ impl Outbox {
         self.update_interval = interval;
     }
 
-    /// Appends an item to the queue, or merges it into the waiting item of its lane.
+    /// Appends an item to the queue, or merges it into the waiting item with the same merge key.
     ///
-    /// `is_first` classifies a call's report. A first report is a fence, unless it is held.
+    /// The parameter `is_first` classifies a call's report. A first report is a fence unless the
+    /// report is held.
     pub(crate) fn enqueue_or_merge(
         &mut self,
         item: OutboxItem,
@@ -159,7 +161,7 @@ impl Outbox {
         });
     }
 
-    /// Moves the deadline of a held first report to `at`, if that is earlier.
+    /// Moves the deadline of a held first report to `at`, if `at` is earlier.
     pub(crate) fn advance_held_report_deadline(
         &mut self,
         call: &ToolCallId,
@@ -175,8 +177,8 @@ impl Outbox {
         self.release_held_reports(now);
     }
 
-    /// Turns each held report that is due into a fence at its position. Reports that are still held
-    /// move to the end of the queue: they are reported later, although their calls began earlier.
+    /// Makes each held report that is due a fence at its position. Reports that are still held move
+    /// to the end of the queue, and are sent later although their calls began earlier.
     fn release_held_reports(&mut self, now: Instant) {
         let is_due = |entry: &QueueEntry| entry.is_held && entry.due <= now;
         while let Some(at) = self.queue.iter().position(is_due) {
@@ -184,7 +186,7 @@ impl Outbox {
             let behind_fences = behind_fences.map_or(0, |at| at + 1);
             let Some(entry) = self.queue.get_mut(at) else { return };
             entry.is_held = false;
-            // An item before an existing fence is sent at once anyway.
+            // Skip an item before an existing fence, because such an item is sent at once anyway.
             if at >= behind_fences {
                 entry.is_fence = true;
                 self.fence_count += 1;
@@ -220,7 +222,7 @@ impl Outbox {
         Some(entry.item)
     }
 
-    /// Returns when the next item is due, if one waits.
+    /// Returns the time when the next item is due, or `None` if no item waits.
     #[must_use]
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         match self.fence_count {
@@ -229,15 +231,15 @@ impl Outbox {
         }
     }
 
-    /// Makes every waiting item due: at the end of a turn or of the connection.
+    /// Makes every waiting item due, at the end of a turn or of the connection.
     pub(crate) fn make_all_items_due(&mut self, now: Instant) {
         for entry in &mut self.queue {
             entry.due = entry.due.min(now);
         }
     }
 
-    /// Removes a permission request, or the question why it was rejected, unless it was handed
-    /// over.
+    /// Removes the items of a permission request that were not handed over yet: the request, and
+    /// the request for the reason of its rejection.
     pub(crate) fn remove_permission_items(&mut self, request: PermissionId) {
         self.remove_fences(&[
             OutboxItem::PermissionRequest(request),
@@ -245,7 +247,7 @@ impl Outbox {
         ]);
     }
 
-    /// Removes another request to the client, unless it was handed over.
+    /// Removes another request to the client if that request was not handed over yet.
     pub(crate) fn remove_agent_request(&mut self, request: AgentRequestId) {
         self.remove_fences(&[OutboxItem::AgentRequest(request)]);
     }
@@ -280,7 +282,8 @@ impl Outbox {
         self.counters
     }
 
-    /// Returns the earliest time for the next update of a lane, after its sent and waiting updates.
+    /// Returns the earliest time for the next update with this merge key, which is after the sent
+    /// and waiting updates with that key.
     fn earliest_send_time(&self, of: &MergeLane, now: Instant) -> Instant {
         let waiting =
             self.queue.iter().filter(|entry| !entry.is_held && rate_lane(&entry.lane) == *of);
@@ -289,7 +292,7 @@ impl Outbox {
         last.max().map_or(now, |last| now.max(last + self.update_interval))
     }
 
-    /// Returns the segment of an item, and whether it is a fence.
+    /// Returns the phase of an item, and whether the item is a fence.
     fn phase_and_is_fence(
         &self,
         item: &OutboxItem,
@@ -316,15 +319,15 @@ impl Outbox {
         }
     }
 
-    /// Returns the segment of the lane's last waiting item, to which a change without a status
-    /// belongs.
+    /// Returns the phase of the last waiting item with this merge key. A change without a status
+    /// belongs to that phase.
     fn last_waiting_phase(&self, lane: &MergeLane) -> OutboxCallPhase {
         let last = self.queue.iter().rev().find(|entry| entry.lane == *lane);
         last.map_or(OutboxCallPhase::Running, |entry| entry.segment)
     }
 
-    /// Merges a waiting change without a status into the end of its call. The end is sent after it
-    /// anyway, so no status is skipped and one message is saved.
+    /// Merges a waiting change without a status into the end of its call. The end would be the next
+    /// message of the call anyway. Merging therefore skips no status and saves one message.
     fn merge_waiting_into_end(
         &mut self,
         item: OutboxItem,
@@ -336,7 +339,8 @@ impl Outbox {
             OutboxItem::ToolCall(_, patch) => patch.status.is_none(),
             _ => false,
         };
-        // Only the lane's last change may move back, and it must not pass a fence.
+        // Only the last change with this merge key may move back in the queue, and only if no fence
+        // follows it.
         let at = match segment {
             OutboxCallPhase::Final => self.queue.iter().rposition(|entry| entry.lane == *lane),
             _ => None,
@@ -352,8 +356,8 @@ impl Outbox {
         }
     }
 
-    /// Returns whether a change names a parent whose report waits behind that of the call itself.
-    /// Merging the change would make it refer to a call that is not reported yet.
+    /// Returns whether a change names a parent call that is reported after the call itself. If such
+    /// a change were merged, it would refer to a call that is not reported yet.
     fn names_unreported_parent(&self, item: &OutboxItem, lane: &MergeLane) -> bool {
         let OutboxItem::ToolCall(_, patch) = item else { return false };
         let parent = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref());
@@ -365,8 +369,8 @@ impl Outbox {
             > self.queue.iter().rposition(|entry| entry.lane == *lane)
     }
 
-    /// Merges an item into the waiting one of its lane and segment. Returns the item if there is
-    /// none.
+    /// Merges an item into the waiting item with the same merge key and phase. Returns the item if
+    /// no such item waits.
     fn merge_with_waiting(
         &mut self,
         item: OutboxItem,
@@ -377,9 +381,10 @@ impl Outbox {
             return Some(item);
         }
         let waiting = match lane {
-            // Text is sent in order, so it can only be appended to the last item.
+            // Text is sent in order, so a chunk can only be appended to the last item.
             MergeLane::Chunk => self.queue.back_mut(),
-            // A response may contain the same state, so later changes must not be sent before it.
+            // A response may contain the same state, so later changes must not be sent before the
+            // response.
             MergeLane::State(_) | MergeLane::Compaction(_) => {
                 let behind = self.queue.iter_mut().rev();
                 let mut behind = behind.take_while(|entry| {
@@ -396,7 +401,7 @@ impl Outbox {
             return Some(item);
         };
         match (&mut entry.item, item) {
-            // The client must receive the running status before the paused one.
+            // The client must receive the running status before the paused status.
             (OutboxItem::ToolCall(..), OutboxItem::ToolCall(id, later))
                 if entry.is_fence && later.status == Some(Status::Paused) =>
             {
@@ -426,13 +431,14 @@ impl Outbox {
     }
 }
 
-/// Whether a change is the first report of a call, which is its announcement or first start.
+/// Whether a change is the first report of a call, i.e. the call's announcement or first start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FirstReportTiming {
     /// A first report that is sent without delay.
     Immediate,
-    /// An announcement that waits for the call's title, at most [`MAX_FIRST_REPORT_WAIT`]: until
-    /// [`Outbox::advance_held_report_deadline`] is called or a fence is offered after it.
+    /// An announcement that waits for the call's title, for at most [`MAX_FIRST_REPORT_WAIT`]. The
+    /// wait also ends at the deadline of [`Outbox::advance_held_report_deadline`], or when a fence
+    /// is enqueued after the announcement.
     Held,
     /// Any other change.
     NotFirst,
@@ -442,8 +448,8 @@ fn ends_terminal(item: &OutboxItem) -> bool {
     matches!(item, OutboxItem::Terminal(_, patch) if patch.exit.is_some())
 }
 
-/// Returns the lane whose rate limit applies. A terminal has the id of its call and shares the
-/// call's limit, because the client shows both on one card.
+/// Returns the rate-limit key of an item. A terminal has the id of its call and shares the call's
+/// rate limit, because the client shows both on one card.
 fn rate_lane(lane: &MergeLane) -> MergeLane {
     match lane {
         MergeLane::Terminal(id) => MergeLane::ToolCall(ToolCallId::new(id.0.clone())),

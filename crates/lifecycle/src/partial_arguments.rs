@@ -1,7 +1,8 @@
-//! The arguments of a call while they stream: the complete fields, and the size of the others.
+//! The arguments of a call while they stream: the complete fields, and the received size of the
+//! other fields.
 //!
 //! The parser reads each byte once and keeps only the fields that are shown. Malformed JSON stops
-//! it; the error is reported later, when the complete arguments are parsed.
+//! the parser. The error is reported later, when the complete arguments are parsed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::limits::{MAX_PARTIAL_FIELD_BYTES, MAX_PARTIAL_FIELDS, MAX_PARTIAL_FIELDS_BYTES};
 
-/// The arguments of a call, one JSON object that arrives in fragments.
+/// The arguments of a call, which are one JSON object that arrives in fragments.
 ///
 /// ```
 /// use acp_lifecycle::PartialArguments;
@@ -26,11 +27,11 @@ pub struct PartialArguments {
     key: String,
     /// Bytes of the current key or value, up to the maximum size of a shown field.
     token_bytes: Vec<u8>,
-    /// Total size of that key or value in bytes.
+    /// Total size of the current key or value in bytes.
     len: usize,
     /// Number of open brackets in the value.
     depth: usize,
-    /// Current line of a streaming text, from 1.
+    /// Current line number of a streaming text, which starts at 1.
     text_line: u32,
     string: StringState,
     fields: Map<String, Value>,
@@ -62,8 +63,8 @@ enum StringState {
 }
 
 impl PartialArguments {
-    /// Parses the next fragment, which may end between any two characters. Returns whether it
-    /// completed a field of [`PartialArguments::complete_fields`].
+    /// Parses the next fragment, which may end between any two characters. Returns whether the
+    /// fragment completed a field of [`PartialArguments::complete_fields`].
     pub fn push(&mut self, fragment: &str) -> bool {
         let had = self.fields_len;
         fragment.bytes().for_each(|byte| self.parse_byte(byte));
@@ -86,7 +87,8 @@ impl PartialArguments {
         &self.partial_field_bytes
     }
 
-    /// Returns the text field that is still streaming, and its current line, from 1.
+    /// Returns the text field that is still streaming, and its current line number, which starts at
+    /// 1.
     #[must_use]
     pub fn streaming_text_field(&self) -> Option<(&str, u32)> {
         let is_text = self.position == ParserPosition::Value
@@ -141,7 +143,7 @@ impl PartialArguments {
     fn parse_key_byte(&mut self, byte: u8) {
         self.push_token_byte(byte);
         if self.advance_string_state(byte) {
-            // No tool has a key that is too long to be shown.
+            // Ignore a key that is too long to be shown, because no tool has such a key.
             self.key = self
                 .parse_token()
                 .and_then(|key| key.as_str().map(str::to_owned))
@@ -181,7 +183,7 @@ impl PartialArguments {
         }
     }
 
-    /// Advances a string by one byte, and returns whether the byte ended it.
+    /// Advances the parser by one byte of a string, and returns whether the byte ended the string.
     fn advance_string_state(&mut self, byte: u8) -> bool {
         self.string = match (self.string, byte) {
             (StringState::Yes, b'"') => StringState::No,

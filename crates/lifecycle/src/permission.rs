@@ -1,9 +1,9 @@
 //! Permissions: requests, answers, and the grant that every run requires.
 //!
-//! A call is *pinned* after its preview: its plan is locked with its [`PermissionSubject`], which
-//! holds everything that decides the effect of the call. Only this crate creates a [`Grant`], and
-//! each is for one subject. Only a grant for the same subject releases the pinned plan, so a call
-//! runs exactly as it was approved (G7).
+//! A call is *pinned* after its preview: its plan is locked together with its
+//! [`PermissionSubject`]. The subject contains everything that determines the effect of the call.
+//! Only this crate creates a [`Grant`], and each grant is for one subject. Only a grant for the
+//! same subject releases the pinned plan, so a call runs exactly as it was approved (G7).
 
 use std::any::Any;
 use std::fmt;
@@ -23,13 +23,13 @@ pub(crate) use options::{
     permission_options,
 };
 
-/// Everything that decides the effect of a call: the tool's name, its whole unredacted arguments,
-/// the effective `cwd`, and bytes that identify the state that the call would change.
+/// Everything that determines the effect of a call: the tool's name, its unredacted arguments, the
+/// effective `cwd`, and the state that the call would change (as identifying bytes).
 ///
 /// Two subjects are equal if every part is equal byte for byte: `a//b` differs from `a/b`, and
-/// `-0.0` from `0.0`. A subject holds the parts themselves, not a hash, so the model cannot
-/// construct a collision. For a file, pass a cryptographic hash or a stamp, because the subject is
-/// kept as long as its call is open. Cheap to clone.
+/// `-0.0` from `0.0`. A subject contains the parts themselves instead of a hash, so the model
+/// cannot construct a collision. For a file, pass a cryptographic hash or a change stamp instead of
+/// the content. The subject stays in memory as long as its call is open. Cheap to clone.
 #[derive(Clone)]
 pub struct PermissionSubject(Arc<SubjectParts>);
 
@@ -58,8 +58,8 @@ impl PermissionSubject {
         &self.0.tool
     }
 
-    /// Returns the whole arguments, without redaction. They are null if only the reads of a preview
-    /// are judged.
+    /// Returns the whole arguments, without redaction. The arguments are null if only the reads of
+    /// a preview are judged.
     #[must_use]
     pub fn args(&self) -> &Value {
         &self.0.args
@@ -75,7 +75,7 @@ impl PermissionSubject {
 impl PartialEq for PermissionSubject {
     fn eq(&self, other: &Self) -> bool {
         let (ours, theirs) = (&self.0, &other.0);
-        // JSON values may be equal although they are written differently.
+        // Compare the JSON text, because JSON values may be equal although their texts differ.
         let written = |parts: &SubjectParts| parts.args.to_string();
         Arc::ptr_eq(ours, theirs)
             || ours.tool == theirs.tool
@@ -94,7 +94,7 @@ impl fmt::Debug for PermissionSubject {
     }
 }
 
-/// The plan of a call, locked until it is released by a [`Grant`].
+/// The plan of a call, which is locked until a [`Grant`] releases it.
 #[derive(Debug)]
 pub struct PinnedPlan<P> {
     plan: P,
@@ -111,7 +111,7 @@ impl<P> PinnedPlan<P> {
         Self { plan, subject }
     }
 
-    /// Returns the subject that a grant must have.
+    /// Returns the subject that a grant must match.
     #[must_use]
     pub fn subject(&self) -> &PermissionSubject {
         &self.subject
@@ -121,7 +121,8 @@ impl<P> PinnedPlan<P> {
     ///
     /// # Errors
     ///
-    /// [`GrantMismatch`] if the grant is for another subject; then nothing may run.
+    /// Returns [`GrantMismatch`] if the grant is for another subject. After such an error, the call
+    /// must not run.
     pub fn release(self, grant: Grant) -> Result<P, GrantMismatch> {
         if grant.subject == self.subject { Ok(self.plan) } else { Err(GrantMismatch) }
     }
@@ -136,7 +137,7 @@ impl<P: Any + Send> PinnedPlan<P> {
 }
 
 impl PinnedPlan<ErasedPlan> {
-    /// Restores the plan's type; returns `None` if it was another type.
+    /// Restores the plan's type. Returns `None` if the plan has another type.
     #[must_use]
     pub fn downcast<P: Any>(self) -> Option<PinnedPlan<P>> {
         let plan = *self.plan.downcast().ok()?;
@@ -144,14 +145,14 @@ impl PinnedPlan<ErasedPlan> {
     }
 }
 
-/// A grant was used for another call. This is a bug in the program, not an error of the model or
-/// the user.
+/// A grant was used for another call. The cause is a bug in the program, not an error of the model
+/// or the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the permission was given for another call")]
 pub struct GrantMismatch;
 
-/// The permission to run one call once. Only this crate creates one, after the client, a rule or
-/// the policy allowed the call.
+/// The permission to run one call once. Only this crate creates a grant, after the client, the
+/// approver, a rule or the policy has allowed the call.
 #[derive(Debug)]
 pub struct Grant {
     subject: PermissionSubject,
@@ -171,12 +172,12 @@ pub enum PermitDecision {
     Granted(Grant),
     /// The call must not run.
     Denied(UnaskedDenialReason),
-    /// The client was asked; the answer is passed to
+    /// The client is asked. Pass the client's answer to
     /// [`Session::answer_permission`](crate::Session::answer_permission).
     AwaitingAnswer(PermissionId),
 }
 
-/// The cause of a denial without a request.
+/// The cause of a denial that needed no permission request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnaskedDenialReason {
@@ -184,7 +185,7 @@ pub enum UnaskedDenialReason {
     Rule,
     /// The session's [`Policy`](crate::Policy), which depends on its mode.
     Policy,
-    /// The policy panicked, which permits nothing.
+    /// The policy panicked. A panic never permits a call.
     PolicyPanicked,
     /// The call is not open.
     CallEnded,
@@ -194,9 +195,9 @@ pub enum UnaskedDenialReason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnansweredReason {
-    /// The client answered with this error, and did not ask.
+    /// The client answered with this error, and did not ask the user.
     ClientFailed(String),
-    /// The client selected an option that was not offered.
+    /// The client selected an option that is not one of the request's options.
     NotOffered,
     /// The request was withdrawn before its answer arrived.
     Withdrawn,
@@ -213,12 +214,13 @@ pub enum PermissionOutcome {
         /// The user's reason.
         reason: Option<String>,
     },
-    /// Like [`PermissionOutcome::Rejected`], but by the session's approver: no person was asked.
+    /// The session's approver rejected the call, and no person was asked. The call must not run;
+    /// the turn continues.
     RejectedByApprover {
         /// The approver's reason.
         reason: Option<String>,
     },
-    /// The call is denied, even if the client allowed it; the turn continues.
+    /// The call is denied, even if the client allowed the call. The turn continues.
     Denied(UnaskedDenialReason),
     /// The call is allowed, but files that it may run have changed since the request. Permission
     /// must be requested again, with the names of these files.
@@ -244,7 +246,7 @@ pub(crate) enum ClientDecision {
         /// The user's reason, for the model.
         reason: Option<String>,
     },
-    /// The selected option was not offered; the call must not run.
+    /// The selected option is not one of the request's options. The call must not run.
     NotOffered,
     /// The client could not be asked; the call must not run.
     Unanswered(String),
@@ -263,7 +265,7 @@ pub enum PermissionAnswer {
         /// The user's reason.
         reason: Option<String>,
     },
-    /// The client reports that the turn was cancelled.
+    /// The client reported that the turn was cancelled.
     Cancelled,
     /// The client answered with an error, or could not be reached.
     Failed(String),

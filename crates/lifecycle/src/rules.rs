@@ -1,6 +1,7 @@
-//! Permission rules: remembered rules decide first, then the policy. In doubt, the client is asked.
+//! Permission rules. Rules decide first, then the policy. In case of doubt, the client is asked.
 //!
-//! A rule matches effects only. Deny wins, and the order of rules does not matter.
+//! A rule matches only effects. A denying rule takes precedence over all other rules, and the order
+//! of the rules does not matter.
 
 mod argv;
 mod describe;
@@ -30,7 +31,7 @@ pub use policy::{
 pub use protected::{is_executed_or_config_beneath, is_protected, is_protected_beneath};
 pub use store::{MemoryRuleStore, RuleChange, RuleStore, RuleStoreError};
 
-/// Whether a rule that denies or asks matches an effect.
+/// How certainly a rule that denies or asks matches an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MatchCertainty {
     No,
@@ -38,7 +39,8 @@ enum MatchCertainty {
     Yes,
 }
 
-/// The decision about a call. Variants are ordered by strictness, and the strictest one wins.
+/// The decision about a call. Variants are ordered by strictness, and the strictest verdict takes
+/// precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -56,13 +58,13 @@ pub enum Verdict {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RuleScope {
-    /// Until the turn ends. A session has one turn at a time.
+    /// The rule applies until the turn ends. A session has one turn at a time.
     Turn,
-    /// Until the session is closed.
+    /// The rule applies until the session is closed.
     Session,
-    /// In every session with the same `cwd`. Saved by a [`RuleStore`].
+    /// The rule applies in every session with the same `cwd`. A [`RuleStore`] saves it.
     Project,
-    /// In every session of the user. Saved by a [`RuleStore`].
+    /// The rule applies in every session of the user. A [`RuleStore`] saves it.
     User,
 }
 
@@ -74,7 +76,8 @@ impl RuleScope {
     }
 }
 
-/// A rule, which allows, asks about or denies the effects that it matches.
+/// A rule, which allows the effects that it matches, denies them, or requires a permission request
+/// for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -101,7 +104,8 @@ impl Rule {
         Self { scope: RuleScope::Project, matcher, verdict: self.verdict }
     }
 
-    /// Judges an effect, if the rule matches. A rule that denies asks if it only may match.
+    /// Judges an effect if the rule matches. If it is uncertain whether a denying rule matches, the
+    /// verdict is [`Verdict::Ask`].
     fn judge_effect(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> Option<Verdict> {
         if self.verdict == Verdict::Allow {
             return self.matcher.allows(effects, seen).then_some(Verdict::Allow);
@@ -130,7 +134,7 @@ impl Rules {
     }
 
     /// Returns the rules with their numbers, oldest first. A number is never reused within a
-    /// session, so a user can refer to a rule by it later.
+    /// session, so a user can refer to a rule by its number later.
     pub fn iter_numbered(&self) -> impl Iterator<Item = (u64, &Rule)> {
         self.rules.iter().map(|(number, rule)| (*number, rule))
     }
@@ -148,7 +152,7 @@ impl Rules {
         has_room
     }
 
-    /// Removes a rule. Returns whether it existed.
+    /// Removes a rule. Returns whether the rule existed.
     pub fn revoke(&mut self, rule: &Rule) -> bool {
         let before = self.rules.len();
         self.rules.retain(|(_, other)| other != rule);
@@ -160,8 +164,8 @@ impl Rules {
         self.rules.retain(|(_, rule)| rule.scope != scope);
     }
 
-    /// Records why stored rules could not be loaded. One of them might deny anything, so nothing is
-    /// allowed without asking from now on.
+    /// Records why stored rules could not be loaded. The missing rules might deny any call, so no
+    /// call is allowed without asking from now on.
     pub fn set_load_error(&mut self, why: String) {
         self.load_error = Some(why);
     }
@@ -172,14 +176,14 @@ impl Rules {
         self.load_error.as_deref()
     }
 
-    /// Judges a call: denied if any effect is denied, allowed if all are allowed, asked about
-    /// otherwise.
+    /// Judges a call. The call is denied if any of its effects is denied, and allowed if all of its
+    /// effects are allowed. In all other cases, the client is asked.
     #[must_use]
     pub fn judge_call(&self, effects: &Effects, policy: &dyn Policy) -> Verdict {
         self.combine_with_policy_verdicts(&PolicyVerdicts::from_policy(effects.clone(), policy))
     }
 
-    /// Combines the verdicts of the policy with those of the rules.
+    /// Combines the verdicts of the policy with the verdicts of the rules.
     pub(crate) fn combine_with_policy_verdicts(&self, judgement: &PolicyVerdicts) -> Verdict {
         let effects = judgement.effects();
         let each = judgement.effects_with_verdicts().map(|(effect, by_policy)| match by_policy {
@@ -189,9 +193,11 @@ impl Rules {
         self.whole_call_verdict(effects).max(each.max().unwrap_or(Verdict::Allow))
     }
 
-    /// Returns the effects that an "always allow" answer must remember so that the same call is not
-    /// asked about again: those that only the policy asks about. Returns `None` if nothing may be
-    /// remembered: an effect is unknown, a rule requires asking each time, or the rules are full.
+    /// Returns the effects that an "always allow" answer must remember, so that the client is not
+    /// asked about the same call again. The returned effects are those for which only the policy
+    /// requires a request. Returns `None` if no effect may be remembered. No effect may be
+    /// remembered if an effect is unknown, if a rule requires a request each time, or if the
+    /// maximum number of rules is reached.
     #[must_use]
     pub(crate) fn effects_to_remember(&self, judgement: &PolicyVerdicts) -> Option<Vec<Effect>> {
         let (effects, mut asked) = (judgement.effects(), Vec::new());
@@ -210,7 +216,8 @@ impl Rules {
         (!asked.is_empty() && has_room && is_settled).then_some(asked)
     }
 
-    /// Returns the verdict on the call as a whole. It also applies to a call without effects.
+    /// Returns the verdict on the call as a whole. The verdict of this method also applies to a
+    /// call without effects.
     fn whole_call_verdict(&self, effects: &Effects) -> Verdict {
         let is_asked = self.load_error.is_some() || effects.is_always_asked();
         let floor = if is_asked { Verdict::Ask } else { Verdict::Allow };
@@ -218,8 +225,8 @@ impl Rules {
         of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
     }
 
-    /// Returns the words of an [`ArgvPrefix`] rule that a command begins with, and why the rule
-    /// does not allow that command.
+    /// Returns the words of an [`ArgvPrefix`] rule with which a command of the call begins, and the
+    /// reason why the rule does not allow that command.
     pub(crate) fn prefix_mismatch(&self, effects: &Effects) -> Option<(String, AnalysisError)> {
         let prefixes = || {
             self.iter().filter_map(|rule| match (&rule.matcher, rule.verdict) {
@@ -248,8 +255,8 @@ impl Rules {
         spoken.or_else(|| self.allows_each_command(effects, &seen).then_some(Verdict::Allow))
     }
 
-    /// Returns whether an [`ArgvPrefix`] rule allows each command of a line. Every file that the
-    /// line writes must also be listed as a separate effect, which is judged like any other.
+    /// Returns whether [`ArgvPrefix`] rules allow each command of a line. Every file that the line
+    /// writes must also be listed as a separate effect, which is judged separately.
     fn allows_each_command(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> bool {
         let Some((line, cwd)) = seen.command_line_and_folder() else { return false };
         let is_allowed = |command: &Vec<String>| {

@@ -1,8 +1,8 @@
-//! Redaction and truncation of what is shown of a call, on the wire and in the history.
+//! Redaction and truncation of the displayed parts of a call, both on the wire and in the history.
 //!
 //! Known secrets, text in the shape of credentials, and values under secret keys become
-//! `[redacted]`. Raw input and output are truncated to a budget, as JSON of the same shape. The
-//! input of a tool, its result for the model, and file diffs are never changed.
+//! `[redacted]`. Raw input and output are truncated to a maximum size, as JSON of the same shape.
+//! The input of a tool, its result for the model, and file diffs are never changed.
 
 use std::path::{Path, PathBuf};
 
@@ -30,13 +30,13 @@ pub(crate) use stream_redactor::StreamRedactor;
 /// The text that replaces a secret.
 pub const REDACTION_MARKER: &str = "[redacted]";
 
-/// Counts of redacted and omitted parts of a call. Kept per field, because setting a field again
-/// restarts its count.
+/// Counts of redacted and omitted parts of a call. The counts are stored per field, because setting
+/// a field again resets its count.
 #[derive(Debug, Default)]
 pub(crate) struct OmissionCounts {
     title: u64,
     pub(crate) is_title_truncated: bool,
-    /// Whether only a part of a file change is listed.
+    /// Whether only a part of a file change is shown.
     pub(crate) is_change_truncated: bool,
     content: u64,
     locations: u64,
@@ -66,9 +66,10 @@ impl OmissionCounts {
     }
 }
 
-/// Redacts and truncates a patch, and counts the losses.
+/// Redacts and truncates a patch, and counts the redacted and omitted parts.
 ///
-/// Raw input and raw output are truncated to `raw_bytes` each. If it is zero, they are omitted.
+/// Raw input and raw output are truncated to `raw_bytes` each. If `raw_bytes` is zero, both are
+/// omitted.
 pub(crate) fn sanitize_patch(
     patch: &mut ToolCallPatch,
     secrets: &Secrets,
@@ -80,8 +81,8 @@ pub(crate) fn sanitize_patch(
         redactor.redact_text(name);
         redactor.take_count();
     }
-    // Maximum, not sum: titles and metadata may be set again from redacted values, which count
-    // zero.
+    // Take the maximum instead of the sum. Titles and metadata may be set again from values that
+    // are already redacted, and these contain no further secrets.
     if let Some(title) = &mut patch.title {
         redactor.redact_text(title);
         losses.title = losses.title.max(redactor.take_count());
@@ -151,7 +152,7 @@ pub(crate) struct Redactor<'a> {
     count: u64,
 }
 
-/// Whether a value is beneath a secret key.
+/// Whether a value belongs to a secret key, directly or in a nested object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IsUnderSecretKey {
     Yes,
@@ -175,7 +176,7 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    /// Returns the redacted text, or `None` if it holds no secrets.
+    /// Returns the redacted text, or `None` if the text contains no secrets.
     fn redacted_text(&mut self, text: &str) -> Option<String> {
         let known = strip_escapes::find_with_and_without_escapes(text, |text| {
             self.secrets.find_in_truncated(text)
@@ -220,7 +221,7 @@ impl<'a> Redactor<'a> {
                 items.iter_mut().for_each(|item| self.redact_value(item, is_secret));
             }
             Value::Object(fields) => self.redact_fields(fields, is_secret),
-            // A number is replaced by a number, so that its type is kept.
+            // Replace a number by a number, so that the type of the value does not change.
             Value::Number(number)
                 if !self.secrets.is_empty()
                     && self.secrets.contains_secret(number.to_string().as_bytes()) =>
@@ -268,7 +269,7 @@ impl<'a> Redactor<'a> {
                 {
                     self.redact_text(&mut text.text);
                 }
-                // Images and audio hold no text.
+                // Images and audio contain no text.
                 Content::Block(ContentBlock::Image(_) | ContentBlock::Audio(_)) => {}
                 Content::Block(block) => {
                     let is_readable = self.redact_serializable(block);
@@ -306,9 +307,9 @@ impl<'a> Redactor<'a> {
         });
     }
 
-    /// Returns the redacted path, or `None` if it holds no secrets.
+    /// Returns the redacted path, or `None` if the path contains no secrets.
     fn redacted_path(&mut self, path: &Path) -> Option<PathBuf> {
-        // Not the displayed path, which may have quotes inside of a secret.
+        // Do not use the displayed path, because it may contain quotes inside a secret.
         self.redacted_text(&path.to_string_lossy()).map(PathBuf::from)
     }
 
@@ -324,7 +325,8 @@ impl<'a> Redactor<'a> {
         self.redact_fields(&mut meta.custom, IsUnderSecretKey::No);
     }
 
-    /// Redacts the patch of a terminal. Its output is redacted by a [`StreamRedactor`].
+    /// Redacts the patch of a terminal. A [`StreamRedactor`] redacts the terminal's output
+    /// separately.
     pub(crate) fn redact_terminal(&mut self, patch: &mut TerminalPatch) {
         if let Some(command) = &mut patch.command {
             self.redact_text(command);

@@ -1,6 +1,6 @@
 //! Scheduling of the calls of one reply: reads run in parallel, changes of one file run in order.
 //!
-//! No call overtakes an earlier one that it may depend on.
+//! No call starts before an earlier call on which it may depend has ended.
 //!
 //! | | reads | changes | runs a command |
 //! |---|---|---|---|
@@ -8,34 +8,34 @@
 //! | **changes** | in order, if they share a file | in order, if they share a file | in order |
 //! | **runs a command** | in order | in order | parallel |
 //!
-//! A command can touch any file, so it is a barrier for reads and changes. Commands of one reply
-//! run in parallel, because a model that needs an order writes one command. Two calls share a file
-//! if one names a file, or a parent folder of it, that the other names. A call that names no file
-//! may touch any. Calls of one tool that have no effects outside of the session run in order. A
-//! call with unknown effects runs alone.
+//! A command can access any file, so a command is a barrier for reads and changes. Commands of one
+//! reply run in parallel, because a model that needs an order can put them in one command line. Two
+//! calls share a file if both name the same file, or if one call names a folder that contains a
+//! file of the other call. A call that names no file may access any file. Calls of one tool that
+//! have no effects outside of the session run in order. A call with unknown effects runs alone.
 
 use std::path::PathBuf;
 
 use crate::effects::{Effect, Effects};
 
-/// The resources that a call touches.
+/// The resources that a call accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Footprint {
-    /// The session only, by the tool of this name.
+    /// The call has effects only on the session. The tool has this name.
     SessionTool(String),
     /// The call reads.
     Reads(TouchedFiles),
     /// The call creates or changes files.
     Changes(TouchedFiles),
-    /// The call runs a command, which may touch anything.
+    /// The call runs a command, which may access any resource.
     Command,
-    /// Unknown. The call runs alone.
+    /// The resources are unknown. The call runs alone.
     Unknown,
 }
 
-/// The files that a call names, absolute and with links resolved. `None` if it names none, or if
-/// the list is incomplete.
+/// The files that a call names, as absolute paths with resolved links. The value is `None` if the
+/// call names no file, or if the list is incomplete.
 pub type TouchedFiles = Option<Vec<PathBuf>>;
 
 impl Footprint {
@@ -62,7 +62,7 @@ impl Footprint {
         }
     }
 
-    /// Returns whether a call must wait for an earlier one.
+    /// Returns whether a call must wait for an earlier call.
     fn waits_for(&self, earlier: &Self) -> bool {
         match (self, earlier) {
             (Self::Unknown, _) | (_, Self::Unknown) => true,
@@ -204,8 +204,8 @@ mod tests {
     }
 
     proptest! {
-        /// Calls end in any allowed order. Every call runs once, as early as possible, and never in
-        /// parallel with or before a call that it depends on.
+        /// Whatever the order in which calls end, the following holds. Every call runs once, as
+        /// early as possible, and never in parallel with or before a call that it depends on.
         #[test]
         fn nothing_overtakes_what_it_depends_on(footprints in vec(footprint(), 0..12), ends in vec(any::<sample::Index>(), 12)) {
             let mut order = Schedule::new(&footprints);

@@ -1,7 +1,7 @@
 //! The state machine of one session: its calls, turns, requests and outbox.
 //!
-//! Every change of a call goes through [`Session`], which makes it legal (the board), ordered (the
-//! outbox) and permitted (the rules).
+//! Every change of a call goes through [`Session`]. The session uses the board to check that the
+//! change is legal, the rules to check its permission, and the outbox to order it.
 
 mod permissions;
 mod replay;
@@ -34,49 +34,52 @@ pub(crate) use permissions::{AnsweredBy, PolicyCheck};
 
 /// The state of one session: its calls and terminals, its outbox, and its permissions.
 ///
-/// The caller passes the time to each method as a [`Timestamp`], and must follow
-/// the contract below. With the feature `tokio`, `SessionHandle` and `drive_session` do so.
+/// The caller passes the time to each method as a [`Timestamp`], and must follow the contract
+/// below. With the feature `tokio`, `SessionHandle` and `drive_session` follow the contract for the
+/// caller.
 ///
 /// # A call
 ///
-/// - [`announce`](Self::announce_call) announces a call as pending. Its id cannot be used again in this
-///   session.
-/// - [`permit`](Self::decide_or_ask_permission) decides whether the call may run. On
-///   [`PermitDecision::AwaitingAnswer`](crate::PermitDecision::AwaitingAnswer) the client is asked,
-///   and [`answer_permission`](Self::answer_permission) returns the decision. If that is
-///   [`PermissionOutcome::Outdated`](crate::PermissionOutcome::Outdated), call `permit` again.
-///   Without a [`Grant`](crate::Grant), [`finish`](Self::finish_call) the call.
-/// - [`start`](Self::start_call) starts the call. While it runs, use [`update_call`](Self::update_call),
-///   [`report_progress`](Self::report_progress), [`pause`](Self::pause_call) and so on.
-/// - [`finish`](Self::finish_call) ends the call. Later changes are dropped and counted as
+/// - [`announce_call`](Self::announce_call) announces a call as pending. The call's id cannot be
+///   used again in this session.
+/// - [`decide_or_ask_permission`](Self::decide_or_ask_permission) decides whether the call may run.
+///   On [`PermitDecision::AwaitingAnswer`](crate::PermitDecision::AwaitingAnswer) the client is
+///   asked, and [`answer_permission`](Self::answer_permission) returns the decision. If the
+///   decision is [`PermissionOutcome::Outdated`](crate::PermissionOutcome::Outdated), call
+///   `decide_or_ask_permission` again. If the decision contains no [`Grant`](crate::Grant), call
+///   [`finish_call`](Self::finish_call).
+/// - [`start_call`](Self::start_call) starts the call. While the call runs, use
+///   [`update_call`](Self::update_call), [`report_progress`](Self::report_progress),
+///   [`pause_call`](Self::pause_call) and so on.
+/// - [`finish_call`](Self::finish_call) ends the call. Later changes are dropped and counted as
 ///   [`late_changes`](crate::RejectedChangeCounters::late_changes).
 ///
-/// [`end_turn`](Self::end_turn) ends the open calls of a turn before it answers the turn.
+/// [`end_turn`](Self::end_turn) ends the open calls of a turn before it enqueues the response to
+/// the prompt.
 ///
 /// # After every change
 ///
 /// - Call [`poll`](Self::poll) until it returns `None`. Send each item to the client before taking
-///   the next one: their order is the order of the protocol.
+///   the next one, because the protocol requires the order of the items.
 /// - If an item cannot be delivered, call [`count_undelivered`](Self::count_undelivered). If the
-///   item is a request, also answer it. For an
-///   [`OutboxItem::PermissionRequest`], call
-///   [`answer_permission`](Self::answer_permission) with
+///   item is a request, also pass a failure as its answer. For an
+///   [`OutboxItem::PermissionRequest`], call [`answer_permission`](Self::answer_permission) with
 ///   [`PermissionAnswer::Failed`](crate::PermissionAnswer::Failed). For an
 ///   [`OutboxItem::RejectionReasonRequest`], call
 ///   [`apply_rejection_reason`](Self::apply_rejection_reason) with `None`.
-/// - Wait until [`next_poll_deadline`](Self::next_poll_deadline) or the next change, then poll again. Items
-///   wait because the rate of updates is limited; waiting updates are merged.
+/// - Wait until [`next_poll_deadline`](Self::next_poll_deadline) or the next change, then poll
+///   again. Items may wait, because the rate of updates is limited. Updates that wait are merged.
 /// - After [`answer_permission`](Self::answer_permission), [`add_rule`](Self::add_rule) and
 ///   [`revoke_rule`](Self::revoke_rule), save the changes that
 ///   [`take_rule_changes`](Self::take_rule_changes) returns.
 ///
-/// To shut down, call [`close`](Self::mark_closing), [`end_all_calls`](Self::end_all_calls) and
-/// [`flush`](Self::make_all_items_due), then poll until nothing is left.
+/// To shut down, call [`mark_closing`](Self::mark_closing), [`end_all_calls`](Self::end_all_calls)
+/// and [`make_all_items_due`](Self::make_all_items_due). After that, poll until no item is left.
 ///
 /// # Exclusive access
 ///
-/// Only the session creates patches. Callers can read the board and the outbox, but not change
-/// them:
+/// Only the session creates patches. Callers can read the board and the outbox, but cannot change
+/// the board or the outbox:
 ///
 /// ```
 /// # use acp_lifecycle::{CallEnd, Session, Timestamp};
@@ -95,7 +98,7 @@ pub(crate) use permissions::{AnsweredBy, PolicyCheck};
 /// ```compile_fail,E0624
 /// # use acp_lifecycle::{CallEnd, Session, Timestamp};
 /// # fn twice(session: &mut Session, now: Timestamp) {
-/// session.board().finish(&"c".into(), CallEnd::completed(), now);
+/// session.board().finish_call(&"c".into(), CallEnd::completed(), now);
 /// # }
 /// ```
 ///
@@ -109,7 +112,7 @@ pub(crate) use permissions::{AnsweredBy, PolicyCheck};
 /// ```compile_fail,E0624
 /// # use acp_lifecycle::{Outbox, OutboxItem, Timestamp};
 /// # fn twice(outbox: &mut Outbox, item: OutboxItem, now: Timestamp) {
-/// outbox.enqueue(item, unreachable!(), now.monotonic);
+/// outbox.enqueue_or_merge(item, unreachable!(), now.monotonic);
 /// # }
 /// ```
 #[derive(Debug)]
@@ -128,7 +131,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates a session whose relative paths begin at `cwd`.
+    /// Creates a session. `cwd` is the base of its relative paths.
     #[must_use]
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self {
@@ -158,31 +161,34 @@ impl Session {
         &self.cwd
     }
 
-    /// Sets the values that are redacted from now on.
+    /// Sets the secret values that are redacted from now on.
     pub fn set_secrets(&mut self, secrets: Secrets) {
         self.board.set_secrets(secrets);
     }
 
-    /// Returns the values that are redacted.
+    /// Returns the secret values that are redacted.
     #[must_use]
     pub fn secrets(&self) -> &Secrets {
         self.board.secrets()
     }
 
-    /// Sets whether the client can show terminals. If not, command output is sent as text.
+    /// Sets whether the client can show terminals. If the client cannot show terminals, command
+    /// output is sent as text.
     pub fn set_shows_terminals(&mut self, shows: bool) {
         self.shows_terminals = shows;
     }
 
-    /// Returns whether the client can show terminals, so that commands should write to one.
+    /// Returns whether the client can show terminals. Commands should write to a terminal if the
+    /// client can show terminals.
     #[must_use]
     pub fn shows_terminals(&self) -> bool {
         self.shows_terminals
     }
 
-    /// Sets the trace context of a turn. Every call announced in the turn from now on carries it.
+    /// Sets the trace context of a turn. Every call that is announced in the turn from now on
+    /// contains this trace context.
     ///
-    /// At most 64 open turns have a trace context. For further turns, it is dropped.
+    /// At most 64 open turns have a trace context. The trace contexts of further turns are dropped.
     pub fn set_turn_trace(&mut self, turn: &TurnId, trace: TraceContext) {
         if !trace.is_empty() && self.traces.len() < limits::MAX_TRACED_TURNS {
             self.traces.insert(turn.clone(), trace);
@@ -191,8 +197,8 @@ impl Session {
 
     /// Announces a call of a turn. The call is pending, whatever status `patch` has.
     ///
-    /// Returns whether it was announced. A call is not announced in an ended turn, or if its id is
-    /// or was in use. The latter counts as an illegal step.
+    /// Returns whether the call was announced. A call is not announced if its turn has ended, or if
+    /// its id is or was in use. An id that is or was in use counts as an illegal step.
     pub fn announce_call(
         &mut self,
         id: &ToolCallId,
@@ -205,8 +211,8 @@ impl Session {
 
     /// Announces a call whose arguments still stream. `patch` has a preliminary title. The first
     /// report waits at most 200 ms for the final title (see
-    /// [`limit_first_report_delay`](Self::limit_first_report_delay)), but is sent before any item
-    /// that must follow it.
+    /// [`limit_first_report_delay`](Self::limit_first_report_delay)). Items that must follow the
+    /// report are sent after it, and do not wait longer.
     pub fn announce_streamed_call(
         &mut self,
         id: &ToolCallId,
@@ -240,8 +246,8 @@ impl Session {
         self.enqueue_call(id, patch, is_first, now)
     }
 
-    /// Updates an open call. Ignores the status, empty titles and names, nulls, and values over a
-    /// limit.
+    /// Updates an open call. Ignores the status in `patch`, empty titles and names, nulls, and
+    /// values over a limit.
     pub fn update_call(&mut self, id: &ToolCallId, patch: ToolCallPatch, now: Timestamp) {
         let patch = self.board.update_call(id, patch);
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
@@ -258,9 +264,9 @@ impl Session {
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
-    /// Sets or removes the subtitle, a short visible line after the title until the call ends. A
-    /// new title keeps it. While the client is asked for permission, no subtitle is shown, because
-    /// the client approves the call and not its progress.
+    /// Sets or removes the subtitle, which is a short visible line after the title until the call
+    /// ends. The subtitle stays when the title changes. No subtitle is shown during a permission
+    /// request, because the client approves the call and not its progress.
     pub fn set_subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>, now: Timestamp) {
         if !self.awaits_permission(id) {
             let patch = self.board.set_subtitle(id, subtitle);
@@ -271,7 +277,7 @@ impl Session {
     /// Reports the progress of a call, in its metadata and as its subtitle.
     pub fn report_progress(&mut self, id: &ToolCallId, progress: Progress, now: Timestamp) {
         let subtitle = title::progress_text(&progress);
-        // Redacts before truncating, because a truncated secret would not be found.
+        // Redact before truncating, because a truncated secret would not be detected.
         let message = progress.message.as_deref().map(|text| {
             let shown = self.board.secrets().redact(text);
             head(&shown, MAX_PROGRESS_MESSAGE_BYTES).to_owned()
@@ -289,7 +295,8 @@ impl Session {
         self.enqueue_call(id, Some(patch), FirstReportTiming::NotFirst, now);
     }
 
-    /// Starts or resumes a call. Returns whether it runs now, which is false if it has ended.
+    /// Starts or resumes a call. Returns whether the call runs now, which is false if the call has
+    /// ended.
     pub fn start_call(&mut self, id: &ToolCallId, now: Timestamp) -> bool {
         let patch = self.board.start_call(id, now);
         // Only the first start sets the start time.
@@ -308,18 +315,19 @@ impl Session {
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
-    /// Returns a started call to pending, because it did nothing yet.
+    /// Returns a started call to pending, because the run had no effect.
     #[cfg(feature = "tokio")]
     pub(crate) fn undo_call_start(&mut self, id: &ToolCallId, now: Timestamp) {
         let patch = self.board.undo_call_start(id);
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
-    /// Applies an update from a foreign agent, in any order: announces the call if its id is new,
-    /// updates it, and changes its status to `patch.status` if that is legal.
+    /// Applies an update from a foreign agent, in any order. The call is announced if its id is
+    /// new. The call is then updated, and its status changes to `patch.status` if that step is
+    /// legal.
     ///
-    /// Ignores calls that have ended or belong to an ended turn, and counts illegal steps. Grants
-    /// no permission, because the call runs elsewhere and is only reported here.
+    /// Ignores calls that have ended or belong to an ended turn, and counts illegal steps. Never
+    /// grants permission, because the call runs in the foreign agent and is only reported here.
     pub fn upsert_foreign_call(
         &mut self,
         id: &ToolCallId,
@@ -359,8 +367,8 @@ impl Session {
         self.board.open_call_report(id).is_some_and(|report| report.status == Status::InProgress)
     }
 
-    /// Ends a call exactly once. Later changes are counted. Withdraws the call's requests, and ends
-    /// its terminals. Its child calls are ended first.
+    /// Ends a call exactly once. Later changes are dropped and counted. Ends the call's child calls
+    /// first, withdraws the requests of the call, and ends its terminals.
     pub fn finish_call(&mut self, id: &ToolCallId, mut end: CallEnd, now: Timestamp) {
         if self.is_closing && end.reason == Some(CallEndReason::Turn) {
             end.reason = Some(CallEndReason::Shutdown);
@@ -386,7 +394,7 @@ impl Session {
         terminals.iter().for_each(|terminal| self.board.forget_terminal(terminal));
     }
 
-    /// Opens a terminal. It must be open before a call shows it.
+    /// Opens a terminal. The terminal must be open before a call shows it.
     pub fn open_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Timestamp) {
         let patch = self.board.open_terminal(id, patch);
         self.enqueue_terminal(id, patch, now);
@@ -404,7 +412,7 @@ impl Session {
         self.enqueue_terminal(id, patch, now);
     }
 
-    /// Records that `bytes` of an open terminal's output are omitted here.
+    /// Records that `bytes` bytes of an open terminal's output are missing at the current position.
     pub fn record_terminal_output_gap(&mut self, id: &TerminalId, bytes: u64, now: Timestamp) {
         let patch = self.board.push_terminal_output(id, TerminalPiece::Gap(bytes));
         self.enqueue_terminal(id, patch, now);
@@ -418,8 +426,9 @@ impl Session {
 
     /// Sends a chunk of a message.
     ///
-    /// If the end of the chunk may be the beginning of a secret, it is held back until the next
-    /// chunk, or until another item is enqueued that must follow it.
+    /// If the end of the chunk may be the beginning of a secret, that end is held back. The
+    /// held-back text is sent with the next chunk, or before the next item that must follow the
+    /// message.
     pub fn send_message_chunk(&mut self, mut chunk: MessageChunk, now: Timestamp) {
         let (before, text) = self.message_stream.redact_chunk(&chunk, self.board.secrets());
         self.enqueue_chunk_in_pieces(before, now.monotonic);
@@ -445,8 +454,8 @@ impl Session {
         self.enqueue_after_messages(OutboxItem::Plan(plan), FirstReportTiming::NotFirst, now);
     }
 
-    /// Sends a part of the session's state. Of waiting parts of the same kind, only the last is
-    /// sent.
+    /// Sends a part of the session's state. If several parts of the same kind wait, only the last
+    /// of them is sent.
     pub fn send_state(&mut self, mut state: SessionStatePart, now: Timestamp) {
         if Redactor::new(self.secrets()).redact_state(&mut state) {
             self.enqueue_after_messages(OutboxItem::State(state), FirstReportTiming::NotFirst, now);
@@ -469,8 +478,8 @@ impl Session {
         );
     }
 
-    /// Enqueues the response to a request other than a prompt. It is sent after everything enqueued
-    /// before, and ends no turn.
+    /// Enqueues the response to a request other than a prompt. The response is sent after
+    /// everything enqueued before. The response does not end a turn.
     pub fn enqueue_agent_response(&mut self, response: AgentResponseId, now: Timestamp) {
         self.enqueue_after_messages(
             OutboxItem::AgentResponse(response),
@@ -479,7 +488,7 @@ impl Session {
         );
     }
 
-    /// Enqueues a request to the client other than a permission request. It is sent after
+    /// Enqueues a request to the client other than a permission request. The request is sent after
     /// everything enqueued before.
     pub fn enqueue_agent_request(&mut self, request: AgentRequestId, now: Timestamp) {
         self.enqueue_after_messages(
@@ -494,7 +503,7 @@ impl Session {
         self.outbox.remove_agent_request(request);
     }
 
-    /// Marks the session as closing. Calls that end with their turn then end with the reason
+    /// Marks the session as closing. From now on, calls that end with their turn have the reason
     /// [`CallEndReason::Shutdown`].
     pub fn mark_closing(&mut self) {
         self.is_closing = true;
@@ -514,7 +523,7 @@ impl Session {
     /// Ends the open calls of a turn, or of all turns for `None`, and their child calls.
     fn end_open_calls(&mut self, turn: Option<&TurnId>, reason: CallEndReason, now: Timestamp) {
         for id in self.board.open_calls(turn) {
-            // It may have ended with its parent call.
+            // The call may already have ended with its parent call.
             if self.board.open_call_report(&id).is_some() {
                 self.finish_call(&id, CallEnd::cancelled(reason), now);
             }
@@ -554,14 +563,14 @@ impl Session {
         &self.outbox
     }
 
-    /// Returns the next item that is due at `now`, if any. The caller must send it before taking
-    /// another.
+    /// Returns the next item that is due at `now`, or `None`. The caller must send the item before
+    /// taking another.
     pub fn poll(&mut self, now: Instant) -> Option<OutboxItem> {
         self.outbox.poll(now)
     }
 
-    /// Returns when the next item is due, if one waits. [`Session::poll`] again at that time. Any
-    /// change of the session may make it earlier.
+    /// Returns the time when the next item is due, or `None` if no item waits. Call
+    /// [`Session::poll`] again at that time. Any change of the session may make this time earlier.
     #[must_use]
     pub fn next_poll_deadline(&self) -> Option<Instant> {
         self.outbox.next_deadline()
@@ -572,13 +581,13 @@ impl Session {
         self.outbox.make_all_items_due(now);
     }
 
-    /// Counts an item that was taken and could not be sent.
+    /// Counts an item that [`poll`](Self::poll) returned and that could not be sent.
     pub fn count_undelivered(&mut self) {
         self.outbox.count_undelivered();
     }
 
-    /// Formats a path for users of this session: relative to `cwd` if it is beneath, absolute
-    /// otherwise.
+    /// Formats a path for users of this session: relative to `cwd` if the path is inside `cwd`, and
+    /// absolute otherwise.
     #[must_use]
     pub fn display_path(&self, path: &Path) -> String {
         display_path(path, &self.cwd)
@@ -596,7 +605,7 @@ impl Session {
         now: Timestamp,
     ) -> bool {
         let Some(patch) = patch else { return false };
-        // A call is reported before anything refers to it.
+        // The parent call is reported before anything refers to it.
         if let Some(parent) = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref()) {
             self.outbox.advance_held_report_deadline(
                 &ToolCallId::new(parent),
@@ -608,7 +617,7 @@ impl Session {
         true
     }
 
-    /// Enqueues an item that follows all message text sent before.
+    /// Enqueues an item that must follow all earlier message text.
     fn enqueue_after_messages(
         &mut self,
         item: OutboxItem,
@@ -640,8 +649,8 @@ impl Session {
     }
 }
 
-/// Formats a path relative to `cwd` if it is beneath, unchanged otherwise. Control characters are
-/// made visible.
+/// Formats a path relative to `cwd` if the path is inside `cwd`, and unchanged otherwise. Control
+/// characters are made visible.
 #[must_use]
 pub fn display_path(path: &Path, cwd: &Path) -> String {
     match path.strip_prefix(cwd) {

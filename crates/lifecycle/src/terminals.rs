@@ -5,7 +5,7 @@ use foldhash::HashMap;
 
 use crate::sanitize::{Redactor, Secrets, StreamRedactor};
 
-/// The open terminals of a session. Changes of any other terminal return `None`.
+/// The open terminals of a session. A change of a terminal that is not open returns `None`.
 #[derive(Debug, Default)]
 pub(crate) struct Terminals(HashMap<TerminalId, TrackedTerminal>);
 
@@ -13,7 +13,8 @@ pub(crate) struct Terminals(HashMap<TerminalId, TrackedTerminal>);
 struct TrackedTerminal {
     report: TerminalReport,
     output: StreamRedactor,
-    /// Number of secrets redacted in its patches, without its output.
+    /// Number of secrets that were redacted in the terminal's patches. Secrets in the output are
+    /// not included.
     redacted_secrets: u64,
 }
 
@@ -26,7 +27,7 @@ pub(crate) enum TerminalPiece<'a> {
 }
 
 impl Terminals {
-    /// Opens a terminal, unless the id is in use.
+    /// Opens a terminal. Returns `None` if the id is in use.
     pub(crate) fn open(
         &mut self,
         id: &TerminalId,
@@ -56,7 +57,6 @@ impl Terminals {
     }
 
     /// Appends a piece of output. Bytes that may be the beginning of a secret are held back.
-
     ///
     /// A gap first flushes the held-back output. A partial secret before the gap is redacted, and
     /// the output after the gap does not continue it.
@@ -109,7 +109,8 @@ impl Terminals {
         self.0.get(id).map(|terminal| &terminal.report)
     }
 
-    /// Returns the number of secrets redacted in the patches of a terminal, without its output.
+    /// Returns the number of secrets that were redacted in the patches of a terminal. Secrets in
+    /// the output are not included.
     pub(crate) fn redacted_secrets(&self, id: &TerminalId) -> u64 {
         self.0.get(id).map_or(0, |terminal| terminal.redacted_secrets)
     }

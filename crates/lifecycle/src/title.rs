@@ -1,7 +1,8 @@
-//! Titles and other messages, looked up by key and locale, with arguments made visible.
+//! Titles and other messages, which are looked up by key and locale. Invisible characters in their
+//! arguments are made visible.
 //!
-//! With the feature `titles`, messages are Fluent messages in any language. Without it, only the
-//! English messages of this crate are available.
+//! With the feature `titles`, messages are Fluent messages in any language. Without the feature
+//! `titles`, only the English messages of this crate are available.
 
 mod default_title;
 #[cfg(feature = "titles")]
@@ -72,20 +73,21 @@ impl Titles {
         Self { messages: Messages::new(ENGLISH_MESSAGES) }
     }
 
-    /// Formats the message of `key` with its arguments made visible. Without a message, returns the
-    /// key and the arguments, so that a title is never empty.
+    /// Formats the message of `key`, and makes invisible characters in its arguments visible. If
+    /// `key` has no message, returns the key and the arguments, so that a title is never empty.
     ///
-    /// Some clients render titles as Markdown, most do not. An argument with a Markdown character
-    /// is therefore put in a code span, as is an argument that the message puts between backticks.
-    /// Nothing else is added to an argument.
+    /// Some clients render titles as Markdown, but most do not. An argument with a Markdown
+    /// character is therefore put in a code span. An argument that the message puts between
+    /// backticks is also put in a code span. Other arguments are not changed for Markdown.
     #[must_use]
     pub fn render(&self, key: &str, arguments: &[(&str, String)]) -> String {
         let arguments = arguments.iter().map(|(name, value)| (*name, self.shorten_argument(value)));
         self.substitute(key, arguments.collect(), &[])
     }
 
-    /// Formats a name and arguments as [`render`](Self::render) does without a message, even if a
-    /// message with this key exists: a name from outside of the program must not select a message.
+    /// Formats a name and arguments as [`render`](Self::render) does for a key without a message. A
+    /// message with this key is never used, because a name from outside the program must not select
+    /// a message.
     #[must_use]
     pub fn render_untranslated(&self, name: &str, arguments: &[(&str, String)]) -> String {
         let words =
@@ -99,7 +101,8 @@ impl Titles {
         self.render_with_messages(key, arguments, &[])
     }
 
-    /// Formats a message without truncating arguments. Further arguments are messages themselves.
+    /// Formats a message without truncating arguments. The texts in `messages` are messages too,
+    /// and replace further arguments.
     pub(crate) fn render_with_messages(
         &self,
         key: &str,
@@ -117,8 +120,8 @@ impl Titles {
         messages: &[(&str, String)],
     ) -> String {
         let mut values = MessageArguments::new();
-        // Text with Markdown characters is substituted last, when the characters around it are
-        // known.
+        // Substitute text with Markdown characters last, because its code span depends on the
+        // characters around the text.
         let mut later = Vec::new();
         let mut set_later = |values: &mut MessageArguments, name: &str, text: DeferredText| {
             let place = format!("{PLACEHOLDER_MARK}{}{PLACEHOLDER_MARK}", later.len());
@@ -164,8 +167,8 @@ impl Titles {
         filled
     }
 
-    /// Formats the message of `key` with unmodified texts: a separate sentence, not a title.
-    /// Without a message, returns the key and the texts.
+    /// Formats the message of `key` with unmodified texts. Use this function for a separate
+    /// sentence, not for a title. If `key` has no message, returns the key and the texts.
     ///
     /// A count `n` is passed twice: as the number `n`, which selects a plural form, and as the text
     /// `n-text`, with thousands separated by the message `thousands`.
@@ -236,7 +239,8 @@ assert_eq!(titles.render_sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1
     }
 }
 
-/// Returns whether titles show an argument in full rather than its first line and length.
+/// Returns whether titles show an argument in full. Titles show a longer argument as its first line
+/// and its length.
 #[must_use]
 pub fn fits_in_title(argument: &str) -> bool {
     escape_invisible_prefix(argument, MAX_TITLE_COMMAND_BYTES).1
@@ -255,17 +259,17 @@ fn group_thousands(number: u64, separator: &str) -> String {
     grouped
 }
 
-/// A text that is substituted after the message was formatted.
+/// A text that is substituted after the message has been formatted.
 enum DeferredText {
     Text(String),
     Message(String),
 }
 
-/// Encloses the index of a deferred text. No message contains it.
+/// The character that encloses the index of a deferred text. No message contains this character.
 const PLACEHOLDER_MARK: char = '\u{f8f0}';
 
-/// The English names of permission options and notes. Restricted to single lines and `{ $name }`,
-/// the only syntax that is supported without the feature `titles`.
+/// The English names of permission options and notes. The messages use only single lines and
+/// `{ $name }`, because other syntax is not supported without the feature `titles`.
 const ENGLISH_MESSAGES: &str = include_str!("../locales/en.ftl");
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The documents of a session: how sent items fold into them, for a record that is replayed later.
+//! The documents of a session, and how delivered items are combined into documents. The documents
+//! are recorded so that the session can be replayed later.
 //!
 //! [`Session::replay`](crate::Session::replay) sends a document again, through the same outbox.
 
@@ -14,20 +15,21 @@ use serde::{Deserialize, Serialize};
 use crate::limits::OPEN_DOCUMENT_INTERVAL;
 use crate::outbox::OutboxItem;
 
-/// One thing that a session showed, whole.
+/// One complete element that a session showed, e.g. a message or a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SessionDocument {
-    /// A prompt of the user. A live client shows it by itself, so only a replay sends it.
+    /// A prompt of the user. A connected client shows the prompt that it sent by itself, so only a
+    /// replay sends the prompt.
     Prompt(PromptDocument),
     /// A call, with the terminals that it shows.
     ToolCall(Box<CallDocument>),
-    /// A message, or the part of one between two calls.
+    /// A message, or the part of a message between two calls.
     Message(MessageChunk),
     /// The plan.
     Plan(Plan),
-    /// Title, usage or a compaction.
+    /// A part of the session's state: the title, the usage or a compaction.
     State(SessionStatePart),
 }
 
@@ -35,14 +37,14 @@ pub enum SessionDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PromptDocument {
-    /// The id of its message, unique in the session.
+    /// The id of the prompt's message, which is unique in the session.
     pub message: String,
     /// The parts of the prompt.
     pub blocks: Vec<ContentBlock>,
 }
 
 impl PromptDocument {
-    /// Makes a prompt.
+    /// Creates a prompt.
     #[must_use]
     pub fn new(message: impl Into<String>, blocks: Vec<ContentBlock>) -> Self {
         Self { message: message.into(), blocks }
@@ -59,29 +61,29 @@ pub struct CallDocument {
     pub terminals: Vec<TerminalReport>,
 }
 
-/// A document that was changed, to be recorded in the place of its earlier form.
+/// A document that was changed. The caller should record it in place of its previous version.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ChangedDocument {
-    /// Names the document within its prompt.
+    /// The key of the document, which is unique within its prompt.
     pub subject: String,
-    /// Its present form.
+    /// The current version of the document.
     pub document: SessionDocument,
-    /// Whether nothing will change it any more: a call that ended, a message that is whole.
+    /// Whether the document is final, e.g. a call that ended or a message that is complete.
     pub is_final: bool,
 }
 
-/// Folds the items of one session, in the order in which they are delivered, into documents.
+/// Combines the items of one session, in the order of their delivery, into documents.
 ///
-/// A document is returned when it begins, when its status changes and when it is final; in between
-/// at most once a second, so that a stream of small changes costs few records. It holds what is
-/// open, and nothing of what has ended.
+/// A document is returned when it begins, when its status changes and when it is final. Between
+/// these events, a document is returned at most once a second, so that a stream of small changes
+/// costs few records. Only open documents are kept in memory.
 #[derive(Debug, Default)]
 pub struct TranscriptFold {
     calls: HashMap<ToolCallId, OpenDocument<ToolCallReport>>,
     terminals: HashMap<TerminalId, TerminalReport>,
     message: Option<OpenDocument<MessageChunk>>,
-    /// How many messages, or parts of one, there were.
+    /// Number of messages, or parts of messages, so far.
     message_count: u64,
 }
 
@@ -90,9 +92,9 @@ pub struct TranscriptFold {
 struct OpenDocument<T> {
     subject: String,
     value: T,
-    /// When it was returned last.
+    /// The time when the document was last returned.
     returned: Instant,
-    /// Whether it changed since.
+    /// Whether the document has changed since it was last returned.
     is_changed: bool,
 }
 
@@ -101,7 +103,7 @@ impl<T> OpenDocument<T> {
         Self { subject, value, returned: now, is_changed: false }
     }
 
-    /// Notes a change. Returns whether the document is due.
+    /// Records a change. Returns whether the document is due to be returned.
     fn change(&mut self, now: Instant) -> bool {
         self.is_changed = true;
         now.saturating_duration_since(self.returned) >= OPEN_DOCUMENT_INTERVAL
@@ -113,7 +115,7 @@ impl<T> OpenDocument<T> {
 }
 
 impl TranscriptFold {
-    /// Takes an item that is about to be delivered, and returns the documents to record.
+    /// Applies an item that is about to be delivered, and returns the documents to record.
     pub fn apply(&mut self, item: &OutboxItem, now: Instant) -> Vec<ChangedDocument> {
         match item {
             OutboxItem::ToolCall(id, patch) => self.apply_call(id, patch.clone(), now),
@@ -138,7 +140,7 @@ impl TranscriptFold {
         }
     }
 
-    /// Returns every document that changed since it was returned last.
+    /// Returns every document that has changed since it was last returned.
     pub fn flush(&mut self, now: Instant) -> Vec<ChangedDocument> {
         let changed_calls = self.calls.iter().filter(|(_, call)| call.is_changed);
         let ids: Vec<_> = changed_calls.map(|(id, _)| id.clone()).collect();
@@ -160,7 +162,7 @@ impl TranscriptFold {
         let status = patch.status;
         let mut documents = Vec::new();
         if !self.calls.contains_key(id) {
-            // The client sees the call behind all that was said before.
+            // End the message, because the client shows the call after all earlier message text.
             documents.extend(self.end_message());
             let report = ToolCallReport::new(id.clone());
             self.calls.insert(id.clone(), OpenDocument::new(format!("call/{}", id.0), report, now));
@@ -206,13 +208,14 @@ impl TranscriptFold {
         documents
     }
 
-    /// Modes, options and commands are those of the process that a client talks to.
+    /// Applies a part of the session's state. Modes, options and commands are not recorded, because
+    /// they depend on the process to which a client is connected.
     fn apply_state(&mut self, state: &SessionStatePart) -> Vec<ChangedDocument> {
         let (subject, mut documents) = match state {
             SessionStatePart::Info(_) => ("info".to_owned(), Vec::new()),
             SessionStatePart::Usage(_) => ("usage".to_owned(), Vec::new()),
             SessionStatePart::Compaction(compaction) => {
-                // Clients may show it as a message.
+                // End the message, because clients may show the compaction as a message.
                 let subject = format!("compaction/{}", compaction.id);
                 (subject, self.end_message().into_iter().collect())
             }
@@ -222,7 +225,7 @@ impl TranscriptFold {
         documents
     }
 
-    /// Ends the message that was said last, if there is one.
+    /// Ends the last message, if a message is open.
     fn end_message(&mut self) -> Option<ChangedDocument> {
         let OpenDocument { subject, value, .. } = self.message.take()?;
         Some(changed(&subject, SessionDocument::Message(value), true))

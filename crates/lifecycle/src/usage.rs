@@ -1,5 +1,5 @@
-//! Local usage counters: the calls of each tool, and the updates sent. They leave the process only
-//! on request.
+//! Local usage counters: the calls of each tool, and the updates sent. The counters leave the
+//! process only on request.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ impl ToolUsage {
 pub struct UpdateCounts {
     /// Number of updates enqueued.
     pub offered: u64,
-    /// Number of updates merged with a waiting one, so that one message carries both.
+    /// Number of updates that were merged with a waiting update, so that one message contains both.
     pub joined: u64,
     /// Number of updates sent.
     pub sent: u64,

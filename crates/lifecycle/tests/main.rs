@@ -1,4 +1,5 @@
-//! Client-visible output of calls: titles, redacted secrets, and calls of foreign tools.
+//! Tests of the output of calls that clients see: titles, redacted secrets, and calls of foreign
+//! tools.
 
 mod sanitize;
 mod titles;

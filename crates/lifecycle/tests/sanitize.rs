@@ -1,4 +1,5 @@
-//! No known secret leaves a session, in whatever form and chunks it arrives.
+//! Tests that no known secret leaves a session, whatever the form and the chunks in which the
+//! secret arrives.
 
 #![expect(
     clippy::expect_used,

@@ -1,4 +1,5 @@
-//! The title of a running call and its subtitle, over random lifecycles and in single cases.
+//! Tests of the title and the subtitle of a running call, with random lifecycles and in single
+//! cases.
 
 #![expect(clippy::expect_used, reason = "a test may fail by a panic")]
 #![expect(clippy::disallowed_methods, reason = "a test reads the clock that the crate may not")]
@@ -82,7 +83,7 @@ impl Life {
         }
     }
 
-    /// Sends everything that is due one second later.
+    /// Advances the time by one second, then sends everything that is due.
     fn send(&mut self) {
         self.now.monotonic += Duration::from_secs(1);
         while let Some(item) = self.session.poll(self.now.monotonic) {

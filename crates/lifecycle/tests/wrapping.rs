@@ -1,4 +1,4 @@
-//! The middleware: every outcome of a foreign tool's call, and its reports.
+//! Tests of the middleware: every outcome of a foreign tool's call, and its reports.
 
 #![expect(
     clippy::disallowed_methods,

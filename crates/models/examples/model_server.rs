@@ -2,11 +2,11 @@
 //! accept`.
 //!
 //! `model_server FILE` reads one response per line as JSON
-//! (`callboard_models::mock_server::MockResponse`) and returns them in order, in the dialect of
-//! each request. It writes one JSON object per line to standard output. The first line holds the
-//! address on which the server listens. Each later line describes a request whose response is
-//! finished: the time between the end of the previous response and the request in microseconds
-//! (`gap_us`), and whether the response was sent in full or the client disconnected (a boolean).
+//! (`callboard_models::mock_server::MockResponse`). It sends these responses in order, in the
+//! dialect of each request. It writes one JSON object per line to standard output. The first line
+//! contains the address on which the server listens. Each later line describes a request with a
+//! finished response. `gap_us` is the time in microseconds between the end of the previous response
+//! and the request. A boolean shows whether the client stayed until the whole response was sent.
 //! The server exits when its standard input ends.
 
 use std::error::Error;
@@ -40,8 +40,8 @@ async fn report_requests(server: &ModelServer) -> io::Result<()> {
     let mut nth = 0;
     let is_over = |asked: &RecordedRequest| asked.outcome != ResponseOutcome::Pending;
     while server.wait_for_requests(|asked| asked.get(nth).is_some_and(is_over)).await {
-        // Borrows the requests: copying all of them would take longer with each request, and that
-        // time would count as the agent's.
+        // `inspect_requests` borrows the requests. Copies of all requests would take longer with
+        // each request, and the agent would seem slower.
         let line = server.inspect_requests(|asked| {
             let before = nth.checked_sub(1).and_then(|before| asked.get(before));
             asked.get(nth).map(|asked| report_line(asked, before))

@@ -1,11 +1,11 @@
-//! Bounded reads of files that users name: scripts and certificates.
+//! Bounded reads of files that users specify: scripts and certificates.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Reads at most `max + 1` bytes of a regular file. The extra byte shows the caller that the file
-/// is larger than `max`.
+/// Reads at most `max + 1` bytes of a regular file. From the extra byte, the caller learns that the
+/// file is larger than `max`.
 ///
 /// # Errors
 ///

@@ -16,7 +16,8 @@ use command::{COMMANDS, DirectCommand, ParsedPrompt, ToolUse};
 /// Name of the model.
 pub const NAME: &str = "direct";
 
-/// Bytes per fragment of arguments. Small, so that clients see them stream.
+/// Number of bytes per fragment of arguments. Fragments are small, so that clients see the
+/// arguments stream.
 const FRAGMENT_BYTES: usize = 64;
 
 /// Maximum number of characters that the closing summary quotes of one failed call.
@@ -38,13 +39,13 @@ pub struct DirectModel {
 }
 
 impl DirectModel {
-    /// Creates the model with a text that is appended to its help, e.g. how to connect another
-    /// model.
+    /// Creates the model with a text that is appended to the model's help, e.g. how to connect
+    /// another model.
     pub fn with_help_footer(closing: impl Into<Arc<str>>) -> Self {
         Self { help_footer: closing.into() }
     }
 
-    /// Returns the help as it is shown in a reply.
+    /// Returns the help in the form in which a reply shows it.
     fn help_with_footer(&self, tools: &[ToolSpec]) -> String {
         format!("{} {}", commands_help(tools), self.help_footer).trim_end().to_owned()
     }
@@ -96,11 +97,11 @@ impl Model for DirectModel {
     }
 }
 
-/// Lists the commands with one example each, in Markdown.
+/// Lists the commands in Markdown, with one example each.
 fn commands_help(tools: &[ToolSpec]) -> String {
     let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
-    // Some sessions have no `undo`, so the help leaves it out. Calling any other missing tool fails
-    // with its own error.
+    // Some sessions have no `undo`, so the help leaves it out. A call of any other missing tool
+    // fails with an error of the call.
     let is_offered = |tool: &&str| *tool != command::UNDO || has_tool(tools, tool);
     for command in COMMANDS.iter().filter(|command| command.tool.as_ref().is_none_or(is_offered)) {
         let (form, description) = (command.usage(), command.description);
@@ -131,7 +132,8 @@ fn part_text_or_placeholder(part: &ContentPart) -> &str {
     }
 }
 
-/// Returns the text of a prompt. Images and audio become placeholders, which are not commands.
+/// Returns the text of a prompt. Images and audio become placeholders; a placeholder is not a
+/// command.
 fn prompt_text(prompt: &[ContentPart]) -> Cow<'_, str> {
     match prompt {
         [part] => Cow::Borrowed(part_text_or_placeholder(part)),
@@ -141,8 +143,8 @@ fn prompt_text(prompt: &[ContentPart]) -> Cow<'_, str> {
     }
 }
 
-/// Returns whether the prompt calls `undo` in a session without it. Other missing tools fail in the
-/// call.
+/// Returns whether the prompt calls `undo` in a session without this tool. Calls of other missing
+/// tools fail when they are run.
 fn calls_missing_undo(request: &ModelRequest, calls: &[ToolUse]) -> bool {
     calls.iter().any(|call| call.tool == command::UNDO) && !has_tool(&request.tools, command::UNDO)
 }

@@ -19,15 +19,15 @@ pub enum ModelEvent {
         /// The model's id for the call, unique within the reply. Some models reuse ids in later
         /// replies.
         id: String,
-        /// Name of the tool. It may not exist.
+        /// Name of the tool. A tool with this name need not exist.
         name: String,
     },
-    /// More of a call's arguments. The joined fragments should be JSON; no fragments at all mean
-    /// `{}`.
+    /// More of a call's arguments. The fragments together should be JSON; a call without fragments
+    /// has the arguments `{}`.
     CallArguments {
         /// Id of the call.
         id: String,
-        /// Next fragment, never split inside a character.
+        /// Next fragment; fragments are never split inside a character.
         fragment: String,
     },
     /// End of a call's arguments.
@@ -35,23 +35,24 @@ pub enum ModelEvent {
         /// Id of the call.
         id: String,
     },
-    /// Data that must be sent back in the next request, as part of [`ChatMessage::Assistant`]. At
-    /// most one per reply.
+    /// Data that must be sent back in the next request, as part of [`ChatMessage::Assistant`]. A
+    /// reply has at most one such event.
     ///
     /// [`ChatMessage::Assistant`]: super::ChatMessage::Assistant
     Replay(ProviderReplay),
-    /// Tokens that the reply used so far; the last event counts.
+    /// Tokens that the reply has used so far; the last such event has the final counts.
     Usage(TokenUsage),
-    /// The reply is complete. No event follows.
+    /// The reply is complete. No event follows this one.
     Stop(ModelStopReason),
-    /// The reply was interrupted. No event follows, and open calls stay incomplete.
+    /// The reply was interrupted. No event follows this one, and open calls stay incomplete.
     Error(ModelError),
 }
 
 impl ModelEvent {
-    /// Streams a call as a model does: start, arguments in fragments of at most `bytes` bytes (at
-    /// least one character each), end. A [`ReplyStream`](crate::ReplyStream) continues with further
-    /// calls and ends with [`ModelEvent::Stop`].
+    /// Returns the events of a call as a model streams them: the start, the fragments of the
+    /// arguments, and the end. A fragment has at most `bytes` bytes, but at least one character. A
+    /// [`ReplyStream`](crate::ReplyStream) continues with further calls and ends with
+    /// [`ModelEvent::Stop`].
     ///
     /// ```
     /// use callboard_models::{ModelEvent, ModelToolCall};
@@ -94,11 +95,11 @@ pub struct TokenUsage {
     pub cache_written_tokens: Option<u64>,
     /// Tokens of the reply that were spent on thinking.
     pub thought_tokens: Option<u64>,
-    /// Cost of the reply in millionths of a US dollar, where it is known.
+    /// Cost of the reply in millionths of a US dollar, if the cost is known.
     pub cost_micros: Option<u64>,
 }
 
-/// The reason why a reply ended. In JSON the names are ACP's stop reasons, and `tool_calls`.
+/// The reason why a reply ended. The JSON names are ACP's stop reasons, plus `tool_calls`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -119,11 +120,11 @@ pub enum ModelStopReason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", status.map(|status| format!(" (status {status})")).unwrap_or_default())]
 pub struct ModelError {
-    /// Kind of error, which decides how the caller reacts.
+    /// Kind of the error, which decides how the caller reacts.
     pub kind: ModelErrorKind,
     /// Message for the user.
     pub message: String,
-    /// HTTP status, if there was one.
+    /// HTTP status, if the error has one.
     pub status: Option<u16>,
     /// Time that the provider asks the client to wait before a retry.
     pub retry_after: Option<Duration>,
@@ -142,15 +143,15 @@ impl ModelError {
 pub enum ModelErrorKind {
     /// The provider is overloaded or failed, or the connection failed. A retry may succeed.
     Transient,
-    /// No data arrived within the timeout. A retry may succeed, but may take that long again.
+    /// No data arrived within the timeout. A retry may succeed, but may take as long again.
     IdleTimeout,
     /// The key is missing, invalid or lacks a permission. The user must log in.
     Auth,
-    /// The request exceeds the model's context window. Compact the session.
+    /// The request exceeds the model's context window. The caller should compact the session.
     ContextTooLong,
-    /// No server listens at a local address. A retry succeeds once it is started.
+    /// No server listens at a local address. A retry succeeds once the server is started.
     Unreachable,
-    /// Any other error. A retry would fail again.
+    /// Any other error. A retry would fail in the same way.
     #[default]
     Other,
 }

@@ -1,17 +1,17 @@
 //! A scripted model server, for testing agents that call models over HTTP.
 //!
-//! [`ModelServer`] listens on loopback and speaks five dialects at once: OpenAI's chat completions
-//! and Responses, Anthropic's Messages, Gemini's `streamGenerateContent`, and Ollama's own. The
-//! path of a request selects the dialect. The script is a list of [`MockResponse`]s, which are
-//! encoded in the dialect of the request. A response can fail in the ways real servers fail: an
-//! error status with headers; a stream that is truncated, has no end marker or hangs; calls without
-//! ids or `index`, or with arguments that are not JSON; an error inside the stream; arbitrary
-//! bytes. The server records each request, and whether the client stayed until the end of the
-//! response ([`RecordedRequest`]).
+//! [`ModelServer`] listens on loopback and supports five dialects at once: OpenAI's chat
+//! completions and Responses, Anthropic's Messages, Gemini's `streamGenerateContent`, and Ollama's
+//! own API. The path of a request selects the dialect. The script is a list of [`MockResponse`]s,
+//! which are encoded in the dialect of the request. A response can fail in the same ways as real
+//! servers. It can be an error status with headers, contain an error inside the stream, or be
+//! arbitrary bytes. Its stream can be truncated, have no end marker or hang. Its calls can have no
+//! ids or no `index`, or arguments that are not JSON. The server records each request, and whether
+//! the client stayed until the end of the response (see [`RecordedRequest`]).
 //!
-//! Needs the feature `mock-server`. For TLS, the test passes its own handshake to
-//! [`ModelServer::start_with_tls`]. Responses can also be parsed from JSON, which the example
-//! `model_server` does for programs in other languages.
+//! This module needs the feature `mock-server`. For TLS, the test passes its own handshake to
+//! [`ModelServer::start_with_tls`]. Responses can also be parsed from JSON; the example
+//! `model_server` does this for programs in other languages.
 //!
 //! ```
 //! use callboard_models::mock_server::{
@@ -21,7 +21,9 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> std::io::Result<()> {
 //! let server = ModelServer::start([
-//!     MockReply::new().with_call(MockToolCall::new("read_file", &json!({"path": "a.txt"}))).into(),
+//!     MockReply::new()
+//!         .with_call(MockToolCall::new("read_file", &json!({"path": "a.txt"})))
+//!         .into(),
 //!     MockResponse::error(429, "slow down").with_header("retry-after", "1"),
 //!     MockReply::new().with_text("It says ").with_text("hello.").into(),
 //! ])

@@ -9,13 +9,14 @@ use futures::{
 
 use crate::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ToolSpec};
 
-/// A language model. It holds no state of any session.
+/// A language model. A model holds no state of any session.
 ///
 /// A reply depends only on its [`ModelRequest`]. One model therefore serves any number of sessions.
 /// A session can be resumed by another process, and it can switch to another model between two
 /// requests.
 pub trait Model: Send + Sync + fmt::Debug {
-    /// Returns the name as given to `--model`: `direct`, `script:FILE`, `anthropic/NAME`.
+    /// Returns the name in the form of the option `--model`: `direct`, `script:FILE`,
+    /// `anthropic/NAME`.
     fn name(&self) -> &str;
 
     /// Returns the capabilities and limits of the model, as far as they are known.
@@ -23,16 +24,16 @@ pub trait Model: Send + Sync + fmt::Debug {
         ModelCapabilities::default()
     }
 
-    /// Prepares for the first request by slow steps, e.g. reading a key from a keyring or probing a
-    /// server. Called before each turn, and at no other time. The future may take seconds, and
-    /// dropping it is safe. It resolves to a notice for the user about the model in use, if any.
-    /// Failures are reported by the reply.
+    /// Prepares the model for the first request with slow steps, e.g. reading a key from a keyring
+    /// or probing a server. The agent calls this method before each turn, and at no other time. The
+    /// future may take seconds, and dropping it is safe. The future resolves to a notice for the
+    /// user about the model in use, if there is one. A failure is reported later, by the reply.
     fn prepare_for_turn(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(std::future::ready(None))
     }
 
     /// Lists the commands with which a prompt may begin in a session with these tools, for the
-    /// menus of clients. Only for models with [`ModelCapabilities::commands`], like
+    /// menus of clients. Only models with [`ModelCapabilities::commands`] implement this method,
     /// [`help`](Self::help) and [`prompt_error`](Self::prompt_error).
     fn commands(&self, _tools: &[ToolSpec]) -> Vec<PromptCommand> {
         Vec::new()
@@ -43,28 +44,29 @@ pub trait Model: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns the reason why the model would reject a prompt, or `None` if it accepts it.
+    /// Returns the reason why the model would reject a prompt, or `None` if the model accepts the
+    /// prompt.
     fn prompt_error(&self, _prompt: &str) -> Option<String> {
         None
     }
 
-    /// Starts a reply. Must be called, and the reply must be polled, inside a tokio runtime.
+    /// Starts a reply. Call this method and poll the reply inside a tokio runtime.
     fn reply(&self, request: ModelRequest) -> ReplyStream;
 }
 
-/// The events of one reply. Ends after [`ModelEvent::Stop`] or [`ModelEvent::Error`]. Dropping it
-/// cancels the reply.
+/// The events of one reply. The stream ends after [`ModelEvent::Stop`] or [`ModelEvent::Error`].
+/// Dropping the stream cancels the reply.
 pub type ReplyStream = BoxStream<'static, ModelEvent>;
 
-/// A model that cannot be used: every reply is an error with the reason. For an agent that has to start
-/// although its configuration is invalid.
+/// A model that cannot be used: every reply is an error that states the reason. It is intended for
+/// an agent that has to start although its configuration is invalid.
 #[derive(Debug)]
 pub struct FailingModel {
     reason: String,
 }
 
 impl FailingModel {
-    /// Creates a model from the message of its errors.
+    /// Creates a model; `reason` is the message of its errors.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }
@@ -89,7 +91,7 @@ pub struct PromptCommand {
     pub name: Cow<'static, str>,
     /// Description in one phrase.
     pub description: Cow<'static, str>,
-    /// Arguments after the name; empty if there are none.
+    /// Arguments after the name; empty if the command has no arguments.
     pub hint: Cow<'static, str>,
 }
 
@@ -122,12 +124,12 @@ pub struct ModelCapabilities {
     /// Whether the thinking effort can be set ([`ModelRequest::effort`]).
     pub efforts: bool,
     /// Whether the model follows its prompts, or a script file, literally. Instructions, notices
-    /// and summaries have no effect on it.
+    /// and summaries have no effect on such a model.
     pub scripted: bool,
-    /// Whether prompts are commands. Nothing can be added to such a prompt, and a failed call is
-    /// one that the user requested.
+    /// Whether every prompt is a command. No text can be added to a command, and a failed call is a
+    /// call that the user requested.
     pub commands: bool,
-    /// Maximum number of tokens of a request and its reply together, if known.
+    /// Maximum number of tokens of a request together with its reply, if the number is known.
     pub context_tokens: Option<u64>,
 }
 
@@ -157,7 +159,7 @@ impl ModelCapabilities {
         Self { audio: true, ..self }
     }
 
-    /// Sets that the thinking effort can be chosen.
+    /// Sets that the thinking effort can be chosen in requests.
     #[must_use]
     pub const fn with_efforts(self) -> Self {
         Self { efforts: true, ..self }
@@ -169,7 +171,7 @@ impl ModelCapabilities {
         Self { scripted: true, ..self }
     }
 
-    /// Sets that prompts are commands, which the model follows literally.
+    /// Sets that prompts are commands, and that the model follows them literally.
     #[must_use]
     pub const fn with_commands(self) -> Self {
         Self { scripted: true, commands: true, ..self }

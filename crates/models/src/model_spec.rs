@@ -1,4 +1,4 @@
-//! Parsing of model specs, the values of `--model`.
+//! Parses model specs, i.e. the values of the option `--model`.
 
 use std::path::{Path, PathBuf};
 use std::{io, sync::Arc};
@@ -8,13 +8,13 @@ use crate::provider::{self, MissingKey, Provider, ProviderSettings};
 use crate::script::{self, ScriptError, ScriptModel};
 use crate::{Model, bounded_file};
 
-/// Creates the model that `spec` names: `direct`; `script:FILE` with a path relative to the current
-/// directory; or `provider/name`. A script is read once, immediately. A provider is configured from
-/// the variables in `env` ([`ProviderSettings::from_env`]), and is not contacted before the first
-/// reply.
+/// Creates the model with the name `spec`: `direct`; `script:FILE` with a path relative to the
+/// current directory; or `provider/name`. A script file is read once, immediately. A provider is
+/// configured from the variables in `env` (see [`ProviderSettings::from_env`]), and is not
+/// contacted before the first reply.
 ///
 /// # Errors
-/// See [`ModelSpecError`].
+/// Returns [`ModelSpecError`] if the model cannot be created.
 pub fn open_model(
     spec: &str,
     env: impl IntoIterator<Item = (String, String)>,
@@ -31,12 +31,12 @@ pub fn open_model(
 /// Checks that [`open_model`] accepts `spec`, without connecting to anything.
 ///
 /// # Errors
-/// [`ModelSpecError::Unknown`].
+/// Returns [`ModelSpecError::Unknown`] if `spec` names no model.
 pub fn check_model_spec(spec: &str) -> Result<(), ModelSpecError> {
     ParsedSpec::parse(spec).map(drop)
 }
 
-/// A parsed spec.
+/// A parsed model spec.
 enum ParsedSpec<'a> {
     Provider(Provider, &'a str),
     Direct,
@@ -70,33 +70,34 @@ fn read_script(file: &str) -> Result<ScriptModel, ModelSpecError> {
 const PROVIDERS: &str = "`PROVIDER/NAME` with a provider of `anthropic`, `openai`, \
     `openai-responses`, `gemini`, `ollama`";
 
-/// The reason why `--model` names no model. The text is complete; there is no `source`.
+/// The reason why the value of `--model` cannot be used. The text contains all causes; there is no
+/// `source`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelSpecError {
-    /// This build has no such model. Name another one.
+    /// This build has no model with this name. Choose another model.
     #[error("unknown model `{spec}`: there are `direct`, `script:FILE` and {PROVIDERS}")]
     Unknown {
-        /// The spec.
+        /// The given spec.
         spec: String,
     },
-    /// The provider needs a key, and the environment has none.
+    /// The provider needs a key, and the environment has no key.
     #[error(transparent)]
     MissingKey(#[from] MissingKey),
     /// A script file does not exist or cannot be read.
     #[error("cannot read the script {}: {error}", file.display())]
     Unreadable {
-        /// File as it was named.
+        /// Path of the file, as the user wrote it.
         file: PathBuf,
         /// Error of the operating system.
         error: io::Error,
     },
-    /// A script is malformed. Fix the line.
+    /// A script is malformed. Correct the reported line.
     #[error("{}: {error}", file.display())]
     Script {
-        /// File as it was named.
+        /// Path of the file, as the user wrote it.
         file: PathBuf,
-        /// Error, with the number of the line.
+        /// Error in the script, with the number of the line.
         error: ScriptError,
     },
 }

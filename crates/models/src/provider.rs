@@ -1,7 +1,7 @@
 //! Model providers, and the settings to connect to one.
 //!
-//! The dialects come from the model library (rig-core); its types stay in the modules below this
-//! one.
+//! The dialects come from the model library (rig-core); only the submodules of this module use its
+//! types.
 
 mod cached_prefix;
 mod capabilities;
@@ -29,15 +29,14 @@ pub use env::MissingKey;
 pub use local_servers::LocalServers;
 pub use model_list::{ListedModel, list_models};
 
-/// A kind of provider: an HTTP dialect, used by its original provider and by every compatible
-/// server.
+/// A kind of provider: an HTTP dialect that its original provider and every compatible server use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Provider {
     /// Anthropic's Messages.
     Anthropic,
-    /// OpenAI's chat completions, which most servers speak.
+    /// OpenAI's chat completions, which most servers support.
     #[serde(rename = "openai")]
     OpenAi,
     /// OpenAI's Responses.
@@ -54,7 +53,7 @@ impl Provider {
     pub const ALL: [Self; 5] =
         [Self::Anthropic, Self::OpenAi, Self::OpenAiResponses, Self::Gemini, Self::Ollama];
 
-    /// Returns the name before the slash in `--model`.
+    /// Returns the provider's name, which is the text before the slash in `--model`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -66,14 +65,15 @@ impl Provider {
         }
     }
 
-    /// Returns the spec of one of its models: `provider/model`.
+    /// Returns the spec of one of the provider's models: `provider/model`.
     #[must_use]
     pub fn model_spec(self, model: &str) -> String {
         format!("{}/{model}", self.name())
     }
 
-    /// Returns the default model of the provider, and the dialect for it: OpenAI's newer models
-    /// support tool calls only in Responses. `None` if only a server can list its models.
+    /// Returns the provider's default model and its dialect. The dialect may differ, because
+    /// OpenAI's newer models support tool calls only in Responses. Returns `None` if the provider
+    /// has no default model and only a server can list the models.
     #[must_use]
     pub fn default_model(self) -> Option<(Self, &'static str)> {
         match self {
@@ -84,8 +84,8 @@ impl Provider {
         }
     }
 
-    /// Parses `provider/name`. Returns `None` if there is no such provider, or if the name is
-    /// empty. The name may contain slashes.
+    /// Parses `provider/name`. Returns `None` if no provider has this name, or if the model's name
+    /// is empty. The name of the model may contain slashes.
     #[must_use]
     pub fn parse_model_spec(spec: &str) -> Option<(Self, &str)> {
         let (provider, model) = spec.split_once('/')?;
@@ -94,12 +94,13 @@ impl Provider {
     }
 }
 
-/// A provider's API key. `Debug` hides it; [`ApiKey::expose`] is only for the header of a request.
+/// A provider's API key. `Debug` hides the key; use [`ApiKey::expose`] only for the header of a
+/// request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// Creates a key from a text without the surrounding white space. Returns `None` if it is
+    /// Creates a key from a text without the surrounding white space. Returns `None` if the text is
     /// empty.
     #[must_use]
     pub fn from_nonempty_text(text: &str) -> Option<Self> {
@@ -120,14 +121,14 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// How a model calls tools.
+/// The ways in which a model calls tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCalling {
     /// With the native tool calls of the provider.
     #[default]
     Native,
-    /// With a reply that a JSON Schema constrains to `{tool, arguments}` or `{text}`, for models
+    /// With a reply that a JSON Schema restricts to `{tool, arguments}` or `{text}`, for models
     /// without native tool calls.
     JsonSchema,
 }
@@ -146,20 +147,19 @@ impl ToolCalling {
 /// The settings to connect to one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderSettings {
-    /// Provider whose dialect is used.
+    /// Provider with the dialect to use.
     pub provider: Provider,
     /// Name of the model, as the provider uses it.
     pub model: String,
-    /// Base URL; `None` for the provider's own.
+    /// Base URL; `None` for the provider's default address.
     pub base_url: Option<String>,
-    /// API key; `None` if none is needed.
+    /// API key; `None` if no key is needed.
     pub key: Option<ApiKey>,
-    /// File of additional trusted certificates (PEM).
+    /// Path of a file (PEM) with additional trusted certificates.
     pub ca_file: Option<PathBuf>,
-    /// How the model calls tools.
+    /// The way in which the model calls tools.
     pub tools: ToolCalling,
-    /// Maximum number of tokens of a request and its reply together; `None` to use the known
-    /// default.
+    /// Maximum number of tokens of a request together with its reply; `None` for the known default.
     pub context_tokens: Option<u64>,
 }
 

@@ -1,17 +1,18 @@
-//! A request to a model: the session so far, the tools, the limits.
+//! A request to a model: the session so far, the tools and the limits.
 
 use std::{num::NonZeroU32, sync::Arc};
 
 use serde_json::Value;
 
 /// A request for one reply. The parts that a session repeats in each request are shared, so that
-/// creating one costs only its new messages.
+/// the cost of creating a request depends only on the new messages.
 #[derive(Clone, Debug, Default)]
 pub struct ModelRequest {
-    /// Number of earlier requests of the session to this model, with or without a reply, so retries
-    /// after an error count too. Starts at 0 when a session switches to a model.
+    /// Number of earlier requests of the session to this model. Requests without a reply count too,
+    /// e.g. requests that failed and were retried. The number restarts at 0 when a session switches
+    /// to another model.
     pub index: usize,
-    /// Instructions before all messages.
+    /// System instructions, which precede all messages.
     pub system: Arc<str>,
     /// Messages of the session, oldest first.
     pub messages: Arc<Vec<Arc<ChatMessage>>>,
@@ -21,12 +22,12 @@ pub struct ModelRequest {
     pub max_tokens: Option<NonZeroU32>,
     /// Thinking effort; `None` for the model's default.
     pub effort: Option<Effort>,
-    /// JSON Schema for the text of the reply. Ignored by providers that cannot constrain a model to
-    /// one.
+    /// JSON Schema for the text of the reply. Providers that cannot restrict a model to a schema
+    /// ignore this field.
     pub response_schema: Option<Arc<Value>>,
 }
 
-/// How much a model thinks before it replies.
+/// The amount of thinking before a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Effort {
@@ -40,15 +41,15 @@ pub enum Effort {
     High,
 }
 
-/// An entry of a session, as it is sent to the model. The enum is exhaustive, so that no model and
-/// no history can ignore a kind of entry.
+/// An entry of a session, in the form that is sent to the model. The enum is exhaustive, so that
+/// the compiler finds all code that must handle a new kind of entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChatMessage {
     /// A prompt of the user.
     User(Vec<ContentPart>),
     /// Text that the agent adds to the session: instructions of the project folder, a summary of
-    /// removed messages, files that changed. Models without such a role receive it as a user
-    /// message.
+    /// removed messages, or a list of changed files. Models without a role for such text receive it
+    /// as a user message.
     Context(String),
     /// A reply of the model, complete or interrupted.
     Assistant {
@@ -58,7 +59,7 @@ pub enum ChatMessage {
         thought: String,
         /// Tool calls.
         calls: Vec<ModelToolCall>,
-        /// Data that the provider requires back if the same model is used again.
+        /// Data that must be returned to the provider if the same model is used again.
         replay: Option<ProviderReplay>,
     },
     /// Results of the calls in the previous reply.
@@ -73,18 +74,18 @@ impl ChatMessage {
     }
 }
 
-/// A tool call, as the model wrote it.
+/// A tool call in the form in which the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelToolCall {
     /// The model's id for the call. Some models reuse ids.
     pub id: String,
-    /// Name of the tool. It may not exist.
+    /// Name of the tool. A tool with this name need not exist.
     pub name: String,
-    /// Arguments. They should be JSON, but the model may write anything.
+    /// Arguments of the call. The arguments should be JSON, but the model may write any text.
     pub arguments: String,
 }
 
-/// A part of a prompt. Exhaustive, like [`ChatMessage`].
+/// A part of a prompt. The enum is exhaustive, like [`ChatMessage`] and for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentPart {
     /// Text.
@@ -116,13 +117,14 @@ impl ContentPart {
     }
 }
 
-/// Provider data of a reply that must be sent back in the next request: signatures of thoughts, ids
-/// of items. Only the adapter that created it reads it.
+/// Provider data of a reply that must be returned in the next request, e.g. signatures of thoughts
+/// and ids of items. Only the adapter that created the data parses it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderReplay {
-    /// Name of the model and server that created the data. It is not sent to any other.
+    /// Name of the model and the server that created the data. The data is sent to no other model
+    /// or server.
     pub origin: Arc<str>,
-    /// Items in the adapter's form.
+    /// Items of the data, in the adapter's own form.
     pub items: Value,
 }
 

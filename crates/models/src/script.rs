@@ -17,11 +17,14 @@
 //!
 //! - Calls of one reply are parallel. Calls without `id` are numbered `call_1`, `call_2`, … through
 //!   the file.
-//! - `args` is any JSON value; the default is `{}`. A JSON *string* is sent as the text it
-//!   contains: `"{\"path\": "` sends arguments that are not JSON, and `""` sends none.
+//! - `args` is any JSON value; the default is `{}`. If `args` is a JSON *string*, the text of the
+//!   string is sent: `"{\"path\": "` sends arguments that are not JSON, and `""` sends no
+//!   arguments.
 //! - An `end` right after an `error` is allowed and ignored.
-//! - A last reply without `end` ends with `tool_calls` if it contains a call, else with `end_turn`.
-//! - Each request after the last reply gets a text that says so, and `end_turn`.
+//! - If the last reply has no `end`, it ends with `tool_calls` if it contains a call, otherwise
+//!   with `end_turn`.
+//! - Each request after the last reply gets a text that says that the script has ended, and
+//!   `end_turn`.
 
 use std::{mem, num::NonZeroUsize, time::Duration};
 
@@ -40,11 +43,12 @@ pub(crate) const MAX_SCRIPT_BYTES: usize = 16 << 20;
 /// Maximum length of a line in bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// The `script:FILE` model. Its format is described in the [module documentation](self).
+/// The `script:FILE` model. The format of the file is described in the [module
+/// documentation](self).
 ///
 /// The model keeps no position: [`ModelRequest::index`] selects the reply. Each session therefore
-/// starts at the first reply, and a retry after an `error` gets the next reply. Counting the
-/// assistant messages instead would repeat the error forever.
+/// starts at the first reply, and a retry after an `error` gets the next reply. If the model
+/// counted assistant messages instead, it would repeat an error forever.
 #[derive(Clone, Debug)]
 pub struct ScriptModel {
     name: String,
@@ -62,9 +66,9 @@ enum ScriptStep {
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct ScriptError {
-    /// Line number, from 1.
+    /// Number of the line, counted from 1.
     pub line: usize,
-    /// Reason, without the line number.
+    /// Reason of the error, without the line number.
     pub message: String,
 }
 
@@ -72,8 +76,8 @@ impl ScriptModel {
     /// Parses the text of a script into the model `name`.
     ///
     /// # Errors
-    /// Returns the first line that is malformed, is not UTF-8, exceeds 1 MiB, or exceeds the
-    /// script's limit of 16 MiB.
+    /// Returns an error for the first line that is malformed, is not UTF-8 or exceeds 1 MiB, or if
+    /// the script exceeds 16 MiB.
     pub fn parse(text: &[u8], name: String) -> Result<Self, ScriptError> {
         let mut parser = ScriptParser::default();
         let mut bytes = 0;
@@ -144,7 +148,7 @@ impl ScriptStep {
 #[derive(Default)]
 struct ScriptParser {
     replies: Vec<Vec<ScriptStep>>,
-    /// Steps of the reply that has not ended yet.
+    /// Steps of the reply that is being parsed.
     open: Vec<ScriptStep>,
     after_error: bool,
     calls_without_id: usize,
@@ -212,7 +216,7 @@ impl ScriptParser {
     }
 }
 
-/// A line. Exactly one field is set.
+/// A line of a script. In a valid line, exactly one field is set.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -252,8 +256,8 @@ impl From<ErrorLine> for ModelError {
     }
 }
 
-/// Describes a JSON error by its column. The parser receives a single line and always reports line
-/// 1.
+/// Describes a JSON error with its column. The line number is omitted, because the parser receives
+/// a single line and always reports line 1.
 fn describe_json_error(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

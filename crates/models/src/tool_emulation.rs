@@ -1,10 +1,11 @@
-//! Tool calls for models without native ones, with a reply format that a JSON Schema enforces.
+//! Tool calls for models without native tool calls. The models use a reply format that a JSON
+//! Schema enforces.
 //!
-//! A reply is one object, `{"text": …}` or `{"tool": …, "arguments": {…}}`. Text is passed on while
-//! it is received, and a call starts as soon as its tool is known. Providers that do not enforce
-//! the schema are supported: a reply in another format becomes text. Arguments that are incomplete
-//! are passed on unchanged, so that the session reports the error to the model as for any other
-//! call.
+//! A reply is one JSON object, `{"text": …}` or `{"tool": …, "arguments": {…}}`. Text is passed on
+//! while it arrives, and a call starts as soon as the name of its tool has arrived. Providers that
+//! do not enforce the schema are supported: a reply in another format becomes text. Incomplete
+//! arguments are passed on unchanged, so that the session reports the error to the model in the
+//! usual way.
 
 mod reply_parser;
 
@@ -21,7 +22,7 @@ use super::{
 };
 use reply_parser::ReplyParser;
 
-/// Adds tool calls to a model without native ones.
+/// Adds tool calls to a model without native tool calls.
 pub(crate) fn emulate_tools(model: Arc<dyn Model>) -> Arc<dyn Model> {
     Arc::new(ToolEmulation(model))
 }
@@ -49,7 +50,7 @@ impl Model for ToolEmulation {
     }
 }
 
-/// Moves the tools of a request to its instructions and its schema.
+/// Moves the tools of a request into the instructions and the schema of the request.
 fn move_tools_to_instructions(request: ModelRequest) -> ModelRequest {
     let schema = reply_schema(&request.tools);
     let mut system = request.system.to_string();
@@ -62,7 +63,7 @@ fn move_tools_to_instructions(request: ModelRequest) -> ModelRequest {
     ModelRequest { system, messages, tools, response_schema: Some(Arc::new(schema)), ..request }
 }
 
-/// Reply format for the model.
+/// Description of the reply format for the model.
 const REPLY_FORMAT_INSTRUCTIONS: &str = "\n\n\
 Answer with one JSON object and nothing around it. To use a tool: \
 {\"tool\": \"NAME\", \"arguments\": {…}}; its result follows with the next message. \
@@ -84,8 +85,8 @@ fn reply_schema(tools: &[ToolSpec]) -> Value {
     json!({"title": "reply", "anyOf": forms})
 }
 
-/// Returns a tool's schema with all definitions inlined. References are relative to the root, and
-/// the schema is no longer the root.
+/// Returns a tool's schema with all definitions inlined. References in the schema are relative to
+/// its root, but the schema is nested here and is no longer the root.
 fn inline_definitions(schema: &Value) -> Value {
     let none = Map::new();
     let definitions = schema["$defs"].as_object().unwrap_or(&none);
@@ -96,7 +97,7 @@ fn inline_definitions(schema: &Value) -> Value {
     whole
 }
 
-/// Maximum depth to which references are followed. Below it, any value is accepted.
+/// Maximum depth to which references are followed. At a greater depth, any value is accepted.
 const MAX_REF_DEPTH: usize = 4;
 
 fn inline_refs(schema: &Value, definitions: &Map<String, Value>, nested: usize) -> Value {

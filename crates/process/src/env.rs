@@ -1,6 +1,6 @@
 //! The environment of a command: an allow list of variables and a few fixed values.
 //!
-//! Only [`own_env`] and [`hide_own_env`] access this process; everything else works on its
+//! Only [`own_env`] and [`hide_own_env`] access this process; all other functions use only their
 //! arguments.
 
 use std::collections::BTreeMap;
@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 #[cfg_attr(target_os = "linux", path = "env/hidden_linux.rs")]
 mod hidden;
 
-/// Names of the variables that pass. No other variable does, so that keys and tokens of our own
-/// environment do not reach commands, nor do variables that change how programs start (`LD_*`,
-/// `BASH_ENV`, `GIT_*`, …).
+/// Names of the variables that commands receive. All other variables are withheld, so that commands
+/// do not receive keys and tokens of our own environment. Variables that change how programs start
+/// (`LD_*`, `BASH_ENV`, `GIT_*`, …) are withheld too.
 const ALLOWED_VARIABLES: &[&str] = &[
     // User and shell.
     "HOME",
@@ -19,7 +19,7 @@ const ALLOWED_VARIABLES: &[&str] = &[
     "SHELL",
     "TMPDIR",
     "USER",
-    // The same on Windows, and the variables that its programs need to start.
+    // User and shell on Windows, and the variables that Windows programs need to start.
     "APPDATA",
     "COMSPEC",
     "HOMEDRIVE",
@@ -42,7 +42,7 @@ const ALLOWED_VARIABLES: &[&str] = &[
     // Language and time.
     "LANG",
     "TZ",
-    // Proxies; see `is_allowed` and `is_secret` for those with a password.
+    // Proxies; `is_allowed` and `is_secret` withhold proxy URLs that contain a password.
     "ALL_PROXY",
     "FTP_PROXY",
     "HTTPS_PROXY",
@@ -112,22 +112,24 @@ const ALLOWED_VARIABLES: &[&str] = &[
     "REQUESTS_CA_BUNDLE",
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",
-    // The socket of an agent that signs, not a key: `git push` needs it.
+    // The socket of a signing agent, which `git push` needs; the socket is not a key.
     "SSH_AUTH_SOCK",
 ];
 
-/// Prefixes of variables that pass unless they look like a secret, see [`is_secret`].
+/// Prefixes of variables that commands receive unless the variable looks like a secret, see
+/// [`is_secret`].
 const ALLOWED_PREFIXES: &[&str] = &["LC_", "XDG_"];
 
-/// Substrings, in any case, that exclude a variable by its name.
+/// Substrings that mark a variable name as a secret; their case is ignored.
 const SECRET_WORDS: &[&str] =
     &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE"];
 
-/// Endings that exclude a variable by its name, also when the name is the ending without its `_`.
+/// Name endings that mark a variable as a secret; a name that equals an ending without its `_` is a
+/// secret too.
 const SECRET_ENDS: &[&str] = &["_AUTH", "_DSN", "_PAT"];
 
-/// Variables that every command has, whatever the parent has: no pager, no prompt and no editor
-/// waits for a person.
+/// Variables that every command receives, whatever the parent has. They ensure that no pager,
+/// prompt or editor waits for a person.
 pub const FIXED_VARIABLES: &[(&str, &str)] = &[
     ("GIT_EDITOR", "true"),
     ("GIT_PAGER", "cat"),
@@ -136,13 +138,13 @@ pub const FIXED_VARIABLES: &[(&str, &str)] = &[
     ("TERM", "xterm-256color"),
 ];
 
-/// Value of `PATH` if the parent has none: editors may start agents with an empty environment.
+/// Value of `PATH` if the parent has no `PATH`: editors may start agents with an empty environment.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Returns the environment of a command: the allowed variables of `parent` and the
 /// [`FIXED_VARIABLES`].
 ///
-/// See [`base_env_with`] for more.
+/// Use [`base_env_with`] to pass additional variables.
 ///
 /// ```
 /// use callboard_process::env::base_env;
@@ -156,8 +158,8 @@ pub fn base_env(parent: impl Iterator<Item = (String, String)>) -> BTreeMap<Stri
     base_env_with(parent, &[])
 }
 
-/// Returns the same as [`base_env`] and the variables of `parent` that are listed in `more`, unless
-/// their names look like a secret ([`is_secret`]). [`FIXED_VARIABLES`] keep their values.
+/// Returns the result of [`base_env`] and the variables of `parent` that are listed in `more`,
+/// except those that look like a [secret](is_secret). [`FIXED_VARIABLES`] keep their values.
 pub fn base_env_with(
     parent: impl Iterator<Item = (String, String)>,
     more: &[String],
@@ -181,9 +183,9 @@ pub fn base_env_with(
     env
 }
 
-/// Sets git's `safe.bareRepository` to `explicit`. A model could otherwise write files that git
-/// accepts as a bare repository, whose configuration runs commands. The setting is appended to the
-/// user's own ones if `GIT_CONFIG_COUNT` passes.
+/// Sets git's `safe.bareRepository` to `explicit`. Otherwise a model could write files that git
+/// accepts as a bare repository, and the configuration of such a repository runs commands. If
+/// `GIT_CONFIG_COUNT` passes, the setting is appended to the user's own settings.
 fn forbid_git_bare_repositories(
     env: &mut BTreeMap<String, String>,
     parent: &BTreeMap<String, String>,
@@ -205,20 +207,23 @@ fn forbid_git_bare_repositories(
 /// Maximum number of git settings that are copied from the parent.
 const MAX_GIT_CONFIG_ENTRIES: usize = 256;
 
-/// Returns the variables of this process that are Unicode. (`std::env::vars` panics on others.)
+/// Returns the variables of this process whose names and values are valid Unicode.
+/// (`std::env::vars` panics on other variables.)
 pub fn own_env() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-/// Hides the variables of this process that commands do not receive from other processes. Returns
-/// whether that succeeded.
+/// Hides the variables of this process that commands do not receive, so that other processes cannot
+/// read them. Returns whether hiding succeeded.
 ///
-/// Call it at the start of `main`, after [`init_command_helper`](crate::init_command_helper) and
-/// before any thread is started. This process keeps all of its variables. On Linux
-/// `/proc/PID/environ`, which every process of the same user can read, then holds only the allowed
-/// ones. In addition, only root can read the memory of this process or debug it, and it writes no
-/// core dump. Does nothing once there are several threads, and nothing outside Linux.
+/// Call this function at the start of `main`, after
+/// [`init_command_helper`](crate::init_command_helper) and before any thread is started. This
+/// process itself keeps all of its variables. Every process of the same user can read
+/// `/proc/PID/environ` on Linux, and after the call this file contains only the allowed variables.
+/// After the call, only root can read or debug the memory of this process, and a crash writes no
+/// core dump. The function does nothing if the process has several threads, and nothing outside
+/// Linux.
 pub fn hide_own_env() -> bool {
     hidden::hide_variables(|name| str::from_utf8(name).is_ok_and(is_allowed))
 }
@@ -232,8 +237,8 @@ fn is_allowed(name: &str) -> bool {
     (ALLOWED_VARIABLES.iter().any(is_one) || prefixed) && !is_secret(name, "")
 }
 
-/// Returns whether a variable never passes: its name looks like a secret, e.g. `OPENAI_API_KEY`, or
-/// its value is a URL with a password.
+/// Returns whether a variable is a secret: its name looks like a secret, e.g. `OPENAI_API_KEY`, or
+/// its value is a URL with a password. Commands never receive such a variable.
 #[must_use]
 pub fn is_secret(name: &str, value: &str) -> bool {
     let upper = name.to_ascii_uppercase();

@@ -1,9 +1,9 @@
 //! Runs one shell command with all the processes that it starts, with live and bounded output.
 //!
-//! The caller passes a [`ShellCommand`], receives output while it runs, and a [`CommandExit`] at
-//! the end. On Linux, a program whose `main` begins with [`init_command_helper`] runs its commands
-//! under helper processes: no process outlives its command, and no command outlives the program,
-//! even if the program is killed.
+//! The caller passes a [`ShellCommand`], receives output while the command runs, and receives a
+//! [`CommandExit`] at the end. On Linux, a program whose `main` begins with [`init_command_helper`]
+//! runs its commands under helper processes. No process then outlives its command, and no command
+//! outlives the program, even if the program is killed.
 #![doc = include_str!("../README.md")]
 
 pub mod env;

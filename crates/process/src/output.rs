@@ -14,11 +14,11 @@ pub use self::binary::binary_kind;
 pub enum OutputPiece<'a> {
     /// Bytes that the command wrote.
     Bytes(&'a [u8]),
-    /// Number of bytes omitted here because they arrived faster than they are shown.
+    /// Number of bytes omitted here because they arrived faster than the display shows them.
     Omitted(u64),
 }
 
-/// Returns the length of `bytes` without an incomplete UTF-8 character at their end.
+/// Returns the length of `bytes` without an incomplete UTF-8 character at the end.
 fn complete_utf8_len(bytes: &[u8]) -> usize {
     let last = bytes.iter().rposition(|byte| !is_continuation(*byte)).unwrap_or(0);
     match str::from_utf8(&bytes[last..]) {

@@ -1,17 +1,18 @@
-//! A program to start, and its exit: the same on every system.
+//! A program to start, and its exit, in the same form for every system.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The environment variable that all processes of a command have, with a unique value per command.
+/// Name of the environment variable that all processes of a command have. Its value is unique per
+/// command.
 pub(crate) const COMMAND_ID_VARIABLE: &str = "ACP_TOOLS_COMMAND";
 
 /// A program and its start parameters.
 #[derive(Debug)]
 pub(crate) struct SpawnSpec<'a> {
-    /// Path and arguments.
+    /// Path of the program and its arguments.
     pub(crate) argv: Vec<&'a str>,
     pub(crate) cwd: &'a Path,
     pub(crate) env: &'a BTreeMap<String, String>,
@@ -22,9 +23,9 @@ pub(crate) struct SpawnSpec<'a> {
 /// How the processes of a program are tracked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Supervision {
-    /// By a helper that is their ancestor.
+    /// By a helper process that is their ancestor.
     Helper,
-    /// By searching for them from outside.
+    /// By a search through the system's processes.
     Outside,
 }
 
@@ -32,7 +33,8 @@ pub(crate) enum Supervision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum StdioKind {
     Pipe,
-    /// A terminal, which is also standard input if `typed`; otherwise standard input is empty.
+    /// A terminal. If `typed`, the terminal is also standard input; otherwise standard input is
+    /// empty.
     Terminal {
         cols: u16,
         rows: u16,
@@ -40,18 +42,18 @@ pub(crate) enum StdioKind {
     },
 }
 
-/// The exit of a program whose processes are gone.
+/// The exit of a program after all of its processes are gone.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ProgramExit {
-    /// Exit code, if it exited.
+    /// Exit code of the program, if it exited by itself.
     pub(crate) code: Option<i32>,
-    /// Signal that ended it otherwise, e.g. `SIGKILL`.
+    /// Signal that ended the program, e.g. `SIGKILL`.
     pub(crate) signal: Option<String>,
-    /// Whether it was asked to stop before it ended.
+    /// Whether the program was requested to stop before it ended.
     pub(crate) stopped: bool,
-    /// Number of processes that did not exit by themselves after it.
+    /// Number of processes that outlived the program and did not exit by themselves.
     pub(crate) left_over: usize,
-    /// Resource usage of all of them, if known.
+    /// Resource usage of all processes of the program, if known.
     pub(crate) usage: Option<RawResourceUsage>,
 }
 

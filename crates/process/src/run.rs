@@ -1,5 +1,5 @@
-//! Runs a command from start to end. One thread owns the processes from fork to reaping, one reads
-//! their output; [`run_command`] connects the two.
+//! Runs a command from start to end. One thread owns the processes from fork to reaping, another
+//! thread reads the output, and [`run_command`] connects the two.
 
 mod input;
 mod running;
@@ -28,14 +28,14 @@ use self::input::SilenceTimer;
 /// A shell command and where it runs.
 #[derive(Debug, Clone)]
 pub struct ShellCommand {
-    /// The command line for the shell, less than 128 KiB.
+    /// The command line for the shell, shorter than 128 KiB.
     pub line: String,
     /// The working directory, which must exist.
     pub cwd: PathBuf,
     /// The complete environment, already cleaned (see [`base_env`](crate::env::base_env)).
     ///
-    /// One variable is added, `ACP_TOOLS_COMMAND`, with a unique value per command. It identifies
-    /// processes that left the command's session.
+    /// The crate adds one variable, `ACP_TOOLS_COMMAND`, with a unique value per command. The
+    /// variable identifies processes that left the command's session.
     pub env: BTreeMap<String, String>,
     /// Standard streams of the command.
     pub streams: Streams,
@@ -46,10 +46,10 @@ pub struct ShellCommand {
 /// Standard streams of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streams {
-    /// Output to a pipe, no input: the fastest, for consumers of text.
+    /// Output to a pipe and no input: the fastest choice, for consumers of plain text.
     ///
-    /// There is no terminal on which it could ask for a password. Outside Unix this is a terminal
-    /// too.
+    /// Such a command has no terminal on which it could ask for a password. Outside Unix, `Pipe`
+    /// uses a terminal for the output too.
     Pipe,
     /// Output to a terminal, for consumers with a terminal view. Standard input is empty.
     Terminal(WindowSize),
@@ -60,9 +60,9 @@ pub enum Streams {
 /// The size of a terminal in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowSize {
-    /// Width.
+    /// Width in columns.
     pub cols: u16,
-    /// Height.
+    /// Height in rows.
     pub rows: u16,
 }
 
@@ -76,24 +76,23 @@ impl Default for WindowSize {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandExit {
-    /// Exit code of the shell; `None` if a signal ended it, or if it never ran or could not be
-    /// ended.
+    /// Exit code of the shell; `None` if a signal ended the shell, if the shell never ran, or if it
+    /// could not be ended.
     pub code: Option<i32>,
     /// Signal that ended the shell, e.g. `SIGKILL`.
     pub signal: Option<String>,
-    /// Cause of the end.
+    /// Cause of the command's end.
     pub cause: ExitCause,
-    /// Time from the call to its return.
+    /// Time from the start to the return of the call.
     pub duration: Duration,
-    /// Number of processes that were still running some time after the shell exited, and were ended
-    /// too.
+    /// Number of processes that still ran some time after the shell exited and were then ended too.
     pub left_over: usize,
-    /// Resource usage of its processes; `None` without a [helper](has_helper).
+    /// Resource usage of the command's processes; `None` without a [helper](has_helper).
     pub usage: Option<ResourceUsage>,
 }
 
 impl CommandExit {
-    /// Creates the exit of a command that another program ran: the number of left-over processes is
+    /// Creates the exit of a command that another program ran. The number of left-over processes is
     /// 0 and the resource usage is unknown.
     #[must_use]
     pub fn new(
@@ -112,8 +111,8 @@ impl CommandExit {
 pub struct ResourceUsage {
     /// User and system CPU time.
     pub cpu: Duration,
-    /// Peak memory in bytes of the largest process. A few megabytes at least: the size of a process
-    /// before it becomes the shell.
+    /// Peak memory in bytes of the largest process. The value is at least a few megabytes, the size
+    /// of a process before it becomes the shell.
     pub peak_bytes: u64,
 }
 
@@ -124,8 +123,8 @@ pub enum ExitCause {
     Exited,
     /// The timeout expired.
     TimedOut,
-    /// The command was silent for 5 s and seemed to wait for input from its terminal. Only detected
-    /// on Linux.
+    /// The command was silent for 5 s and seemed to wait for input from its terminal. Silent
+    /// waiting is detected on Linux only.
     WaitedForInput,
     /// The caller's token was cancelled.
     Cancelled,
@@ -135,23 +134,24 @@ pub enum ExitCause {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// The directory does not exist, is not a directory or may not be entered. Report it to the
-    /// model.
+    /// The working directory does not exist, is not a directory or may not be entered. Report this
+    /// error to the model.
     #[error("cannot run a command in {}: {source}", path_text(path))]
     Cwd {
         /// The requested directory.
         path: PathBuf,
-        /// The error of the system.
+        /// The system's error.
         source: io::Error,
     },
-    /// The command or an environment variable exceeds the system's limit. Report it to the model.
+    /// The command or an environment variable exceeds the system's limit. Report this error to the
+    /// model.
     #[error("{what} is {bytes} bytes long, and the limit is {limit}")]
     TooLong {
-        /// `the command`, or the variable's name.
+        /// `the command`, or the name of the variable.
         what: String,
-        /// Its length.
+        /// Length of the command or variable in bytes.
         bytes: usize,
-        /// The limit.
+        /// The system's limit in bytes.
         limit: usize,
     },
     /// The terminal, a thread or the shell could not be created.
@@ -159,10 +159,11 @@ pub enum SpawnError {
     Start(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// Runs the helper of a command if this process was started as one. Otherwise it records that
-/// helpers can be started, and returns at once.
+/// Runs the helper of a command if this process was started as a helper. In any other process, this
+/// function records that helpers can be started, and returns at once.
 ///
-/// Call it at the start of `main`, before any thread is started, thus not in an `async fn main`:
+/// Call this function at the start of `main`, before any thread is started and thus not in an
+/// `async fn main`:
 ///
 /// ```
 /// callboard_process::init_command_helper();
@@ -170,45 +171,50 @@ pub enum SpawnError {
 /// assert!(callboard_process::has_helper());
 /// ```
 ///
-/// A helper is the same program, started again with another `argv[0]` and the environment of the
-/// command. It starts the shell and is an ancestor of everything that the shell starts. It ends all
-/// of it in three cases: the command ends, the program requests it, or the program exits for any
-/// reason (which closes a socket). No process of the same user escapes, except those that other
-/// services start on request.
+/// A helper is a second process of the same program, with another `argv[0]` and the environment of
+/// the command. The helper starts the shell and is an ancestor of all processes that the shell
+/// starts. The helper ends all of them in three cases: the command ends, the program requests it,
+/// or the program exits for any reason (which closes a socket). No process of the same user
+/// escapes, except processes that other services start on request.
 ///
-/// After this call, writing beyond the file size limit (`ulimit -f`) is an ordinary error and does
-/// not end this process.
+/// After this call, a write beyond the file size limit (`ulimit -f`) fails with an ordinary error
+/// and does not end this process.
 ///
-/// Outside Linux it has only this effect, and none outside Unix.
+/// On Unix systems other than Linux this is the only effect; outside Unix the function does
+/// nothing.
 pub fn init_command_helper() {
     tree::init_command_helper();
     tree::ignore_file_size_signal();
 }
 
-/// Returns whether commands run under helpers. If not, [`init_command_helper`] was not called, or
-/// this is not Linux. In that case [`run_command`] ends those processes of a command that it can find.
+/// Returns whether commands run under helpers. It returns false if [`init_command_helper`] was not
+/// called, or if the system is not Linux. Without helpers, [`run_command`] ends those processes of
+/// a command that it can find.
 #[must_use]
 pub fn has_helper() -> bool {
     tree::best_supervision() == Supervision::Helper
 }
 
-/// Runs a command to its end and passes on its output as it arrives.
+/// Runs a command to its end and passes on its output as the output arrives.
 ///
-/// - `output` receives the raw bytes in order. Terminal output has lines that end in `\r\n`,
-///   colours and cursor movements; [`plain_text`](crate::text::plain_text) converts it to text.
-///   Until `output` returns, at most a bounded amount is buffered, and then the command blocks.
-/// - The call ends when the shell has exited. Processes that still run get a hangup from the
-///   terminal, have a moment to finish, and are then ended in whatever session they are. Only
-///   processes of another user can outlive the call, and the call does not wait for them. Without a
-///   [helper](has_helper) this also applies to processes that left the session, lost their parents
-///   and cleared their environment (outside Linux: that left the process group).
-/// - At the timeout, or when `cancel` fires, all its processes receive SIGTERM, and SIGKILL after
-///   [`KILL_GRACE`]. If the token has already fired, nothing is started.
-/// - The same happens when it waits silently for input from its terminal, because none will arrive.
-/// - Dropping the future kills all processes at once.
-/// - A missing helper is logged once.
+/// - `output` receives the raw bytes in order. Lines of terminal output end in `\r\n` and may
+///   contain colours and cursor movements; [`plain_text`](crate::text::plain_text) converts such
+///   output to text. While `output` runs, a bounded amount of output is buffered; the command
+///   blocks when the buffer is full.
+/// - The call ends after the shell has exited. Processes that still run then receive a hangup from
+///   the terminal and have a moment to exit. After that they are killed, whatever session they are
+///   in. With a [helper](has_helper), only processes of another user can outlive the call, and the
+///   call does not wait for them. Without a helper, a process also outlives the call if it left the
+///   session, lost its parents and cleared its environment. Outside Linux, a process outlives the
+///   call as soon as it leaves the process group.
+/// - At the timeout, or when `cancel` fires, all processes of the command receive SIGTERM, and
+///   SIGKILL after [`KILL_GRACE`]. If `cancel` has already fired, nothing is started.
+/// - A command that waits silently for input from its terminal is ended in the same way, because no
+///   input will arrive.
+/// - Dropping the future kills all processes of the command at once.
+/// - The first call without a helper logs a warning.
 ///
-/// Must be called inside a tokio runtime with time enabled.
+/// Call this function inside a tokio runtime with time enabled.
 ///
 /// ```
 /// # #[cfg(unix)]
@@ -222,14 +228,16 @@ pub fn has_helper() -> bool {
 ///     timeout: None,
 /// };
 /// let mut output = Vec::new();
-/// let exit = run_command(command, Default::default(), |chunk| output.extend_from_slice(chunk)).await?;
+/// let collect = |chunk: &[u8]| output.extend_from_slice(chunk);
+/// let exit = run_command(command, Default::default(), collect).await?;
 /// assert_eq!((plain_text(&output).as_str(), exit.code), ("on stage\n", Some(3)));
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// [`SpawnError`] if nothing was started. Everything that happens afterwards is in [`CommandExit`].
+/// Returns [`SpawnError`] if nothing was started. Every later failure is reported in
+/// [`CommandExit`].
 pub async fn run_command(
     command: ShellCommand,
     cancel: CancellationToken,
@@ -248,7 +256,7 @@ pub async fn run_command(
     .await
 }
 
-/// Adapts a byte callback to the pieces of an unrecorded output, which omit nothing.
+/// Adapts a byte callback to the pieces of an unrecorded output, in which no bytes are omitted.
 fn ignore_omitted_pieces(
     mut output: impl FnMut(&[u8]) + Send,
 ) -> impl FnMut(OutputPiece<'_>) + Send {
@@ -260,15 +268,17 @@ fn ignore_omitted_pieces(
 
 /// Runs a command as [`run_command`] does, and records all of its output.
 ///
-/// - The display may skip output: of more than 32 KiB in 25 ms, `output` receives the beginning and
-///   the end with a [count](OutputPiece::Omitted) of the omitted bytes between them. The command
+/// - The display may skip output. If a command writes more than 32 KiB in 25 ms, `output` receives
+///   the beginning, a [count](OutputPiece::Omitted) of the omitted bytes, and the end. The command
 ///   does not wait for the display.
-/// - After each chunk, `ready` is awaited. Meanwhile nothing is read, and the command waits.
-/// - `input` is connected to the command's terminal while it runs, if it has [one to read
-///   from](Streams::Interactive). Such a command is not ended for waiting for input.
+/// - After each chunk, the call awaits `ready`. Until `ready` resolves, no output is read, and the
+///   command waits.
+/// - `input` is connected to the command's terminal while the command runs, if the terminal is
+///   [interactive](Streams::Interactive). An interactive command is not ended when it waits for
+///   input.
 ///
 /// # Errors
-/// [`SpawnError`] if nothing was started.
+/// Returns [`SpawnError`] if nothing was started.
 pub async fn run_recorded(
     command: ShellCommand,
     cancel: CancellationToken,
@@ -315,7 +325,8 @@ async fn run_supervised(
             drop(running::signal_tree(tree, ProcessTree::terminate).await);
             sleep(KILL_GRACE).await;
             drop(running::signal_tree(tree, ProcessTree::kill).await);
-            // The kernel may be unable to end it (a dead network disk): the call ends nevertheless.
+            // The kernel may be unable to end the command (e.g. on a dead network disk); the call
+            // returns nevertheless.
             sleep(REAP_DEADLINE).await;
             tree.kill_helper();
             Ok(ProgramExit { stopped: true, ..ProgramExit::default() })
@@ -338,7 +349,7 @@ async fn run_supervised(
     drop(connected);
     drop(live.stop_read_guard.take());
     drain(&mut live.chunks, output).await;
-    // A timeout that fires while left-over processes are ended did not end the command.
+    // The timeout is not the cause if it fires while left-over processes are being ended.
     let end = if ended.stopped { asked } else { ExitCause::Exited };
     Ok(command_exit(ended, end, begun))
 }
@@ -357,8 +368,8 @@ fn command_exit(ended: ProgramExit, end: ExitCause, begun: Instant) -> CommandEx
     }
 }
 
-/// Passes on the remaining output, and more only if a process escaped with the terminal and keeps
-/// writing. A deadline limits the wait for a recording on a disk that does not respond.
+/// Passes on the remaining output. More output arrives only if a process escaped with the terminal
+/// and keeps writing. A deadline limits the wait for a recording on a disk that does not respond.
 async fn drain(chunks: &mut channel::Receiver, mut output: impl FnMut(OutputPiece<'_>)) {
     let deadline = Instant::now() + KILL_DEADLINE;
     let mut left = MAX_DRAIN_BYTES;
@@ -370,8 +381,8 @@ async fn drain(chunks: &mut channel::Receiver, mut output: impl FnMut(OutputPiec
     }
 }
 
-/// Resolves with the reason to end a command. `watched` is set if waiting for input is such a
-/// reason.
+/// Resolves with the reason to end a command. `watched` is set if waiting for input is one of the
+/// reasons.
 async fn wait_for_stop_cause(
     cancel: &CancellationToken,
     timeout: Option<Duration>,

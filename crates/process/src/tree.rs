@@ -1,9 +1,10 @@
 //! Starts programs and ends them with all their descendants, on Unix.
 //!
-//! There are two ways. A *helper*, which is this program started again, starts the program and ends
-//! it on request. The kernel makes it the parent of every orphan beneath it, so that no process
-//! escapes (Linux, and only if the embedder's `main` has called [`init_command_helper`]). Without a
-//! helper the processes are searched for from [outside](group), and some can escape.
+//! There are two ways to end a program and its descendants. A *helper* is another process of this
+//! program, which starts the command's program and ends it on request. On Linux, the kernel makes
+//! the helper the parent of every orphan beneath it, so that no process escapes. Helpers require
+//! that the embedder's `main` has called [`init_command_helper`]. Without a helper, the processes
+//! are searched for from [outside](group), and some processes can escape.
 
 #[cfg_attr(target_os = "linux", path = "tree/descendants_linux.rs")]
 mod descendants;
@@ -36,9 +37,9 @@ pub(crate) use self::streams::{
 };
 use crate::program::{COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Supervision};
 
-/// Requests SIGTERM for all processes from a helper.
+/// Request to a helper to send SIGTERM to all processes.
 const TERMINATE: u8 = b't';
-/// Requests SIGKILL for all processes.
+/// Request to a helper to send SIGKILL to all processes.
 const KILL: u8 = b'k';
 
 /// Returns the best available kind of supervision in this process.
@@ -49,25 +50,27 @@ pub(crate) fn best_supervision() -> Supervision {
 /// The processes of one program.
 #[derive(Debug)]
 pub(crate) struct ProcessTree {
-    /// The process group that the program, or its helper, leads.
+    /// The process group whose leader is the program or its helper.
     group: ShellProcessGroup,
     helper: Option<helper::HelperSocket>,
-    /// Path of its terminal, if it has one.
+    /// Path of the program's terminal, if it has one.
     terminal: Option<PathBuf>,
 }
 
-/// The handle that waits for the end of a [`ProcessTree`].
+/// A handle that waits for the exit of a [`ProcessTree`].
 #[derive(Debug)]
 pub(crate) struct ExitWaiter {
     child: Child,
     report_reader: Option<helper::HelperReportReader>,
-    /// Held until the end: a command may close its terminal and open it again.
+    /// The program's end of the terminal, held until the exit: a command may close its terminal and
+    /// open it again.
     _end: Option<ChildOutput>,
 }
 
 /// Starts a program in a new session.
 ///
-/// Must be called on a thread that lives until the end: the program dies with it.
+/// Call this function on a thread that lives until the program exits: the program dies with the
+/// thread.
 pub(crate) fn start(
     program: &SpawnSpec<'_>,
     end: ChildOutput,
@@ -101,7 +104,7 @@ pub(crate) fn start(
     ))
 }
 
-/// Names the missing file, which the system's error does not.
+/// Adds the name of the missing file, which the system's error does not contain.
 fn explain_start_error(error: io::Error, cwd: &Path) -> io::Error {
     if error.kind() != io::ErrorKind::NotFound {
         return error;
@@ -122,8 +125,8 @@ fn explain_start_error(error: io::Error, cwd: &Path) -> io::Error {
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 impl ProcessTree {
-    /// Returns whether one of the processes waits for terminal input; false where this cannot be
-    /// detected. Takes some milliseconds.
+    /// Returns whether one of the processes waits for terminal input; returns false on systems
+    /// where such waiting cannot be detected. The check takes some milliseconds.
     pub(crate) fn waits_for_input(&self) -> bool {
         let (terminal, leader) = (self.terminal.as_deref(), self.group.live_leader());
         terminal
@@ -131,8 +134,8 @@ impl ProcessTree {
             .is_some_and(|(terminal, leader)| waiting::waits_for_input(leader, terminal))
     }
 
-    /// Returns whether a helper signals the processes on request. Otherwise they are searched for,
-    /// which takes some milliseconds.
+    /// Returns whether a helper signals the processes on request. Without a helper, the processes
+    /// are searched for, which takes some milliseconds.
     pub(crate) fn can_signal_directly(&self) -> bool {
         self.helper.is_some()
     }
@@ -150,14 +153,15 @@ impl ProcessTree {
         match &self.helper {
             Some(helper) => {
                 helper.send_request(KILL);
-                // A command may have stopped it.
+                // A command may have stopped the helper.
                 self.group.signal_leader(Signal::CONT);
             }
             None => self.group.kill(),
         }
     }
 
-    /// Kills a helper that did not respond; its processes are then searched for from outside.
+    /// Kills a helper that did not respond; the processes of that helper are then searched for from
+    /// outside.
     pub(crate) fn kill_helper(&self) {
         if self.helper.is_some() {
             self.group.signal_leader(Signal::KILL);
@@ -166,11 +170,11 @@ impl ProcessTree {
 
     /// Waits for the program to exit, ends its left-over processes and reaps it.
     ///
-    /// Blocks as long as the program runs, and at most [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] +
-    /// [`KILL_DEADLINE`] longer.
+    /// The call blocks as long as the program runs, and at most [`LEFT_OVER_GRACE`] +
+    /// [`KILL_GRACE`] + [`KILL_DEADLINE`] longer.
     ///
     /// # Errors
-    /// If the program was not started.
+    /// Returns an error if the program was not started.
     ///
     /// [`LEFT_OVER_GRACE`]: crate::limits::LEFT_OVER_GRACE
     /// [`KILL_GRACE`]: crate::limits::KILL_GRACE
@@ -182,7 +186,8 @@ impl ProcessTree {
                 ended.map_err(io::Error::other)
             }
             None => match self.group.wait_and_reap(&mut waiter.child) {
-                // It exited by itself without a report: before it could start the program.
+                // The helper exited by itself without a report, so it exited before it could start
+                // the program.
                 ended if self.helper.is_some() && ended.code.is_some() => {
                     Err(io::Error::other("its helper failed"))
                 }
@@ -192,8 +197,8 @@ impl ProcessTree {
     }
 }
 
-/// Returns a command that leads a new session and dies with the thread that starts it. If its
-/// standard output is a terminal, this is the controlling one.
+/// Returns a command that leads a new session and dies with the thread that starts it. If the
+/// command's standard output is a terminal, this terminal is its controlling terminal.
 #[expect(unsafe_code, reason = "a session can only be begun by the new process itself")]
 fn new_session_command(argv: &[impl AsRef<str>], shape: StdioKind) -> io::Result<Command> {
     let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
@@ -204,7 +209,7 @@ fn new_session_command(argv: &[impl AsRef<str>], shape: StdioKind) -> io::Result
     Ok(command)
 }
 
-/// Runs between fork and exec.
+/// Prepares the child process between `fork` and `exec`.
 fn set_up_child(shape: StdioKind) -> io::Result<()> {
     reset_ignored_signals();
     setsid()?;
@@ -220,8 +225,8 @@ fn set_up_child(shape: StdioKind) -> io::Result<()> {
     Ok(())
 }
 
-/// Resets signals that our parent process ignored, e.g. `nohup`: every command would ignore them
-/// too.
+/// Resets signals that our parent process ignored (e.g. after `nohup`): otherwise every command
+/// would ignore them too.
 fn reset_ignored_signals() {
     let ignored = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGCHLD];
     for signal in ignored.into_iter().chain([libc::SIGXFSZ]) {
@@ -229,17 +234,17 @@ fn reset_ignored_signals() {
     }
 }
 
-/// Makes a write beyond the file size limit fail instead of ending this process. Handlers are reset
-/// by exec, so started programs keep the default action.
+/// Makes writes beyond the file size limit fail, instead of ending this process. `exec` resets
+/// signal handlers, so started programs keep the default action.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 pub(crate) fn ignore_file_size_signal() {
     extern "C" fn nothing(_: libc::c_int) {}
-    // SAFETY: the handler does nothing, which is safe in any context.
+    // SAFETY: the handler does nothing, which is safe in every context.
     unsafe { libc::signal(libc::SIGXFSZ, nothing as *const () as libc::sighandler_t) };
 }
 
 #[expect(unsafe_code, reason = "no safe interface has it")]
 fn reset_signal(signal: libc::c_int) {
-    // SAFETY: the default action is not a function of ours.
+    // SAFETY: `SIG_DFL` is the default action and not a function of this program.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }

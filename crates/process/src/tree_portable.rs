@@ -1,9 +1,10 @@
-//! Starts programs, ends them and reads their output where there are no process groups to signal.
+//! Starts programs, ends them and reads their output on systems without Unix process groups.
 //!
-//! Only the program itself is killed, without a request to stop before; processes that it started
-//! may outlive it. Output always goes to a terminal, as nothing else can be hung up.
+//! Only the program itself is killed, without an earlier request to stop; processes that the
+//! program started may outlive it. Output always goes to a terminal, because only a terminal can be
+//! hung up.
 //!
-//! Same interface as the Unix module.
+//! This module has the same interface as the Unix module.
 
 use std::io::{self, Read, Write};
 use std::sync::Mutex;
@@ -18,7 +19,7 @@ use crate::program::{COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Sup
 
 pub(crate) fn init_command_helper() {}
 
-/// Does nothing: there is no such limit.
+/// Does nothing: this system has no file size limit.
 pub(crate) fn ignore_file_size_signal() {}
 
 /// Returns the best available kind of supervision.
@@ -26,7 +27,7 @@ pub(crate) fn best_supervision() -> Supervision {
     Supervision::Outside
 }
 
-/// One program.
+/// A started program.
 #[derive(Debug)]
 pub(crate) struct ProcessTree {
     shell: Mutex<ShellProcess>,
@@ -39,7 +40,7 @@ struct ShellProcess {
     gone: bool,
 }
 
-/// The handle that waits for the end of a [`ProcessTree`].
+/// A handle that waits for the exit of a [`ProcessTree`].
 pub(crate) struct ExitWaiter {
     child: Box<dyn Child + Send + Sync>,
     _end: ChildOutput,
@@ -96,10 +97,10 @@ impl ProcessTree {
     }
 }
 
-/// The end of the program.
+/// The program's end of the terminal.
 pub(crate) struct ChildOutput(Box<dyn SlavePty + Send>);
 
-/// Opens a terminal.
+/// Opens a terminal for output.
 pub(crate) fn open_output(
     shape: StdioKind,
 ) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
@@ -119,7 +120,7 @@ pub(crate) fn open_output(
 /// A writer of terminal input.
 pub(crate) struct TerminalWriter(Mutex<Box<dyn Write + Send>>);
 
-/// Returns a writer of input to the terminal that is read.
+/// Returns a writer of input to the terminal that the reader reads.
 pub(crate) fn terminal_writer(
     _: &OutputReader,
     reading: &StopReadOnDrop,
@@ -129,7 +130,8 @@ pub(crate) fn terminal_writer(
 }
 
 impl TerminalWriter {
-    /// Writes bytes. Here it blocks until the terminal accepts them.
+    /// Writes bytes to the terminal. On this system, the call blocks until the terminal accepts all
+    /// bytes.
     pub(crate) fn write_within(&self, bytes: &[u8], _: Duration) -> io::Result<usize> {
         let mut keys = lock(&self.0);
         keys.write_all(bytes)?;
@@ -144,7 +146,7 @@ impl std::fmt::Debug for TerminalWriter {
     }
 }
 
-/// The end of the reader.
+/// The reader's end of the terminal.
 pub(crate) struct OutputReader(Box<dyn Read + Send>);
 
 impl OutputReader {
@@ -153,7 +155,7 @@ impl OutputReader {
     }
 }
 
-/// Keeps the terminal open: without its master its reader ends.
+/// Keeps the terminal open: the reader ends when the terminal's master is closed.
 pub(crate) struct StopReadOnDrop {
     master: Mutex<Box<dyn MasterPty + Send>>,
 }

@@ -1,9 +1,9 @@
 //! An agent with one custom tool that sends more updates than any client reads.
 //!
-//! It shows how to build an agent with the library: a `Tool`, its titles, and the same transport
-//! and sessions as the shipped program. `cargo xtask accept slow-client` and `never-reading` test
-//! it against clients that read little or nothing. Prompt it with
-//! `tool flood {"patches": 1000000}`.
+//! The example shows how to build an agent with the library: a `Tool`, the tool's titles, and the
+//! same transport and sessions as in the `callboard` program. `cargo xtask accept slow-client` and
+//! `cargo xtask accept never-reading` test this example with clients that read slowly or not at
+//! all. Start it with the prompt `tool flood {"patches": 1000000}`.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ struct FloodTool;
 /// The arguments of the tool.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Args {
-    /// Number of updates; every second one is a line of output, the others are progress.
+    /// Number of updates; every second update is a line of output, the others are progress.
     patches: u64,
 }
 
@@ -65,7 +65,7 @@ impl Tool for FloodTool {
         let mut done = 0;
         while done < patches && !call.cancel_token().is_cancelled() {
             if done % PATCHES_PER_CHECK == 0 {
-                // While waiting for a client, a cancel must still be noticed.
+                // While the tool waits for a client, it must still notice a cancel.
                 tokio::select! {
                     () = call.session().wait_while_client_stalled() => tokio::task::yield_now().await,
                     () = call.cancel_token().cancelled() => {}

@@ -1,4 +1,4 @@
-//! An agent around a custom model, with a custom name and prompt, and its test with the
+//! An agent around a custom model, with a custom name and prompt, and a test of this agent with the
 //! fault-injecting client.
 //!
 //! ```sh
@@ -67,7 +67,7 @@ fn agent() -> CodingAgent {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Does not return in the helper process that ends commands and all their children.
+    // In the helper process that ends commands and all their children, this call does not return.
     callboard_process::init_command_helper();
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(serve(agent(), acp_transport::stdio()?))?;

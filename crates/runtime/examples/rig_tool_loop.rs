@@ -1,5 +1,6 @@
-//! The tool loop of a rig agent on ACP: its calls are shown, permitted, run and ended for a client.
-//! `cargo run -p callboard-runtime --example rig_tool_loop` plays a script in place of a model.
+//! The tool loop of a rig agent on ACP: it shows, permits, runs and ends the agent's calls for a
+//! client. `cargo run -p callboard-runtime --example rig_tool_loop` plays a script in place of a
+//! model.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub(crate) struct RigAgent {
 }
 
 impl RigAgent {
-    /// Runs the loop: sends a request, runs the calls of the reply, repeats.
+    /// Runs the loop: it sends a request, runs the calls of the reply, and repeats.
     async fn run_turn(self: Arc<Self>, prompt: String, turn: Turn) -> acp::Result<StopReason> {
         let middleware = ToolMiddleware::new(turn.session.clone()).with_effects(call_effects);
         let tools = self.tools.iter().map(DynamicTool::definition).collect();
@@ -49,7 +50,7 @@ impl RigAgent {
             let batch = calls.iter().map(|(id, ToolCall { function: tool, .. })| {
                 BatchCall::new(id, &tool.name, tool.arguments_value())
             });
-            // Before: `self.run_tool(name, args).await` for each call.
+            // Without ACP, the loop would execute `self.run_tool(name, args).await` for each call.
             let run = |name, args| self.run_tool(name, args);
             let results = middleware.call_batch(&turn.id, batch.collect(), &turn.cancel, run).await;
             let results = calls.iter().zip(results).map(|((_, call), result)| match result {
@@ -67,7 +68,7 @@ impl RigAgent {
     }
 }
 
-/// Returns the effects of a call. The user is asked about unknown effects.
+/// Returns the effects of a call. If the effects are unknown, the user is asked.
 fn call_effects(name: &str, _: &Value) -> Effects {
     if name == "count_words" { Effects::empty() } else { Effect::Unknown.into() }
 }
@@ -81,8 +82,8 @@ fn word_count_tool(name: &str) -> Result<DynamicTool, EmptyToolName> {
     }))
 }
 
-/// Creates the agent with a model that plays a script. Yours:
-/// `OpenAI::from_env()?.with_http(http)`.
+/// Creates the agent with a model that plays a script. A real agent uses
+/// `OpenAI::from_env()?.with_http(http)` instead.
 pub(crate) fn scripted_agent() -> Result<(Arc<RigAgent>, SequencedHttpClient), EmptyToolName> {
     let call = |name| json!({"function": {"name": name, "arguments": {"text": "one two"}}});
     let calls = [call("count_words"), call("publish")];
@@ -100,7 +101,7 @@ pub(crate) fn scripted_agent() -> Result<(Arc<RigAgent>, SequencedHttpClient), E
     Ok((Arc::new(RigAgent { model, tools }), http))
 }
 
-/// The code that you add: the methods of ACP around the same agent.
+/// The code that ACP support adds: the methods of ACP around the same agent.
 pub(crate) fn agent(
     rig: Arc<RigAgent>,
     counters: Option<Arc<TransportCounters>>,

@@ -1,7 +1,7 @@
-//! The agent as one value that can be connected to any transport, and the state its connections
-//! share.
+//! The agent as one value that can be connected to any transport, and the state that its
+//! connections share.
 //!
-//! Handlers never await the client: slow work runs in the session's own task.
+//! Handlers never wait for the client: slow work runs in the session's own task.
 
 mod connection;
 mod stored;
@@ -40,7 +40,7 @@ use self::connection::Connection;
 
 /// A coding agent for ACP clients: a model, tools, and the environment variables of commands.
 ///
-/// It reads and stores no user data unless a place for it is set: see
+/// The agent reads and stores no user data unless the embedder sets a place for it: see
 /// [`with_state_folder`](Self::with_state_folder) and
 /// [`with_authenticator`](Self::with_authenticator).
 ///
@@ -63,7 +63,7 @@ pub struct CodingAgent {
     locale: Option<String>,
     /// Names of further environment variables that are passed to commands.
     env_pass: Vec<String>,
-    /// Replaces the built-in tools.
+    /// Tools that replace the built-in tools.
     registry: Option<Registry>,
     tools: Arc<OnceLock<SessionTools>>,
     counters: Option<Arc<TransportCounters>>,
@@ -77,13 +77,13 @@ pub struct CodingAgent {
     secrets: LiveSecrets,
     session_config: SessionConfig,
     state: Option<PathBuf>,
-    /// Files and folders whose changes always need permission.
+    /// Files and folders whose changes need permission in every mode.
     guarded_paths: Vec<PathBuf>,
     commands: SlashCommands,
     stored: Option<StoredSessions>,
 }
 
-/// The tools and the environment of every session. Created for the first session, because
+/// The tools and the environment of every session. They are created for the first session, because
 /// `initialize` needs neither.
 #[derive(Clone)]
 struct SessionTools {
@@ -93,9 +93,9 @@ struct SessionTools {
 
 impl CodingAgent {
     /// Creates an agent with all built-in tools. Commands receive the variables of `env` that are
-    /// safe to pass on, and sessions redact its secrets. Its `LC_ALL`, `LC_MESSAGES` or `LANG`
-    /// selects the language of titles. Rules last as long as their session, and nothing can be
-    /// undone: see [`with_state_folder`](Self::with_state_folder).
+    /// safe to pass on, and sessions redact the secrets in `env`. `LC_ALL`, `LC_MESSAGES` or `LANG`
+    /// in `env` selects the language of titles. Rules last as long as their session, and changes
+    /// cannot be undone: see [`with_state_folder`](Self::with_state_folder).
     #[must_use]
     pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
         let env: Arc<Vec<_>> = Arc::new(env.collect());
@@ -130,16 +130,17 @@ impl CodingAgent {
         Self { info, ..self }
     }
 
-    /// Replaces Callboard's own instructions to the model, about its role and its way of working.
-    /// Facts about the session follow the text: folders, date, tools and permissions.
+    /// Replaces Callboard's own instructions to the model about the model's role and its way of
+    /// working. After this text, the system prompt lists facts about the session: folders, date,
+    /// tools and permissions.
     #[must_use]
     pub fn with_instructions(self, text: impl Into<Arc<str>>) -> Self {
         Self { instructions: Some(text.into()), ..self }
     }
 
-    /// Sets the key of `_meta` that holds data without a place in the protocol, such as the
-    /// duration of a call. The default is `callboard`. Clients send the reason for a rejected call
-    /// under the same key. A key of more than 64 bytes is truncated.
+    /// Sets the key of `_meta` for data without a place in the protocol, such as the duration of a
+    /// call. The default is `callboard`. Clients send the reason for a rejected call under the same
+    /// key. A key of more than 64 bytes is truncated.
     #[must_use]
     pub fn with_meta_key(self, key: impl Into<Arc<str>>) -> Self {
         Self { meta_key: key.into(), ..self }
@@ -151,21 +152,22 @@ impl CodingAgent {
         Self { session_config, ..self }
     }
 
-    /// Offers ways to log in; without this call there are none.
+    /// Offers ways to log in; without this call, the agent offers no login.
     #[must_use]
     pub fn with_authenticator(self, authenticator: Arc<dyn Authenticator>) -> Self {
         Self { authenticator: Some(authenticator), ..self }
     }
 
-    /// Redacts these secrets, and those added to them later, instead of those of the environment.
+    /// Redacts the secrets in `secrets`, including later additions, instead of the secrets of the
+    /// environment.
     #[must_use]
     pub fn with_secrets(self, secrets: LiveSecrets) -> Self {
         Self { secrets, ..self }
     }
 
     /// Stores rules, undo data, journals and long outputs in a folder. The folder is created when
-    /// it is first needed, and only the user can read it. Sessions ask before each change in it. A
-    /// relative path is resolved against the current directory of the process.
+    /// it is first needed, and only the user can read the folder. Sessions ask before each change
+    /// in the folder. A relative path is resolved against the current directory of the process.
     #[must_use]
     pub fn with_state_folder(self, folder: PathBuf) -> Self {
         let folder = std::path::absolute(&folder).unwrap_or(folder);
@@ -173,11 +175,13 @@ impl CodingAgent {
         Self { rules: Some(rules), state: Some(folder), tools: Arc::default(), ..self }
     }
 
-    /// Stores sessions, so that they last: prompts, and all that their clients are shown and their
-    /// models know, without secrets. Without this call they end with their connection.
+    /// Stores sessions without secrets, so that they outlast the connection: prompts, everything
+    /// that clients are shown, and the messages of the models. Without this call, sessions end with
+    /// their connection.
     ///
-    /// `open` may block. It is called concurrently with the opening of the first session, and again
-    /// for a later session if it failed. A session that cannot be stored goes on; its user is notified.
+    /// The function `open` may block. `open` is called concurrently with the opening of the first
+    /// session; after a failure it is called again for a later session. If a session cannot be
+    /// stored, the session continues, and its user is notified.
     #[must_use]
     pub fn with_session_store(
         self,
@@ -189,8 +193,8 @@ impl CodingAgent {
         Self { stored: Some(StoredSessions::new(open)), ..self }
     }
 
-    /// Asks before each change of a file, or of a folder and everything beneath it, in every mode
-    /// except `read-only`. An example is the agent's own configuration.
+    /// Asks before each change of this file, or of this folder and everything in it, in every mode
+    /// except `read-only`. An example of such a file is the agent's own configuration.
     #[must_use]
     pub fn with_guarded_path(mut self, path: PathBuf) -> Self {
         self.guarded_paths.push(std::path::absolute(&path).unwrap_or(path));
@@ -209,23 +213,24 @@ impl CodingAgent {
         Self { policy_source: PolicySource::Mode(mode), ..self }
     }
 
-    /// Sets the locale of titles, options and notes, such as `de`, in place of the environment's.
-    /// Falls back to English if there is no translation.
+    /// Sets the locale of titles, options and notes, such as `de`, instead of the environment's
+    /// locale. If there is no translation, the texts are in English.
     #[must_use]
     pub fn with_locale(mut self, locale: impl Into<String>) -> Self {
         self.locale = Some(locale.into());
         self
     }
 
-    /// Passes these environment variables to commands too, except those whose names are [shaped
-    /// like a secret's](callboard_process::env::is_secret).
+    /// Passes these environment variables to commands too, except variables whose names [look like
+    /// a secret](callboard_process::env::is_secret).
     #[must_use]
     pub fn with_env_pass(self, names: Vec<String>) -> Self {
         Self { env_pass: names, tools: Arc::default(), ..self }
     }
 
-    /// Adds a slash command, which the agent answers without sending a request to the model.
-    /// Replaces a command of the same name, even a built-in one. Menus and `/help` list it.
+    /// Adds a slash command, which the agent answers without sending a request to the model. The
+    /// command replaces a command of the same name, even a built-in one. Menus and `/help` list the
+    /// command.
     #[must_use]
     pub fn with_command(mut self, command: SlashCommand) -> Self {
         self.commands.add_or_replace(command);
@@ -255,8 +260,8 @@ impl CodingAgent {
         self.tools.get_or_init(build).clone()
     }
 
-    /// Returns the locale of user-facing text: the one that was set, otherwise that of the
-    /// environment.
+    /// Returns the locale of user-facing text: the configured locale, otherwise the environment's
+    /// locale.
     #[must_use]
     pub fn locale(&self) -> String {
         let variable = |name: &str| {
@@ -283,26 +288,26 @@ impl CodingAgent {
         Self { registry: Some(registry), tools: Arc::default(), ..self }
     }
 
-    /// Sets the policy for calls that no rule covers. It replaces every [`PermissionMode`], so that
-    /// clients have no mode to choose.
+    /// Sets the policy for calls that no rule covers. The policy replaces every [`PermissionMode`],
+    /// so that clients have no mode to choose.
     #[must_use]
     pub fn with_policy(self, policy: Arc<dyn Policy>) -> Self {
         Self { policy_source: PolicySource::Policy(policy), ..self }
     }
 
-    /// Stores rules in another store; without one, they last only as long as their session.
+    /// Stores rules in another store; without a store, rules last only as long as their session.
     #[must_use]
     pub fn with_rule_store(self, rules: Option<Arc<dyn RuleStore>>) -> Self {
         Self { rules, ..self }
     }
 
-    /// Offers answers that are remembered for the project, in addition to those for the session. It
-    /// is meant for a client in this process that shows the text of each option, as
+    /// Offers permission answers that are remembered for the project, in addition to those for the
+    /// session. Use this method for a client in this process that shows the text of each option, as
     /// `callboard exec` does.
     ///
-    /// A client cannot turn this on. A client with one key for every option of a kind would
-    /// remember for the project what its user allowed for the session. Its users have
-    /// `/permissions keep`.
+    /// A client cannot enable these options. A client may have one key for every option of a kind.
+    /// Such a client would remember for the project an answer that its user gave for the session.
+    /// Users of such clients have `/permissions keep`.
     #[must_use]
     pub fn with_project_permission_options(self) -> Self {
         Self { offered_scopes: OfferedRuleScopes::SessionAndProject, ..self }
@@ -430,13 +435,13 @@ impl ConnectTo<Client> for CodingAgent {
 ///
 /// # Errors
 ///
-/// If the connection fails.
+/// Returns an error if the connection fails.
 pub async fn serve(agent: CodingAgent, transport: Transport) -> Result<()> {
     let counters = Some(transport.counters());
     CodingAgent { counters, ..agent }.connect_to(transport).await
 }
 
-/// Logs the client after its answer was sent, because writing a log line takes longer than the
+/// Logs the client after the answer was sent, because writing a log line takes longer than the
 /// answer.
 async fn log_client(request: InitializeRequest) {
     tokio::task::yield_now().await;

@@ -1,33 +1,34 @@
-//! How users log in and out, as a client offers it.
+//! How users log in and out through a client.
 
 use agent_client_protocol::Result;
 use agent_client_protocol::v1::schema::{AuthMethod, ClientCapabilities};
 use futures::future::BoxFuture;
 
-/// The ways to log in to the services of an agent. An agent without one offers none.
+/// The ways in which users log in to the services of an agent. An agent without an authenticator
+/// offers no login.
 ///
 /// [ACP: authentication](https://agentclientprotocol.com/protocol/initialization)
 pub trait Authenticator: Send + Sync + std::fmt::Debug {
     /// Returns the methods that `initialize` offers to a client.
     fn methods(&self, client: &ClientCapabilities) -> Vec<AuthMethod>;
 
-    /// Logs in by a method, even by one that was offered to another client. Returns whether there
-    /// is such a method; the agent refuses others.
+    /// Logs in with a method; the method may have been offered to another client. Returns whether
+    /// the method exists; the agent refuses unknown methods.
     ///
     /// # Errors
     ///
-    /// The error that the client receives.
+    /// Returns the error that the client receives.
     fn authenticate(&self, method: &str) -> BoxFuture<'_, Result<bool>>;
 
-    /// Removes every login.
+    /// Removes every stored login.
     ///
     /// # Errors
     ///
-    /// The reason of the failure, as text for the user.
+    /// Returns the reason of the failure, as text for the user.
     fn logout(&self) -> BoxFuture<'_, std::result::Result<(), String>>;
 
-    /// Rereads the stored logins. It is called before each session begins, which waits for it only
-    /// briefly.
+    /// Rereads the stored logins. This method is called before each session begins, and the session
+    /// waits only briefly for the result.
     fn reread_logins(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }

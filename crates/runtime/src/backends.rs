@@ -1,4 +1,4 @@
-//! The client's side of a session's tools: texts of files, and terminals.
+//! Backends of a session's tools in the client: texts of files, and terminals.
 
 mod terminals;
 mod text_files;

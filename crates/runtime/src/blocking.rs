@@ -1,12 +1,12 @@
-//! Blocking work on a shared value, by one thread at a time.
+//! Runs blocking work on a shared value, on one thread at a time.
 
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
-/// Runs blocking work on a shared value. Work that hangs, e.g. on a disk that does not answer,
-/// occupies one thread; later callers wait asynchronously. Work that has started runs to its end
+/// Runs blocking work on a shared value. Work that hangs, e.g. on a disk that does not respond,
+/// occupies one thread; later callers wait asynchronously. Once started, the work runs to its end
 /// even if its caller is dropped. Returns `None` after a panic.
 pub async fn spawn_blocking_exclusive<T: Send + 'static, R: Send + 'static>(
     shared: &Arc<Mutex<T>>,

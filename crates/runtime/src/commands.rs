@@ -1,4 +1,5 @@
-//! The slash commands: those that the agent answers, and those of a model that accepts commands.
+//! The slash commands: those that the agent itself answers, and those of a model whose prompts are
+//! commands.
 
 mod effort;
 mod help;
@@ -46,9 +47,9 @@ pub struct SlashCommand {
 type CommandFn = dyn for<'a> Fn(CommandContext<'a>) -> BoxFuture<'a, String> + Send + Sync;
 
 impl SlashCommand {
-    /// Creates a command from its name without the slash, a description of one phrase, and a
-    /// function that runs it and returns the answer in Markdown. The function is awaited to its
-    /// end, even after a cancel.
+    /// Creates a command from its name (without the slash), a short description, and a function
+    /// that runs the command and returns the answer in Markdown. The agent awaits the function to
+    /// its end, even after a cancel.
     #[must_use]
     pub fn new(
         name: impl Into<Cow<'static, str>>,
@@ -64,14 +65,14 @@ impl SlashCommand {
         }
     }
 
-    /// Sets the placeholder of the arguments, such as `[NUMBER]`.
+    /// Sets the placeholder for the arguments, such as `[NUMBER]`.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
         Self { hint: hint.into(), ..self }
     }
 
-    /// Lists the command only where the model or the session supports it. If it is used anyway, its
-    /// answer says that it is not supported.
+    /// Lists the command only if the model or the session supports it. If the command is used
+    /// anyway, its answer says that the command is not supported.
     fn with_availability(self, is_offered: fn(&ActiveOptions, &Registry) -> bool) -> Self {
         Self { is_offered, ..self }
     }
@@ -93,7 +94,7 @@ impl fmt::Debug for SlashCommand {
 pub(crate) struct SlashCommands(Arc<Vec<SlashCommand>>);
 
 impl SlashCommands {
-    /// Returns the built-in commands. An embedder may remove some of them.
+    /// Returns the built-in commands. An embedder may remove built-in commands.
     pub(crate) fn builtin() -> Self {
         let all = [
             model::command(),
@@ -107,7 +108,7 @@ impl SlashCommands {
         Self(Arc::new(all.into()))
     }
 
-    /// Adds a command, replacing one of the same name.
+    /// Adds a command, or replaces the command of the same name.
     pub(crate) fn add_or_replace(&mut self, command: SlashCommand) {
         let all = Arc::make_mut(&mut self.0);
         match all.iter_mut().find(|other| other.name == command.name) {
@@ -120,8 +121,8 @@ impl SlashCommands {
         Arc::make_mut(&mut self.0).retain(|command| command.name != name);
     }
 
-    /// Returns the client's command menu: these commands, and those of a model that accepts
-    /// commands. A model that accepts any text has none.
+    /// Returns the client's command menu: these commands, and the commands of the model. A model
+    /// that accepts any text as a prompt has no commands.
     pub(crate) fn available_commands(
         &self,
         chosen: &ActiveOptions,
@@ -144,7 +145,7 @@ impl SlashCommands {
         self.0.iter().filter(|command| (command.is_offered)(chosen, registry))
     }
 
-    /// Finds the command that a prompt begins with, and the arguments after its name.
+    /// Returns the command with which a prompt begins, and the arguments after its name.
     pub(crate) fn find_command<'a>(&self, prompt: &'a str) -> Option<(&SlashCommand, &'a str)> {
         let line = prompt.trim().strip_prefix('/')?;
         let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -152,11 +153,11 @@ impl SlashCommands {
     }
 }
 
-/// The input of a slash command: its arguments, and the session that it is used in.
+/// The input of a slash command: its arguments, and the session in which it is used.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct CommandContext<'a> {
-    /// The text after the name, without surrounding white space.
+    /// The text after the command's name, without surrounding white space.
     pub arguments: &'a str,
     /// The calls, the rules and the usage of the session.
     pub session: &'a SessionHandle,
@@ -164,13 +165,13 @@ pub struct CommandContext<'a> {
     pub context: &'a Context,
     /// Cancelled together with the turn.
     pub cancel: &'a CancellationToken,
-    /// The turn that the command is used in.
+    /// The turn in which the command is used.
     pub(crate) turn: Turn<'a>,
     pub(crate) options: &'a Arc<SessionOptions>,
     pub(crate) commands: &'a SlashCommands,
-    /// Saves the session's rules; `None` where they are not saved.
+    /// Saves the session's rules; `None` if rules are not saved.
     pub(crate) rule_persister: Option<&'a Arc<RulePersister>>,
-    /// Usage of the session's replies so far.
+    /// Token usage of the session's replies so far.
     pub(crate) usage_totals: UsageTotals,
 }
 
@@ -210,16 +211,17 @@ fn available_command(name: &str, description: &str, hint: &str) -> AvailableComm
     if hint.is_empty() { command } else { command.with_hint(hint) }
 }
 
-/// Runs the slash command that a prompt names, and returns its answer. It must be awaited to its
-/// end, even after a cancel: it ends soon then, and its own tool call must end first.
+/// Runs the slash command that a prompt names, and returns the command's answer. The future must be
+/// awaited to its end, even after a cancel, so that the command's own tool call can end first.
+/// After a cancel, the future ends soon.
 pub(crate) async fn run_command(prompt: &str, asked: CommandContext<'_>) -> Option<String> {
     let (command, arguments) = asked.commands.find_command(prompt)?;
     let saved = async || match asked.rule_persister {
         Some(keeper) => asked.cancel.run_until_cancelled(keeper.save_pending_changes()).await,
         None => Some(Ok(())),
     };
-    // Pending saves are awaited, so that the command sees rules with their final scope. Their
-    // failures are logged by the persister.
+    // Pending saves are awaited, so that the command sees rules with their final scope. The
+    // persister logs failures of these saves.
     if saved().await.is_none() {
         return Some("Cancelled before it began.".to_owned());
     }
@@ -230,7 +232,7 @@ pub(crate) async fn run_command(prompt: &str, asked: CommandContext<'_>) -> Opti
     Some(said)
 }
 
-/// Returns one line of a list of choices.
+/// Formats one line of a list of choices.
 fn format_choice_line(value: &str, text: &str, is_chosen: bool) -> String {
     let mark = if is_chosen { " ← now" } else { "" };
     match text {

@@ -1,7 +1,8 @@
-//! The context of the model beyond the prompts, and how the session stays within its window.
+//! The model's context in addition to the prompts, and how the session stays within the model's
+//! window.
 //!
-//! The project's instructions and changes of files are only context for the model: nothing in the
-//! workspace is configuration.
+//! The project's instructions and the changes of files are only context for the model: no file in
+//! the workspace is configuration.
 
 mod budget;
 mod compaction;
@@ -37,7 +38,7 @@ use crate::limits;
 use crate::lock::lock;
 use crate::permission_mode::PermissionMode;
 
-/// Returns whether a model receives context beyond the messages of the session.
+/// Returns whether a model receives context in addition to the session's messages.
 pub(crate) fn model_takes_context(model: &dyn Model) -> bool {
     !model.capabilities().scripted
 }
@@ -63,19 +64,20 @@ impl SystemPrompt {
 }
 
 /// The context around the prompts of one session: the folder, its instructions, and the files that
-/// the model knows. Clones share it.
+/// the model knows. Clones share the same context.
 #[derive(Clone)]
 pub(crate) struct WorkspaceContext {
     workspace: Arc<Workspace>,
-    /// An embedder's text in place of Callboard's own.
+    /// An embedder's text that replaces Callboard's own instructions.
     instructions: Option<Arc<str>>,
     /// Hints on using the tools well.
     hints: Arc<[Cow<'static, str>]>,
     date: Arc<str>,
-    /// Held while files are read, which may hang: one thread reads, and no other blocks on it.
+    /// The lock is held while files are read. If a read hangs, only one thread reads, and no other
+    /// thread blocks.
     known: Arc<tokio::sync::Mutex<TrackedFiles>>,
     pending: Arc<Mutex<UnsentMessagesAndSystemPrompt>>,
-    /// Whether the model has lost the instructions that were sent to it.
+    /// Whether the instructions were removed from the messages after they were sent to the model.
     is_forgotten: Arc<AtomicBool>,
 }
 
@@ -86,16 +88,16 @@ struct TrackedFiles {
     versions: FileVersions,
 }
 
-/// The state that needs no file access.
+/// The state that can be used without access to files.
 #[derive(Debug, Default)]
 struct UnsentMessagesAndSystemPrompt {
-    /// Messages that were found and are still to be sent.
+    /// Context messages that are not sent yet.
     messages: Vec<String>,
     system: Option<(Option<PermissionMode>, SystemPrompt)>,
 }
 
 impl WorkspaceContext {
-    /// Creates the context of a session whose model has received nothing yet.
+    /// Creates the context of a session whose model has received no context yet.
     pub(crate) fn new(workspace: Arc<Workspace>, now: SystemTime) -> Self {
         let date = date::utc_date(now).into();
         let (known, pending, is_forgotten) = (Arc::default(), Arc::default(), Arc::default());
@@ -108,7 +110,7 @@ impl WorkspaceContext {
         Self { hints: hints.into(), ..self }
     }
 
-    /// Sets the text of an embedder that begins the system prompt.
+    /// Sets the embedder's text that begins the system prompt.
     pub(crate) fn with_instructions(self, instructions: Option<Arc<str>>) -> Self {
         Self { instructions, ..self }
     }
@@ -149,7 +151,8 @@ impl WorkspaceContext {
         self.record_files(files.into_iter().map(|file| (file, knows)).collect()).await;
     }
 
-    /// Records files that the model works on, each with whether it knows their content.
+    /// Records files that the model works on, each with a flag: whether the model knows the file's
+    /// content.
     pub(crate) async fn record_files(&self, files: Vec<(PathBuf, bool)>) {
         if !files.is_empty() {
             self.run_blocking_on_files(move |known, workspace| {
@@ -161,9 +164,9 @@ impl WorkspaceContext {
         }
     }
 
-    /// Returns the context to send before the next request: new instructions, and files that
-    /// changed. It contains none of `secrets`, and no file that `rules` withhold. `window` is the
-    /// context window in tokens.
+    /// Returns the context to send before the next request: new instructions, and a list of files
+    /// that changed. The context contains none of `secrets`, and no file that `rules` withhold.
+    /// `window` is the context window in tokens.
     pub(crate) async fn take_context_messages(
         &self,
         window: u64,
@@ -178,7 +181,8 @@ impl WorkspaceContext {
             if forgotten.swap(false, Ordering::Relaxed) {
                 known.instructions.mark_all_unsent();
             }
-            // Changes first: an instruction file that changed is sent whole.
+            // Changed files are listed before instructions are read, because an instruction file
+            // that changed is sent in full.
             let mut news: Vec<_> =
                 known.versions.take_changes_report(workspace).into_iter().collect();
             news.extend(
@@ -186,7 +190,7 @@ impl WorkspaceContext {
             );
             lock(&told).messages.extend(news);
         };
-        // If the caller stops waiting, the messages are sent next time.
+        // If the caller stops waiting, the next call returns the messages.
         self.run_blocking_on_files(look).await;
         std::mem::take(&mut lock(&self.pending).messages)
             .into_iter()
@@ -194,7 +198,7 @@ impl WorkspaceContext {
             .collect()
     }
 
-    /// Marks the instructions as lost, because messages were left out.
+    /// Marks the instructions as lost, because messages were removed.
     pub(crate) fn mark_instructions_forgotten(&self) {
         self.is_forgotten.store(true, Ordering::Relaxed);
     }
@@ -205,7 +209,7 @@ impl WorkspaceContext {
         look: impl FnOnce(&mut TrackedFiles, &Workspace) + Send + 'static,
     ) {
         let workspace = self.workspace.clone();
-        // A panic loses only the messages of this read.
+        // A panic loses only the messages of this call.
         spawn_blocking_exclusive(&self.known, move |known| look(known, &workspace)).await;
     }
 }
@@ -242,7 +246,7 @@ mod tests {
             let hangs = surroundings.run_blocking_on_files(move |_, _| gate.recv().unwrap_or(()));
             assert!(hangs.now_or_never().is_none());
             for _ in 0..3 {
-                // Dropped at once, as a cancelled turn does.
+                // The future is dropped at once, as by a cancelled turn.
                 assert!(
                     surroundings
                         .take_context_messages(0, Secrets::default(), ReadRules::default())

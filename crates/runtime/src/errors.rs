@@ -1,4 +1,4 @@
-//! The JSON-RPC errors of this agent, all of one shape.
+//! The JSON-RPC errors of this agent, all of which have the same shape.
 //!
 //! | member | holds |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | `data.reason` | a stable word for programs, one of [`ErrorReason`] |
 //! | `data.path` | the folder that cannot be used, only for `folder_unusable`, up to 512 bytes |
 //!
-//! Every error is created by [`error_with_reason`]. The transport converts the SDK's own errors to the same
-//! shape. An error repeats nothing that the client sent except the path of a folder.
+//! Every error is created by [`error_with_reason`]. The transport converts the SDK's own errors to
+//! the same shape. Of the data that the client sent, an error repeats only the path of a folder.
 
 use std::io;
 use std::path::Path;
@@ -27,21 +27,21 @@ use crate::limits;
 pub(crate) enum ErrorReason {
     /// A limit is reached; the same request may succeed later.
     Busy,
-    /// The client cancelled the request before it was started.
+    /// The client cancelled the request before the request was started.
     Cancelled,
-    /// The agent failed.
+    /// The agent itself failed.
     Internal,
     /// A folder of a new session cannot be used.
     FolderUnusable,
-    /// The parameters do not fit the method, or name something that does not exist.
+    /// The parameters do not fit the method, or they name an object that does not exist.
     InvalidParams,
-    /// There is no such method.
+    /// The agent has no method with this name.
     MethodNotFound,
-    /// The model has no key, or a wrong one.
+    /// The model has no API key, or an invalid one.
     ModelAuth,
     /// The conversation is too long for the model.
     ModelContextFull,
-    /// The model failed in another way.
+    /// The model failed for another reason.
     ModelError,
     /// Another process, or another client, has the session open.
     SessionHeld,
@@ -86,13 +86,14 @@ impl ErrorReason {
     }
 }
 
-/// Creates an error. Its message is one visible line that begins with a capital letter.
+/// Creates an error with a reason. The message of the error is one visible line that begins with a
+/// capital letter.
 pub(crate) fn error_with_reason(reason: ErrorReason, message: &str) -> Error {
     acp_transport::jsonrpc_error(reason.code(), reason.as_str(), message)
 }
 
-/// Returns the error for parameters that do not fit the method, or name something that does not
-/// exist.
+/// Returns the error for parameters that do not fit the method, or that name an object that does
+/// not exist.
 pub(crate) fn invalid_params(what: &str) -> Error {
     error_with_reason(ErrorReason::InvalidParams, what)
 }
@@ -126,7 +127,7 @@ fn describe_io_error(error: &io::Error) -> String {
     }
 }
 
-/// Returns a path as one visible line, within the limit of a message.
+/// Formats a path as one visible line, within the maximum length of a message.
 fn display_path(path: &Path) -> String {
     head(&escape_invisible(&path_text(path)), limits::MAX_MODEL_ERROR_BYTES / 2).to_owned()
 }
@@ -178,17 +179,18 @@ pub(crate) fn session_store(failure: &SessionStoreError) -> Error {
     }
 }
 
-/// Returns the error for a request for stored sessions where the user chose to store none.
+/// Returns the error for a request for stored sessions if the user chose not to store sessions.
 pub(crate) fn sessions_not_stored() -> Error {
     error_with_reason(ErrorReason::MethodNotFound, "Sessions are not stored by this process")
 }
 
-/// Returns the error for one session too many that is opened at the same time.
+/// Returns the error for a session that would exceed the maximum number of sessions that are being
+/// opened.
 pub(crate) fn too_many_opening() -> Error {
     busy_error("Too many sessions are being opened; try again in a moment")
 }
 
-/// Returns the error for a session that is open on this connection.
+/// Returns the error for a session that is already open on this connection.
 pub(crate) fn session_open() -> Error {
     let message = "The session is open on this connection; close it first";
     error_with_reason(ErrorReason::SessionHeld, message)
@@ -206,7 +208,7 @@ pub(crate) fn internal_error(what: &str) -> Error {
 
 /// Returns the error for a model that failed.
 pub(crate) fn model_failed(fault: &ModelError) -> Error {
-    // One line, as clients show it; a provider may have sent several, or a whole page.
+    // Clients show one line, but a provider may send several lines, or a whole page.
     let said = escape_invisible(&fault.to_string());
     let pause = fault.retry_after.filter(|pause| !pause.is_zero());
     let later = pause.map(|pause| format!(". It may work again in {} s", pause.as_secs().max(1)));
@@ -222,7 +224,7 @@ pub(crate) fn model_failed(fault: &ModelError) -> Error {
 
 const MODEL_FAILED: &str = "The model failed: ";
 
-/// Checks the shape that clients rely on; fails with the violation.
+/// Checks the shape of errors that clients rely on; the error describes the violation.
 #[cfg(test)]
 pub(crate) fn check_error_shape(error: &Value) -> Result<(), String> {
     let message = error["message"].as_str().ok_or("no message")?;

@@ -1,9 +1,10 @@
-//! An ACP agent as a library: a model and tools become sessions that any client can use.
+//! An ACP agent as a library: from a model and tools it creates sessions that any client can use.
 //!
-//! It contains only the internals of an agent: connections, sessions, turns, context, modes and
-//! slash commands. It reads no configuration, no key and no command line, and it stores data only
-//! in the folder that the embedder sets. The crates beneath it serve other designs: `acp-lifecycle`
-//! manages the tool calls of a custom agent loop, `acp-tools` provides the tools alone.
+//! The crate contains only the internals of an agent: connections, sessions, turns, context, modes
+//! and slash commands. The crate reads no configuration, no key and no command line, and it stores
+//! data only in the folder that the embedder sets. Use the lower-level crates for other designs:
+//! `acp-lifecycle` manages the tool calls of a custom agent loop, and `acp-tools` provides only the
+//! tools.
 
 mod agent;
 mod authenticator;
@@ -39,7 +40,7 @@ pub use permission_mode::PermissionMode;
 pub use rule_store::FileRuleStore;
 pub use secrets::LiveSecrets;
 
-// The examples of the README are tested as doctests.
+// Doctests check the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDocTests;

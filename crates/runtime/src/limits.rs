@@ -1,32 +1,35 @@
-//! Every limit of this crate: its unit, and the reason for its size.
+//! Every limit of this crate, with its unit and the reason for its size.
 
 use std::time::Duration;
 
 // ---- Sessions and turns ----
 
-/// Maximum sessions of one connection that are open at once, and that are being opened at once.
+/// Maximum number of open sessions of one connection; also the maximum number of sessions that are
+/// being opened at the same time.
 pub(crate) const MAX_SESSIONS: usize = 64;
 
-/// Time that an answer waits until its records are stored. A commit takes about a millisecond, and a
-/// store waits for other processes for up to 0.9 s.
+/// Maximum time that an answer waits until its records are stored. A commit takes about a
+/// millisecond, and a store waits for other processes for up to 0.9 s.
 pub(crate) const COMMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The same after a commit that failed, until one succeeds.
+/// Maximum time that an answer waits for its records after a failed commit, until a commit
+/// succeeds.
 pub(crate) const RETRIED_COMMIT_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Maximum writes that wait for a store that is being opened.
+/// Maximum number of writes that wait while the store is being opened.
 pub(crate) const MAX_UNSTORED_CHANGES: usize = 1024;
 
-/// Maximum bytes of records that are replayed whole; of older large ones, links are shown.
+/// Maximum bytes of large records that are replayed in full; older large records are replayed with
+/// links instead of contents.
 pub(crate) const REPLAY_BYTES: u64 = 8 << 20;
 
-/// Maximum prompts of one session that wait for the turn before them.
+/// Maximum number of prompts of one session that wait for an earlier turn.
 pub(crate) const MAX_WAITING_PROMPTS: usize = 8;
 
 /// Maximum requests to the model in one turn.
 pub(crate) const MAX_TURN_REQUESTS: usize = 1_000;
 
-/// Maximum calls in one reply of the model. Further ones are left out, and the model and the client
+/// Maximum calls in one reply of the model. Further calls are omitted, and the model and the client
 /// are notified.
 pub(crate) const MAX_REPLY_CALLS: usize = 128;
 
@@ -37,48 +40,49 @@ pub(crate) const MAX_PARALLEL_CALLS: usize = 16;
 pub(crate) const MAX_ARGUMENT_BYTES: usize = 8 << 20;
 
 /// Maximum bytes of one reply: its text, its thoughts and the arguments of its calls. A longer
-/// reply is cut off.
+/// reply is truncated.
 pub(crate) const MAX_REPLY_BYTES: usize = 16 << 20;
 
-/// Maximum bytes of one call's result as the model reads it; the middle of a longer one is left
-/// out. The largest window of `read_file` fits, with its line numbers.
+/// Maximum bytes of one call's result as the model reads it; the middle of a longer result is
+/// omitted. The largest window of `read_file` fits into this limit, with its line numbers.
 pub(crate) const MAX_RESULT_BYTES: usize = 320 << 10;
 
-/// Maximum bytes of all results of one reply; beyond it the longest are truncated in their middle
-/// first.
+/// Maximum bytes of all results of one reply. If the limit is exceeded, the longest results are
+/// truncated in their middle first.
 pub(crate) const MAX_REPLY_RESULT_BYTES: usize = 1 << 20;
 
-/// Maximum bytes of all images in one reply's results, in base64; those that do not fit are only
-/// named. One of the largest images of `read_file` fits, and a smaller one.
+/// Maximum bytes of all images in one reply's results, in base64; images beyond this limit are only
+/// named. One image of the largest size of `read_file` fits into this limit, and a smaller image.
 pub(crate) const MAX_REPLY_IMAGE_BYTES: usize = 8 << 20;
 
-/// Maximum bytes of all images in a session's results, in base64. Beyond it the oldest are left out
-/// until half of it remains. Each request contains all of them, and providers refuse requests of
-/// more than 20 MB (Gemini) or 32 MB (Anthropic).
+/// Maximum bytes of all images in a session's results, in base64. If the limit is exceeded, the
+/// oldest images are omitted until half of the limit remains. Each request contains all images of
+/// the session, and providers refuse requests of more than 20 MB (Gemini) or 32 MB (Anthropic).
 pub(crate) const MAX_HISTORY_IMAGE_BYTES: usize = 2 * MAX_REPLY_IMAGE_BYTES;
 
-/// Maximum bytes of the messages that a session stores for its model. Beyond it the oldest are left
-/// out, except for the newest prompt.
+/// Maximum bytes of the messages that a session stores for its model. If the limit is exceeded, the
+/// oldest messages are removed, except for the newest prompt.
 pub(crate) const MAX_HISTORY_BYTES: usize = 32 << 20;
 
-/// How often one turn shortens the session because the model reports that the request is too long.
+/// Maximum number of times that one turn shortens the session because the model reports that the
+/// request is too long.
 pub(crate) const MAX_TURN_COMPACTIONS: usize = 4;
 
 /// Maximum retries of a request that failed before the model sent anything.
 pub(crate) const MAX_RETRIES: usize = 5;
 
-/// Maximum retries of a request whose reply broke off after a part of it was shown, or that hit the
-/// idle timeout.
+/// Maximum retries of a request whose reply was interrupted after a part of it was shown, or that
+/// reached the idle timeout.
 pub(crate) const MAX_COSTLY_RETRIES: usize = 1;
 
-/// First delay before a retry, unless the provider asks for another. It doubles with each retry,
-/// and a random jitter of up to the same length is added.
+/// First delay before a retry, unless the provider asks for another delay. The delay doubles with
+/// each retry, and a random jitter of up to the same length is added.
 pub(crate) const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Maximum delay before a retry; a provider that asks for a longer one ends the turn.
+/// Maximum delay before a retry; if a provider asks for a longer delay, the turn ends.
 pub(crate) const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 
-/// Maximum sum of all delays of one request.
+/// Maximum sum of all retry delays of one request.
 pub(crate) const MAX_TOTAL_RETRY_DELAY: Duration = Duration::from_secs(120);
 
 /// Maximum bytes of a provider's error message that are shown.
@@ -87,18 +91,18 @@ pub(crate) const MAX_MODEL_ERROR_BYTES: usize = 1 << 10;
 /// Maximum characters of the title that a session gets from its first prompt.
 pub(crate) const MAX_TITLE_CHARS: usize = 80;
 
-/// Maximum images and recordings in one prompt; further ones are only named.
+/// Maximum images and recordings in one prompt; further media are only named.
 pub(crate) const MAX_PROMPT_MEDIA: usize = 20;
 
-/// Maximum bytes of one image or recording, in base64; a larger one is only named. Providers refuse
-/// more.
+/// Maximum bytes of one image or recording, in base64; larger media are only named. Providers
+/// refuse larger media.
 pub(crate) const MAX_MEDIA_BYTES: usize = 10 << 20;
 
-/// Maximum linked files of one prompt that are read; further ones are only named.
+/// Maximum linked files of one prompt that are read; further files are only named.
 pub(crate) const MAX_LINKED_FILES: usize = 16;
 
-/// Maximum bytes of a linked file that is read with the prompt. A larger one is only named, and the
-/// model can read it with a tool.
+/// Maximum bytes of a linked file that is read with the prompt. A larger file is only named, and
+/// the model can read it with a tool.
 pub(crate) const MAX_LINKED_FILE_BYTES: u64 = 64 << 10;
 
 /// Bytes of a call's arguments after which the client receives an update of the progress.
@@ -109,14 +113,15 @@ pub(crate) const MODEL_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 // ---- Context beyond the prompts ----
 
-/// Maximum bytes of one AGENTS.md that the model receives. The rest is left out, with a note.
+/// Maximum bytes of one AGENTS.md that the model receives. The rest of the file is omitted, with a
+/// note.
 pub(crate) const MAX_INSTRUCTION_FILE_BYTES: usize = 32 << 10;
 
 /// Maximum bytes of all AGENTS.md files in one session, including earlier versions. A model with a
 /// small window receives less: see [`INSTRUCTIONS_WINDOW_DIVISOR`].
 pub(crate) const MAX_SESSION_INSTRUCTION_BYTES: usize = 96 << 10;
 
-/// The share of a model's window that instructions may fill: one part in this many.
+/// The share of a model's window that instructions may fill, as a divisor: 8 means one eighth.
 pub(crate) const INSTRUCTIONS_WINDOW_DIVISOR: u64 = 8;
 
 /// Maximum instruction files of a session.
@@ -125,13 +130,14 @@ pub(crate) const MAX_INSTRUCTION_FILES: usize = 32;
 /// Maximum folders that are searched for instructions between two requests.
 pub(crate) const MAX_INSTRUCTION_FOLDERS: usize = 256;
 
-/// Maximum files whose versions a session tracks; the oldest is dropped.
+/// Maximum files whose versions a session tracks; if the limit is exceeded, the oldest version is
+/// dropped.
 pub(crate) const MAX_TRACKED_FILES: usize = 128;
 
-/// Maximum bytes of a file that is compared by content; a larger one is compared by size and time.
+/// Maximum bytes of a file that is compared by content; a larger file is compared by size and time.
 pub(crate) const MAX_HASHED_FILE_BYTES: u64 = 4 << 20;
 
-/// Maximum changed files that are listed by name at once, and likewise deleted files.
+/// Maximum number of changed files, and of deleted files, that one message lists by name.
 pub(crate) const MAX_LISTED_FILE_CHANGES: usize = 20;
 
 // ---- The model's window ----
@@ -142,27 +148,27 @@ pub(crate) const MAX_COMMAND_END_BYTES: usize = 8 << 10;
 /// Assumed context window in tokens, if neither the model nor the configuration sets one.
 pub(crate) const DEFAULT_CONTEXT_TOKENS: u64 = 128_000;
 
-/// Assumed bytes of text per token, until a provider has counted.
+/// Assumed bytes of text per token, until a provider has reported token counts.
 pub(crate) const BYTES_PER_TOKEN: u64 = 4;
 
-/// Minimum bytes of a request for calibrating the rate. In a smaller one, the parts around the
-/// messages distort the count.
+/// Minimum bytes of a request that is used to calibrate the tokens per byte. In a smaller request,
+/// the parts around the messages distort the token count.
 pub(crate) const MIN_CALIBRATION_BYTES: u64 = 4 << 10;
 
-/// Assumed bytes of a message beyond its texts.
+/// Assumed bytes of a message in addition to its texts.
 pub(crate) const MESSAGE_OVERHEAD_BYTES: usize = 16;
 
-/// Assumed bytes of text that cost as much as an image.
+/// Assumed bytes of text with as many tokens as an image.
 pub(crate) const IMAGE_ESTIMATED_BYTES: usize = 6_400;
 
-/// Fill level of the window at which the session is compacted, in percent. The reply needs room
-/// too.
+/// Fill level of the window at which the session is compacted, in percent. The remaining space is
+/// needed for the reply.
 pub(crate) const COMPACT_AT_PERCENT: u64 = 80;
 
 /// Maximum fill level of the window after a compaction, in percent.
 pub(crate) const COMPACT_TO_PERCENT: u64 = 50;
 
-/// Newest results of calls that a compaction leaves unchanged.
+/// Number of newest call results that a compaction leaves unchanged.
 pub(crate) const KEPT_NEWEST_RESULTS: usize = 8;
 
 /// Minimum bytes of a result that is worth clearing.
@@ -171,62 +177,66 @@ pub(crate) const MIN_CLEARED_RESULT_BYTES: usize = 512;
 /// Minimum bytes that the newest results keep.
 pub(crate) const MIN_TRUNCATED_RESULT_BYTES: usize = 512;
 
-/// Maximum bytes of a summary; the middle of a longer one is cut.
+/// Maximum bytes of a summary; the middle of a longer summary is removed.
 pub(crate) const MAX_SUMMARY_BYTES: usize = 12 << 10;
 
 /// Maximum tokens that a model may use for a summary, including its thoughts.
 pub(crate) const MAX_SUMMARY_TOKENS: u32 = 8_192;
 
 /// Maximum bytes of one result or one call's arguments in the request for a summary. The model's
-/// own texts may have twice as many, prompts four times.
+/// own texts may have twice as many bytes, prompts four times as many.
 pub(crate) const MAX_EXCERPT_BYTES: usize = 2 << 10;
 
 /// Maximum bytes of the messages in the request for a summary, even for a larger window.
 pub(crate) const MAX_TRANSCRIPT_BYTES: usize = 1 << 20;
 
-/// Maximum bytes of the plan that stays beside a summary.
+/// Maximum bytes of the plan that is kept in addition to a summary.
 pub(crate) const MAX_KEPT_PLAN_BYTES: usize = 8 << 10;
 
 /// Time for a closing session to end its calls and send their final updates.
 pub(crate) const CLOSE_DEADLINE: Duration = Duration::from_millis(1_200);
 
-/// Time after that for the final updates of calls that did not end in time.
+/// Additional time for the final updates of calls that did not end before [`CLOSE_DEADLINE`].
 pub(crate) const FINAL_SEND_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Time for the remembered rules of a turn to be stored before its answer is sent. A slower store
-/// continues after the answer.
+/// Time for the remembered rules of a turn to be stored before its answer is sent. If the store is
+/// slower, it continues after the answer was sent.
 pub(crate) const RULES_SAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum bytes of a file of stored rules; a larger one is refused.
+/// Maximum bytes of a file of stored rules; a larger file is refused.
 pub(crate) const MAX_RULE_FILE_BYTES: u64 = 4 << 20;
 
 // ---- Choosing a model ----
 
-/// Time that a new session waits for logins that were stored since the last one. Later ones apply
-/// from the first prompt on.
+/// Time that a new session waits to reread the stored logins. Logins that are read later apply from
+/// the first prompt on.
 pub(crate) const LOGIN_REFRESH_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Time for which opening a session blocks other requests. A session whose files take longer is
-/// opened concurrently, and so are further ones meanwhile.
+/// Time for which opening a session blocks other requests. If the files of a session take longer,
+/// the session is opened concurrently with other requests, and so are the sessions requested after
+/// it.
 pub(crate) const SESSION_OPEN_WAIT: Duration = Duration::from_millis(500);
 
 // ---- The client's copies of files ----
 
-/// Time for the client to return its text of a file; after it the file on disk is used.
+/// Time for the client to return its text of a file; after this time the file on disk is used.
 pub(crate) const CLIENT_TEXT_READ_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time for the client to accept the new text of a file. The client may also save it.
+/// Time for the client to accept the new text of a file. The client may also save the text in this
+/// time.
 pub(crate) const CLIENT_TEXT_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 // ---- Commands that the client runs ----
 
-/// Time for the client to create a terminal. It may ask its user first.
+/// Time for the client to create a terminal. The client may ask its user first.
 pub(crate) const CLIENT_TERMINAL_CREATE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Time for a terminal that the client creates late to arrive, so that it can be released.
+/// Time for the client to create a terminal after the timeout, so that this late terminal can be
+/// released.
 pub(crate) const CLIENT_TERMINAL_LATE_CREATE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Time for the client to report the end of a command: more than the maximum time of a command.
+/// Time for the client to report the end of a command; longer than the maximum run time of a
+/// command.
 pub(crate) const CLIENT_TERMINAL_WAIT_TIMEOUT: Duration = Duration::from_secs(3660);
 
 /// Time for the client to return the output of a command, to kill it, or to release its terminal.
@@ -234,15 +244,17 @@ pub(crate) const CLIENT_TERMINAL_REQUEST_TIMEOUT: Duration = Duration::from_secs
 
 // ---- Session options ----
 
-/// Maximum models that a client is offered.
+/// Maximum number of models that a client is offered.
 pub(crate) const MAX_MODEL_CHOICES: usize = 256;
 
-/// Maximum offered models beyond the catalogue's: the most recently used ones of the session.
+/// Maximum number of offered models that are not in the catalogue: the models that the session used
+/// most recently.
 pub(crate) const MAX_USED_MODEL_CHOICES: usize = 16;
 
-/// Maximum offered models of the catalogue. One more is the session's current model.
+/// Maximum number of offered models from the catalogue. The client is also offered the session's
+/// current model.
 pub const MAX_CATALOGUE_CHOICES: usize = MAX_MODEL_CHOICES - MAX_USED_MODEL_CHOICES - 1;
 
-/// Maximum bytes of the reason why a model cannot be opened, in the response to the request. It
-/// keeps the response below 512 bytes, beyond which the transport would shorten it.
+/// Maximum bytes of the reason why a model cannot be opened, in the response to the request. This
+/// limit keeps the response below 512 bytes, above which the transport would shorten the response.
 pub(crate) const MAX_MODEL_OPEN_ERROR_BYTES: usize = 256;

@@ -8,55 +8,58 @@ use callboard_models::{Model, ModelCapabilities, ModelSpecError, open_model};
 use futures::future::BoxFuture;
 
 /// The models that a session can choose among. [`list`](Self::list) uses no network and reads no
-/// file: [`discover_models`](Self::discover_models) does so beforehand.
+/// file; [`discover_models`](Self::discover_models) does both beforehand.
 pub trait ModelCatalogue: Send + Sync + fmt::Debug {
-    /// Rereads state that another process may have changed, such as logins. It is called before a
-    /// session begins, which waits for it only briefly.
+    /// Rereads state that another process may have changed, such as logins. This method is called
+    /// before a session begins, and the session waits only briefly for the result.
     fn reread_external_state(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Asks servers which models they list, for [`ModelCatalogue::list`]. It may take seconds and
-    /// runs concurrently with the sessions: after one has begun, and after its model was found.
+    /// Asks servers for the models that they list, so that [`ModelCatalogue::list`] can include
+    /// these models. Discovery may take seconds and runs concurrently with sessions: after a
+    /// session has begun, and after its model was found.
     fn discover_models(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Returns the models that can be chosen, the default one first.
+    /// Returns the models that users can choose, the default model first.
     fn list(&self) -> Vec<ModelChoice>;
 
-    /// Returns the initial model of new sessions; `None` if it is always the agent's own.
+    /// Returns the initial model of new sessions; `None` if new sessions always use the agent's own
+    /// model.
     fn initial_model(&self) -> Option<Arc<dyn Model>> {
         None
     }
 
-    /// Returns the capabilities that at least one of the models has; none by default. Images and
-    /// audio are announced to clients if these capabilities, the agent's own model or the [initial
-    /// model](Self::initial_model) support them. It is called before there is a session, so it
-    /// includes models that can be chosen later.
+    /// Returns the capabilities that at least one of the models has; by default, no capabilities.
+    /// The agent announces images and audio to clients if these capabilities, the agent's own model
+    /// or the [initial model](Self::initial_model) support them. This method is called before the
+    /// first session, so the result includes models that users can choose later.
     fn combined_capabilities(&self) -> ModelCapabilities {
         ModelCapabilities::default()
     }
 
-    /// Returns how users connect another model, in Markdown. The text ends the answer of `/help`.
+    /// Returns how users connect another model, in Markdown. The answer of `/help` ends with this
+    /// text.
     fn connect_help(&self) -> &str {
         ""
     }
 
-    /// Opens a model by its name, even one that is not in the list. It may read a file.
+    /// Opens a model by its name; the model need not be in the list. This method may read a file.
     ///
     /// # Errors
-    /// See [`ModelSpecError`].
+    /// Returns [`ModelSpecError`] if the model cannot be opened.
     fn open_model(&self, name: &str) -> Result<Arc<dyn Model>, ModelSpecError>;
 }
 
-/// A model that can be chosen.
+/// A model that users can choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelChoice {
     /// The argument of [`ModelCatalogue::open_model`], such as `anthropic/NAME` or `direct`.
     pub value: String,
-    /// The name that the user reads.
+    /// Name of the model, as shown to the user.
     pub name: String,
     /// A description for the user, if there is one.
     pub description: Option<String>,
@@ -75,7 +78,7 @@ impl ModelChoice {
     }
 }
 
-/// The models of every build, and those that an environment has keys for.
+/// The models of every build, and the models for which an environment has keys.
 #[derive(Clone, Default)]
 pub struct BuiltInModels {
     env: Arc<Vec<(String, String)>>,
@@ -83,14 +86,15 @@ pub struct BuiltInModels {
 }
 
 impl BuiltInModels {
-    /// Uses the keys and addresses of these variables; `default` has none.
+    /// Creates a catalogue that uses the keys and addresses in these variables; the `default`
+    /// catalogue has no variables.
     #[must_use]
     pub fn new(env: Arc<Vec<(String, String)>>) -> Self {
         Self { env, help: Arc::default() }
     }
 
-    /// Sets how users connect another model, in Markdown: see [`ModelCatalogue::connect_help`]. The help of
-    /// the model `direct` ends with the same text.
+    /// Sets the text that explains how users connect another model, in Markdown: see
+    /// [`ModelCatalogue::connect_help`]. The help of the model `direct` ends with the same text.
     #[must_use]
     pub fn with_connect_help(self, help: impl Into<Arc<str>>) -> Self {
         Self { help: help.into(), ..self }

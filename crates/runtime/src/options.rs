@@ -1,7 +1,9 @@
-//! The model, the mode and the thought level of a session: changing them and notifying the client.
+//! The model, the mode and the thought level of a session: the code changes them and notifies the
+//! client.
 //!
-//! ACP has two views of them, modes and options. A change by one of them is sent through the other;
-//! any other change is sent through both.
+//! ACP represents these options in two ways: as modes and as options. A change that the client
+//! requests in one way is sent to the client in the other way; all other changes are sent in both
+//! ways.
 
 mod selection;
 #[cfg(test)]
@@ -44,7 +46,7 @@ pub(crate) struct SessionOptions {
 struct OptionsState {
     selection: OptionSelection,
     advertised: AdvertisedOptions,
-    /// Number of model changes that were requested, and the latest of them that was applied.
+    /// Number of requested model changes, and the number of the latest request that was applied.
     model_requests: u64,
     last_model_request: u64,
 }
@@ -52,7 +54,7 @@ struct OptionsState {
 /// Returns the slash commands that are available with these options.
 type CommandMenuFn = Box<dyn Fn(&ActiveOptions) -> SessionStatePart + Send + Sync>;
 
-/// The state that the client received last.
+/// The state that was last sent to the client.
 #[derive(Debug, PartialEq)]
 struct AdvertisedOptions {
     mode: Option<PermissionMode>,
@@ -60,8 +62,8 @@ struct AdvertisedOptions {
     commands: SessionStatePart,
 }
 
-/// The origin of a change. A request is answered in order with the updates before it, even if its
-/// session ends first, because opening a model may hang.
+/// The origin of a change. The answer to a request is sent after all earlier updates, even if the
+/// session ends first: opening a model may hang.
 pub(crate) enum ChangeOrigin {
     Command,
     SetMode(OpenRequest<SetSessionModeResponse>),
@@ -93,7 +95,7 @@ impl SessionOptions {
         lock(&self.state).selection.active_options()
     }
 
-    /// Reads the selection under its lock.
+    /// Passes the selection to `look` while the selection is locked.
     pub(crate) fn inspect_selection<T>(&self, look: impl FnOnce(&OptionSelection) -> T) -> T {
         look(&lock(&self.state).selection)
     }
@@ -139,7 +141,7 @@ impl SessionOptions {
         Ok(())
     }
 
-    /// Sets the mode. It applies to every call that is not permitted yet.
+    /// Sets the mode. The mode applies to every call that is not permitted yet.
     pub(crate) fn set_mode(&self, mode: PermissionMode, by: ChangeOrigin) {
         let mut state = lock(&self.state);
         state.selection.set_mode(mode);
@@ -155,11 +157,12 @@ impl SessionOptions {
         self.advertise_changes(&mut state, by);
     }
 
-    /// Sets the model, from the next request on. If several changes are under way, the one that was
-    /// requested last wins.
+    /// Sets the model, from the next request on. If several changes are in progress, the latest
+    /// request wins.
     ///
     /// # Errors
-    /// The reason why the model cannot be opened; a request is answered with the same error.
+    /// Returns the reason why the model cannot be opened; the client's request is answered with the
+    /// same error.
     pub(crate) fn set_model(
         self: &Arc<Self>,
         name: String,
@@ -188,7 +191,8 @@ impl SessionOptions {
         }
     }
 
-    /// Sends the client changes that no request caused: available models, and their capabilities.
+    /// Sends the client changes that no request caused: changes of the available models and of
+    /// their capabilities.
     pub(crate) fn advertise_unrequested_changes(&self) {
         self.advertise_changes(&mut lock(&self.state), ChangeOrigin::Command);
     }
@@ -205,8 +209,8 @@ impl SessionOptions {
         }));
     }
 
-    /// Sends the client the changes, and answers the request that caused them. The changes and the
-    /// answer are sent in this order, after the updates before them.
+    /// Sends the changes to the client, and answers the request that caused them. The changes and
+    /// the answer are sent in this order, after the updates before them.
     fn advertise_changes(&self, state: &mut OptionsState, by: ChangeOrigin) {
         let now = AdvertisedOptions::new(&state.selection, &self.commands);
         if let Some(mode) = now.mode
@@ -249,7 +253,7 @@ impl AdvertisedOptions {
 }
 
 impl ChangeOrigin {
-    /// Answers that the requested model cannot be opened.
+    /// Answers the request with the error that the requested model cannot be opened.
     fn answer_with_error(self, what: String) -> std::result::Result<(), String> {
         let error = errors::invalid_params(head(&what, limits::MAX_MODEL_OPEN_ERROR_BYTES));
         match self {

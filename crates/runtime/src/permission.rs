@@ -1,4 +1,4 @@
-//! The permission policy of a session's calls, and saving its remembered rules.
+//! The permission policy for a session's calls, and the saving of the session's remembered rules.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,17 +15,18 @@ pub(crate) struct PermissionSetup {
     pub(crate) policy_source: PolicySource,
     pub(crate) stored: Option<StoredRules>,
     pub(crate) offered_scopes: OfferedRuleScopes,
-    /// Whether the client supports forms, so that it can be asked why it rejected a call.
+    /// Whether the client supports forms, so that the agent can ask why the user rejected a call.
     pub(crate) asks_rejection_reason: bool,
 }
 
-/// How long an answer to a permission request may be remembered.
+/// Scopes for which an answer to a permission request may be remembered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum OfferedRuleScopes {
-    /// For the session. One option of each kind, so that a client's key for a kind is unambiguous.
+    /// Answers are remembered only for the session. There is one option of each kind, so that a
+    /// client's key for a kind is unambiguous.
     #[default]
     Session,
-    /// For the session or the project.
+    /// Answers are remembered for the session or for the project.
     SessionAndProject,
 }
 
@@ -33,12 +34,13 @@ pub(crate) enum OfferedRuleScopes {
 pub(crate) struct StoredRules {
     store: Arc<dyn RuleStore>,
     rules: Result<Vec<Rule>, RuleStoreError>,
-    /// Whether the session's tools can reach the store; then nothing is saved there.
+    /// Whether the session's tools can access the store's folder; if so, no rule is saved there.
     is_exposed: bool,
 }
 
 impl PermissionSetup {
-    /// Sets up a session that works in `roots`. Returns the store of its rules, if they are saved.
+    /// Sets up a session that works in `roots`. Returns the store of the session's rules, if rules
+    /// are saved.
     pub(crate) fn configure_session(
         self,
         session: &mut acp_lifecycle::Session,
@@ -62,7 +64,7 @@ impl PermissionSetup {
 
 impl StoredRules {
     /// Loads the rules for a session that works in `roots`; the first root identifies its project.
-    /// Blocks.
+    /// This function blocks.
     pub(crate) fn load_for_project(store: Arc<dyn RuleStore>, roots: &[PathBuf]) -> Option<Self> {
         let mut rules = store.load(roots.first()?);
         if let Err(error) = &rules {
@@ -79,14 +81,14 @@ impl StoredRules {
     }
 }
 
-/// Returns whether a folder, which need not exist, is beneath one of the roots.
+/// Returns whether a folder is beneath one of the roots; the folder need not exist.
 fn is_within_roots(folder: &Path, roots: &[PathBuf]) -> bool {
     let there = folder.ancestors().find_map(|above| above.canonicalize().ok());
     let real = there.as_deref().unwrap_or(folder);
     roots.iter().any(|root| real.starts_with(root) || folder.starts_with(root))
 }
 
-/// Saves the rules of one session that outlast it, in order.
+/// Saves, in order, the rules of one session that outlast the session.
 pub(crate) struct RulePersister {
     handle: SessionHandle,
     store: Arc<dyn RuleStore>,
@@ -99,11 +101,12 @@ impl RulePersister {
         Self { handle, store, root, saving: tokio::sync::Mutex::default() }
     }
 
-    /// Saves the rules that were remembered or revoked since the last save, even if the caller is
-    /// dropped. A rule that cannot be saved applies to the session only.
+    /// Saves the rules that were remembered or revoked since the last save. Dropping the future
+    /// does not stop the save. A rule that cannot be saved applies to the session only.
     pub(crate) async fn save_pending_changes(self: &Arc<Self>) -> Result<(), RuleStoreError> {
         let keeper = self.clone();
-        // In a separate task: changes that were taken from the session must be saved.
+        // The save runs in a separate task, because changes that were taken from the session must
+        // be saved.
         let saved = tokio::spawn(async move { keeper.save_changes_in_order().await }).await;
         saved.unwrap_or_else(|_| Err(RuleStoreError::new("the store failed")))
     }
@@ -122,7 +125,7 @@ impl RulePersister {
     }
 
     /// Waits until the remembered rules are stored, because the next session relies on them once
-    /// the turn is answered. Gives up waiting after [`limits::RULES_SAVE_TIMEOUT`]; the save
+    /// the turn is answered. The wait ends after [`limits::RULES_SAVE_TIMEOUT`], but the save
     /// continues.
     pub(crate) async fn save_within_timeout(self: &Arc<Self>) {
         if tokio::time::timeout(limits::RULES_SAVE_TIMEOUT, self.save_pending_changes())

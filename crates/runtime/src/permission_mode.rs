@@ -1,4 +1,4 @@
-//! The permission modes: how calls are decided that no rule covers.
+//! The permission modes, which decide about calls that no rule covers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,25 +8,26 @@ use acp_lifecycle::{
     ReadOnlyPolicy,
 };
 
-/// The decision about calls that no rule covers. A rule that denies wins in every mode.
+/// A permission mode: the default decision about calls that no rule covers. In every mode, a rule
+/// that denies has priority.
 ///
-/// Its name on the command line is its id in the protocol: `accept-edits`. The modes are ordered
-/// from the strictest.
+/// The command-line name of a mode is its id in the protocol, e.g. `accept-edits`. The modes are
+/// ordered from the strictest to the most permissive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PermissionMode {
-    /// Reads inside the roots are allowed, everything else is denied.
+    /// Reads inside the roots are allowed; all other calls are denied.
     ReadOnly,
     /// Every call needs permission, even reads.
     AskAlways,
-    /// Reads inside the roots are allowed, everything else needs permission.
+    /// Reads inside the roots are allowed; all other calls need permission.
     #[default]
     Ask,
     /// Reads and edits inside the roots are allowed; commands, deletions and protected files need
     /// permission.
     AcceptEdits,
-    /// Everything inside the roots is allowed without asking, and so are commands. Changes of
-    /// protected files and directories and dangerous commands still need permission.
+    /// All calls inside the roots are allowed without asking, and so are commands. Changes of
+    /// protected files and directories, and dangerous commands, still need permission.
     Auto,
 }
 
@@ -43,7 +44,7 @@ impl PermissionMode {
         Self::all().iter().copied().find(|mode| mode.id() == id)
     }
 
-    /// Returns whether the mode allows more without asking than another one.
+    /// Returns whether this mode allows more calls without asking than another mode.
     pub(crate) fn allows_more_than(self, other: Self) -> bool {
         let place = |mode| Self::all().iter().position(|it| *it == mode);
         place(self) > place(other)

@@ -1,10 +1,11 @@
-//! Files and folders that belong to the user alone, and are refused otherwise.
+//! Reads and writes files and folders that only the user may change; other files and folders are
+//! refused.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-/// Creates a folder, and missing ones above it, that other users cannot access.
+/// Creates a folder and its missing parents, so that other users cannot access them.
 pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -17,7 +18,8 @@ pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// If it is not a folder, or others can change it; any error of reading its metadata.
+/// Returns an error if the path is not a folder, if other users can change the folder, or if its
+/// metadata cannot be read.
 fn check_folder_is_private(folder: &Path) -> io::Result<bool> {
     match std::fs::symlink_metadata(folder) {
         Ok(found) if found.is_dir() => check_only_user_can_write(&found).map(|()| true),
@@ -27,11 +29,12 @@ fn check_folder_is_private(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Reads a file of at most `max` bytes in a private folder; `None` if there is none.
+/// Reads a file of at most `max` bytes in a private folder; `None` if the file does not exist.
 ///
 /// # Errors
 ///
-/// See [`check_folder_is_private`] and [`open_private_file`]; also if the file is longer.
+/// Returns the errors of [`check_folder_is_private`] and [`open_private_file`], and an error if the
+/// file has more than `max` bytes.
 pub(crate) fn read_private_file(
     folder: &Path,
     path: &Path,
@@ -43,11 +46,12 @@ pub(crate) fn read_private_file(
     open_private_file(path)?.map(|file| read_within_limit(file, max)).transpose()
 }
 
-/// Reads a file of at most `max` bytes in a private folder; `None` if there is none.
+/// Reads a file of at most `max` bytes in a private folder; `None` if the file does not exist.
 ///
 /// # Errors
 ///
-/// If others can change the folder or the file, or read the file; if it is longer.
+/// Returns an error if other users can change the folder, or change or read the file, or if the
+/// file has more than `max` bytes.
 pub fn read_secret_file(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     if !check_folder_is_private(folder)? {
         return Ok(None);
@@ -57,14 +61,15 @@ pub fn read_secret_file(folder: &Path, path: &Path, max: u64) -> io::Result<Opti
     read_within_limit(file, max).map(Some)
 }
 
-/// Reads a file that the user wrote, of at most `max` bytes; `None` if there is none. Links are
-/// followed, because configuration files often are links: only the permissions of the target are
-/// checked.
+/// Reads a file that the user wrote, of at most `max` bytes; `None` if the file does not exist.
+/// Symbolic links are followed, because configuration files often are links; only the permissions
+/// of the target are checked.
 ///
 /// # Errors
 ///
-/// If it is not a regular file, or a user other than this one and root can change it; if it is
-/// longer; any error of opening or reading it.
+/// Returns an error if the file is not a regular file, or if users other than this user and root
+/// can change it. Returns an error too if the file has more than `max` bytes, or cannot be opened
+/// or read.
 pub fn read_following_links(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match open_regular_file_following_links(path) {
         Ok(file) => file,
@@ -78,7 +83,7 @@ pub fn read_following_links(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>
     read_within_limit(file, max).map(Some)
 }
 
-/// Opens a regular file and follows links; a pipe or a device is refused without waiting for it.
+/// Opens a regular file and follows links; a pipe or a device is refused without blocking.
 fn open_regular_file_following_links(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     let file: File = {
@@ -104,8 +109,7 @@ fn read_within_limit(file: File, max: u64) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Replaces a file in one step. Temporary files are readable only by their owner, and so is the
-/// result.
+/// Replaces a file in one atomic step. Only the owner can read the temporary file and the result.
 pub fn replace_file_atomically(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(text)?;
@@ -114,8 +118,8 @@ pub fn replace_file_atomically(folder: &Path, path: &Path, text: &[u8]) -> io::R
     Ok(())
 }
 
-/// Creates a folder if it is missing, and locks it against other processes until the returned file
-/// is dropped.
+/// Creates a folder if it is missing, and locks the folder against other processes until the
+/// returned file is dropped.
 pub fn lock_folder(folder: &Path) -> io::Result<File> {
     create_private_folder(folder)?;
     check_folder_is_private(folder)?;
@@ -125,16 +129,17 @@ pub fn lock_folder(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Opens a file for reading; `None` if there is none.
+/// Opens a file for reading; `None` if the file does not exist.
 ///
 /// # Errors
 ///
-/// If it is a link or not a regular file, or others can change it; any error of opening it.
+/// Returns an error if the file is a link or not a regular file, if other users can change it, or
+/// if it cannot be opened.
 #[cfg(unix)]
 fn open_private_file(path: &Path) -> io::Result<Option<File>> {
     use rustix::fs::{Mode, OFlags};
 
-    // A link is not followed, and a pipe is not waited for.
+    // With these flags, a link is not followed, and opening a pipe does not block.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -149,13 +154,13 @@ fn open_private_file(path: &Path) -> io::Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Opens a file for reading; `None` if there is none.
+/// Opens a file for reading; `None` if the file does not exist.
 ///
-/// Weaker than on Unix: it follows links and does not check the owner.
+/// This check is weaker than on Unix: it follows links and does not check the owner.
 ///
 /// # Errors
 ///
-/// Any error of opening it.
+/// Returns an error if the file cannot be opened.
 #[cfg(not(unix))]
 fn open_private_file(path: &Path) -> io::Result<Option<File>> {
     match File::open(path) {

@@ -1,6 +1,6 @@
-//! Converts a prompt for a model: its text, images and audio, and the files that it links to.
+//! Converts a prompt for a model: the text, the images and audio, and the linked files.
 //!
-//! Content that the model does not support is named, never dropped silently.
+//! Content that the model does not support is always named in the prompt.
 
 use callboard_models::{ContentPart, ModelCapabilities};
 use callboard_text::path_text;
@@ -60,7 +60,7 @@ pub(crate) fn parts_from_blocks(
 struct PartsBuilder<'a> {
     traits: &'a ModelCapabilities,
     parts: Vec<ContentPart>,
-    /// The text since the last image or recording.
+    /// The text after the last image or recording.
     text: String,
 }
 
@@ -128,7 +128,8 @@ impl PartsBuilder<'_> {
         });
     }
 
-    /// Returns why a medium is not sent: one that the provider refuses would fail each later turn.
+    /// Returns the reason why a medium is not sent. If the provider refused a medium, it would
+    /// refuse each later turn too.
     fn reason_not_to_send_media(
         &self,
         kind: MediaKind,
@@ -162,20 +163,20 @@ fn is_base64(data: &str) -> bool {
 /// Maximum bytes of an unsupported media type that are shown.
 const MAX_MEDIA_TYPE_BYTES: usize = 80;
 
-/// The media types of images that every provider with images accepts.
+/// Media types of images that every provider with image support accepts.
 const IMAGE_MEDIA_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// The files that a prompt links to.
 #[derive(Debug)]
 pub(crate) struct LinkedFiles {
-    /// The numbered lines of the files, or why they were not read.
+    /// The numbered lines of the files, or the reasons why files were not read.
     pub(crate) text: String,
-    /// The files that were opened, and whether they were read.
+    /// The files that were opened, each with a flag: whether the file was read.
     pub(crate) files: Vec<(PathBuf, bool)>,
 }
 
-/// Reads the files in the workspace that a prompt links to; `None` if it links to none. Other links
-/// are only named in the prompt.
+/// Reads the files in the workspace that a prompt links to; `None` if the prompt has no such links.
+/// Other links are only named in the prompt.
 pub(crate) async fn read_linked_files(
     blocks: &[ContentBlock],
     workspace: &Arc<Workspace>,

@@ -1,5 +1,5 @@
 //! One attempt at a request: its next event within the idle timeout, and the delay before a retry
-//! if it fails.
+//! after a failure.
 
 use std::time::Duration;
 
@@ -28,22 +28,22 @@ pub(crate) async fn next_event_within_idle_timeout(
     }
 }
 
-/// The attempts at one request.
+/// The state of the attempts at one request.
 #[derive(Debug)]
 pub(crate) struct RetryState {
     delays: ExponentialBackoff,
-    /// Remaining retries that cost the user: output is shown twice, or a wait of minutes is
+    /// Remaining retries with a cost for the user: output is shown twice, or a wait of minutes is
     /// doubled.
     costly_attempts_left: usize,
     total_delay: Duration,
 }
 
-/// Whether the user saw a part of a reply that broke off.
+/// Whether the user saw a part of an interrupted reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartialOutput {
-    /// Nothing was shown.
+    /// No output was shown.
     None,
-    /// Something was shown, and is shown again if the request is retried.
+    /// Some output was shown, and a retry shows it again.
     Shown,
 }
 
@@ -62,8 +62,8 @@ impl RetryState {
         }
     }
 
-    /// Returns the delay before the request is retried; `None` if it is not. A delay that the
-    /// provider asks for applies, as long as it is within [`limits::MAX_RETRY_DELAY`].
+    /// Returns the delay before the request is retried; `None` if the request is not retried. If
+    /// the provider asks for a delay of at most [`limits::MAX_RETRY_DELAY`], this delay is used.
     pub(crate) fn next_retry_delay(
         &mut self,
         error: &ModelError,
@@ -97,7 +97,7 @@ mod tests {
         ModelError { retry_after, ..ModelError::new(fault, "busy") }
     }
 
-    /// Returns the delays until a request that always fails in the same way is given up.
+    /// Returns the delays until the agent gives up a request that always fails in the same way.
     fn pauses(error: &ModelError, partial: PartialOutput) -> Vec<Duration> {
         let mut retry = RetryState::new();
         std::iter::from_fn(|| retry.next_retry_delay(error, partial)).take(100).collect()

@@ -1,5 +1,5 @@
-//! The secrets that sessions redact: values of the environment that commands do not receive, and
-//! keys that are learnt while the agent runs.
+//! The secrets that sessions redact: environment values that commands do not receive, and keys that
+//! are learnt while the agent runs.
 
 use std::fmt;
 use std::path::Path;
@@ -10,14 +10,14 @@ use acp_lifecycle::{Secrets, SessionHandle};
 use callboard_process::env::{is_secret, url_password};
 
 /// The secrets that every session redacts, including sessions that are already open. Clones share
-/// them.
+/// the same secrets.
 #[derive(Clone)]
 pub struct LiveSecrets(Arc<SharedSecrets>);
 
 struct SharedSecrets {
     /// Number of secrets that were learnt.
     learnt_count: AtomicUsize,
-    /// Created on first use, because `initialize` does not need it.
+    /// The set of secrets, created on first use because `initialize` does not need it.
     known: LazyLock<RwLock<KnownSecrets>, InitSecretsFn>,
 }
 
@@ -30,22 +30,22 @@ struct KnownSecrets {
 }
 
 impl LiveSecrets {
-    /// Collects the variables of an environment whose names look like a secret. A value that is the
-    /// path of an existing file or folder is excluded: paths are shown everywhere, and the file's
-    /// content is not in the environment.
+    /// Collects the variables of an environment whose names look like a secret. A variable is
+    /// excluded if its value is the path of an existing file or folder. Paths are shown everywhere,
+    /// and the content of the file is not in the environment.
     pub fn from_env(env: impl IntoIterator<Item = (String, String)> + Send + 'static) -> Self {
         let make = move || RwLock::new(KnownSecrets { all: env_secrets(env), learnt: Vec::new() });
         let known = LazyLock::new(Box::new(make) as InitSecretsFn);
         Self(Arc::new(SharedSecrets { learnt_count: AtomicUsize::new(0), known }))
     }
 
-    /// Returns all secrets that are known now.
+    /// Returns all secrets that are currently known.
     #[must_use]
     pub fn current(&self) -> Secrets {
         self.0.known.read().unwrap_or_else(PoisonError::into_inner).all.clone()
     }
 
-    /// Adds a secret. An open session redacts it from its next request to the model on.
+    /// Adds a secret. An open session redacts the new secret from its next request to the model on.
     pub fn add(&self, secret: &str) {
         let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.learnt.iter().all(|other| other != secret) {
@@ -75,7 +75,7 @@ fn env_secrets(env: impl IntoIterator<Item = (String, String)>) -> Secrets {
 pub(crate) struct SessionSecrets {
     handle: SessionHandle,
     live: LiveSecrets,
-    /// Number of learnt secrets that the session redacts.
+    /// Number of learnt secrets that the session already redacts.
     hidden_count: AtomicUsize,
 }
 
@@ -84,7 +84,8 @@ impl SessionSecrets {
         Self { handle, live, hidden_count: AtomicUsize::new(0) }
     }
 
-    /// Adds secrets that were learnt since the last call. Costs almost nothing if there are none.
+    /// Adds secrets that were learnt since the last call. If there are no new secrets, this method
+    /// costs almost nothing.
     pub(crate) fn apply_learnt_secrets(&self) {
         let learnt = self.live.0.learnt_count.load(Ordering::Acquire);
         if self.hidden_count.swap(learnt, Ordering::AcqRel) != learnt {
@@ -92,7 +93,7 @@ impl SessionSecrets {
         }
     }
 
-    /// Returns all secrets that are known now.
+    /// Returns all secrets that are currently known.
     pub(crate) fn current(&self) -> Secrets {
         self.apply_learnt_secrets();
         self.handle.update(|session, _| session.secrets().clone())

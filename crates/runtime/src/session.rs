@@ -40,11 +40,11 @@ pub(crate) struct Session {
     options: Arc<SessionOptions>,
     prompts: mpsc::Sender<PromptContent>,
     queue: Arc<Mutex<PromptQueue>>,
-    /// Cancelled when no further prompt is accepted.
+    /// Cancelled when the session accepts no further prompt.
     closing: CancellationToken,
-    /// Cancelled when running work is no longer waited for.
+    /// Cancelled when the session no longer waits for running work.
     aborting: CancellationToken,
-    /// Cancelled when everything is done and sent.
+    /// Cancelled when all work is done and all updates are sent.
     closed: CancellationToken,
     recording: Option<Arc<SessionRecording>>,
 }
@@ -58,16 +58,16 @@ pub(crate) struct SessionSetup {
     pub(crate) permission: PermissionSetup,
     pub(crate) commands: SlashCommands,
     pub(crate) config: SessionConfig,
-    /// Replaces our own system prompt.
+    /// Text that replaces our own system prompt.
     pub(crate) instructions: Option<Arc<str>>,
-    /// The messages that the model knows already.
+    /// The messages that the model already received.
     pub(crate) history: History,
-    /// `None` if the session is not stored.
+    /// The recording; `None` if the session is not stored.
     pub(crate) recording: Option<Arc<SessionRecording>>,
 }
 
 /// Saves remembered rules after each answer to a permission request. Rules that cannot be saved are
-/// logged, and listed as rules of the session.
+/// logged, and listed as rules of the session only.
 fn save_rules_after_answers(
     client: ClientSessionBuilder,
     keeper: Arc<RulePersister>,
@@ -89,20 +89,20 @@ fn record_items(
     }
 }
 
-/// Stops commands in the background.
+/// Stops background commands.
 async fn end_background_work(context: &Context) {
     context.workspace.background_commands().stop_all_and_wait().await;
-    // No later turn can report these writes.
+    // No later turn can report these late writes of other programs.
     for late in context.take_foreign_change_reports().await {
         tracing::warn!("{late}");
     }
 }
 
-/// The prompts that wait, in order.
+/// The prompts that wait for their turn, in order.
 #[derive(Default)]
 struct PromptQueue(Vec<QueuedPrompt>);
 
-/// A prompt that waits.
+/// A prompt that waits for its turn.
 struct QueuedPrompt {
     open: OpenPrompt,
     /// Cancelled when the prompt no longer waits.
@@ -112,13 +112,13 @@ struct QueuedPrompt {
 /// The content of a prompt that waits for its turn.
 struct PromptContent {
     blocks: Vec<ContentBlock>,
-    /// The client's trace context.
+    /// Trace context that the client sent.
     trace: TraceContext,
     turn: TurnId,
 }
 
 impl PromptQueue {
-    /// Removes the prompt of a turn, if it still waits.
+    /// Removes the prompt of a turn from the queue, if it still waits.
     fn take_prompt_of_turn(&mut self, turn: &TurnId) -> Option<QueuedPrompt> {
         let at = self.0.iter().position(|waiting| waiting.open.turn().id == *turn)?;
         Some(self.0.remove(at))
@@ -204,7 +204,8 @@ impl Session {
             };
             // A panic outside a turn ends the session, and every prompt is answered.
             drop(AssertUnwindSafe(work).catch_unwind().await);
-            // Not under the lock, because each prompt ends its turn on drop.
+            // The prompts are dropped outside of the lock, because each prompt ends its turn on
+            // drop.
             let left = std::mem::take(&mut *lock(&waiting));
             drop(left);
             client.close(Duration::ZERO).await;
@@ -214,7 +215,7 @@ impl Session {
         session
     }
 
-    /// Queues a prompt, which waits until those before it are done.
+    /// Queues a prompt, which waits until the prompts before it are done.
     pub(crate) fn queue_prompt(
         &self,
         blocks: Vec<ContentBlock>,
@@ -280,12 +281,12 @@ impl Session {
         self.options.handle_set_config_option(request, responder, &self.client)
     }
 
-    /// Returns the connection to its client.
+    /// Returns the connection to the session's client.
     pub(crate) fn client(&self) -> &ClientSession {
         &self.client
     }
 
-    /// Waits until everything is done and sent.
+    /// Waits until all work is done and all updates are sent.
     pub(crate) async fn wait_closed(&self) {
         self.closed.cancelled().await;
     }
@@ -305,13 +306,13 @@ impl Session {
         self.client.cancel();
     }
 
-    /// Cancels everything and waits until the final updates are sent, for at most `deadline`.
+    /// Cancels all work and waits until the final updates are sent, for at most `deadline`.
     pub(crate) async fn close(&self, deadline: Duration) {
         self.closing.cancel();
         self.client.handle().update(|session, _| session.mark_closing());
         self.cancel();
         if tokio::time::timeout(deadline, self.closed.cancelled()).await.is_err() {
-            // Running work is abandoned: its call ends, and its prompt is answered.
+            // The session abandons running work: its calls end, and its prompt is answered.
             self.aborting.cancel();
             drop(tokio::time::timeout(limits::FINAL_SEND_TIMEOUT, self.closed.cancelled()).await);
         }
@@ -324,7 +325,7 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Cancels the running work of a connection that was dropped without being closed.
+    /// Cancels the running work when the connection is dropped without being closed.
     fn drop(&mut self) {
         self.closing.cancel();
         self.aborting.cancel();
@@ -348,7 +349,7 @@ struct PromptRunner {
     context: Context,
     workspace_context: WorkspaceContext,
     secrets: SessionSecrets,
-    /// The description of the model that was last shown to the user.
+    /// The notice about the model that was last shown to the user.
     model_notice: Option<String>,
     rule_persister: Option<Arc<RulePersister>>,
     queue: Arc<Mutex<PromptQueue>>,
@@ -372,7 +373,7 @@ impl PromptRunner {
             let Some(prompt) = prompt else { return };
             self.process_queued_prompt(prompt).await;
         }
-        // Waiting prompts were cancelled by the close.
+        // Closing the session has cancelled the waiting prompts.
         waiting.close();
         while let Some(prompt) = waiting.recv().await {
             self.process_queued_prompt(prompt).await;
@@ -381,7 +382,7 @@ impl PromptRunner {
 
     async fn process_queued_prompt(&mut self, prompt: PromptContent) {
         let PromptContent { blocks, trace, turn: name } = prompt;
-        // The prompt was cancelled and answered while it waited.
+        // `None` if the prompt was cancelled and answered while it waited.
         let Some(waited) = lock(&self.queue).take_prompt_of_turn(&name) else { return };
         let QueuedPrompt { open, dequeued: begins } = waited;
         begins.cancel();
@@ -420,7 +421,7 @@ impl PromptRunner {
                 }
             };
             let running = running.instrument(span.clone());
-            // A panic of a model or a description must not leave the prompt without an answer.
+            // If a model panics, the prompt must still be answered.
             let running = AssertUnwindSafe(running).catch_unwind();
             tokio::pin!(running);
             tokio::select! {
@@ -458,7 +459,7 @@ impl PromptRunner {
         open.end_turn_and_respond(ending.map(PromptResponse::new), reason);
     }
 
-    /// Stores what the turn left, and notifies the user once if that fails.
+    /// Stores the changes of a turn, and notifies the user once if storing fails.
     async fn commit_records(&self) {
         let Some(recording) = &self.recording else { return };
         self.history.record(&self.handle);
@@ -481,8 +482,8 @@ async fn forward_cancel(withdrawn: &RequestCancellation, turn: &CancellationToke
     std::future::pending::<()>().await;
 }
 
-/// Lets the model prepare itself, redacts secrets that it learns, and shows the description of the
-/// model unless it was shown last.
+/// Calls `prepare_for_turn` of the model and redacts secrets that the model learns. Shows the
+/// returned notice about the model unless the user saw the same notice last.
 async fn prepare_model_for_turn(
     options: &Arc<SessionOptions>,
     cancel: &CancellationToken,
@@ -506,7 +507,7 @@ async fn prepare_model_for_turn(
     }
 }
 
-/// Ends a turn with the answer of a command.
+/// Ends a turn with the answer of a slash command.
 fn send_command_answer(
     handle: &SessionHandle,
     said: String,

@@ -1,4 +1,5 @@
-//! The spans of sessions and turns. Each holds names and numbers: no prompt, no path, no output.
+//! The spans of sessions and turns. Each span contains only names and numbers: no prompt, no path,
+//! no output.
 
 use acp_types::TraceContext;
 use tracing::Span;
@@ -9,8 +10,8 @@ pub(crate) fn session_span(id: &impl std::fmt::Display) -> Span {
     tracing::info_span!(target: TARGET, "session", %id)
 }
 
-/// Creates the span of a turn, as a child of the client's span if it sent one, otherwise of the
-/// current one.
+/// Creates the span of a turn. Its parent is the span that the client sent, otherwise the current
+/// span.
 pub(crate) fn turn_span(id: &str, model: &str, trace: &TraceContext) -> Span {
     let traceparent = trace.traceparent.as_deref();
     let span =
@@ -37,7 +38,7 @@ fn set_remote_parent(span: &Span, trace: &TraceContext) {
     let pairs = pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
     let context = TraceContextPropagator::new().extract(&pairs.collect::<HashMap<_, _>>());
     if context.has_active_span() {
-        // It fails only where no exporter is configured.
+        // `set_parent` fails only if no exporter is configured.
         drop(span.set_parent(context));
     }
 }

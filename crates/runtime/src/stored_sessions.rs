@@ -1,7 +1,7 @@
-//! Sessions that last: what is recorded of one, and how a later process restores it.
+//! Stored sessions: how a session is recorded, and how a later process restores it.
 //!
-//! A store is opened when the first session needs it, beside the session. If that fails, sessions
-//! stay in memory and the user is notified.
+//! When the first session needs a store, the store is opened concurrently with the session. If the
+//! store cannot be opened, sessions stay in memory and the user is notified.
 
 mod model_message;
 mod recording;
@@ -18,10 +18,10 @@ pub(crate) use recording::SessionRecording;
 pub(crate) use restore::{RestoredSession, replay};
 pub(crate) use settings::StoredSettings;
 
-/// Opens a store. It may block.
+/// Opens a store. This function may block.
 type OpenStoreFn = dyn Fn() -> Result<Arc<dyn SessionStore>, SessionStoreError> + Send + Sync;
 
-/// Where the sessions of an agent are stored. Clones share the store.
+/// The store for the sessions of an agent. Clones share the same store.
 #[derive(Clone)]
 pub(crate) struct StoredSessions(Arc<LazyStore>);
 
@@ -30,7 +30,7 @@ struct LazyStore {
     opened: Mutex<Option<OpenedStore>>,
 }
 
-/// A store that is open, and what writes to it.
+/// An open store and its writer.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenedStore {
     pub(crate) store: Arc<dyn SessionStore>,
@@ -44,7 +44,7 @@ impl StoredSessions {
         Self(Arc::new(LazyStore { open: Box::new(open), opened: Mutex::default() }))
     }
 
-    /// Returns the store, which is opened by the first call. One that failed is opened again.
+    /// Returns the store; the first call opens it. If opening failed, the next call tries again.
     pub(crate) async fn opened(&self) -> Result<OpenedStore, SessionStoreError> {
         let mut slot = self.0.opened.lock().await;
         if let Some(opened) = &*slot {
@@ -64,7 +64,7 @@ impl StoredSessions {
 }
 
 impl OpenedStore {
-    /// Works with the store on a thread that may block.
+    /// Runs `work` with the store on a thread that may block.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn SessionStore) -> Result<T, SessionStoreError> + Send + 'static,

@@ -1,5 +1,5 @@
-//! One turn: sends a request to the model, runs the calls of its reply, and repeats with their
-//! results.
+//! One turn: it sends a request to the model, runs the calls of the reply, and repeats with the
+//! results of the calls.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -42,12 +42,12 @@ pub(crate) struct Turn<'a> {
     pub(crate) context: &'a Context,
     pub(crate) workspace_context: &'a WorkspaceContext,
     pub(crate) handle: &'a SessionHandle,
-    /// Secrets that are learnt while a model opens are redacted before its first event.
+    /// Secrets that are learnt while a model opens are redacted before the model's first event.
     pub(crate) secrets: &'a SessionSecrets,
     pub(crate) cancel: &'a CancellationToken,
 }
 
-/// Returns the tool specifications for the model. They are created once per session.
+/// Returns the tool specifications for the model. The specifications are created once per session.
 pub(crate) fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
     let specs = registry.iter().map(|tool| ToolSpec {
         name: tool.spec.name.into_owned(),
@@ -67,7 +67,7 @@ pub(crate) async fn run_turn(
     blocks: Vec<ContentBlock>,
 ) -> TurnOutcome {
     let ending = run_request_loop(turn, history, blocks).await;
-    // No further request would report them.
+    // No later request would report these late writes.
     updates::report_late_writes(&turn, history).await;
     ending
 }
@@ -93,19 +93,19 @@ async fn run_request_loop(
             context::add_context_updates(&turn, history).await;
         }
         let reply = turn.request_reply(history).await;
-        // Content that a provider does not accept, such as an image, would be refused with each
-        // later prompt too.
+        // A provider that refuses some content, such as an image, would refuse it with each later
+        // prompt too.
         let is_refused =
             reply.error.as_ref().is_some_and(|error| error.kind == ModelErrorKind::Other);
         let is_poison = requests == 0 && is_refused && reply.is_empty() && !is_text;
         let act = turn.handle_reply(reply, history).await;
         if is_poison || matches!(act, ControlFlow::Break(Ok(StopReason::Refusal))) {
-            // ACP: a refused prompt, and everything after it, is not sent again.
+            // ACP requires that a refused prompt, and everything after it, is not sent again.
             history.truncate_from(&prompt);
             turn.workspace_context.mark_instructions_forgotten();
         }
         if let ControlFlow::Break(ending) = act {
-            // ACP: a cancelled turn ends as cancelled, even if another error occurred.
+            // ACP requires that a cancelled turn ends as cancelled, even if another error occurred.
             return if turn.cancel.is_cancelled() { Ok(StopReason::Cancelled) } else { ending };
         }
     }
@@ -113,9 +113,9 @@ async fn run_request_loop(
 }
 
 impl Turn<'_> {
-    /// Sends a request to the model, with retries. Calls run only after their reply is complete, so
-    /// that no call runs twice. The shown part of a reply that broke off stays, followed by a note
-    /// about the retry.
+    /// Sends a request to the model, with retries. Calls run only after their whole reply has been
+    /// received, so that no call runs twice. If a reply is interrupted, its shown part stays,
+    /// followed by a note about the retry.
     async fn request_reply(&self, history: &mut History) -> StreamedReply {
         let (mut retry, mut shortenings) = (RetryState::new(), 0);
         loop {
@@ -137,8 +137,8 @@ impl Turn<'_> {
                     return reply;
                 }
             }
-            // An unknown model is assumed to support images. If it does not, it would refuse them
-            // in each request.
+            // A model with unknown capabilities is assumed to support images. If it does not
+            // support images, it would refuse each request that contains one.
             if error.kind == ModelErrorKind::Other
                 && reply.is_empty()
                 && history.omit_newest_images()
@@ -165,7 +165,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Runs the calls of a reply; breaks when the turn is over.
+    /// Runs the calls of a reply; returns `Break` when the turn is over.
     async fn handle_reply(
         &self,
         mut reply: StreamedReply,
@@ -174,7 +174,7 @@ impl Turn<'_> {
         let is_whole =
             matches!(reply.stop, Some(ModelStopReason::ToolCalls | ModelStopReason::EndTurn));
         if reply.is_cancelled || reply.error.is_some() || !is_whole {
-            // The last call may be incomplete.
+            // The last call of the reply may be incomplete.
             let calls = reply.calls.len();
             reply.cancel_calls();
             return ControlFlow::Break(record_incomplete_reply(reply, calls, history));
@@ -201,7 +201,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Announces a call of the batch, which is a reply or a round. Returns `None` if the session
+    /// Announces a call of a batch; a batch is a reply or a round. Returns `None` if the session
     /// accepts no more calls.
     fn announce_in_batch(&self, model_id: &str, name: &str, batch: &str) -> Option<OpenCall> {
         let open = self.announce_call(model_id, name)?;
@@ -216,9 +216,9 @@ impl Turn<'_> {
         self.registry.announce_call(self.handle, &id, self.id, name, self.context, self.cancel)
     }
 
-    /// Runs a call for the user instead of the model, which is not informed of it. It must be
-    /// awaited to its end, which comes soon after a cancel. Returns `None` if there is no such
-    /// tool.
+    /// Runs a call for the user instead of the model; the model is not informed of the call. The
+    /// returned future must be awaited to its end, which comes soon after a cancel. Returns `None`
+    /// if no tool has this name.
     pub(crate) async fn call_tool_for_user(&self, name: &str, args: Value) -> Option<CallOutcome> {
         self.registry.spec(name)?;
         let open = self.announce_call(name, name)?;
@@ -226,12 +226,12 @@ impl Turn<'_> {
     }
 
     async fn run_announced_call(&self, open: OpenCall, name: &str, args: Value) -> CallOutcome {
-        // A separate task, so that a panic outside the tool ends only this call.
+        // The call runs in a separate task, so that a panic outside the tool ends only this call.
         let tool = self.registry.prepare_call(name, args, self.context);
         let ended =
             tokio::spawn(execute_call(open, tool)).await.unwrap_or_else(|_| lost_call_outcome());
         if ended.ends_turn {
-            // Parallel calls must not keep the turn from ending.
+            // Calls that run in parallel must not keep the turn from ending.
             self.cancel.cancel();
         }
         ended
@@ -246,7 +246,7 @@ fn record_incomplete_reply(
 ) -> TurnOutcome {
     let StreamedReply { text, thought, stop, error, is_cancelled, .. } = reply;
     let is_silent = text.is_empty() && calls == 0;
-    // The provider's replay data may belong to the calls that are left out.
+    // The provider's replay data may belong to the calls that are omitted.
     history.push_text_reply(text, thought, None);
     let why = match &error {
         _ if is_cancelled => Some("The user cancelled the turn here."),
@@ -272,7 +272,7 @@ fn lost_call_outcome() -> CallOutcome {
     CallOutcome::new(Status::Cancelled, Some(CallEndReason::Dropped), text)
 }
 
-/// Returns a note that calls of a reply are left out; `None` if there are none.
+/// Returns a note about the omitted calls of a reply; `None` if no call was omitted.
 fn left_out_calls_note(count: usize) -> Option<String> {
     let max = limits::MAX_REPLY_CALLS;
     (count > 0).then(|| {

@@ -1,13 +1,13 @@
-//! Sums over the replies of a session.
+//! Sums of the token usage over the replies of a session.
 
 use callboard_models::TokenUsage;
 use serde::{Deserialize, Serialize};
 
-/// The usage of all replies of a session, of every model, as far as the models report it.
+/// The usage of all replies of a session, for all models, as far as the models report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct UsageTotals {
-    /// Requests to models, failed attempts included.
+    /// Number of requests to models, including failed attempts.
     pub(crate) requests: u64,
     /// Tokens of the requests, including cached ones.
     pub(crate) input_tokens: u64,
@@ -17,12 +17,12 @@ pub(crate) struct UsageTotals {
     pub(crate) cached_tokens: u64,
     /// Tokens of the replies that were thoughts.
     pub(crate) thought_tokens: u64,
-    /// Cost of the replies, in millionths of a US dollar; `None` if no model reported it.
+    /// Cost of the replies in millionths of a US dollar; `None` if no model reported its cost.
     pub(crate) cost_micros: Option<u64>,
 }
 
 impl UsageTotals {
-    /// Adds what one reply used.
+    /// Adds the usage of one reply.
     pub(crate) fn add(&mut self, usage: &TokenUsage) {
         let add = |sum: &mut u64, more: Option<u64>| *sum = sum.saturating_add(more.unwrap_or(0));
         add(&mut self.input_tokens, usage.input_tokens);

@@ -1,4 +1,4 @@
-//! The tool loop example of a rig agent, with a model that plays a script.
+//! Tests the tool loop example of a rig agent, with a model that plays a script.
 
 use acp_conformance::{AgentTestError, AgentUnderTest, PermissionReply, Side, call_text};
 use acp_types::schema::v1::PermissionOptionKind;

@@ -10,9 +10,10 @@ use crate::programs::{
 /// A command whose words are all understood.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandAnalysis<'a> {
-    /// The words, or values of options, that name files it reads, relative to its folder.
+    /// The words, or values of options, that name files which the command reads. The paths are
+    /// relative to the folder of the command.
     pub paths: Vec<&'a str>,
-    /// The subfolder that it changes the shell's directory to, as `cd` does.
+    /// The subfolder to which the command changes the shell's directory, like `cd`.
     pub enters: Option<&'a str>,
 }
 
@@ -24,12 +25,14 @@ pub enum AnalysisError {
     UnknownProgram(String),
     /// The program is known, but this word is not.
     UnknownWord {
-        /// The word; all letters of a cluster, only the option of `--option=value`.
+        /// The word. For `--option=value`, only the option; for a cluster of short options, the
+        /// whole cluster.
         word: String,
         /// The words of the program that are in the table.
         program: String,
     },
-    /// The word would be understood if it did not leave the folder or stand for other words.
+    /// The word is not accepted because it is a path out of the folder, or has a special meaning to
+    /// programs.
     OutsideFolder {
         /// The word.
         word: String,
@@ -52,17 +55,18 @@ impl fmt::Display for AnalysisError {
 
 impl std::error::Error for AnalysisError {}
 
-/// Analyzes a command whose first `held` words are trusted, because a rule contains them. If these
-/// are all words, the command is accepted without analysis, unless it changes the shell's directory
-/// or reads its program from standard input.
+/// Analyzes a command whose first `held` words are trusted, because a rule contains them. If the
+/// rule contains all words, the command is accepted without analysis. Two kinds of commands are
+/// still analyzed: commands that change the shell's directory, and interpreters that read their
+/// program from standard input.
 ///
 /// The words are those that the program receives, as
 /// [`parse_portable_line`](crate::portable_line::parse_portable_line) returns them.
 ///
 /// # Errors
 ///
-/// [`AnalysisError`] for the first word that is not in the table, even if it is held: it may change
-/// the meaning of the words after it.
+/// Returns [`AnalysisError`] for the first word that is not in the table. A trusted word can cause
+/// this error too, because it may change the meaning of the words after it.
 pub fn analyze_command(
     command: &[String],
     held: usize,
@@ -80,7 +84,7 @@ pub fn analyze_command(
     let mut reader = WordAnalyzer { program, analysis: CommandAnalysis::default() };
     reader.analyze_words(&command[program.words.len()..])?;
     if moves && reader.analysis.enters.is_none() {
-        // It changes to the home directory, or to the previous one.
+        // Such a `cd` changes to the home directory, or to the previous directory.
         return Err(reader.unknown_word_error(&command[0]));
     }
     Ok(reader.analysis)
@@ -95,8 +99,8 @@ fn reads_program_from_stdin(command: &[String]) -> bool {
         && words.iter().all(|word| is_option(word) || word == "-")
 }
 
-/// Returns the number of leading words that name a program, if all its commands with understood
-/// words may be allowed by one button.
+/// Returns the number of leading words that name a program, if one answer of the user may allow all
+/// its commands with understood words.
 #[must_use]
 pub fn allowable_prefix_len(command: &[String]) -> Option<usize> {
     let is_plain = command.first().is_some_and(|program| !program.contains('/'));
@@ -131,7 +135,7 @@ impl<'a> WordAnalyzer<'a> {
         Ok(())
     }
 
-    /// Analyzes an option and its value; returns how many words these are.
+    /// Analyzes an option and its value; returns their number of words.
     fn analyze_option(
         &mut self,
         word: &'a str,
@@ -181,7 +185,7 @@ impl<'a> WordAnalyzer<'a> {
             (Some(value), _) => (value, 1),
             (None, _) if option.is_optional => return Ok(1),
             (None, Some(value)) => (value, 2),
-            // The program would refuse it.
+            // The program would refuse the option.
             (None, None) => return Err(self.unknown_word_error(word)),
         };
         match kind {
@@ -223,7 +227,7 @@ impl<'a> WordAnalyzer<'a> {
         if !stays_beneath(word) {
             return Err(AnalysisError::OutsideFolder { word: word.to_owned() });
         }
-        // The file of `tests/a.py::name`.
+        // In `tests/a.py::name`, the path is the part before `::`.
         self.analysis.paths.push(word.split_once("::").map_or(word, |(path, _)| path));
         Ok(())
     }
@@ -238,7 +242,7 @@ fn is_option(word: &str) -> bool {
     word.starts_with('-') && word.len() > 1
 }
 
-/// Returns the name of a long option as in the table, if it is one.
+/// Returns the name that a long option has in the table; `None` if the word is not a long option.
 fn long_option_name(word: &str, style: OptionStyle) -> Option<&str> {
     match style {
         OptionStyle::Gnu => word.starts_with("--").then_some(word),
@@ -248,8 +252,8 @@ fn long_option_name(word: &str, style: OptionStyle) -> Option<&str> {
     }
 }
 
-/// Returns whether a word can only be a name or a number: it is no path out of the folder, and no
-/// option except a number.
+/// Returns whether a word can only be a name or a number: it is not a path out of the folder, and
+/// is not an option except a number.
 pub(crate) fn is_plain_name(word: &str) -> bool {
     let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"_.,:+*%-".contains(&letter);
     let digits = word.strip_prefix(['-', '+']).unwrap_or(word);
@@ -260,8 +264,8 @@ pub(crate) fn is_plain_name(word: &str) -> bool {
         && word != ".."
 }
 
-/// Returns whether a path stays in the folder that it is relative to, and has no special meaning to
-/// programs: `@file` stands for the words in a file, `:/` for another folder.
+/// Returns whether a relative path stays in its folder and has no special meaning to programs. For
+/// example, `@file` means the words in a file, and `:/` means another folder.
 fn stays_beneath(path: &str) -> bool {
     !path.starts_with(['/', '@', ':', '~']) && !path.split('/').any(|name| name == "..")
 }
@@ -359,14 +363,15 @@ mod tests {
             ("make lint", 2, None),
             ("make lint", 1, Some("make lint")),
             ("sudo ls", 1, Some("sudo ls")),
-            // Words of a rule are trusted, but no word after one that is not understood.
+            // Words of a rule are trusted. Words after a word that is not understood are not
+            // trusted.
             ("cargo test --config x", 4, None),
             ("cargo test --config x -q", 4, Some("--config")),
             ("cargo test --package a -q", 3, None),
             ("cargo test -q --config x", 3, Some("--config")),
             ("/usr/bin/ls -l", 1, None),
             ("LS", 0, Some("LS")),
-            // Between folders, `diff` follows the links in them.
+            // For two folders, `diff` follows the links in them.
             ("diff a b", 1, Some("diff a")),
         ] {
             assert_eq!(analysis_error(line, held).as_deref(), expected, "{line}");

@@ -1,12 +1,12 @@
 //! Splits a command line into all simple commands that a shell would run.
 //!
-//! It follows bash's grammar and gives up on anything beyond it.
+//! The parser follows bash's grammar and rejects all other lines.
 //!
-//! The parser is our own. `brush-parser` 0.4 added 31 crates (`insta` and `pest` among them) and
-//! 41 s of compile time, keeps the last commands in global caches, and aborts the process by a
-//! stack overflow at 2,000 nested substitutions. `tree-sitter-bash` 0.25 is fast and survives that,
-//! but it is 10 MB of generated C that would parse text of a model in the process that guards the
-//! files.
+//! The parser is our own. `brush-parser` 0.4 added 31 crates (`insta` and `pest` among them) and 41
+//! s of compile time, and keeps the last commands in global caches. It overflows the stack at 2,000
+//! nested substitutions, which aborts the process. `tree-sitter-bash` 0.25 is fast and can parse
+//! such nested substitutions. But it is 10 MB of generated C code, which would parse text of a
+//! model in the process that protects the files.
 
 mod redirects;
 mod words;
@@ -16,20 +16,21 @@ use std::mem::take;
 use self::redirects::Heredoc;
 use crate::limits::{MAX_COMMAND_DEPTH, MAX_COMMAND_LINE_BYTES, MAX_COMMAND_PARTS};
 
-/// A word as the program receives it, as far as that is known.
+/// A word in the form that the program receives, as far as the parser can determine it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ShellWord {
     /// The content; expansions are kept as written, `${X…}` as `$X`.
     pub(crate) text: String,
-    /// Whether a part of it expands.
+    /// Whether a part of the word expands.
     pub(crate) expands: bool,
-    /// Whether a part of it is quoted or escaped.
+    /// Whether a part of the word is quoted or escaped.
     pub(crate) is_quoted: bool,
 }
 
 impl ShellWord {
-    /// Returns whether the word, quoted or not, runs a command in a subscript where a shell takes
-    /// it for the name of an element or an expression: the shell expands the subscript once more.
+    /// Returns whether the word, quoted or not, contains a subscript that may run a command. If a
+    /// shell uses such a word as the name of an array element or as an expression, it expands the
+    /// subscript once more.
     pub(crate) fn has_expanding_subscript(&self) -> bool {
         let subscript = self.text.split_once('[').map(|(_, subscript)| subscript);
         subscript.is_some_and(|it| ["$(", "${", "`"].iter().any(|mark| it.contains(mark)))
@@ -40,10 +41,11 @@ impl ShellWord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LinePart {
     Command(SimpleCommand),
-    /// Start of commands that a subshell runs: their changes of its state are lost at the end.
+    /// Start of commands that a subshell runs: changes of the shell's state in the subshell are
+    /// lost at its end.
     SubshellStart,
     SubshellEnd,
-    /// End of commands that run only if the one before them succeeded.
+    /// End of commands that run only if the previous command succeeded.
     ChainEnd,
     /// The following commands may run again: a loop or a function.
     MayRepeat,
@@ -54,20 +56,21 @@ pub(crate) enum LinePart {
 pub(crate) struct SimpleCommand {
     /// The assignments: `A=1`, and the elements of an array.
     pub(crate) assignments: Vec<ShellWord>,
-    /// The program and its arguments; empty where only files are opened, as by `done > file`.
+    /// The program and its arguments; empty if only files are opened, e.g. by `done > file`.
     pub(crate) words: Vec<ShellWord>,
-    /// The files that it writes to.
+    /// The files to which the command writes.
     pub(crate) writes: Vec<ShellWord>,
-    /// The files that it reads from.
+    /// The files from which the command reads.
     pub(crate) reads: Vec<ShellWord>,
-    /// The texts of `<<` and `<<<` that it reads.
+    /// The texts of `<<` and `<<<` that the command reads.
     pub(crate) input: Option<ShellWord>,
-    /// Whether the next command runs only if this one succeeds.
+    /// Whether the next command runs only if this command succeeds.
     pub(crate) is_before_and: bool,
 }
 
 impl SimpleCommand {
-    /// Adds an input text. If there are several, it does not matter here which one is read.
+    /// Adds an input text. If there are several texts, all of them are kept, although the command
+    /// reads only one.
     fn append_input_text(&mut self, text: &ShellWord) {
         let input = self.input.get_or_insert_default();
         input.text.push_str(&text.text);
@@ -96,7 +99,7 @@ impl ParseFailure {
     }
 }
 
-/// Splits a line at `depth` levels within another one.
+/// Splits a line that is nested `depth` levels deep in another line.
 pub(crate) fn parse_command_line(line: &str, depth: usize) -> Result<Vec<LinePart>, ParseFailure> {
     if line.len() > MAX_COMMAND_LINE_BYTES {
         return Err(ParseFailure::TooLong);
@@ -112,12 +115,13 @@ struct ShellParser<'a> {
     parts: Vec<LinePart>,
     /// The command that is being parsed.
     current: SimpleCommand,
-    /// Whether it began with an assignment or a redirection: then no word is a keyword.
+    /// Whether the command began with an assignment or a redirection. If it did, no word is a
+    /// keyword.
     has_prefix: bool,
     /// Whether an `&&` precedes the current command.
     is_after_and: bool,
-    /// Whether its success is unclear: it is negated, or a part of a pipe, which runs in a
-    /// subshell.
+    /// Whether the success of the command is unclear, because the command is negated, or is a part
+    /// of a pipe, which runs in a subshell.
     is_success_unclear: bool,
     /// Heredocs whose bodies begin on the next line.
     heredocs: Vec<Heredoc>,
@@ -191,7 +195,7 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Parses the commands of a substitution or group within this command.
+    /// Parses the commands of a substitution or group inside of this command.
     fn parse_nested_commands(&mut self) -> Result<(), ParseFailure> {
         if !self.heredocs.is_empty() {
             return Err(ParseFailure::Unclear);
@@ -222,7 +226,7 @@ impl<'a> ShellParser<'a> {
         Ok(())
     }
 
-    /// Parses a text within this one with another parser, and adds the parts that it finds.
+    /// Parses a nested text with a separate parser, and adds the parts that it finds.
     fn parse_embedded(
         &mut self,
         text: &str,
@@ -248,7 +252,7 @@ impl<'a> ShellParser<'a> {
         if self.parts.len() > MAX_COMMAND_PARTS { Err(ParseFailure::TooManyParts) } else { Ok(()) }
     }
 
-    /// Ends a command; the next one runs whether or not it succeeded.
+    /// Ends a command. The next command runs whether or not this command succeeded.
     fn end_chain(&mut self) -> Result<(), ParseFailure> {
         self.end_command()?;
         self.is_success_unclear = false;
@@ -262,7 +266,7 @@ impl<'a> ShellParser<'a> {
     fn parse_parenthesis(&mut self) -> Result<(), ParseFailure> {
         let is_first = self.current.words.is_empty();
         if is_first && self.rest.starts_with("((") {
-            // An arithmetic expression in bash, commands in a plain `sh`.
+            // The text is an arithmetic expression in bash, but commands in a plain `sh`.
             return Err(ParseFailure::Unclear);
         }
         self.bump();
@@ -271,7 +275,8 @@ impl<'a> ShellParser<'a> {
         }
         self.skip_blanks();
         let is_function = self.current.words.len() == 1 && self.eat(")");
-        // The body of the function follows, and is parsed as if it ran here.
+        // The body of the function follows. The body is parsed like commands that run at this
+        // point.
         self.current = SimpleCommand::default();
         self.parts.push(LinePart::MayRepeat);
         if is_function { Ok(()) } else { Err(ParseFailure::Unclear) }
@@ -351,8 +356,8 @@ impl<'a> ShellParser<'a> {
         matches!(&*self.current.words, [first, _] if matches!(&*first.text, "for" | "select"))
     }
 
-    /// Parses the option of the keyword `time`. With any other option, one shell runs a program
-    /// named `time`, and another one runs the option.
+    /// Parses the option of the keyword `time`. With any other option, some shells run a program
+    /// named `time`, and other shells run the option as a command.
     fn parse_time_option(&mut self) -> Result<(), ParseFailure> {
         self.skip_blanks();
         let is_word = self.eat("-p ") || !self.rest.starts_with('-');
@@ -363,7 +368,7 @@ impl<'a> ShellParser<'a> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\n']);
             if self.eat(")") {
-                // A word directly after the parenthesis belongs to the array, and is no command.
+                // A word directly after the parenthesis belongs to the array, and is not a command.
                 let is_over = self.peek().is_none_or(|next| " \t\n;&|)".contains(next));
                 return if is_over { Ok(()) } else { Err(ParseFailure::Unclear) };
             }
@@ -377,7 +382,8 @@ impl<'a> ShellParser<'a> {
     }
 
     /// Parses up to the end of `[[ … ]]`, in which `<`, `(` and similar operators join no commands.
-    /// It is unclear if a plain `sh`, which has no `[[`, would parse them as operators.
+    /// Fails as unclear if a plain `sh`, which has no `[[`, would parse these characters as
+    /// operators.
     fn parse_condition(&mut self) -> Result<(), ParseFailure> {
         let mut open = 0;
         loop {
@@ -402,7 +408,7 @@ impl<'a> ShellParser<'a> {
                     let word = self.parse_word()?;
                     let source = &before[..before.len() - self.rest.len()];
                     // In a group of an expression, shells find the end of `${…}` by other rules.
-                    // `-v` and `-eq` take a word for the name of an element.
+                    // `-v` and `-eq` use a word as the name of an array element.
                     if open > 0 && source.contains("${") || word.has_expanding_subscript() {
                         return Err(ParseFailure::Unclear);
                     }
@@ -431,7 +437,7 @@ impl<'a> ShellParser<'a> {
     }
 
     /// Returns whether a process substitution `<(…)` or `>(…)` begins, which is a word or a part of
-    /// one.
+    /// a word.
     fn is_process_substitution(&self) -> bool {
         self.rest.starts_with("<(") || self.rest.starts_with(">(")
     }
@@ -473,8 +479,8 @@ fn can_start_program_name(letter: char) -> bool {
 }
 
 /// Returns whether the first word of a command assigns an element by a subscript that continues
-/// after the word, or that contains more than letters and digits. Then quotes and comments in it
-/// have another meaning.
+/// after the word, or that contains more than letters and digits. In such a subscript, quotes and
+/// comments have another meaning.
 fn has_unclear_subscript(source: &str) -> bool {
     let is_part = |letter: char| letter == '_' || letter.is_ascii_alphanumeric();
     let after = source.trim_start_matches(is_part);

@@ -12,12 +12,12 @@ use std::str::Chars;
 pub struct PortableLine {
     /// The words of each command, as the program receives them. There is at least one command.
     pub commands: Vec<Vec<String>>,
-    /// The files that output is redirected to, as written.
+    /// The files to which output is redirected, as written in the line.
     pub writes: Vec<String>,
 }
 
-/// Parses a line; `None` if anything in it expands, escapes, assigns, groups, reads a file, runs in
-/// the background, or is not plain ASCII.
+/// Parses a line. Returns `None` if a part of the line expands, escapes, assigns, groups, reads a
+/// file, runs in the background, or is not plain ASCII.
 #[must_use]
 pub fn parse_portable_line(line: &str) -> Option<PortableLine> {
     let mut reader =
@@ -34,7 +34,8 @@ pub fn parse_portable_line(line: &str) -> Option<PortableLine> {
     (is_whole && !commands.iter().any(is_odd)).then_some(PortableLine { commands, writes })
 }
 
-/// Returns whether a first word is no program, or a different program in each folder.
+/// Returns whether a first word is not the name of a program, or may be a different program in each
+/// folder.
 fn is_ambiguous_program(program: &str) -> bool {
     let is_relative = program.contains('/') && !program.starts_with('/');
     program.is_empty() || program.contains('=') || is_relative
@@ -57,7 +58,7 @@ struct PortableParser<'a> {
     writes: Vec<String>,
     words: Vec<String>,
     word: Option<String>,
-    /// Whether a part of the word was quoted: `"2">a` contains a word, `2>a` does not.
+    /// Whether a part of the word was quoted: `"2">a` contains a word, and `2>a` contains no word.
     is_quoted: bool,
     /// Whether the next word is the target of a redirection.
     wants_target: bool,

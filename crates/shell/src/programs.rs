@@ -1,40 +1,42 @@
 //! The table of programs, with the words of each that are understood.
 //!
-//! A word is in the table only under two conditions, in any position: the program reads only files
-//! in its folder, and it writes and runs only what the bare command does. All other words are
-//! unknown, even harmless ones.
+//! A word is in the table only if two conditions hold for every position of the word. First, the
+//! program reads only files in its folder. Second, the program writes and runs the same as the
+//! command without arguments. All other words are unknown, even harmless words.
 
-/// A program, or a subcommand of one, and the words that may follow.
+/// A program, or a subcommand of a program, and the words that may follow.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
     /// The program's name and the subcommand: `cargo`, `test`.
     pub words: &'static [&'static str],
-    /// Its options, separated by blanks; see [`parse_option_entry`] for the meaning of the last letter.
+    /// The options of the program, separated by blanks; see [`parse_option_entry`] for the meaning
+    /// of the last letter.
     pub(crate) options: &'static str,
     pub(crate) style: OptionStyle,
     pub(crate) operands: Operands,
     /// The words that may follow `--`; `None` if only operands may.
     pub(crate) after_double_dash: Option<AfterDoubleDash>,
-    /// Programs that it starts by itself with any arguments. `.` stands for files of the project
+    /// Programs that the program starts itself, with any arguments. `.` means files of the project
     /// and its build: scripts, tests, build scripts.
     pub starts: &'static [&'static str],
-    /// Whether all commands that begin with `words` may be remembered by one button.
+    /// Whether one answer of the user may allow all commands that begin with `words`.
     pub(crate) can_allow_prefix: bool,
 }
 
-/// How options are written.
+/// The syntax of options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OptionStyle {
     /// `-abc`, `--long`, `--long=value`.
     Gnu,
-    /// `-long`, `-long=value`, `--long` for the same: no clusters of letters.
+    /// `-long`, `-long=value`, and `--long` with the same meaning. Letters cannot be combined in
+    /// one word.
     Single,
 }
 
-/// The meaning of words that are no options.
+/// The meaning of words that are not options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operands {
-    /// None may follow.
+    /// No such words may follow.
     None,
     /// Names, e.g. of tests: see [`is_plain_name`](crate::analyze::is_plain_name).
     Names,
@@ -61,7 +63,7 @@ pub(crate) enum OptionValueKind {
     Text,
     /// A path that is read.
     Path,
-    /// A format of git, which must run nothing.
+    /// A format of git, which must not run a program.
     Format,
 }
 
@@ -71,12 +73,13 @@ pub(crate) struct ProgramOption {
     /// The name with its dashes.
     pub(crate) name: &'static str,
     pub(crate) value: Option<OptionValueKind>,
-    /// Whether a value must be attached, as by `=`, and may be missing.
+    /// Whether the value must be attached, e.g. with `=`, and may be missing.
     pub(crate) is_optional: bool,
 }
 
-/// Parses an option of the table. After its name: nothing for a flag, `:` for a name, `~` for any
-/// text, `@` for a path, `%` for a format; `=` before these if the value is attached or missing.
+/// Parses an option of the table. A letter after the name gives the kind of value: `:` for a name,
+/// `~` for any text, `@` for a path, `%` for a format, and no letter for a flag. `=` before the
+/// letter means that the value is attached or missing.
 pub(crate) fn parse_option_entry(text: &'static str) -> ProgramOption {
     let (name, value) = match text.as_bytes().last() {
         Some(b':') => (&text[..text.len() - 1], Some(OptionValueKind::Name)),
@@ -95,7 +98,7 @@ pub fn programs() -> &'static [Program] {
     PROGRAMS
 }
 
-/// Returns the longest entry that a command begins with.
+/// Returns the longest entry whose words are the first words of a command.
 pub(crate) fn find_program(command: &[String]) -> Option<&'static Program> {
     let follows = |program: &&Program| {
         let named = command.first().map(|program| base_name(program)).into_iter();
@@ -111,8 +114,8 @@ fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// Returns whether a command may run files of the project: scripts, tests, hooks. This also holds
-/// for every program that is not in the table.
+/// Returns whether a command may run files of the project: scripts, tests, hooks. The result is
+/// also true for every program that is not in the table.
 #[must_use]
 pub fn may_run_project_files(command: &[String]) -> bool {
     find_program(command).is_none_or(|program| program.starts.contains(&"."))
@@ -121,11 +124,12 @@ pub fn may_run_project_files(command: &[String]) -> bool {
 /// Returns whether a program is in the table and reads the files that its operands name.
 pub(crate) fn reads_operand_files(name: &str) -> bool {
     let reads = |program: &&Program| program.operands == Operands::Paths;
-    // `diff` has no row: between folders it follows the links in them, which its words do not show.
+    // `diff` has no row, because for two folders it follows the links in them, and the words do not
+    // show this.
     name == "diff" || PROGRAMS.iter().filter(reads).any(|program| program.words[0] == name)
 }
 
-/// Returns whether a program runs another one that is named by its words, or commands of a text.
+/// Returns whether a program runs another program that its words name, or a text with commands.
 #[must_use]
 pub fn wraps_commands(name: &str) -> bool {
     is_in_blank_separated_list(WRAPPERS, name) || is_shell(name)
@@ -150,7 +154,7 @@ fn is_in_blank_separated_list(list: &str, name: &str) -> bool {
 
 const SHELLS: &str = "ash bash csh dash fish ksh mksh pwsh rbash sh tcsh zsh";
 
-/// Programs that run another one that is named by their words.
+/// Programs that run another program that their words name.
 const WRAPPERS: &str = "\
     builtin bunx busybox bwrap caffeinate chroot chrt command coproc direnv doas docker entr env \
     eval exec expect fakeroot firejail flock gtimeout hyperfine ionice just ltrace make mise \
@@ -354,7 +358,7 @@ const PROGRAMS: &[Program] = &[
                   --squeeze-blank -t -T --show-tabs -u -v --show-nonprinting",
         ..SHOWS
     },
-    // Only as a part of lines with several commands.
+    // `cd` is only allowed as a part of lines with several commands.
     Program { words: &["cd"], operands: Operands::Folder, can_allow_prefix: false, ..BASE },
     Program { words: &["echo"], operands: Operands::Text, can_allow_prefix: false, ..BASE },
     Program { words: &["false"], operands: Operands::Text, can_allow_prefix: false, ..BASE },
@@ -381,7 +385,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         words: &["git", "branch"],
-        // A name would create a branch.
+        // Operands are not allowed, because a name would create a branch.
         options: "-a --all -r --remotes -v -vv --verbose --list --show-current --merged \
                   --no-merged --color=: --no-color --column --no-column",
         ..BASE
@@ -390,7 +394,8 @@ const PROGRAMS: &[Program] = &[
         words: &["git", "commit"],
         options: "-a --all -m~ --message~ -v --verbose -q --quiet --amend --no-edit --allow-empty \
                   --dry-run --short --porcelain -s --signoff --no-signoff",
-        // Its hooks, and the editor that the environment of our commands sets.
+        // The command starts hooks, and the editor `true`, which the environment of our commands
+        // sets.
         starts: &["true", "."],
         can_allow_prefix: false,
         ..SHOWS

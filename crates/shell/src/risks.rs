@@ -22,7 +22,7 @@ use crate::programs::{is_interpreter, is_shell, reads_operand_files, wraps_comma
 pub struct ShellContext<'a> {
     /// The working directory, absolute; `None` if it is not known.
     pub cwd: Option<&'a Path>,
-    /// The folder that `~` stands for.
+    /// The home directory, which replaces `~`.
     pub home: Option<&'a Path>,
     /// The folders of the project, absolute.
     pub project_folders: Vec<&'a Path>,
@@ -34,15 +34,15 @@ pub struct ShellContext<'a> {
 pub struct Risks {
     /// The reasons to ask.
     pub reasons: Vec<RiskReason>,
-    /// The files that output is redirected to.
+    /// The files to which output is redirected.
     pub writes: Vec<PathBuf>,
-    /// The files whose content it shows, by the names in the line.
+    /// The files whose content the line shows, by the names in the line.
     pub reads: Vec<PathBuf>,
-    /// The files that it may change in any way.
+    /// The files that the line may change in any way.
     pub mentions: Vec<PathBuf>,
-    /// The folders that it changes to.
+    /// The folders to which the line changes the working directory.
     pub enters: Vec<PathBuf>,
-    /// The folders from which it removes something with everything beneath it.
+    /// The folders in which the line removes a target recursively.
     pub removes_in: Vec<PathBuf>,
 }
 
@@ -57,7 +57,7 @@ pub fn find_risks(line: &str, place: ShellContext<'_>) -> Risks {
 
 struct RiskFinder<'a> {
     context: ShellContext<'a>,
-    /// The folders that it may be in at this point of the line.
+    /// The possible working directories at this point of the line.
     folders: PossibleFolders,
     /// Number of texts of commands that were parsed.
     texts: usize,
@@ -124,7 +124,7 @@ impl RiskFinder<'_> {
         &words[..words.len().min(MAX_COMMAND_PATHS)]
     }
 
-    /// Returns the words that are no options.
+    /// Returns the words that are not options.
     fn non_option_words<'w>(
         &mut self,
         args: &'w [ShellWord],
@@ -144,7 +144,7 @@ impl RiskFinder<'_> {
             );
         }
         let name = program_name(program);
-        // One with a path is a program, which changes only its own directory.
+        // A name with a path is a program, which changes only its own working directory.
         if command.is_before_and && is_folder_change_command(&program.text) {
             self.folders.enter_or_skip_chain(args);
             return self.add_entered_folders();
@@ -441,7 +441,8 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Records the folder before a `..`: the parent of a link's target is another folder.
+    /// Records the folder before a `..`, because for a link the parent of the target is another
+    /// folder.
     fn add_folder_before_parent_dir(&mut self, target: &ShellWord) {
         let Some((folder, _)) = target.text.split_once("/..") else { return };
         let folder = ShellWord { text: folder.to_owned(), ..target.clone() };
@@ -492,7 +493,7 @@ fn word_texts(words: &[ShellWord]) -> Vec<&str> {
     words.iter().map(|word| &*word.text).collect()
 }
 
-/// Returns the words after the `--` that ends the options, if it comes first.
+/// Returns the words without a leading `--`, which ends the options.
 fn skip_double_dash(words: &[ShellWord]) -> &[ShellWord] {
     match words {
         [first, rest @ ..] if first.text == "--" => rest,
@@ -505,7 +506,7 @@ fn program_name(program: &ShellWord) -> String {
     program.text.rsplit('/').next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Returns whether a long switch, or one of the letters of a short one, is given.
+/// Returns whether the words contain a long switch, or one of the letters of a short switch.
 fn has_switch(words: &[&str], letters: &str, long: &str) -> bool {
     words.iter().any(|word| match word.strip_prefix('-') {
         Some(rest) if rest.starts_with('-') => {

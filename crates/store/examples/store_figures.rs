@@ -1,5 +1,5 @@
-//! Measures a store in SQLite: `store_figures first|load|memory|list|append|wait N`. Each prints one
-//! line `figures {"value": …}`, which `cargo xtask accept` compares with its target.
+//! Measures an SQLite store: `store_figures first|load|memory|list|append|wait N`. Each measurement
+//! prints one line `figures {"value": …}`, which `cargo xtask accept` compares with a target.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a measurement may fail by a panic")]
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
@@ -20,12 +20,14 @@ use acp_store::{
 use acp_types::schema::v1::SessionId;
 use serde_json::{Value, json};
 
-/// Bytes of a session that a load returns in full, as the agent would.
+/// Number of bytes of a session that a load returns in their whole form; the agent uses the same
+/// budget.
 const BUDGET: u64 = 8 << 20;
-/// Turns of the large session, and bytes of each of its calls: 600 MB with 40,000 records.
+/// Number of turns of the large session, and number of bytes of each call: 600 MB with 40,000
+/// records.
 const TURNS: usize = 300;
 const CALL_BYTES: usize = 15_000;
-/// Processes that write at once, and how often one of them is killed.
+/// Number of processes that write at once, and the interval at which one of them is killed.
 const PROCESSES: usize = 8;
 const KILL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -38,7 +40,7 @@ fn main() {
         ["list", n] => measure_list_pages(number(n)),
         ["append", n] => measure_streamed_turns(number(n)),
         ["wait", n] => measure_eight_processes(number(n)),
-        // The processes that these start.
+        // Modes of the child processes that the measurements start.
         ["load-process", folder] => return load_large_session(Path::new(folder)),
         ["turns-process", folder, session, n] => {
             return record_turns(Path::new(folder), SessionId::new(session), number(n));
@@ -169,8 +171,8 @@ fn measure_list_pages(n: usize) -> Value {
     json!({"value": p99, "slowest_ms": slowest, "median_ms": median(pages), "pruned_each_ms": pruning})
 }
 
-/// Records `n` turns whose answer has 1,000 pieces, each piece as a record, and each turn's answer
-/// as one record that replaces what was recorded of it.
+/// Records `n` turns, each with an answer of 1,000 pieces. Each piece is a record, and at the end
+/// one record replaces all pieces of the answer.
 fn measure_streamed_turns(n: usize) -> Value {
     const PIECES: usize = 1_000;
     let folder = tempfile::tempdir().unwrap();
@@ -204,7 +206,7 @@ fn measure_streamed_turns(n: usize) -> Value {
     })
 }
 
-/// Records turns of a session, and prints how long each waited for its commit.
+/// Records turns of a session, and prints the time that each turn waited for its commit.
 fn record_turns(folder: &Path, id: SessionId, n: usize) {
     let store = open_store(folder);
     let done = match store.summary(&id) {
@@ -226,7 +228,7 @@ fn record_turns(folder: &Path, id: SessionId, n: usize) {
             changes.push(SessionChange::Append(record(&piece.to_string())));
             drop(recorder.queue_changes(std::mem::take(&mut changes), now));
         }
-        // Every hundredth is so long that it is stored in a file.
+        // Every hundredth text is so long that it is stored in a file.
         let text = "x".repeat(if turn.is_multiple_of(100) { 70_000 } else { 1_000 });
         let answer = record(&format!("answer {turn}")).with_stream(RecordStream::Model);
         let last = vec![SessionChange::Fold(record(&text)), SessionChange::Append(answer)];
@@ -243,7 +245,8 @@ struct RecordingProcess {
     acknowledged: BTreeSet<usize>,
 }
 
-/// Starts a process whose lines are sent with its number; no line is its end.
+/// Starts a process, and sends its output lines together with its number; `None` marks the end of
+/// its output.
 fn start_process(
     folder: &Path,
     number: usize,
@@ -263,8 +266,8 @@ fn start_process(
     child
 }
 
-/// Lets eight processes record `n` turns each while one of them is killed every second, and checks
-/// that every turn that was acknowledged is stored.
+/// Runs eight processes that record `n` turns each while one of them is killed every second. At the
+/// end, every acknowledged turn must be stored.
 fn measure_eight_processes(n: usize) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

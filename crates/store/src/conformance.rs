@@ -1,4 +1,4 @@
-//! The rules of [`SessionStore`] as a function that checks any store.
+//! The rules of [`SessionStore`], as a function that checks any store.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -26,13 +26,13 @@ use std::sync::Arc;
 use self::bench::{RuleBench, RuleBroken};
 use crate::store::SessionStore;
 
-/// Whether a store keeps one rule.
+/// The result of checking one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleVerdict {
-    /// The rule, as a sentence with underscores.
+    /// The rule, as a sentence with underscores instead of spaces.
     pub rule: &'static str,
-    /// How it is broken, if it is.
+    /// An error describes how the store breaks the rule.
     pub outcome: Result<(), String>,
 }
 
@@ -45,11 +45,12 @@ impl fmt::Display for RuleVerdict {
     }
 }
 
-/// Checks every rule that is stated of a [`SessionStore`] and of an
-/// [`OpenSession`](crate::OpenSession).
+/// Checks every rule that the docs of [`SessionStore`] and [`OpenSession`](crate::OpenSession)
+/// state.
 ///
-/// `open` opens the store of a name as another process would: an empty one for a new name, and for
-/// one that was used before the same again, while it may be open still.
+/// `open` opens the store with a given name, as another process would. For a new name, `open`
+/// returns an empty store. For a name that was used before, `open` returns the same store again,
+/// which may still be open.
 pub fn check_store_rules(open: &dyn Fn(&str) -> Arc<dyn SessionStore>) -> Vec<RuleVerdict> {
     let rules =
         [writing::RULES, loading::RULES, listing::RULES, forking_and_pruning::RULES].concat();
@@ -60,10 +61,10 @@ pub fn check_store_rules(open: &dyn Fn(&str) -> Arc<dyn SessionStore>) -> Vec<Ru
     rules.iter().map(verdict).collect()
 }
 
-/// A rule, and what checks it.
+/// A rule and the function that checks it.
 type Rule = (&'static str, fn(&RuleBench<'_>) -> Result<(), RuleBroken>);
 
-/// Lists functions as rules of their names.
+/// Lists functions as rules; the name of the function is the rule.
 macro_rules! rules {
     ($($rule:ident),* $(,)?) => {
         pub(super) const RULES: &[super::Rule] = &[$((stringify!($rule), $rule)),*];

@@ -1,4 +1,4 @@
-//! Why a store refuses or fails, as a table for the caller.
+//! The errors of a store, as a table for the caller.
 
 use std::error::Error;
 use std::fmt;
@@ -9,96 +9,100 @@ use acp_types::schema::v1::SessionId;
 
 use crate::holder::SessionHolder;
 
-/// Why a store did not do what it was asked. Nothing of the operation was done, unless the variant
-/// states otherwise.
+/// The reason why a store did not execute an operation. The operation had no effect, unless the
+/// variant states otherwise.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionStoreError {
-    /// No session of that id is stored. Begin a new one.
+    /// No session with this id is stored. Create a new session.
     #[error("session {0} is not stored")]
     UnknownSession(SessionId),
-    /// A session of that id is stored already. Choose another id.
+    /// A session with this id is already stored. Choose another id.
     #[error("session {0} is stored already")]
     SessionExists(SessionId),
-    /// The session is open, in this process or another one. Close it there, or fork it.
+    /// The session is open in this process or in another one. Close the session there, or fork it.
     #[error("session {session} is open in {}", HolderText(.holder.as_ref()))]
     Held {
-        /// The session.
+        /// Id of the session.
         session: SessionId,
-        /// Its holder, if that could be read.
+        /// The process that holds the session, if the lock file could be read.
         holder: Option<SessionHolder>,
     },
-    /// The session has fewer prompts. List its prompts again.
+    /// The session has fewer prompts than requested. List the session's prompts again.
     #[error("session {session} has no prompt {prompt}")]
     UnknownPrompt {
-        /// The session.
+        /// Id of the session.
         session: SessionId,
-        /// The number of the prompt that was asked for.
+        /// Number of the requested prompt.
         prompt: u32,
     },
-    /// The session has no intact attachment of that id: it was removed, or it is damaged.
+    /// The session has no intact attachment with this id: the attachment was removed or is damaged.
     #[error("an attachment of session {0} is missing or damaged")]
     UnknownAttachment(SessionId),
-    /// An argument is not valid for the operation: a mistake in the program.
+    /// An argument is not valid for the operation, which is a bug in the calling program.
     #[error("{0}")]
     Invalid(&'static str),
-    /// Something is over its bound. Store less of it.
+    /// A value exceeds its limit. Store a smaller value.
     #[error("{what} has {bytes} bytes, more than {max}")]
     TooLarge {
-        /// The thing that is too large.
+        /// Description of the value that is too large.
         what: &'static str,
-        /// How many bytes it has.
+        /// Size of the value in bytes.
         bytes: u64,
-        /// How many it may have.
+        /// Maximum size of the value in bytes.
         max: u64,
     },
-    /// Other processes held the lock for longer than a write waits. Try again.
+    /// Other processes held the lock of the database for longer than a write waits. Try the
+    /// operation again.
     #[error("{} is being written by other processes", .0.display())]
     Busy(PathBuf),
-    /// The disk or the quota is full. Make room, then try again.
+    /// The disk or the quota is full. Free some space, then try again.
     #[error("there is no room left for {}", .path.display())]
     Full {
-        /// The file that was written.
+        /// The file that the store tried to write.
         path: PathBuf,
-        /// The error of the system.
+        /// The system's error.
         source: Cause,
     },
-    /// The folder or a file in it cannot be read or written. See to its owner and mode.
+    /// The folder or a file in it cannot be read or written. Correct the owner and the mode of the
+    /// file or folder.
     #[error("{} cannot be used: {source}", .path.display())]
     Unusable {
-        /// The folder or file.
+        /// Path of the folder or file.
         path: PathBuf,
-        /// The error of the system.
+        /// The system's error.
         source: Cause,
     },
-    /// The database is damaged, or it is no database of sessions. Move it away to begin a new one.
+    /// The database is damaged, or it is not a session database. Move the file away; the store then
+    /// creates a new database.
     #[error("{} is damaged, or no database of sessions: {source}", .path.display())]
     Damaged {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
-        /// The fault that was found.
+        /// The detected fault.
         source: Cause,
     },
-    /// The database was written by a newer version of this program; nothing was written to it.
-    /// Update the program.
+    /// A newer version of this program wrote the database; the store has not changed it. Update the
+    /// program.
     #[error("{} has version {version}, and this program knows {known}", .path.display())]
     Newer {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
-        /// Its version.
+        /// Version of the database.
         version: i64,
-        /// The newest version that this program knows.
+        /// The newest version that this program supports.
         known: i64,
     },
-    /// The store failed in another way. Try again.
+    /// The store failed in another way. Try the operation again.
     #[error("{} failed: {source}", .path.display())]
     Failed {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
         /// The cause.
         source: Cause,
     },
-    /// More waits to be written than memory is kept for. The session is not recorded any further.
+    /// The queued changes need more memory than the queue may use. No further changes of the
+    /// session are recorded.
     #[error("more waits to be stored than fits into memory")]
     QueueFull,
     /// The writer has ended, or the session was closed.
@@ -110,7 +114,7 @@ pub enum SessionStoreError {
 type Cause = Arc<dyn Error + Send + Sync>;
 
 impl SessionStoreError {
-    /// Returns whether the same may succeed later without any change of the program.
+    /// Returns whether the same operation may succeed later without a change of the program.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(
@@ -119,7 +123,7 @@ impl SessionStoreError {
         )
     }
 
-    /// Makes the error of a file operation.
+    /// Creates the error for a failed file operation.
     #[cfg(feature = "sqlite")]
     pub(crate) fn from_io(path: &std::path::Path, error: std::io::Error) -> Self {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
@@ -132,7 +136,7 @@ impl SessionStoreError {
     }
 }
 
-/// Displays the holder of a session.
+/// Displays the process that holds a session.
 struct HolderText<'a>(Option<&'a SessionHolder>);
 
 impl fmt::Display for HolderText<'_> {
@@ -144,7 +148,7 @@ impl fmt::Display for HolderText<'_> {
     }
 }
 
-/// Checks that a text is within its bound.
+/// Returns an error if a text exceeds its maximum size.
 pub(crate) fn require_within_bytes(
     what: &'static str,
     text: Option<&str>,

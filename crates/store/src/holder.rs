@@ -2,26 +2,26 @@
 
 use std::time::SystemTime;
 
-/// The process that holds an open session, as it names itself.
+/// The process that holds an open session, as this process describes itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionHolder {
-    /// Its number.
+    /// Id of the process.
     pub pid: u32,
-    /// The machine that it runs on.
+    /// Name of the machine on which the process runs.
     pub host: String,
-    /// When it started, which distinguishes it from others that had its number.
+    /// Start time of the process, which distinguishes it from other processes with the same id.
     pub started: SystemTime,
 }
 
 #[cfg(feature = "sqlite")]
 impl SessionHolder {
-    /// Writes it into the file by which it holds a session.
+    /// Serializes the holder for the lock file of a session.
     pub(crate) fn to_json(&self) -> String {
         let started = crate::time::millis_since_epoch(self.started);
         serde_json::json!({"pid": self.pid, "host": self.host, "started": started}).to_string()
     }
 
-    /// Reads it from there.
+    /// Parses the holder from the content of a lock file.
     pub(crate) fn from_json(text: &str) -> Option<Self> {
         let value: serde_json::Value = serde_json::from_str(text).ok()?;
         Some(Self {

@@ -1,8 +1,9 @@
-//! Stored sessions of an agent on the Agent Client Protocol (ACP): what they hold, how they are
-//! written while turns run, and how they are given back.
+//! Stores sessions of an agent that uses the Agent Client Protocol (ACP). Sessions are recorded
+//! while turns run, and can be loaded later.
 //!
-//! This crate is *only* the storing. What a record means, and how it is shown, is up to the agent:
-//! for documents and patches use `acp-types`, for the order in which things are sent `acp-lifecycle`.
+//! This crate contains *only* the storage. The agent decides what a record means and how it is
+//! shown. Use `acp-types` for documents and patches, and `acp-lifecycle` for the order in which
+//! updates are sent.
 #![doc = include_str!("../README.md")]
 
 #[cfg(feature = "conformance")]

@@ -1,142 +1,147 @@
-//! Every bound of this crate: what it limits, in which unit, and why it has that size.
+//! Every limit of this crate: the limited value, the unit, and the reason for the size.
 
 use std::time::Duration;
 
-// ---- What is stored ----
+// ---- Stored data ----
 
-/// Bytes of a session's id, which also names files. ULIDs have 26, UUIDs 36.
+/// Maximum bytes of a session's id, which is also used as a file name. ULIDs have 26 bytes, and
+/// UUIDs have 36 bytes.
 pub(crate) const MAX_ID_BYTES: usize = 128;
 
-/// Bytes of the JSON of one record, and of one attachment: a client's line of 16 MiB, and what it
-/// grows by in an envelope.
+/// Maximum bytes of the JSON of one record, and of one attachment: one line of a client (16 MiB)
+/// plus the overhead of its envelope.
 pub const MAX_RECORD_BYTES: usize = 20 << 20;
 
-/// Bytes of a record's kind and of a part's name, which programs choose.
+/// Maximum bytes of a record's kind and of a part's name, which programs choose.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// Bytes of what a record is about: the id of a call or message.
+/// Maximum bytes of a record's subject: the id of a call or message.
 pub const MAX_SUBJECT_BYTES: usize = 512;
 
-/// Attachments of one record: as many as a call has items of content.
+/// Maximum attachments of one record: as many as a call has content items.
 pub const MAX_ATTACHMENTS: usize = 128;
 
-/// Bytes of a title; what is over is left out.
+/// Maximum bytes of a title; longer titles are truncated.
 pub const MAX_TITLE_BYTES: usize = 1 << 10;
 
-/// Bytes of a path of a folder, as text. Linux takes 4,096 bytes, of which each may need escaping.
+/// Maximum bytes of a folder's path, as text. Linux accepts 4,096 bytes, each of which may need
+/// escaping.
 pub(crate) const MAX_CWD_BYTES: usize = 16 << 10;
 
-/// Bytes of a record's text that can be searched; what is over is left out. The index of a text is
-/// about as large as the text.
+/// Maximum bytes of a record's search text; longer texts are truncated. The search index of a text
+/// is about as large as the text.
 pub const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
-/// Parts of a session.
+/// Maximum parts of a session.
 pub const MAX_PARTS: usize = 64;
 
-/// Bytes of a part's JSON.
+/// Maximum bytes of a part's JSON.
 pub const MAX_PART_BYTES: usize = 4 << 20;
 
-/// Changes in one write.
+/// Maximum changes in one write.
 pub const MAX_CHANGES: usize = 4096;
 
-/// Bytes of a session. One that is open is never pruned, so this alone stops it.
+/// Maximum bytes of a session. An open session is never pruned, so only this limit bounds its size.
 pub const MAX_SESSION_BYTES: u64 = 4 << 30;
 
-/// Records that a session ever had; its last number fits in 32 bits.
+/// Maximum records that a session ever had; record numbers fit into 32 bits.
 #[cfg(feature = "sqlite")]
 pub(crate) const MAX_RECORDS: u64 = 1 << 32;
 
-// ---- What is given back ----
+// ---- Returned data ----
 
-/// Sessions of one page of a list.
+/// Maximum sessions in one page of a list.
 pub const MAX_PAGE_SESSIONS: usize = 100;
 
-/// Prompts of one page of those of a session.
+/// Maximum prompts in one page of a session's prompts.
 pub const MAX_PAGE_PROMPTS: usize = 1000;
 
-/// Records of one page of a load.
+/// Maximum records in one page of a load.
 pub const MAX_PAGE_RECORDS: usize = 256;
 
-/// Bytes of records after which a page of a load ends. Its last record may be over it.
+/// Bytes of records after which a page of a load ends. The last record of a page may exceed this
+/// limit.
 pub const PAGE_BYTES: usize = 1 << 20;
 
-/// Hits of a search.
+/// Maximum hits of a search.
 pub const MAX_HITS: usize = 100;
 
-/// Words of a search that are looked for, and bytes of each.
+/// Maximum words of a query that are searched, and maximum bytes of each word.
 pub(crate) const MAX_WORDS: usize = 16;
 pub(crate) const MAX_WORD_BYTES: usize = 64;
 
-/// Bytes of the text around the first word that was found, and of a prompt in a list.
+/// Maximum bytes of the excerpt around the first found word, and of a prompt's text in a list.
 pub(crate) const EXCERPT_BYTES: usize = 200;
 
-/// Sessions that one call of `prune` removes.
+/// Maximum sessions that one call of `prune` removes.
 pub const MAX_PRUNED: usize = 256;
 
 // ---- The writer's queue ----
 
-/// Bytes of changes that wait to be written. Above, a session is not recorded any further. It holds
-/// two records of the largest size.
+/// Maximum bytes of queued changes. If a change exceeds this limit, the recording of its session
+/// ends. The queue has room for two records of the largest size.
 pub const QUEUE_BYTES: usize = 48 << 20;
 
-/// Bytes that a change takes in the queue beside its texts.
+/// Bytes that a change takes in the queue in addition to its texts.
 pub(crate) const CHANGE_COST: usize = 512;
 
-/// Changes that are written in one commit, if so many wait.
+/// Maximum changes that one commit writes.
 pub(crate) const COMMIT_CHANGES: usize = 1024;
 
-/// The longest time that what is committed is lost by when the power fails; half of what is
-/// promised, because writing to the disk takes time, too.
+/// Interval between a commit and its sync to the disk. The store promises that a power failure
+/// loses at most one second; the interval is half of that, because the sync takes time too.
 pub(crate) const SYNC_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Time after which changes that could not be written are tried again.
+/// Interval between retries of changes that could not be written.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 // ---- Files ----
 
-/// Bytes of JSON from which a record is stored in a separate file. SQLite reads smaller values faster
-/// than a file system does (<https://sqlite.org/intern-v-extern-blob.html>).
+/// Bytes of JSON from which a record is stored in a separate file. SQLite reads smaller values
+/// faster than a file system does (<https://sqlite.org/intern-v-extern-blob.html>).
 #[cfg(feature = "sqlite")]
 pub(crate) const FILE_BYTES: usize = 64 << 10;
 
-/// Time that is waited, in all, for other processes to end their writes.
+/// Maximum total time to wait for other processes to finish their writes.
 #[cfg(feature = "sqlite")]
 pub(crate) const BUSY_TIME: Duration = Duration::from_millis(900);
 
-/// The longest pause between two tries meanwhile. A commit takes about a tenth of a millisecond.
+/// Maximum pause between two tries while other processes write. A commit takes about a tenth of a
+/// millisecond.
 #[cfg(feature = "sqlite")]
 pub(crate) const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Records that one transaction copies or removes, so that other processes can write in between: at
-/// most some 8 MiB of them lie in the database.
+/// Maximum records that one transaction copies or removes, so that other processes can write in
+/// between. At most about 8 MiB of these records are in the database.
 #[cfg(feature = "sqlite")]
 pub(crate) const STEP_RECORDS: usize = 128;
 
-/// Pages of 4 KiB that one transaction gives back to the file system.
+/// Pages of 4 KiB that one transaction returns to the file system.
 #[cfg(feature = "sqlite")]
 pub(crate) const STEP_PAGES: i64 = 1000;
 
-/// Bytes of memory for pages of the database, of each of two connections.
+/// Bytes of memory for database pages, for each of two connections.
 #[cfg(feature = "sqlite")]
 pub(crate) const CACHE_BYTES: i64 = 4 << 20;
 
-/// Pages of 4 KiB in the write-ahead log from which they are moved into the database. The first
-/// commit after that waits for the disk while it holds the lock, so it should be rare.
+/// Number of 4 KiB pages in the write-ahead log from which they are moved into the database. The
+/// first commit after such a checkpoint holds the lock while it waits for the disk, so checkpoints
+/// should be rare.
 #[cfg(feature = "sqlite")]
 pub(crate) const CHECKPOINT_PAGES: i64 = 1000;
 
-/// Pages in the write-ahead log from which it is emptied: 16 MiB.
+/// Number of pages in the write-ahead log from which the log is emptied: 16 MiB.
 #[cfg(feature = "sqlite")]
 pub(crate) const LOG_PAGES: i64 = 4096;
 
-/// Tries to take a lock whose file is removed by another process at the same time.
+/// Maximum tries to take a lock while other processes remove its file at the same time.
 #[cfg(feature = "sqlite")]
 pub(crate) const LOCK_TRIES: usize = 100;
 
-/// Bytes of the file that names the holder of a session.
+/// Maximum bytes of the file that names the process that holds a session.
 #[cfg(feature = "sqlite")]
 pub(crate) const MAX_HOLDER_BYTES: u64 = 1 << 10;
 
-/// Faults that a check of the database lists.
+/// Maximum faults that a check of the database lists.
 #[cfg(feature = "sqlite")]
 pub(crate) const MAX_FAULTS: usize = 100;

@@ -5,27 +5,28 @@ use acp_types::schema::v1::SessionId;
 use crate::limits::{MAX_PAGE_RECORDS, PAGE_BYTES};
 use crate::record::{RecordStream, StoredRecord};
 
-/// How far a load is: see [`SessionStore::next_page`](crate::SessionStore::next_page). Only a store
-/// makes one and changes it.
+/// Progress of a load: see [`SessionStore::next_page`](crate::SessionStore::next_page). Only a
+/// store creates and changes this value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionLoadProgress {
-    /// The session.
+    /// The session that is loaded.
     pub session: SessionId,
-    /// The stream.
+    /// The stream that is loaded.
     pub stream: RecordStream,
-    /// The next record has at least this number.
+    /// Minimum number of the next record.
     pub next: u64,
-    /// All records have smaller numbers than this.
+    /// All records of the load have smaller numbers than this.
     pub end: u64,
-    /// Records that have a short form are given whole from this number on.
+    /// Records with a short form are returned in their whole form from this number on.
     pub whole_from: u64,
-    /// How many records were left out so far because they are damaged, at least, or are given in
-    /// their short form because their whole one is.
+    /// Number of damaged records found so far; the actual number may be higher. Such a record was
+    /// skipped, or it was returned in its short form because its whole form is damaged.
     pub damaged: u64,
 }
 
-/// Returns from which record on those with a short form are given whole, so that they have at most
-/// `budget` bytes: their numbers and the bytes of their whole forms, newest first.
+/// Returns the number from which records with a short form are returned in their whole form, so
+/// that their whole forms have at most `budget` bytes. `heavy` has their numbers and the bytes of
+/// their whole forms, newest first.
 pub(crate) fn first_whole_record_number<E>(
     heavy: impl IntoIterator<Item = Result<(u64, u64), E>>,
     budget: u64,

@@ -1,4 +1,4 @@
-//! A store in memory, for tests: the plainest one that keeps every rule.
+//! A store in memory, for tests: the simplest store that obeys every rule of the trait.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,20 +24,20 @@ use crate::session::{
 use crate::store::{OpenSession, SessionStore};
 use crate::time::{millis_since_epoch, time_from_millis};
 
-/// Sessions in memory, which end with the last clone of it.
+/// Stores sessions in memory. They are lost when the last clone of the store is dropped.
 #[derive(Debug, Clone, Default)]
 pub struct MemorySessionStore(Arc<Mutex<MemorySessions>>);
 
 #[derive(Debug, Default)]
 struct MemorySessions {
     by_id: BTreeMap<String, MemorySession>,
-    /// How many were ever stored.
+    /// Number of sessions that were ever stored.
     count: u64,
 }
 
 #[derive(Debug, Clone)]
 struct MemorySession {
-    /// How many were stored before it.
+    /// Number of sessions that were stored before this one.
     order: u64,
     is_open: bool,
     folder: SessionFolder,
@@ -46,7 +46,7 @@ struct MemorySession {
     created: u64,
     updated: u64,
     prompts: u32,
-    /// The number of the next record.
+    /// Number of the next record.
     next: u64,
     records: BTreeMap<u64, RecordEntry>,
     parts: BTreeMap<String, String>,
@@ -61,14 +61,14 @@ struct RecordEntry {
 }
 
 impl MemorySessionStore {
-    /// Makes an empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     fn lock_sessions(&self) -> MutexGuard<'_, MemorySessions> {
-        // A session is replaced as a whole, so none is left half changed by a panic.
+        // Each session is replaced in one assignment, so a panic leaves no session half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -13,39 +13,42 @@ use crate::error::{SessionStoreError, require_within_bytes, too_large_error};
 use crate::limits;
 use crate::session::SessionFolder;
 
-/// One change of a stored session. Several are made by one commit: see
+/// One change of a stored session. One commit can make several changes: see
 /// [`OpenSession::write`](crate::OpenSession::write).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SessionChange {
-    /// Begins the next prompt, with the record that shows it.
+    /// Begins the next prompt, with the record that shows the prompt.
     Prompt(SessionRecord),
-    /// Adds a record at the end, which belongs to the newest prompt.
+    /// Adds a record at the end; the record belongs to the newest prompt.
     Append(SessionRecord),
-    /// Puts a record in the place of the first one that is about the same in its stream, and removes
-    /// the others; adds it at the end if there is none. It never reaches into an earlier prompt, so
-    /// that going back to that finds it as it was.
+    /// Replaces all records of the same stream and the same subject by this record, at the position
+    /// of the first of them. If there is none, adds the record at the end. Only records of the
+    /// newest prompt are replaced, so that a rewind to an earlier prompt finds that prompt
+    /// unchanged.
     Fold(SessionRecord),
-    /// Sets the title, of which the first [`MAX_TITLE_BYTES`](crate::limits::MAX_TITLE_BYTES) are
+    /// Sets the title; only its first [`MAX_TITLE_BYTES`](crate::limits::MAX_TITLE_BYTES) bytes are
     /// kept.
     Title(String),
-    /// Sets a part of the session beside its records, or removes it. Parts are not bound to prompts.
+    /// Sets or removes a part: a named JSON value of the session that is not a record. Parts do not
+    /// belong to a prompt.
     Part {
-        /// Which part it is.
+        /// Name of the part.
         name: String,
-        /// Its JSON.
+        /// JSON of the part; `None` removes the part.
         json: Option<String>,
     },
     /// Moves the session to another folder.
     Move(SessionFolder),
-    /// Removes every prompt but the first `keep`, with all that belongs to them in both streams.
+    /// Removes all prompts after the first `keep` prompts, with all of their records in both
+    /// streams.
     Truncate {
-        /// How many prompts are kept.
+        /// Number of prompts to keep.
         keep: u32,
     },
 }
 
-/// Which of a session's two streams a record is in.
+/// The stream of a session that a record belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RecordStream {
@@ -55,38 +58,39 @@ pub enum RecordStream {
     Model,
 }
 
-/// A record to be stored: JSON that can be read without any other record.
+/// A record to be stored: JSON that can be parsed without any other record.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SessionRecord {
-    /// The stream that it is in.
+    /// The stream of the record.
     pub stream: RecordStream,
-    /// Its type, for the program that reads it.
+    /// Type of the record; only the program that writes and reads records interprets it.
     pub kind: String,
-    /// The version of its form.
+    /// Version of the record's JSON format.
     pub version: u32,
-    /// The call, message or the like that it is about, for [`SessionChange::Fold`].
+    /// Id of the call, message or other subject of the record, for [`SessionChange::Fold`].
     pub subject: Option<String>,
-    /// All of it.
+    /// The whole form of the record, as JSON.
     pub json: String,
-    /// The same with links in the place of what is heavy, for a load that would be too large.
+    /// The short form of the record, as JSON: links replace large contents. A load returns the
+    /// short form if the whole form exceeds its budget.
     pub brief: Option<String>,
-    /// The contents of those links: see [`AttachmentId::for_bytes`].
+    /// The contents that the links in the short form name: see [`AttachmentId::for_bytes`].
     pub attachments: Vec<Arc<[u8]>>,
-    /// The text by which a search finds it, of which the first
-    /// [`MAX_SEARCHED_BYTES`](crate::limits::MAX_SEARCHED_BYTES) are kept.
+    /// The text that searches examine; only its first
+    /// [`MAX_SEARCHED_BYTES`](crate::limits::MAX_SEARCHED_BYTES) bytes are kept.
     pub search_text: Option<String>,
-    /// Whether it stands for everything before it in its stream, as a summary does: a load begins
-    /// at the newest record of which that is true.
+    /// Whether this record replaces all earlier records of its stream, as a summary does. A load
+    /// begins at the newest such record.
     pub starts_stream: bool,
 }
 
 impl SessionRecord {
-    /// Makes a record of the client's stream.
+    /// Creates a record of the client's stream.
     ///
     /// # Errors
     ///
-    /// [`SessionStoreError::Invalid`] if it cannot be written as JSON.
+    /// Returns [`SessionStoreError::Invalid`] if the value cannot be serialized as JSON.
     pub fn new(
         kind: impl Into<String>,
         version: u32,
@@ -105,7 +109,7 @@ impl SessionRecord {
         })
     }
 
-    /// Puts it into a stream.
+    /// Sets the stream of the record.
     #[must_use]
     pub fn with_stream(mut self, stream: RecordStream) -> Self {
         self.stream = stream;
@@ -119,11 +123,11 @@ impl SessionRecord {
         self
     }
 
-    /// Adds a shorter form, and the contents of its links.
+    /// Adds a short form, and the contents that its links name.
     ///
     /// # Errors
     ///
-    /// [`SessionStoreError::Invalid`] if it cannot be written as JSON.
+    /// Returns [`SessionStoreError::Invalid`] if the short form cannot be serialized as JSON.
     pub fn with_brief(
         mut self,
         brief: &impl Serialize,
@@ -134,26 +138,27 @@ impl SessionRecord {
         Ok(self)
     }
 
-    /// Adds the text by which a search finds it.
+    /// Sets the text that searches examine.
     #[must_use]
     pub fn with_search_text(mut self, text: impl Into<String>) -> Self {
         self.search_text = Some(text.into());
         self
     }
 
-    /// Lets it stand for everything before it: see [`starts_stream`](Self::starts_stream).
+    /// Makes this record replace all earlier records of its stream: see
+    /// [`starts_stream`](Self::starts_stream).
     #[must_use]
     pub fn with_stream_start(mut self) -> Self {
         self.starts_stream = true;
         self
     }
 
-    /// Returns the text that is kept for searches.
+    /// Returns the part of the search text that is stored.
     pub(crate) fn searchable_text(&self) -> Option<&str> {
         self.search_text.as_deref().map(|text| head(text, limits::MAX_SEARCHED_BYTES))
     }
 
-    /// Returns the bytes that it takes.
+    /// Returns the size of the record in bytes.
     pub(crate) fn byte_len(&self) -> usize {
         let texts = [self.brief.as_deref(), self.searchable_text()];
         let texts = texts.into_iter().flatten().map(str::len);
@@ -186,7 +191,7 @@ impl SessionRecord {
 }
 
 impl SessionChange {
-    /// Returns the record that it stores.
+    /// Returns the record that this change stores, if any.
     pub(crate) fn stored_record(&self) -> Option<&SessionRecord> {
         match self {
             Self::Prompt(record) | Self::Append(record) | Self::Fold(record) => Some(record),
@@ -194,7 +199,7 @@ impl SessionChange {
         }
     }
 
-    /// Returns the bytes that it takes.
+    /// Returns the size of the change in bytes.
     pub(crate) fn byte_len(&self) -> usize {
         match self {
             Self::Title(title) => title.len(),
@@ -218,7 +223,7 @@ impl SessionChange {
     }
 }
 
-/// Checks all that can be checked of changes without the session: the same in every store.
+/// Checks everything about changes that can be checked without the session, equally for all stores.
 pub(crate) fn check_changes(changes: &[SessionChange]) -> Result<(), SessionStoreError> {
     if changes.len() > limits::MAX_CHANGES {
         return Err(SessionStoreError::Invalid("there are too many changes in one write"));
@@ -226,7 +231,7 @@ pub(crate) fn check_changes(changes: &[SessionChange]) -> Result<(), SessionStor
     changes.iter().try_for_each(SessionChange::check_bounds)
 }
 
-/// Checks the changes that a session is created with.
+/// Checks the changes with which a session is created.
 pub(crate) fn check_first_changes(changes: &[SessionChange]) -> Result<(), SessionStoreError> {
     match changes.first() {
         Some(SessionChange::Prompt(_)) => check_changes(changes),
@@ -246,63 +251,63 @@ fn check_name(what: &'static str, name: &str) -> Result<(), SessionStoreError> {
     require_within_bytes(what, Some(name), limits::MAX_NAME_BYTES)
 }
 
-/// A record as it is given back.
+/// A record as the store returns it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StoredRecord {
-    /// Its place in the session, which grows from record to record over both streams.
+    /// Number of the record in the session; the numbers increase over both streams together.
     pub seq: u64,
-    /// The prompt that it belongs to, counted from 1.
+    /// Number of the prompt that the record belongs to, counted from 1.
     pub prompt: u32,
-    /// When it was stored.
+    /// Time at which the record was stored.
     pub at: SystemTime,
-    /// Its type.
+    /// Type of the record.
     pub kind: String,
-    /// The version of its form.
+    /// Version of the record's JSON format.
     pub version: u32,
-    /// Its subject.
+    /// Subject of the record.
     pub subject: Option<String>,
-    /// All of it, or its short form.
+    /// JSON of the record, in its whole form or its short form.
     pub json: String,
-    /// Which of the two.
+    /// The form of `json`.
     pub form: RecordForm,
-    /// The contents of the links in its short form.
+    /// Ids of the contents that the links in the short form name.
     pub attachments: Vec<AttachmentId>,
 }
 
-/// Which form of a record was given back.
+/// The form in which a record is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordForm {
-    /// All of it.
+    /// The whole form of the record.
     Whole,
-    /// The short one.
+    /// The short form of the record.
     Brief,
 }
 
 impl StoredRecord {
-    /// Reads what it holds.
+    /// Parses the JSON of the record.
     ///
     /// # Errors
     ///
-    /// If it is not of that form.
+    /// Returns an error if the JSON does not match the type `T`.
     pub fn parse_json<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.json)
     }
 }
 
-/// Names an attachment of a session by what it holds: the SHA-256 of its bytes.
+/// Id of an attachment of a session: the SHA-256 of the attachment's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttachmentId([u8; 32]);
 
 impl AttachmentId {
-    /// Returns the id of an attachment that holds these bytes, which a short form may name before it
-    /// is stored.
+    /// Returns the id of an attachment with these bytes. A short form may name the attachment
+    /// before it is stored.
     #[must_use]
     pub fn for_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Reads an id as it is displayed.
+    /// Parses an id in its displayed form.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
@@ -315,7 +320,7 @@ impl AttachmentId {
         Some(Self(bytes))
     }
 
-    /// Takes an id of its bytes.
+    /// Creates an id from the bytes of its hash.
     #[cfg(feature = "sqlite")]
     pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)

@@ -1,56 +1,59 @@
-//! Which sessions are removed, and when.
+//! The retention policy: which sessions are removed, and when.
 
 use std::time::{Duration, SystemTime};
 
 use acp_types::schema::v1::SessionId;
 
-/// How long and how much is kept. An open session always stays.
+/// Limits of the age and the size of the stored sessions. An open session is never removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RetentionPolicy {
-    /// How long a session is kept after its last update.
+    /// Time for which a session is kept after its last update.
     pub keep: Option<Duration>,
-    /// How many bytes all sessions may have together; above, the oldest go.
+    /// Maximum bytes of all sessions together; above this limit, the oldest sessions are removed.
     pub max_bytes: Option<u64>,
-    /// How many bytes are to be free on the disk; below, the oldest go. A store without a disk
-    /// ignores it.
+    /// Minimum free bytes on the disk; below this limit, the oldest sessions are removed. A store
+    /// without a disk ignores this limit.
     pub min_free_bytes: u64,
 }
 
-/// The sessions that were removed.
+/// The result of removing sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PruneReport {
-    /// The sessions, oldest first. Their data elsewhere can be removed, too.
+    /// The removed sessions, oldest first. The caller can also remove data of these sessions that
+    /// is stored elsewhere.
     pub sessions: Vec<SessionId>,
-    /// About how many bytes they took.
+    /// Approximate size of the removed sessions in bytes.
     pub bytes: u64,
-    /// Whether the bounds hold now; if not, what is left is open, or there was too much for one call.
+    /// Whether the limits hold now. If not, the remaining sessions are open, or there were too many
+    /// sessions for one call.
     pub outcome: PruneOutcome,
 }
 
-/// Whether the bounds hold after a call.
+/// Whether the limits hold after a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PruneOutcome {
-    /// They hold, except that open sessions may be too old.
+    /// The limits hold, except that open sessions may be too old.
     #[default]
     Done,
-    /// Call it again: so many sessions go at once, and there are more.
+    /// More sessions must be removed than one call removes; call `prune` again.
     More,
-    /// All that is left is open.
+    /// All remaining sessions are open.
     Held,
 }
 
-/// Decides over sessions, oldest first.
+/// Decides which sessions to remove, oldest first.
 #[derive(Debug)]
 pub(crate) struct PruneBudget {
-    /// Sessions last updated before this are too old.
+    /// Sessions whose last update is before this time are too old.
     oldest: Option<SystemTime>,
-    /// Bytes that must still go.
+    /// Number of bytes that must still be removed.
     surplus: u64,
 }
 
 impl PruneBudget {
-    /// `bytes` are those of all sessions, `free` those of the disk.
+    /// Creates a budget; `bytes` is the size of all sessions, and `free` is the free space of the
+    /// disk.
     pub(crate) fn new(
         retention: &RetentionPolicy,
         now: SystemTime,
@@ -65,17 +68,17 @@ impl PruneBudget {
         }
     }
 
-    /// Returns whether a session goes.
+    /// Returns whether to remove a session.
     pub(crate) fn should_prune(&self, updated: SystemTime) -> bool {
         self.surplus > 0 || self.oldest.is_some_and(|oldest| updated < oldest)
     }
 
-    /// Notes that a session is gone.
+    /// Subtracts the bytes of a removed session.
     pub(crate) fn subtract_pruned_bytes(&mut self, bytes: u64) {
         self.surplus = self.surplus.saturating_sub(bytes);
     }
 
-    /// Returns whether bytes must still go.
+    /// Returns whether more bytes must be removed.
     pub(crate) fn has_surplus_bytes(&self) -> bool {
         self.surplus > 0
     }
@@ -104,7 +107,7 @@ mod tests {
                 && !pruning.should_prune(ago(100))
                 && pruning.should_prune(ago(101))
         );
-        // A session from the future is not old.
+        // A session with an update time in the future is not too old.
         assert!(!pruning.should_prune(now + Duration::from_secs(1)));
         assert!(
             !PruneBudget::new(&RetentionPolicy::default(), now, 60, Some(0))

@@ -1,4 +1,4 @@
-//! Searches over the texts of all sessions: the words of a query, and the excerpt of a text.
+//! Searches over the texts of all sessions: the words of a query, and excerpts of texts.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -8,41 +8,41 @@ use callboard_text::{head, tail};
 
 use crate::limits::{EXCERPT_BYTES, MAX_HITS, MAX_WORD_BYTES, MAX_WORDS};
 
-/// A query.
+/// A search query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionSearch {
-    /// A text is found that holds all of these words, or longer ones that begin with them, in any
-    /// order and case.
+    /// Words to search for, in any order and any case. A text is a hit if it contains all of the
+    /// words, or longer words that begin with them.
     pub words: String,
-    /// Only in sessions of this folder, under either of its names.
+    /// Searches only in sessions of this folder, under either of its names.
     pub cwd: Option<PathBuf>,
-    /// At most so many hits; none for as many as there may be.
+    /// Maximum number of hits; `None` stands for the maximum of a search.
     pub limit: Option<usize>,
 }
 
-/// A text that was found.
+/// A text that a search found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SearchHit {
-    /// Its session.
+    /// The session of the text.
     pub session: SessionId,
-    /// The title of that.
+    /// The title of the session.
     pub title: Option<String>,
-    /// The prompt that it belongs to.
+    /// Number of the prompt that the text belongs to.
     pub prompt: u32,
-    /// When it was stored.
+    /// Time at which the text was stored.
     pub at: SystemTime,
-    /// The text around the first word that was found, in one line.
+    /// The text around the first found word, in one line.
     pub excerpt: String,
 }
 
 impl SessionSearch {
-    /// Returns how many hits are wanted at most.
+    /// Returns the maximum number of hits.
     pub(crate) fn max_hits(&self) -> usize {
         self.limit.unwrap_or(MAX_HITS).min(MAX_HITS)
     }
 
-    /// Returns the words to look for.
+    /// Returns the words to search for.
     pub(crate) fn search_terms(&self) -> Vec<&str> {
         let words = self.words.split(|letter: char| !letter.is_alphanumeric());
         let words = words.filter(|word| !word.is_empty()).take(MAX_WORDS);
@@ -50,7 +50,7 @@ impl SessionSearch {
     }
 }
 
-/// Returns the words of a text with the places where they begin.
+/// Returns the words of a text with their byte offsets.
 fn words_with_offsets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     text.split_inclusive(|letter: char| !letter.is_alphanumeric()).filter_map(move |piece| {
@@ -66,14 +66,14 @@ fn has_prefix_ignoring_case(word: &str, term: &str) -> bool {
     term.chars().flat_map(char::to_lowercase).all(|letter| letters.next() == Some(letter))
 }
 
-/// Returns whether a text holds all terms.
+/// Returns whether a text contains all terms.
 pub(crate) fn contains_all_terms(text: &str, terms: &[&str]) -> bool {
     terms
         .iter()
         .all(|term| words_with_offsets(text).any(|(_, word)| has_prefix_ignoring_case(word, term)))
 }
 
-/// Returns the text around the first of the terms, in one line.
+/// Returns the text around the first found term, in one line.
 pub(crate) fn excerpt_around_first_term(text: &str, terms: &[&str]) -> String {
     let mut found = words_with_offsets(text)
         .filter(|(_, word)| terms.iter().any(|term| has_prefix_ignoring_case(word, term)));

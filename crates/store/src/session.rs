@@ -1,4 +1,4 @@
-//! Sessions as they are created and listed.
+//! Sessions to create, and sessions in lists.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,84 +11,86 @@ use crate::error::{SessionStoreError, require_within_bytes};
 use crate::limits::{MAX_CWD_BYTES, MAX_ID_BYTES, MAX_PAGE_SESSIONS};
 use crate::time::millis_since_epoch;
 
-/// A session that is to be stored.
+/// A session that is about to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
-    /// Its id: ASCII letters, digits, `-` and `_`.
+    /// Id of the session: ASCII letters, digits, `-` and `_`.
     pub id: SessionId,
-    /// Its folder.
+    /// Folder of the session.
     pub folder: SessionFolder,
 }
 
-/// The folder that a session works in, under both of its names.
+/// The folder in which a session works, under two names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFolder {
-    /// As the client gave it.
+    /// Path of the folder as the client sent it.
     pub cwd: PathBuf,
-    /// Without links.
+    /// Path of the folder with symbolic links resolved.
     pub canonical: PathBuf,
 }
 
-/// The metadata of a session, which is read without loading it.
+/// The metadata of a session, which can be read without loading the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionSummary {
-    /// Its id.
+    /// Id of the session.
     pub id: SessionId,
-    /// Its folder; none if that is damaged, so that no rule is used in a folder it was not given for.
+    /// Folder of the session; `None` if its record is damaged, so that no permission rule is
+    /// applied in a wrong folder.
     pub folder: Option<SessionFolder>,
-    /// The session that it was forked from.
+    /// The session from which this session was forked.
     pub parent: Option<SessionId>,
-    /// Its title.
+    /// Title of the session.
     pub title: Option<String>,
-    /// When it was created.
+    /// Time at which the session was created.
     pub created: SystemTime,
-    /// When its records changed last. It never goes back, even if the clock does.
+    /// Time of the last change of the session's records. This time never decreases, even if the
+    /// clock goes back.
     pub updated: SystemTime,
-    /// How many prompts it has.
+    /// Number of prompts.
     pub prompts: u32,
-    /// About how many bytes it takes.
+    /// Approximate size in bytes.
     pub bytes: u64,
 }
 
-/// Which sessions to list.
+/// Selects the sessions to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionFilter {
-    /// Only those of this folder, under either of its names.
+    /// Lists only sessions of this folder, under either of its names.
     pub cwd: Option<PathBuf>,
-    /// Where the page before ended.
+    /// The cursor from which to continue: [`SessionPage::next`] of the previous page.
     pub cursor: Option<String>,
-    /// At most so many; none for as many as a page may have.
+    /// Maximum number of sessions; `None` stands for the maximum page size.
     pub limit: Option<usize>,
 }
 
-/// A page of a list.
+/// A page of a list of sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionPage {
-    /// The sessions, that with the newest update first.
+    /// The sessions of this page, the newest update first.
     pub sessions: Vec<SessionSummary>,
-    /// Where the next page begins, if there is one.
+    /// The cursor of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// A prompt in the list of those of a session.
+/// A prompt in the list of prompts of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredPrompt {
-    /// Its number, counted from 1.
+    /// Number of the prompt, counted from 1.
     pub number: u32,
-    /// When it was stored.
+    /// Time at which the prompt was stored.
     pub at: SystemTime,
-    /// The beginning of its text, if it has one, in one line.
+    /// Beginning of the prompt's text in one line; empty if the prompt has no text.
     pub text: String,
 }
 
-/// The parts of a session beside its records.
+/// The parts of a session: named JSON values that are not records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredParts {
-    /// The JSON of each, by its name.
+    /// The JSON of each part, by the part's name.
     pub parts: BTreeMap<String, String>,
-    /// How many were left out because they are damaged.
+    /// Number of parts that are missing here because they are damaged.
     pub damaged: u64,
 }
 
@@ -107,19 +109,19 @@ impl SessionFolder {
         })
     }
 
-    /// Returns whether one of its names is that of a folder.
+    /// Returns whether `cwd` is one of the two names of this folder.
     pub(crate) fn has_path(&self, cwd: &Path) -> bool {
         self.cwd == cwd || self.canonical == cwd
     }
 }
 
 impl SessionFilter {
-    /// Returns how many sessions a page has at most.
+    /// Returns the maximum number of sessions in a page.
     pub(crate) fn page_size(&self) -> usize {
         self.limit.unwrap_or(MAX_PAGE_SESSIONS).clamp(1, MAX_PAGE_SESSIONS)
     }
 
-    /// Returns the update and id of the last session before the page.
+    /// Returns the update time and the id of the last session before the page.
     pub(crate) fn parse_cursor(&self) -> Result<Option<(u64, &str)>, SessionStoreError> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let parsed = cursor.split_once('.').and_then(|(updated, id)| {
@@ -133,7 +135,8 @@ impl SessionFilter {
 }
 
 impl SessionPage {
-    /// Makes a page of the sessions that follow, of which there may be one too many.
+    /// Creates a page from the sessions that follow; `sessions` may have one session more than the
+    /// page.
     pub(crate) fn from_possibly_too_many(mut sessions: Vec<SessionSummary>, size: usize) -> Self {
         let is_more = sessions.len() > size;
         sessions.truncate(size);
@@ -143,7 +146,7 @@ impl SessionPage {
     }
 }
 
-/// Refuses an id that could not name a file, or a cursor.
+/// Returns an error for an id that cannot be used in a file name or a cursor.
 pub(crate) fn require_valid_id(id: &SessionId) -> Result<(), SessionStoreError> {
     match is_valid_session_id(&id.0) {
         true => Ok(()),

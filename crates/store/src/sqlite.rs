@@ -1,4 +1,4 @@
-//! A store in SQLite: one database for all sessions of a user, and files beside it.
+//! A store in SQLite: one database for all sessions of a user, and files next to the database.
 
 mod copy;
 mod database;
@@ -38,31 +38,33 @@ use crate::session::{
 use crate::store::{OpenSession, SessionStore};
 use crate::time::millis_since_epoch;
 
-/// Sessions in a database, which several processes use at once.
+/// Stores sessions in a database that several processes can use at once.
 #[derive(Debug, Clone)]
 pub struct SqliteSessionStore(Arc<SqliteStoreState>);
 
 struct SqliteStoreState {
     database: SessionDatabase,
-    /// The folders of the sessions' large contents.
+    /// The folder of the sessions' large contents.
     files: PathBuf,
-    /// The locks of open sessions.
+    /// The folder of the lock files of open sessions.
     locks: PathBuf,
     holder: SessionHolder,
-    /// Files that were written since the last sync.
+    /// Paths of the files that were written since the last sync.
     unsynced: Mutex<Vec<PathBuf>>,
 }
 
 impl SqliteSessionStore {
-    /// Opens the store in a folder, which is made where it is missing, for this user alone.
+    /// Opens the store in a folder. If the folder is missing, it is created so that only this user
+    /// can access it.
     ///
-    /// `holder` names this process to others that want its sessions; `random` returns any number,
-    /// which spreads the retries of processes that wait for each other.
+    /// `holder` names this process to other processes that want to open its sessions. `random`
+    /// returns an arbitrary number, which spreads the retries of processes that wait for each
+    /// other.
     ///
     /// # Errors
     ///
-    /// [`Newer`](SessionStoreError::Newer), [`Damaged`](SessionStoreError::Damaged),
-    /// [`Unusable`](SessionStoreError::Unusable), [`Full`](SessionStoreError::Full),
+    /// Returns [`Newer`](SessionStoreError::Newer), [`Damaged`](SessionStoreError::Damaged),
+    /// [`Unusable`](SessionStoreError::Unusable), [`Full`](SessionStoreError::Full) or
     /// [`Busy`](SessionStoreError::Busy).
     pub fn open(
         folder: &Path,
@@ -81,11 +83,11 @@ impl SqliteSessionStore {
         })))
     }
 
-    /// Checks the whole database, which takes a while, and returns its first faults.
+    /// Checks the whole database and returns its first faults. The check takes a while.
     ///
     /// # Errors
     ///
-    /// Where the database cannot be read at all.
+    /// Returns an error if the database cannot be read at all.
     pub fn find_integrity_faults(&self) -> Result<Vec<String>, SessionStoreError> {
         self.0.database.run_read_transaction(|transaction| {
             let sql = format!("PRAGMA integrity_check({MAX_FAULTS})");
@@ -110,7 +112,7 @@ impl SqliteStoreState {
         SessionLock::try_acquire(&self.locks, session, &self.holder)
     }
 
-    /// Takes the lock of a session that is to be stored.
+    /// Takes the lock of a session that is about to be stored.
     fn lock_new_session(&self, new: &NewSession) -> Result<SessionLock, SessionStoreError> {
         new.check_id_and_folder()?;
         let is_free = self.database.run_read_transaction(|transaction| {
@@ -128,14 +130,14 @@ impl SqliteStoreState {
         session: &SessionId,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
     ) -> Result<T, SessionStoreError> {
-        // One that could never be stored is not looked for.
+        // A session with an invalid id is never stored, so the store is not searched.
         match require_valid_id(session) {
             Ok(()) => self.database.run_read_transaction(work),
             Err(_) => Err(SessionStoreError::UnknownSession(session.clone())),
         }
     }
 
-    /// Makes changes of a session whose lock is held. `work` returns the files that nothing names any
+    /// Changes a session whose lock is held. `work` returns the files that no record names any
     /// more.
     fn write_session_files_and_rows<T>(
         &self,
@@ -145,7 +147,7 @@ impl SqliteStoreState {
     ) -> Result<T, SessionStoreError> {
         let files = self.files_of_session(session);
         let records = changes.iter().filter_map(SessionChange::stored_record);
-        // They are there before anything names them.
+        // The files are written before any record names them.
         let contents: Vec<_> = records.flat_map(row::contents_for_files).collect();
         let added = files.write_contents(&contents)?;
         self.lock_unsynced_files()
@@ -184,7 +186,7 @@ impl SessionStore for SqliteSessionStore {
     fn open(&self, session: &SessionId) -> Result<Box<dyn OpenSession>, SessionStoreError> {
         self.0.find_session_key(session)?;
         let lock = self.0.lock_session(session)?;
-        // It may have been removed before it was locked.
+        // The session may have been removed before its lock was taken.
         let key = self.0.find_session_key(session)?;
         Ok(Box::new(OpenSqliteSession {
             store: self.0.clone(),

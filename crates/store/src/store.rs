@@ -1,4 +1,4 @@
-//! The two traits: a store of sessions, and a session of it that is open.
+//! The two traits: a store of sessions, and an open session of a store.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -15,21 +15,22 @@ use crate::session::{
     NewSession, SessionFilter, SessionPage, SessionSummary, StoredParts, StoredPrompt,
 };
 
-/// Where sessions are stored. Several processes may use one store at once.
+/// A store of sessions. Several processes may use one store at once.
 ///
-/// Every method may block on a disk or a lock: call it on a thread that may. It takes the time as
-/// an argument and reads no clock for it. `conformance` (a feature) checks each rule that is stated
-/// here.
+/// Every method may block on a disk or a lock, so call it on a thread that may block. Methods that
+/// need the time take it as an argument; no method reads a clock. The module `conformance` (behind
+/// a feature) checks each rule that these docs state.
 ///
-/// A session is listed and found once it has a prompt. Damaged records are skipped and
-/// counted, never returned as if they were whole.
+/// A session is listed and found once it has a prompt. Damaged records are skipped and counted;
+/// they are never returned as complete records.
 pub trait SessionStore: Debug + Send + Sync {
-    /// Stores a session with its first prompt, and opens it: `first` begins with
+    /// Stores a session with its first prompt, and opens the session. `first` must begin with
     /// [`SessionChange::Prompt`].
     ///
     /// # Errors
     ///
-    /// [`SessionExists`](SessionStoreError::SessionExists); those of [`OpenSession::write`].
+    /// Returns [`SessionExists`](SessionStoreError::SessionExists) and the errors of
+    /// [`OpenSession::write`].
     fn create(
         &self,
         session: &NewSession,
@@ -37,35 +38,37 @@ pub trait SessionStore: Debug + Send + Sync {
         now: SystemTime,
     ) -> Result<Box<dyn OpenSession>, SessionStoreError>;
 
-    /// Opens a session, so that it can be changed. One process at a time can, and once: until the
-    /// returned session is dropped or the process dies.
+    /// Opens a session, so that it can be changed. Only one process can have a session open, and
+    /// only once, until the returned session is dropped or the process dies.
     ///
     /// # Errors
     ///
-    /// [`UnknownSession`](SessionStoreError::UnknownSession), [`Held`](SessionStoreError::Held).
+    /// Returns [`UnknownSession`](SessionStoreError::UnknownSession) or
+    /// [`Held`](SessionStoreError::Held).
     fn open(&self, session: &SessionId) -> Result<Box<dyn OpenSession>, SessionStoreError>;
 
     /// Returns the metadata of a session.
     ///
     /// # Errors
     ///
-    /// [`UnknownSession`](SessionStoreError::UnknownSession).
+    /// Returns [`UnknownSession`](SessionStoreError::UnknownSession).
     fn summary(&self, session: &SessionId) -> Result<SessionSummary, SessionStoreError>;
 
-    /// Lists sessions, that with the newest update first, and the larger id of two that were updated
-    /// in the same millisecond.
+    /// Lists sessions, the newest update first. Sessions with an update in the same millisecond are
+    /// ordered by id, the larger id first.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](SessionStoreError::Invalid) if the cursor is none.
+    /// Returns [`Invalid`](SessionStoreError::Invalid) if the cursor is not a cursor of a session
+    /// list.
     fn list(&self, filter: &SessionFilter) -> Result<SessionPage, SessionStoreError>;
 
-    /// Lists the prompts of a session behind number `after`, oldest first, and at most
-    /// [`MAX_PAGE_PROMPTS`](crate::limits::MAX_PAGE_PROMPTS).
+    /// Lists the prompts of a session after prompt number `after`, oldest first. At most
+    /// [`MAX_PAGE_PROMPTS`](crate::limits::MAX_PAGE_PROMPTS) prompts are returned.
     ///
     /// # Errors
     ///
-    /// [`UnknownSession`](SessionStoreError::UnknownSession).
+    /// Returns [`UnknownSession`](SessionStoreError::UnknownSession).
     fn prompts(
         &self,
         session: &SessionId,
@@ -76,16 +79,17 @@ pub trait SessionStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`UnknownSession`](SessionStoreError::UnknownSession).
+    /// Returns [`UnknownSession`](SessionStoreError::UnknownSession).
     fn parts(&self, session: &SessionId) -> Result<StoredParts, SessionStoreError>;
 
-    /// Begins to load one stream of a session, which need not be open. Records that have no short
-    /// form are given whole; of the others as many of the newest as have at most `budget` bytes, and
-    /// the rest in their short form. Later writes are not part of it.
+    /// Begins to load one stream of a session; the session need not be open. Records without a
+    /// short form are returned in their whole form. Of the other records, the newest ones are
+    /// returned in their whole form, up to a total of `budget` bytes; older ones are returned in
+    /// their short form. Later writes are not part of the load.
     ///
     /// # Errors
     ///
-    /// [`UnknownSession`](SessionStoreError::UnknownSession).
+    /// Returns [`UnknownSession`](SessionStoreError::UnknownSession).
     fn begin_load(
         &self,
         session: &SessionId,
@@ -93,13 +97,15 @@ pub trait SessionStore: Debug + Send + Sync {
         budget: u64,
     ) -> Result<SessionLoadProgress, SessionStoreError>;
 
-    /// Returns the next records of a load, oldest first; none when it is at its end. A page has at
-    /// most [`MAX_PAGE_RECORDS`](crate::limits::MAX_PAGE_RECORDS) and ends with the record that
-    /// exceeds [`PAGE_BYTES`](crate::limits::PAGE_BYTES).
+    /// Returns the next records of a load, oldest first; returns no records at the end of the load.
+    /// A page has at most [`MAX_PAGE_RECORDS`](crate::limits::MAX_PAGE_RECORDS) records. It ends
+    /// earlier with the first record that makes it exceed
+    /// [`PAGE_BYTES`](crate::limits::PAGE_BYTES).
     ///
     /// # Errors
     ///
-    /// [`UnknownSession`](SessionStoreError::UnknownSession) if it was removed meanwhile.
+    /// Returns [`UnknownSession`](SessionStoreError::UnknownSession) if the session was removed
+    /// during the load.
     fn next_page(
         &self,
         load: &mut SessionLoadProgress,
@@ -109,28 +115,31 @@ pub trait SessionStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`UnknownAttachment`](SessionStoreError::UnknownAttachment).
+    /// Returns [`UnknownAttachment`](SessionStoreError::UnknownAttachment).
     fn attachment(
         &self,
         session: &SessionId,
         attachment: AttachmentId,
     ) -> Result<Vec<u8>, SessionStoreError>;
 
-    /// Returns the file that an attachment lies in, if this store keeps it in one that the user may
-    /// open. It stays until the session or the last record that names it is removed.
+    /// Returns the path of the file that contains an attachment, if the store keeps the attachment
+    /// in a file that the user may open. The file exists until the session, or the last record that
+    /// names the attachment, is removed.
     fn attachment_file(&self, session: &SessionId, attachment: AttachmentId) -> Option<PathBuf> {
         let _ = (session, attachment);
         None
     }
 
-    /// Stores a copy of a session, which need not be open, and opens it: its title, its parts and
-    /// its first `keep` prompts, or all. `from` becomes its parent.
+    /// Stores a copy of a session and opens the copy; the original need not be open. The copy has
+    /// the title, the parts and the first `keep` prompts of the original; `None` copies all
+    /// prompts. `from` becomes the parent of the copy.
     ///
     /// # Errors
     ///
-    /// [`UnknownSession`](SessionStoreError::UnknownSession),
-    /// [`SessionExists`](SessionStoreError::SessionExists);
-    /// [`UnknownPrompt`](SessionStoreError::UnknownPrompt) if it has fewer prompts, or `keep` is 0.
+    /// Returns [`UnknownSession`](SessionStoreError::UnknownSession) or
+    /// [`SessionExists`](SessionStoreError::SessionExists). Returns
+    /// [`UnknownPrompt`](SessionStoreError::UnknownPrompt) if `from` has fewer than `keep` prompts,
+    /// or if `keep` is 0.
     fn fork(
         &self,
         from: &SessionId,
@@ -139,58 +148,62 @@ pub trait SessionStore: Debug + Send + Sync {
         now: SystemTime,
     ) -> Result<Box<dyn OpenSession>, SessionStoreError>;
 
-    /// Removes a session with all that belongs to it.
+    /// Removes a session with all of its data.
     ///
     /// # Errors
     ///
-    /// [`UnknownSession`](SessionStoreError::UnknownSession), [`Held`](SessionStoreError::Held).
+    /// Returns [`UnknownSession`](SessionStoreError::UnknownSession) or
+    /// [`Held`](SessionStoreError::Held).
     fn delete(&self, session: &SessionId) -> Result<(), SessionStoreError>;
 
-    /// Finds texts of records. The session that was stored last comes first, and in it the newest
-    /// record. A search without words finds nothing.
+    /// Searches the texts of records. Hits are ordered by session, the last stored session first,
+    /// and within a session by record, the newest first. A search without words has no hits.
     ///
     /// # Errors
     ///
-    /// Those of the store itself.
+    /// Returns errors of the store itself.
     fn search(&self, search: &SessionSearch) -> Result<Vec<SearchHit>, SessionStoreError>;
 
-    /// Removes sessions that are too old or too many, oldest update first, and the remains of
-    /// sessions that were never whole. At most [`MAX_PRUNED`](crate::limits::MAX_PRUNED) sessions go
-    /// at once, and none that is open.
+    /// Removes sessions that are too old or too many, the oldest update first, and the remains of
+    /// sessions that were stored incompletely. One call removes at most
+    /// [`MAX_PRUNED`](crate::limits::MAX_PRUNED) sessions, and never an open session.
     ///
     /// # Errors
     ///
-    /// Those of the store itself.
+    /// Returns errors of the store itself.
     fn prune(
         &self,
         retention: &RetentionPolicy,
         now: SystemTime,
     ) -> Result<PruneReport, SessionStoreError>;
 
-    /// Lets everything that was written so far survive a power failure, too. It may wait for a disk,
-    /// and does not make writes wait for that. [`StoreWriter`](crate::StoreWriter) calls it.
+    /// Syncs everything that was written so far to the disk, so that it survives a power failure.
+    /// The call may wait for a disk, but writes do not wait for the call.
+    /// [`StoreWriter`](crate::StoreWriter) calls this method.
     ///
     /// # Errors
     ///
-    /// Those of the store itself; then it is called again later.
+    /// Returns errors of the store itself; the writer calls this method again after an error.
     fn sync(&self) -> Result<(), SessionStoreError>;
 }
 
-/// A session that is open for changes. It is closed when it is dropped.
+/// A session that is open for changes. The session is closed when this value is dropped.
 pub trait OpenSession: Debug + Send {
-    /// Returns its id.
+    /// Returns the id of the session.
     fn id(&self) -> &SessionId;
 
-    /// Makes changes, in their order: all of them or none. When it returns, they survive the end of
-    /// this process, however it ends.
+    /// Makes changes in their order; either all changes are made or none. When this method returns,
+    /// the changes survive every kind of end of this process.
     ///
-    /// A change of records moves the time of its update to `now`, but never back.
+    /// A change of records sets the session's update time to `now`, unless that time is earlier
+    /// than the current one.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](SessionStoreError::Invalid) if a record comes before the first prompt, or a
-    /// folded one is about nothing; [`UnknownPrompt`](SessionStoreError::UnknownPrompt) if more
-    /// prompts are to be kept than there are; [`TooLarge`](SessionStoreError::TooLarge).
+    /// Returns [`Invalid`](SessionStoreError::Invalid) if a record comes before the first prompt,
+    /// or if a record to fold has no subject. Returns
+    /// [`UnknownPrompt`](SessionStoreError::UnknownPrompt) if more prompts are to be kept than the
+    /// session has, and [`TooLarge`](SessionStoreError::TooLarge) if a limit is exceeded.
     fn write(
         &mut self,
         changes: &[SessionChange],

@@ -1,20 +1,21 @@
-//! Times as they are stored: milliseconds since 1970.
+//! Times in the stored form: milliseconds since 1970.
 
 use std::time::{Duration, SystemTime};
 
-/// Returns a time in milliseconds since 1970, in which all times are stored; before that, 0.
+/// Returns a time as milliseconds since 1970, the form in which all times are stored; returns 0 for
+/// a time before 1970.
 pub(crate) fn millis_since_epoch(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // So that it fits into a signed number, too.
+    // The limit also makes the value fit into a signed integer.
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX).min(MAX_MILLIS)
 }
 
-/// Returns the time of so many milliseconds since 1970.
+/// Returns the time that is `millis` milliseconds after 1970.
 pub(crate) fn time_from_millis(millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(millis.min(MAX_MILLIS))
 }
 
-/// Some 100,000 years after 1970, which every system can count.
+/// About 100,000 years after 1970, a time that every system can represent.
 const MAX_MILLIS: u64 = 1 << 52;
 
 #[cfg(test)]

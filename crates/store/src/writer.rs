@@ -1,4 +1,4 @@
-//! The thread of a process that writes to its store, so that no turn waits for a disk.
+//! The threads of a process that write to its store, so that no turn waits for a disk.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -21,22 +21,23 @@ use crate::record::SessionChange;
 use crate::session::NewSession;
 use crate::store::{OpenSession, SessionStore};
 
-/// Writes the changes of all sessions of a process to a store. It has two threads, which end with
-/// its last clone and the last [`SessionRecorder`]: one commits, and one lets commits survive a power
-/// failure within a second, so that no commit waits for a disk.
+/// Writes the changes of all sessions of a process to a store. The writer has two threads, so that
+/// no commit waits for a disk. One thread commits; the other syncs commits to the disk within a
+/// second, so that they survive a power failure. Both threads end with the last clone of the writer
+/// and the last [`SessionRecorder`].
 ///
-/// Changes that wait are written in as few commits as possible. Those that a full disk or another
-/// process prevents are tried again, in their order, for as long as memory is kept for them.
+/// Queued changes are written in as few commits as possible. If a full disk or another process
+/// prevents a write, it is retried in order, as long as the queue has memory for the changes.
 #[derive(Debug, Clone)]
 pub struct StoreWriter {
     jobs: Sender<WriterJob>,
     queue: Arc<WriteQueue>,
 }
 
-/// Records one session by a [`StoreWriter`]. When it is dropped, the session is closed as soon as
-/// its changes are written.
+/// Records one session through a [`StoreWriter`]. When the recorder is dropped, the session is
+/// closed as soon as its changes are written.
 ///
-/// After a change that is lost, all further ones are refused with the same error, so that no stored
+/// After one change is lost, all later changes are refused with the same error, so that no stored
 /// session has a gap.
 #[derive(Debug)]
 pub struct SessionRecorder {
@@ -45,14 +46,14 @@ pub struct SessionRecorder {
     queue: Arc<WriteQueue>,
 }
 
-/// Resolves once changes are committed: they then survive the end of this process, however it ends.
-/// It is a future that any runtime can poll.
+/// Resolves once changes are committed; committed changes survive every kind of end of this
+/// process. Any runtime can poll this future.
 #[derive(Debug)]
 #[must_use = "changes are committed also if this is dropped, but only this reports it"]
 pub struct PendingCommit(oneshot::Receiver<Result<(), SessionStoreError>>);
 
 type CommitSender = oneshot::Sender<Result<(), SessionStoreError>>;
-/// Names a session to the thread, and holds the error that ended its recording.
+/// Identifies a session to the thread, and holds the error that ended the recording.
 type RecordingKey = Arc<OnceLock<SessionStoreError>>;
 
 enum WriterJob {
@@ -64,27 +65,27 @@ enum WriterJob {
 
 /// The session that changes are written to.
 enum RecordingTarget {
-    /// Its first write stores it.
+    /// A session that is not stored yet; its first write stores it.
     New(NewSession),
     Open(Box<dyn OpenSession>),
 }
 
-/// A write that was not made yet.
+/// A write that is not committed yet.
 struct QueuedWrite {
     changes: usize,
     answer: Option<CommitSender>,
     _slot: QueueSlot,
 }
 
-/// The bytes that wait.
+/// Number of bytes of the queued changes.
 #[derive(Debug, Default)]
 struct WriteQueue {
     bytes: AtomicUsize,
-    /// Notified when a slot is given back.
+    /// Notified when a slot is released.
     freed: Notify,
 }
 
-/// Bytes of the queue, which are given back when it is dropped.
+/// Reserved bytes of the queue, which are released when the slot is dropped.
 struct QueueSlot {
     bytes: usize,
     queue: Arc<WriteQueue>,
@@ -110,7 +111,7 @@ impl StoreWriter {
     ///
     /// # Errors
     ///
-    /// If the system has no room for another thread.
+    /// Returns an error if the system cannot start another thread.
     pub fn start(store: Arc<dyn SessionStore>) -> io::Result<Self> {
         let ((jobs, receiver), (dirty, written)) = (channel(), sync_channel(1));
         let worker = CommitWorker { store: store.clone(), sessions: HashMap::new(), dirty };
@@ -120,14 +121,14 @@ impl StoreWriter {
         Ok(Self { jobs, queue: Arc::default() })
     }
 
-    /// Records a session that is not stored yet. Its first write stores it, and begins with
-    /// [`SessionChange::Prompt`].
+    /// Creates a recorder for a session that is not stored yet. The session is stored by its first
+    /// write, which must begin with [`SessionChange::Prompt`].
     #[must_use]
     pub fn recorder_for_new_session(&self, session: NewSession) -> SessionRecorder {
         self.begin_recording(RecordingTarget::New(session))
     }
 
-    /// Records a session that was opened or forked.
+    /// Creates a recorder for a session that was opened or forked.
     #[must_use]
     pub fn recorder_for_open_session(&self, session: Box<dyn OpenSession>) -> SessionRecorder {
         self.begin_recording(RecordingTarget::Open(session))
@@ -135,12 +136,13 @@ impl StoreWriter {
 
     fn begin_recording(&self, session: RecordingTarget) -> SessionRecorder {
         let key = RecordingKey::default();
-        // If the thread has ended, the first write reports it.
+        // If the thread has ended, the first write reports that.
         drop(self.jobs.send(WriterJob::Open(key.clone(), session)));
         SessionRecorder { key, jobs: self.jobs.clone(), queue: self.queue.clone() }
     }
 
-    /// Resolves when everything that was recorded before is written, or was tried once.
+    /// Resolves when all changes queued before this call are written, or when writing them was
+    /// tried once.
     pub fn flush(&self) -> PendingCommit {
         let (answer, commit) = oneshot::channel();
         drop(self.jobs.send(WriterJob::Flush(answer)));
@@ -149,7 +151,8 @@ impl StoreWriter {
 }
 
 impl SessionRecorder {
-    /// Queues changes without waiting for anything. `now` is when they were made.
+    /// Queues changes and returns without waiting. `now` is the time at which the changes were
+    /// made.
     pub fn queue_changes(&self, changes: Vec<SessionChange>, now: SystemTime) -> PendingCommit {
         let (answer, commit) = oneshot::channel();
         if let Some(error) = self.key.get() {
@@ -167,12 +170,12 @@ impl SessionRecorder {
         PendingCommit(commit)
     }
 
-    /// Waits until half of the queue is free. A caller that records a lot awaits this first, for as
-    /// long as a slow disk may delay it.
+    /// Waits until half of the queue is free. A caller that records many changes should await this
+    /// method first, for as long as a slow disk may delay the caller.
     pub async fn wait_for_room(&self) {
         loop {
             let mut freed = pin!(self.queue.freed.notified());
-            // From here on no notification is missed.
+            // After this statement no notification is missed.
             freed.as_mut().enable();
             if self.queue.bytes.load(Ordering::Relaxed) <= QUEUE_BYTES / 2 {
                 return;
@@ -181,7 +184,7 @@ impl SessionRecorder {
         }
     }
 
-    /// Returns why the session is not recorded any further, if so.
+    /// Returns the error that ended the recording of the session, if there is one.
     #[must_use]
     pub fn failure(&self) -> Option<SessionStoreError> {
         self.key.get().cloned()
@@ -195,16 +198,16 @@ impl Drop for SessionRecorder {
 }
 
 impl PendingCommit {
-    /// Waits on a thread that may block.
+    /// Waits for the commit on a thread that may block.
     ///
     /// # Errors
     ///
-    /// Why the changes are not committed; where that is
-    /// [transient](SessionStoreError::is_transient), they may be later.
+    /// Returns why the changes are not committed. After a
+    /// [transient](SessionStoreError::is_transient) error they may be committed later.
     ///
     /// # Panics
     ///
-    /// On a thread that runs futures of tokio.
+    /// Panics on a thread that runs tokio futures.
     pub fn wait_blocking(self) -> Result<(), SessionStoreError> {
         self.0.blocking_recv().unwrap_or(Err(WriterEnded))
     }
@@ -230,12 +233,13 @@ impl fmt::Debug for WriterJob {
     }
 }
 
-/// The state of the thread that commits.
+/// State of the thread that commits.
 struct CommitWorker {
     store: Arc<dyn SessionStore>,
-    /// By the address of their keys, which each of them holds.
+    /// The recorded sessions, each under the address of its key; the session holds the key, so no
+    /// address is reused.
     sessions: HashMap<usize, RecordedSession>,
-    /// Wakes the thread that syncs.
+    /// Wakes the thread that syncs the store.
     dirty: SyncSender<()>,
 }
 
@@ -246,15 +250,15 @@ struct RecordedSession {
     pending: Vec<SessionChange>,
     waiting: VecDeque<QueuedWrite>,
     now: SystemTime,
-    /// Why nothing can be written for now, and when it is tried again.
+    /// Error that prevents writes for now, and the time of the next try.
     trouble: Option<(SessionStoreError, Instant)>,
-    /// Whether a change is lost, so that none may follow it.
+    /// Whether a change was lost, so that no later change may be written.
     is_ended: bool,
-    /// Whether it is closed as soon as nothing waits.
+    /// Whether the session is closed as soon as no write is queued.
     is_closing: bool,
 }
 
-/// Syncs a store some time after each commit, until its writer ends.
+/// Syncs a store some time after each commit, until the writer ends.
 fn sync_after_commits(sync: impl Fn() -> Result<(), SessionStoreError>, written: &Receiver<()>) {
     while written.recv().is_ok() {
         loop {
@@ -290,7 +294,8 @@ impl CommitWorker {
         }
     }
 
-    /// Waits for a job, or until a write is tried again; none at the end.
+    /// Waits for a job, or until a write is due for a retry; returns `None` when all senders are
+    /// gone.
     fn wait_for_next_job(&self, jobs: &Receiver<WriterJob>) -> Option<Option<WriterJob>> {
         let troubles = self.sessions.values().filter_map(|it| it.trouble.as_ref());
         match troubles.map(|(_, at)| *at).min() {
@@ -359,7 +364,7 @@ impl RecordedSession {
         self.now = now;
     }
 
-    /// Writes what waits, unless it was tried a moment ago.
+    /// Writes the queued changes, unless the last try failed a moment ago.
     fn commit_pending_changes(&mut self, store: &dyn SessionStore, dirty: &SyncSender<()>) {
         match &self.trouble {
             Some((_, at)) if *at > Instant::now() => return,
@@ -370,21 +375,23 @@ impl RecordedSession {
             let (writes, changes) = self.next_commit_size(most);
             match self.commit_changes(store, changes) {
                 Ok(()) => {
-                    // If the channel is full, the other thread has not synced yet.
+                    // If the channel is full, the other thread has not synced the earlier commits
+                    // yet.
                     let _ = dirty.try_send(());
                     self.pending.drain(..changes);
                     for mut write in self.waiting.drain(..writes) {
                         write.send_answer(Ok(()));
                     }
                 }
-                // One of them is at fault; those before it are written.
+                // One of several writes is at fault. They are retried one by one, so that the
+                // writes before the faulty one are committed.
                 Err(error) if !error.is_transient() && writes > 1 => most = 0,
                 Err(error) => return self.answer_all_with_error(error),
             }
         }
     }
 
-    /// Commits the first changes that wait.
+    /// Commits the first queued changes.
     fn commit_changes(
         &mut self,
         store: &dyn SessionStore,
@@ -400,7 +407,8 @@ impl RecordedSession {
         }
     }
 
-    /// Returns how many writes go into the next commit, at least one, and how many changes they are.
+    /// Returns the number of writes in the next commit, which is at least one, and the number of
+    /// their changes.
     fn next_commit_size(&self, most: usize) -> (usize, usize) {
         let (mut writes, mut changes) = (0, 0);
         for waiting in &self.waiting {
@@ -413,7 +421,8 @@ impl RecordedSession {
         (writes, changes)
     }
 
-    /// Answers all that wait. After a transient error they are kept for a later try.
+    /// Sends the error to all queued writes. After a transient error, the writes stay in the queue
+    /// for a retry.
     fn answer_all_with_error(&mut self, error: SessionStoreError) {
         let error = match error.is_transient() {
             true => error,

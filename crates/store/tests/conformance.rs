@@ -1,4 +1,4 @@
-//! Both stores keep every rule.
+//! Checks that both stores obey every rule.
 #![cfg(all(feature = "conformance", feature = "sqlite"))]
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Disks that are full or read-only: a small file system of memory, which `unshare` lets a process
-//! mount for itself.
+//! Tests with disks that are full or read-only. `unshare` lets a process mount a small file system
+//! in memory.
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 #![cfg(all(feature = "sqlite", target_os = "linux"))]
 
@@ -39,7 +39,7 @@ fn append(text: &str) -> Vec<SessionChange> {
     vec![SessionChange::Append(record(text))]
 }
 
-/// Returns how many records of a session are stored, none of which is damaged.
+/// Returns the number of stored records of a session; panics if one of them is damaged.
 fn count(store: &SqliteSessionStore, id: &str) -> usize {
     let mut load = store.begin_load(&SessionId::new(id), RecordStream::Client, u64::MAX).unwrap();
     let mut count = 0;
@@ -53,8 +53,8 @@ fn count(store: &SqliteSessionStore, id: &str) -> usize {
     }
 }
 
-/// Runs a test below in a process that has a disk of 2 MiB. Without the right to mount one, it
-/// is skipped.
+/// Runs one of the tests below in a process that has a disk of 2 MiB. If the process is not allowed
+/// to mount the disk, the test is skipped.
 fn on_a_small_disk(test: &str) {
     let folder = tempfile::tempdir().unwrap();
     let unshare = |script: &str| {
@@ -87,7 +87,7 @@ fn full_disk() {
     let (ballast, store) = (folder.join("ballast"), store(&folder.join("store")).unwrap());
     let mut session = store.create(&new("a"), &prompt(), NOW).unwrap();
     fs::write(&ballast, vec![0; 900_000]).unwrap();
-    // Records in the database, and such that lie in files.
+    // Some records are in the database, others in files.
     let mut expected = 1;
     for text in ["x".repeat(20_000), "y".repeat(100_000)] {
         let error = loop {
@@ -100,7 +100,7 @@ fn full_disk() {
         assert!(error.is_transient() && expected > 3);
         assert_eq!(count(&store, "a"), expected);
     }
-    // A session that cannot be stored now is stored as soon as there is room.
+    // If the disk is full, a new session is stored as soon as there is free space.
     let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
     let recorder = writer.recorder_for_new_session(new("b"));
     let filler = vec![SessionChange::Append(record(&"z".repeat(60_000)))];
@@ -108,7 +108,7 @@ fn full_disk() {
     assert!(matches!(refused, Err(SessionStoreError::Full { .. })), "{refused:?}");
     assert!(recorder.failure().is_none());
     fs::remove_file(ballast).unwrap();
-    // A session that is closed is tried once more.
+    // A queued write is tried once more when its session is closed.
     drop(recorder);
     writer.flush().wait_blocking().unwrap();
     assert_eq!(count(&store, "b"), 2);

@@ -1,4 +1,4 @@
-//! Random operations have the same results in memory and in SQLite.
+//! Checks that random operations have the same results in memory and in SQLite.
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 #![cfg(feature = "sqlite")]
 
@@ -27,11 +27,11 @@ enum Operation {
     Prune(Option<u8>, Option<u16>),
     /// Closes all sessions and opens the stores again.
     Restart,
-    /// Sets the clock, also back.
+    /// Sets the clock, forwards or back.
     Clock(u8),
 }
 
-/// A change, of a small world in which much collides.
+/// A change with few possible values, so that many changes collide.
 #[derive(Debug, Clone)]
 enum Step {
     Prompt(Content),
@@ -49,7 +49,7 @@ struct Content {
     subject: Option<u8>,
     is_of_model: bool,
     starts: bool,
-    /// How long its whole form is, where it has a short one.
+    /// Length of the whole form, if the record has a short form.
     heavy: Option<u32>,
     attachment: Option<u8>,
 }
@@ -111,7 +111,7 @@ fn id(session: u8) -> SessionId {
 fn folder(number: u8) -> SessionFolder {
     SessionFolder {
         cwd: PathBuf::from(format!("/link{number}")),
-        // Some are the name of another one.
+        // Some canonical paths equal the name of another folder.
         canonical: PathBuf::from(if number == 0 { "/link1" } else { "/real" }),
     }
 }
@@ -143,7 +143,7 @@ fn change(step: &Step) -> SessionChange {
     match step {
         Step::Prompt(content) => SessionChange::Prompt(record(content)),
         Step::Append(content) => SessionChange::Append(record(content)),
-        // One without a subject is refused.
+        // A fold without a subject is refused.
         Step::Fold(content) => SessionChange::Fold(record(content)),
         Step::Title(number) => SessionChange::Title(format!("title {number}")),
         Step::Part(name, value) => SessionChange::Part {
@@ -155,7 +155,7 @@ fn change(step: &Step) -> SessionChange {
     }
 }
 
-/// A store with the sessions of it that are open.
+/// A store and its open sessions.
 struct Side<S> {
     store: S,
     open: HashMap<u8, Box<dyn OpenSession>>,
@@ -166,7 +166,7 @@ impl<S: SessionStore> Side<S> {
         Self { store, open: HashMap::new() }
     }
 
-    /// Does an operation and returns what came of it.
+    /// Executes an operation and returns its result as text.
     fn run(&mut self, operation: &Operation, now: SystemTime) -> String {
         let changes = |steps: &[Step]| steps.iter().map(change).collect::<Vec<_>>();
         match operation {
@@ -218,7 +218,7 @@ impl<S: SessionStore> Side<S> {
         }))
     }
 
-    /// Returns all that can be read.
+    /// Returns everything that can be read from the store, as text.
     fn seen(&self) -> Vec<String> {
         let store = &self.store;
         let mut seen = Vec::new();
@@ -285,7 +285,7 @@ fn loaded(
     }
 }
 
-/// Writes a result, an error by its kind.
+/// Formats a result; an error is formatted by its kind.
 fn shown<T: Debug>(result: &Result<T, SessionStoreError>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
@@ -337,7 +337,7 @@ proptest! {
     }
 }
 
-/// The number of random runs: `PROPTEST_CASES`, or 64.
+/// Number of random runs: the value of `PROPTEST_CASES`, or 64.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64)
 }

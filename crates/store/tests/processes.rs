@@ -1,6 +1,6 @@
 //! Several processes use one store, and some of them are killed or stopped.
 //!
-//! `STORE_TURNS` is the number of turns that each of them makes.
+//! `STORE_TURNS` is the number of turns that each process records.
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 #![cfg(all(feature = "sqlite", unix))]
 
@@ -36,7 +36,8 @@ fn record(text: &str) -> SessionRecord {
     SessionRecord::new("text", 1, &text).unwrap().with_search_text(text)
 }
 
-/// The life of one process: turns of a session, each acknowledged by a line once it is committed.
+/// Body of a child process: it records turns of a session and prints one line for each committed
+/// turn.
 #[test]
 #[ignore = "is run by the tests below, as another process"]
 fn child() {
@@ -58,7 +59,7 @@ fn child() {
             let delta = record(&format!("{turn} delta {delta}")).with_subject(&call);
             drop(recorder.queue_changes(vec![SessionChange::Append(delta)], SystemTime::now()));
         }
-        // Some of them lie in files.
+        // Some long texts are stored in files.
         let long = "x".repeat(if turn.is_multiple_of(7) { 70_000 } else { 100 });
         let whole = record(&format!("{turn} whole {long}")).with_subject(&call);
         let answer = record(&format!("{turn} answer")).with_stream(RecordStream::Model);
@@ -74,7 +75,7 @@ struct Process {
     session: SessionId,
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    /// The turns that were acknowledged, by this process or by one that was killed before it.
+    /// Turns that this process, or a killed process before it, has acknowledged.
     acknowledged: BTreeSet<usize>,
 }
 
@@ -89,7 +90,7 @@ impl Process {
         Self { session: session.clone(), child, lines, acknowledged }
     }
 
-    /// Waits for another acknowledgement; false at the end.
+    /// Waits for another acknowledgement; returns false at the end of the output.
     fn acknowledges(&mut self) -> bool {
         for line in &mut self.lines {
             if let Some(turn) = line.unwrap().strip_prefix("acknowledged ") {
@@ -100,7 +101,8 @@ impl Process {
         false
     }
 
-    /// Reads the last acknowledgements. A process ends without an error, or it was killed.
+    /// Reads the last acknowledgements. The process must have exited without an error or have been
+    /// killed.
     fn end(&mut self) {
         while self.acknowledges() {}
         let status = self.child.wait().unwrap();
@@ -108,8 +110,8 @@ impl Process {
     }
 }
 
-/// Checks that every acknowledged turn is whole, and that every other one, in which a process was
-/// killed, is a prefix: no record is stored without those before it.
+/// Checks that every acknowledged turn is complete. A turn in which a process was killed may be a
+/// prefix: no record is stored without those before it.
 fn check(folder: &Path, process: &Process) {
     let store = store(folder);
     let texts = |stream| -> Vec<(u32, String)> {
@@ -157,7 +159,7 @@ fn nothing_that_was_acknowledged_is_lost_when_processes_are_killed() {
         sessions.map(|session| Process::start(folder, &session, BTreeSet::new())).collect();
     for round in 0..3 * PROCESSES {
         let process = &mut processes[round % PROCESSES];
-        // Also while it starts.
+        // Some processes are killed while they start.
         for _ in 0..round * 7 % 5 {
             process.acknowledges();
         }
@@ -169,7 +171,7 @@ fn nothing_that_was_acknowledged_is_lost_when_processes_are_killed() {
     }
     for process in &mut processes {
         process.end();
-        // A turn that was cut off is not made again.
+        // A turn that was interrupted is not recorded again.
         check(folder, process);
     }
     let store = store(folder);
@@ -193,10 +195,11 @@ fn a_session_of_a_stopped_process_is_held_by_it_and_free_once_it_is_killed() {
         Err(SessionStoreError::Held { holder: Some(holder), .. }) => {
             assert_eq!(holder.pid, process.child.id());
         }
-        // It was done before it was stopped.
+        // The process had finished before it was stopped.
         other => assert!(other.is_ok() && process.acknowledged.contains(&turns()), "{other:?}"),
     }
-    // It can be read, and others can be written unless it was stopped in the middle of a commit.
+    // The session can be read. Other sessions can be written too, unless the process was stopped in
+    // the middle of a commit.
     store.summary(&session).unwrap();
     process.child.kill().unwrap();
     process.child.wait().unwrap();

@@ -56,7 +56,7 @@ pub fn format_duration(millis: u64) -> String {
     }
 }
 
-/// Wraps `text` in a Markdown fence that is longer than any run of backticks in it.
+/// Wraps `text` in a Markdown fence that is longer than any run of backticks in the text.
 #[must_use]
 pub fn code_fence(language: &str, text: &str) -> String {
     let mut longest = 0;

@@ -1,13 +1,13 @@
-//! Detects invisible characters and characters that change how other ones are displayed.
+//! Detects invisible characters, and characters that change the display of other characters.
 
 use std::fmt::Write as _;
 
 /// Returns whether a character is invisible or looks like a space
 /// (<https://www.unicode.org/reports/tr36/>).
 ///
-/// These are Unicode's controls, format characters (except those drawn around digits), separators
-/// and default-ignorable characters, blanks that Unicode classifies as letters or symbols, and
-/// noncharacters.
+/// The invisible characters are the controls, separators, default-ignorable characters and
+/// noncharacters of Unicode, and the format characters except the ones that are drawn around
+/// digits. They also include blanks that Unicode classifies as letters or symbols.
 #[must_use]
 #[inline]
 pub fn is_invisible(letter: char) -> bool {
@@ -24,8 +24,9 @@ pub fn is_invisible(letter: char) -> bool {
     is_unseen || is_blank || is_none
 }
 
-/// Returns whether a character should be stripped from the output of a program: it is
-/// [invisible](is_invisible), but neither a control nor a space, which are legitimate there.
+/// Returns whether a character should be stripped from the output of a program: the character is
+/// [invisible](is_invisible), and is not a control or a space. Controls and spaces are normal in
+/// the output of programs.
 #[must_use]
 #[inline]
 pub fn is_strippable(letter: char) -> bool {

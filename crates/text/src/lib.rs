@@ -2,7 +2,8 @@
 //! reordering characters, code fences, and paths as text.
 //!
 //! This crate contains *only* pure functions over `str` and `Path`, and depends on the standard
-//! library alone. For terminal output use `callboard-process`, for the length of JSON `acp-types`.
+//! library alone. For terminal output, use `callboard-process`. For the length of JSON, use
+//! `acp-types`.
 #![doc = include_str!("../README.md")]
 
 mod format;

@@ -27,8 +27,8 @@ pub fn normalise(path: &Path) -> PathBuf {
 
 /// Returns a path as one line of text that [`parse_path`] converts back to the same path.
 ///
-/// A name of valid UTF-8 without [invisible](is_invisible) characters is unchanged. Any other name
-/// is quoted like in bash, `$'a\xff.txt'`. Each name is quoted separately, so an absolute path
+/// A name that is valid UTF-8 without [invisible](is_invisible) characters is unchanged. Any other
+/// name is quoted like in bash, `$'a\xff.txt'`. Each name is quoted separately, so an absolute path
 /// still begins with `/`, and the text also works in a command. A name that already looks quoted is
 /// quoted again.
 ///
@@ -50,7 +50,7 @@ pub fn path_text(path: &Path) -> Cow<'_, str> {
 
 /// Parses the text of a path: the inverse of [`path_text`].
 ///
-/// Names with other quotes of bash, e.g. octal escapes, are accepted as well. A name that is quoted
+/// Other forms of quotes in bash, e.g. octal escapes, are accepted as well. A name that is quoted
 /// incorrectly, or whose quotes contain a `/` or a NUL, is read literally.
 #[must_use]
 pub fn parse_path(text: &str) -> Cow<'_, Path> {
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(utf8_path(path(b"/a\xff")), path(br"/$'a\xff'"));
     }
 
-    /// Names of any bytes, with more of those that matter for quoting.
+    /// Generates names of any bytes. Bytes that matter for quoting are more frequent.
     fn names() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![
             Just(b'\''),
@@ -287,7 +287,7 @@ mod tests {
         fn every_path_comes_back(bytes in names()) {
             let text = path_text(path(&bytes));
             prop_assert!(!text.contains(is_invisible), "{}", text);
-            // Compares bytes, because paths are equal even if their slashes differ.
+            // The bytes are compared, because paths can be equal even if their slashes differ.
             let back = parse_path(&text);
             prop_assert_eq!(back.as_os_str().as_bytes(), &bytes);
         }
@@ -305,7 +305,7 @@ mod tests {
     fn bash_reads_a_quoted_name_alike() {
         let name: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
         let script = format!("printf %s {}", path_text(path(&name)));
-        // Skips the comparison if bash is not installed.
+        // The comparison is skipped if bash is not installed.
         let Ok(output) = Command::new("bash").args(["-c", &script]).env("LC_ALL", "C").output()
         else {
             return;

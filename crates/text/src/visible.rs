@@ -5,15 +5,15 @@ use crate::push_escaping_invisible;
 /// Escapes every character that would hide, reorder or break a line, so that readers see the actual
 /// characters (<https://www.unicode.org/reports/tr36/>).
 ///
-/// The result is one line of visible characters and plain spaces, and at most six times as long.
-/// The function is idempotent, because a backslash is not escaped.
+/// The result is one line of visible characters and plain spaces. The result is at most six times
+/// as long as the text. The function is idempotent, because a backslash is not escaped.
 #[must_use]
 pub fn escape_invisible(text: &str) -> String {
     escape_invisible_prefix(text, usize::MAX).0
 }
 
 /// Escapes a text and truncates it to `max` bytes, with `…` as the last character of a truncated
-/// text. Returns whether it was truncated. An escape is never split.
+/// text. Returns the result, and whether it was truncated. An escape is never split.
 #[must_use]
 pub fn escape_invisible_truncated(text: &str, max: usize) -> (String, bool) {
     let (shown, is_whole) = escape_invisible_prefix(text, max);
@@ -25,8 +25,8 @@ pub fn escape_invisible_truncated(text: &str, max: usize) -> (String, bool) {
     (shown, true)
 }
 
-/// Escapes the longest prefix of a text that fits into `max` bytes, and returns whether that is the
-/// whole text.
+/// Escapes the longest prefix of a text that fits into `max` bytes, and returns whether the prefix
+/// is the whole text.
 #[must_use]
 pub fn escape_invisible_prefix(text: &str, max: usize) -> (String, bool) {
     let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));

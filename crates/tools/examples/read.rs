@@ -1,6 +1,6 @@
 //! Runs a complete `read_file` call and prints the updates that a client would receive.
 //!
-//! `cargo run -p acp-tools --example read [PATH]`. The default for PATH is `Cargo.toml`.
+//! `cargo run -p acp-tools --example read [PATH]`. PATH is `Cargo.toml` by default.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -16,8 +16,8 @@ use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use callboard_process::env;
 use serde_json::json;
 
-/// A client of ACP v1 that prints each `session/update`. Reads are allowed, so it is never asked
-/// for permission.
+/// A client of ACP v1 that prints each `session/update`. The session allows reads, so this client
+/// never receives a permission request.
 struct PrintingClient(V1Projection);
 
 impl OutboxSink for PrintingClient {

@@ -59,7 +59,7 @@ fn parse_tool_list(listed: &str) -> serde_json::Result<Vec<RemoteTool>> {
     Ok(tools.iter().map(remote).collect())
 }
 
-/// Replaces the server.
+/// Stands in for the request to a server.
 async fn ask_server(name: &str, args: &Value) -> Result<String, ToolError> {
     let text =
         args["text"].as_str().ok_or_else(|| ToolError::invalid_arguments("`text` is missing."))?;
@@ -85,7 +85,7 @@ impl DynTool for RemoteTool {
         args: Value,
         _: Invocation<'a>,
     ) -> BoxFuture<'a, Result<ToolPreview<ErasedPlan>, ToolError>> {
-        // The permission covers the declared effects and exactly these arguments.
+        // The permission applies to the declared effects and to exactly these arguments.
         let effects = Effects::from(Effect::Connect("words.example".to_owned()));
         async { Ok(ToolPreview::new(Box::new(args) as ErasedPlan).with_effects(effects)) }.boxed()
     }
@@ -108,7 +108,7 @@ impl DynTool for RemoteTool {
 }
 
 /// Calls a tool in a session that allows everything. Returns the result for the model and the call
-/// as the client sees it.
+/// as the client displays it.
 pub(crate) async fn call(
     name: &str,
     args: Value,

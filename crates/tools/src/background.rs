@@ -1,4 +1,4 @@
-//! The background commands of one session, running and ended.
+//! The background commands of one session, running and finished.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -14,9 +14,9 @@ use crate::lock::lock;
 use callboard_process::record::{NewOutput, OutputPosition, RecordedOutput, Recording};
 use callboard_process::{CommandExit, CommandInput, SpawnError};
 
-/// The background commands of one session. Dropping it ends all of them.
+/// The background commands of one session. Dropping this value ends all commands.
 ///
-/// Each [`Workspace`](crate::Workspace) has one.
+/// Each [`Workspace`](crate::Workspace) has one instance.
 #[derive(Debug, Default)]
 pub struct BackgroundCommands {
     shared: Arc<SharedCommandTable>,
@@ -27,15 +27,16 @@ pub struct BackgroundCommands {
 #[derive(Debug, Default)]
 struct SharedCommandTable {
     state: Mutex<CommandTable>,
-    /// Notified when a command has ended.
+    /// Notified when a command has finished.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
 struct CommandTable {
-    /// In order of their start.
+    /// The commands, ordered by their start.
     commands: VecDeque<TrackedCommand>,
-    /// Number of commands that were ever added, and number of reserved slots.
+    /// Number of commands that were added since the start of the session. `reserved` is the number
+    /// of reserved slots.
     count: u64,
     reserved: usize,
 }
@@ -43,10 +44,11 @@ struct CommandTable {
 #[derive(Debug)]
 struct TrackedCommand {
     command: BackgroundCommand,
-    /// How much of a running command's output has been reported. A reader holds this lock while it
-    /// reads, and acquires it before the lock of `State`, so that no output is reported twice.
+    /// The position up to which the output of a running command has been reported. A reader holds
+    /// this lock while it reads the output. The reader acquires this lock before the lock of
+    /// `State`, so that no output is reported twice.
     read_mark: Arc<Mutex<OutputPosition>>,
-    /// Output of an ended command that has not been reported yet.
+    /// Output of a finished command that has not been reported yet.
     unread_output: Option<NewOutput>,
     /// Whether the end of the command has been reported.
     is_end_reported: bool,
@@ -68,7 +70,7 @@ pub(crate) struct CommandInfo {
     pub(crate) timeout: Option<Duration>,
     /// Ends the command.
     pub(crate) stop: CancellationToken,
-    /// The terminal of the command, if it reads from one.
+    /// The terminal from which the command reads its input, if any.
     pub(crate) input: Option<CommandInput>,
 }
 
@@ -90,20 +92,20 @@ pub(crate) struct CommandResult {
 pub(crate) type CommandFuture = BoxFuture<'static, Result<CommandExit, SpawnError>>;
 
 impl BackgroundCommands {
-    /// Ends all commands and waits until they are gone. This is immediate for commands that end
-    /// when they receive the signal; others get
+    /// Ends all commands and waits until all of their processes are gone. A command that ends when
+    /// it receives the signal is gone immediately; other commands are killed after
     /// [`KILL_GRACE`](callboard_process::limits::KILL_GRACE). If the system does not end a killed
     /// process, the wait is limited to another
     /// [`REAP_DEADLINE`](callboard_process::limits::REAP_DEADLINE) and
-    /// [`KILL_DEADLINE`](callboard_process::limits::KILL_DEADLINE). No command can be added
-    /// afterwards.
+    /// [`KILL_DEADLINE`](callboard_process::limits::KILL_DEADLINE). No command can be added after
+    /// this call.
     pub async fn stop_all_and_wait(&self) {
         self.stop_all.cancel();
         self.wait_until(|state| state.running_count() == 0).await;
     }
 
     /// Returns the id of the first command whose end has not been reported yet, and marks the end
-    /// as reported. The tool `terminal_output` then reports it.
+    /// as reported. After this call, the caller uses the tool `terminal_output` to report the end.
     #[must_use]
     pub fn take_unreported_ended_id(&self) -> Option<String> {
         let mut state = lock(&self.shared.state);
@@ -114,7 +116,7 @@ impl BackgroundCommands {
         Some(entry.command.id.clone())
     }
 
-    /// Returns a token that ends one command. It is also cancelled with the session.
+    /// Returns a token that ends one command. The token is also cancelled when the session ends.
     pub(crate) fn child_token(&self) -> CancellationToken {
         self.stop_all.child_token()
     }
@@ -135,13 +137,13 @@ impl BackgroundCommands {
         lock(&self.shared.state).entry(id).map(|entry| entry.command.clone())
     }
 
-    /// Returns all commands in order of their start.
+    /// Returns all commands, ordered by their start.
     pub(crate) fn list(&self) -> Vec<BackgroundCommand> {
         lock(&self.shared.state).commands.iter().map(|entry| entry.command.clone()).collect()
     }
 
     /// Returns the output of a command that has not been reported yet, and marks it as reported.
-    /// For an ended command whose whole output was reported, the output is `None`. Blocks for some
+    /// The output is `None` for a finished command whose whole output was reported. Blocks for some
     /// milliseconds.
     pub(crate) fn read_new_output(
         &self,
@@ -165,7 +167,7 @@ impl BackgroundCommands {
         Some((command, fresh))
     }
 
-    /// Waits until a command has ended, or has been removed.
+    /// Waits until a command has finished, or has been removed.
     pub(crate) async fn wait_until_ended(&self, id: &str) {
         let is_over = |state: &mut CommandTable| {
             let command = state.entry(id).map(|entry| &entry.command);
@@ -333,7 +335,7 @@ mod tests {
             Arc::clone(&recording),
             running,
         );
-        // Decoding this much takes a while, during which the other readers run.
+        // Decoding this much output takes a while, so the other readers run meanwhile.
         let written = b"a line\n".repeat(40_000);
         recording.push(&written);
         let begin = Arc::new(Barrier::new(3));

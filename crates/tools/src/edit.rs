@@ -1,8 +1,8 @@
-//! Replaces text in text: exactly one place, all places, or nothing.
+//! Replaces text in a text: exactly one place, all places, or nothing.
 //!
-//! Bytes outside of the replaced places never change. This includes line ends, also mixed ones, a
-//! byte order mark, and a missing last line end. If a text has no exact match, less strict matches
-//! are tried in order, see [`MatchKind`]; the result reports which one succeeded.
+//! Bytes outside of the replaced places never change. These bytes include mixed line ends, a byte
+//! order mark, and a missing last line end. If a text has no exact match, less strict matches are
+//! tried in order, see [`MatchKind`]. The result reports the kind of match.
 
 mod error;
 mod line_numbers;
@@ -41,17 +41,18 @@ pub(crate) use self::placeholder::find_placeholder_line;
 pub use self::quote::{MatchContext, QuotedLines};
 pub use self::splices::apply_splices;
 
-/// Shorter new texts occur by chance, so their presence does not prove that an edit was applied.
+/// A new text shorter than this limit may occur by chance, so its presence does not prove that the
+/// edit was applied.
 const DISTINCTIVE_MIN_BYTES: usize = 16;
 
-/// One replacement. Both texts are literal.
+/// One replacement. The old text and the new text are literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// The existing text. It is empty for an empty file, or to insert before a line. Its line ends
-    /// match those of the file, whichever these are.
+    /// The existing text. An empty text fills an empty file, or inserts before a line. The line
+    /// ends of this text match all kinds of line ends in the file.
     pub old_text: String,
-    /// The new text. Its lines get the line ends of the surrounding lines, unless it differs from
-    /// the old text in line ends only.
+    /// The new text. New lines get the line ends of the surrounding lines, unless the new text
+    /// differs from the old text in line ends only.
     pub new_text: String,
     /// Selects one of several places.
     pub occurrence: Occurrence,
@@ -60,24 +61,25 @@ pub struct Edit {
 /// Selects among several places that match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Occurrence {
-    /// The only place. Several places are an error.
+    /// The only place. If there are several places, the edit fails.
     #[default]
     Only,
-    /// One of several, counted from 1.
+    /// The place with this number, counted from 1.
     Nth(NonZeroU32),
-    /// The place with the first line nearest to this line, counted from 1. A tie is an error. For
-    /// an empty old text, the line before which the new text is inserted.
+    /// The place whose first line is nearest to this line, counted from 1. If two places are
+    /// equally near, the edit fails. If the old text is empty, the new text is inserted before this
+    /// line.
     NearLine(NonZeroU32),
     /// All places.
     All,
 }
 
 impl Occurrence {
-    /// Creates it from the arguments of a tool.
+    /// Creates an [`Occurrence`] from the arguments of a tool.
     ///
     /// # Errors
     ///
-    /// `invalid_arguments` if more than one is given, or a number is zero.
+    /// `invalid_arguments` if more than one argument is given, or a number is zero.
     pub(crate) fn from_arguments(
         replace_all: bool,
         occurrence: Option<u32>,
@@ -116,7 +118,7 @@ impl EditedText {
     ///
     /// # Errors
     ///
-    /// The first character that the encoding does not have.
+    /// Returns the first character that the encoding does not have.
     pub fn into_bytes(self, old: &DecodedText) -> Result<Vec<u8>, char> {
         match old.non_utf8_encoding_name() {
             None => Ok(self.text.into_bytes()),
@@ -133,7 +135,7 @@ pub enum EditOutcome {
     Replaced {
         /// Number of replaced places.
         places: usize,
-        /// How they were found.
+        /// How the places were found.
         match_kind: MatchKind,
     },
     /// The new text already exists as whole lines, surrounded by the lines of the edit. Nothing was
@@ -144,7 +146,7 @@ pub enum EditOutcome {
     },
 }
 
-/// Applies all edits or none. Each edit is applied to the result of the one before.
+/// Applies all edits or none. Each edit is applied to the result of the previous edit.
 ///
 /// # Errors
 ///
@@ -165,7 +167,7 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<EditedText, EditError> {
 ///
 /// # Errors
 ///
-/// As [`apply`], and [`EditErrorKind::CancelledOrTimedOut`].
+/// The errors of [`apply`], and [`EditErrorKind::CancelledOrTimedOut`].
 pub(crate) fn apply_cancellable(
     text: &str,
     edits: &[Edit],
@@ -176,7 +178,7 @@ pub(crate) fn apply_cancellable(
         let fail =
             |reason| EditError { edit_number: index + 1, edit_count: edits.len(), kind: reason };
         let made = edit.resolve_to_text_edits(&text, cancel);
-        // After a cancellation the found places may be incomplete.
+        // After a cancellation, the list of found places may be incomplete.
         let made = if cancel() { Err(EditErrorKind::CancelledOrTimedOut) } else { made };
         let (step, became) = made.map_err(fail)?;
         done.push(became);
@@ -209,8 +211,8 @@ impl Edit {
         if self.old_text.is_empty() {
             return self.insert_new_text(text);
         }
-        // If several places are an error, the message only needs their number. Otherwise the
-        // selected one has to be found.
+        // If several places are an error, the message only needs their number. Otherwise the search
+        // must reach the selected place.
         let most = if self.occurrence == Occurrence::Only {
             MAX_EDIT_MATCHES_COUNTED
         } else {
@@ -219,7 +221,7 @@ impl Edit {
         let [old, new] =
             [&self.old_text, &self.new_text].map(|part| normalise_line_ends(part, text));
         if old == new {
-            // The edit names exact line ends.
+            // The old text contains exact line ends.
             let pair = Replacement { old: &self.old_text, new: &self.new_text, max_matches: most };
             let found = FoundPlaces::find_exact(text, pair, cancel);
             return match found.places.is_empty() {
@@ -237,7 +239,7 @@ impl Edit {
                 return self.replace_found_places(text, &found, MatchKind::Exact);
             }
             if self.old_text.trim_matches(['\r', '\n']).is_empty() {
-                // The edit does not apply to other line ends.
+                // An edit with exact line ends has no near misses with other line ends.
                 let (near, uncompared) = (Vec::new(), ComparisonTruncation::default());
                 return Err(EditErrorKind::NoMatch {
                     near_misses: near,
@@ -323,7 +325,7 @@ impl Edit {
         Ok((splices, EditOutcome::Replaced { places, match_kind: rung }))
     }
 
-    /// Selects the places of the edit among the found ones.
+    /// Selects the places of the edit from the found places.
     fn select_places<'a>(
         &self,
         text: &str,
@@ -412,16 +414,16 @@ fn lines_at(text: &str, places: impl Iterator<Item = usize>) -> Vec<u32> {
     places.map(count).collect()
 }
 
-/// The place where a new text already exists.
+/// A place where the new text of an edit already exists.
 struct AppliedEdit {
     start: usize,
-    /// Whether the surrounding lines show that the edit was applied there.
+    /// Whether the surrounding lines show that the edit was applied at this place.
     is_certain: bool,
 }
 
 /// Finds the only place that has the new text as whole lines, where the edit may have been applied
-/// before. It is certain if old and new text begin and end with the same lines, and those at one or
-/// both ends occur nowhere else.
+/// before. `is_certain` is set if the old and the new text begin and end with the same lines, and
+/// at least one of these lines occurs nowhere else.
 fn find_applied_edit(text: &str, old: &str, new: &str) -> Option<AppliedEdit> {
     let start = find_only_occurrence(text, new)?;
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());

@@ -4,14 +4,14 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a tool call failed.
+/// The reason why a tool call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The failure is sent to the model and the turn continues.
+    /// The failure is sent to the model, and the turn continues.
     #[error(transparent)]
     Recoverable(#[from] ToolFailure),
-    /// The model cannot do anything about it: the turn ends.
+    /// The model cannot correct the failure, so the turn ends.
     #[error("{0}")]
     Fatal(#[source] Box<dyn StdError + Send + Sync>),
 }
@@ -22,20 +22,20 @@ pub enum ToolError {
 pub struct ToolFailure {
     /// The kind of failure.
     pub code: ErrorCode,
-    /// The text for the model. Paths are written as the model gave them.
+    /// The text for the model. Paths in the text are written as in the arguments of the model.
     pub message: String,
-    /// Other files that the call may have meant. A name is information about a file, so names that
-    /// the call may not read are removed before the text is sent.
+    /// Other files that the call may have meant. A file name is information about a file. So a name
+    /// that the call may not read is removed before the text is sent.
     pub(crate) suggestions: Vec<PathSuggestions>,
 }
 
 /// Files that a call may have meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathSuggestions {
-    /// The sentence in front of the names, up to the colon. It says what the files have in common
-    /// with the requested one.
+    /// The text in front of the file names, up to the colon. The text says what the files have in
+    /// common with the requested file.
     pub(crate) label: &'static str,
-    /// Each file with the text that names it.
+    /// Each file, and its name as written in the message.
     pub(crate) files: Vec<(PathBuf, String)>,
 }
 
@@ -61,54 +61,60 @@ impl fmt::Display for ToolFailure {
 
 impl StdError for ToolFailure {}
 
-/// The kind of a failure. Stable across versions.
+/// The kind of a failure. The codes are stable across versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// Several places match where one was expected. Select one of them, or include more surrounding
-    /// text.
+    /// Several places match, but one place was expected. Select one place, or include more
+    /// surrounding text.
     AmbiguousMatch,
-    /// A glob or regular expression does not compile or is too large. Correct it.
+    /// A glob or regular expression does not compile or is too large. Correct the pattern.
     BadPattern,
     /// The file is not a text file. Another tool may be able to read it.
     BinaryFile,
-    /// Cancelled by the user or by a newer call. Ask before trying again.
+    /// The call was cancelled by the user or by a newer call. Ask the user before you try again.
     Cancelled,
     /// The file differs from the preview, and nothing was done. The call is previewed again, and
-    /// permission is requested again if its effect would differ. Only then the model is asked to
-    /// read the file again.
+    /// permission is requested again if the effect of the call would differ. If the call still
+    /// fails, the model is asked to read the file again.
     ChangedSincePreview,
-    /// The file has changed since the session read it. Read it again.
+    /// The file has changed since the session read it. Read the file again.
     ChangedSinceRead,
-    /// The command ran and did not end with exit code 0. Its output says why.
+    /// The command ran, but did not end with exit code 0. The output of the command may contain the
+    /// reason.
     CommandFailed,
-    /// The arguments are invalid or contradict each other. Correct them.
+    /// The arguments are invalid or contradict each other. Correct the arguments.
     InvalidArguments,
     /// A system error without a more specific code.
     Io,
     /// The path is a directory, but a file was expected.
     IsADirectory,
-    /// The text to be replaced is not in the file. Read it again.
+    /// The text to be replaced does not occur in the file. Read the file again.
     NoMatch,
     /// The path is not a directory, but a directory was expected.
     NotADirectory,
     /// The path is a FIFO, device or socket, but a file was expected.
     NotARegularFile,
-    /// There is no such file or directory. Search for the right name.
+    /// The file or directory does not exist. Search for the right name.
     NotFound,
-    /// The file system or a rule forbids it. Do not try again in the same way.
+    /// The file system or a rule does not permit the operation. Do not try again in the same way.
     NotPermitted,
-    /// The path, or a link in it, points outside of the project folders. Stay inside of them.
+    /// The path, or a link in the path, points outside of the project folders. Use a path inside
+    /// the project folders.
     OutsideRoots,
-    /// The time limit was exceeded. Request less, or a longer limit.
+    /// The time limit was exceeded. Request less work, or a longer time limit.
     TimedOut,
-    /// The file or the argument exceeds the limit of the tool. Request a part.
+    /// The file or the argument exceeds the size limit of the tool. Request only a part of the
+    /// content.
     TooLarge,
-    /// The limit of background commands is reached. Stop one, or wait for it.
+    /// The maximum number of background commands is reached. Stop a command, or wait until a
+    /// command finishes.
     TooMany,
-    /// The text contains a character that the encoding of the file does not have. Use another one.
+    /// The text contains a character that the encoding of the file does not have. Use another
+    /// character.
     Unencodable,
-    /// The client has unsaved changes and does not accept others. The user has to save them.
+    /// The client has unsaved changes of the file and does not accept new text. The user must save
+    /// the changes.
     UnsavedChanges,
     /// The bytes are not text in any supported encoding, so an edit would damage them.
     UnknownEncoding,

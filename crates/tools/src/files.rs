@@ -26,13 +26,15 @@ pub use self::state::late_writes::LateWrite;
 pub enum Durability {
     /// The bytes and the name are on the disk, so the write survives a power failure.
     ///
-    /// A power failure during the write leaves either all old bytes or all new bytes. Several files
-    /// of one call are all old or all new after the next start. A file with several hard links is
-    /// written in place; if the failure tears it, the next start restores the old bytes. Temporary
-    /// files next to a file may remain. A deletion or a move may be undone by the failure.
+    /// A power failure during the write leaves either all old bytes or all new bytes. After the
+    /// next start, all files of one call have the old content, or all have the new content. A file
+    /// with several hard links is written in place. If the power failure leaves a mixture of old
+    /// and new bytes, the next start restores the old bytes. Temporary files next to a file may
+    /// remain. A power failure may undo a deletion or a move.
     #[default]
     Disk,
-    /// The operating system has the bytes: the write survives the process, but not a power failure.
+    /// The operating system has the bytes. The write survives the end of the process, but not a
+    /// power failure.
     System,
 }
 

@@ -1,10 +1,10 @@
 //! Tools for agents that speak ACP. Each call is previewed, permitted and run, and reports its
 //! progress to the client.
 //!
-//! This crate is *only* the tools and their engines: the [`Tool`] trait and the [`Registry`], the
-//! built-in tools ([`Registry::builtin`]), and the engines (read, list, find, search, edit, write,
-//! run a command), which can also be used without the tools. `acp-lifecycle` drives a call;
-//! `callboard` is a complete agent built from these crates.
+//! This crate contains *only* the tools and their engines: the [`Tool`] trait, the [`Registry`],
+//! the built-in tools ([`Registry::builtin`]), and the engines (read, list, find, search, edit,
+//! write, run a command). The engines can also be used without the tools. `acp-lifecycle` drives a
+//! call; `callboard` is a complete agent built from these crates.
 //!
 //! ```
 //! use acp_tools::Registry;

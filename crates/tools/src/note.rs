@@ -1,4 +1,5 @@
-//! Notes about a call: in the language of the session for the user, and in English for the model.
+//! Notes about a call. The user receives a note in the language of the session, and the model
+//! receives it in English.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -7,9 +8,10 @@ use acp_lifecycle::Titles;
 use callboard_shell::risks::RiskReason;
 use callboard_text::{escape_invisible, head};
 
-/// A sentence or a part of one: a message of a catalogue with its arguments.
+/// A sentence or a part of a sentence: a message of a catalogue with its arguments.
 ///
-/// [`Note::render`] translates it for the user. `Display` writes the English text for the model.
+/// [`Note::render`] translates a note for the user. `Display` writes the English text for the
+/// model.
 ///
 /// ```
 /// use acp_lifecycle::Titles;
@@ -29,7 +31,7 @@ pub struct Note {
     notes: Vec<(&'static str, JoinedNotes)>,
 }
 
-/// Notes that are an argument of another note, and their separator.
+/// Notes that are an argument of another note, with their separator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct JoinedNotes {
     notes: Vec<Note>,
@@ -43,14 +45,14 @@ impl Note {
         Self { key, texts: Vec::new(), counts: Vec::new(), notes: Vec::new() }
     }
 
-    /// Adds a text argument, which is inserted unchanged.
+    /// Adds a text as an argument. The text is inserted unchanged.
     #[must_use]
     pub fn with_text(mut self, name: &'static str, text: impl Into<String>) -> Self {
         self.texts.push((name, text.into()));
         self
     }
 
-    /// Adds a number. See [`Titles::render_sentence`].
+    /// Adds a number as an argument. See [`Titles::render_sentence`].
     #[must_use]
     pub(crate) fn with_count(mut self, name: &'static str, count: u64) -> Self {
         self.counts.push((name, count));
@@ -70,7 +72,7 @@ impl Note {
         self
     }
 
-    /// Truncates each text argument to `bytes` and makes invisible characters visible.
+    /// Truncates each text argument to `bytes` bytes, and makes invisible characters visible.
     #[must_use]
     pub(crate) fn truncated(mut self, bytes: usize) -> Self {
         for (_, text) in &mut self.texts {
@@ -115,7 +117,8 @@ impl From<String> for Note {
     }
 }
 
-/// The titles and notes of the built-in tools by locale. English, the fallback, is first.
+/// The titles and notes of the built-in tools, for each locale. English is the first locale and the
+/// fallback.
 ///
 /// An agent with additional tools appends its own catalogues:
 /// `Titles::negotiate(&[CATALOGUES, MINE].concat(), locale)`.
@@ -124,7 +127,8 @@ pub const CATALOGUES: &[(&str, &str)] =
 
 /// The messages for the model.
 static ENGLISH: LazyLock<Titles> = LazyLock::new(|| {
-    // A test checks that the catalogue is valid. Without it, the keys replace the messages.
+    // A test checks that the catalogue is valid. With an invalid catalogue, the keys are shown
+    // instead of the messages.
     Titles::negotiate(CATALOGUES, "en").unwrap_or_default()
 });
 

@@ -13,7 +13,8 @@ use crate::limits::PROGRESS_INTERVAL;
 pub(crate) struct ProgressThrottle(Instant);
 
 impl ProgressThrottle {
-    /// Starts the interval now, so that a short call reports no progress.
+    /// Creates a throttle whose first interval starts now, so that a short call reports no
+    /// progress.
     pub(crate) fn begin() -> Self {
         Self::begin_at(Instant::now())
     }
@@ -41,12 +42,13 @@ pub(crate) struct FileProgress {
     pub(crate) files: usize,
     pub(crate) total_files: usize,
     pub(crate) bytes: usize,
-    /// `None` if not known.
+    /// The total number of bytes, or `None` if it is not known.
     pub(crate) total_bytes: Option<usize>,
 }
 
 impl FileProgress {
-    /// Counts files if there are several, and bytes otherwise.
+    /// Converts this value to a number of files if there are several files, otherwise to a number
+    /// of bytes.
     fn to_progress(self) -> Progress {
         let bytes = |count| group_thousands(count as u64);
         let (current, total, message) = if self.total_files > 1 {
@@ -73,13 +75,13 @@ pub(crate) struct ProgressReporter {
 }
 
 impl ProgressReporter {
-    /// Creates a reporter for a call. Without a call nothing is reported.
+    /// Creates a reporter for a call. If `call` is `None`, the reporter does nothing.
     pub(crate) fn for_call(call: Option<CallHandle>) -> Self {
         Self { call, throttle: ProgressThrottle::begin(), has_reported: false }
     }
 
-    /// Reports progress if a report is due. `places` are the current locations of the call; if
-    /// there are none, the reported locations stay.
+    /// Reports the progress if a report is due. `places` returns the current locations of the call.
+    /// If it returns no locations, the reported locations are not changed.
     pub(crate) fn report_if_due(
         &mut self,
         far: FileProgress,

@@ -39,7 +39,7 @@ pub struct Registry {
     locale: String,
 }
 
-/// A registered tool with its cached description.
+/// A registered tool, with its cached description.
 #[derive(Debug)]
 struct RegisteredTool {
     tool: Box<dyn DynTool>,
@@ -51,7 +51,7 @@ struct RegisteredTool {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolDefinition {
-    /// The description of the tool.
+    /// The static description of the tool.
     pub spec: Spec,
     /// The JSON Schema of the arguments.
     pub input_schema: Value,
@@ -71,7 +71,7 @@ impl Registry {
     }
 
     /// Creates a registry of all built-in tools. The titles are in the language of a locale such as
-    /// `de` or `de_AT.UTF-8`, and in English if that language is not available.
+    /// `de` or `de_AT.UTF-8`. If that language is not available, the titles are in English.
     #[must_use]
     pub fn builtin_in_locale(locale: &str) -> Self {
         Self::with_builtin_tools(Titles::from_static_lazily(CATALOGUES, locale), locale)
@@ -82,8 +82,9 @@ impl Registry {
     /// [`CATALOGUES`].
     ///
     /// The title of a tool is the message of [`Spec::title`] plus `-pending` before the arguments
-    /// are known, and the message of [`CallDescription::key`] afterwards. Without these messages
-    /// the title is the name of the tool and the arguments of its title.
+    /// are known, and the message of [`CallDescription::key`] afterwards. If the catalogues do not
+    /// contain these messages, the title consists of the name of the tool and the arguments of the
+    /// title.
     ///
     /// # Errors
     ///
@@ -102,7 +103,7 @@ impl Registry {
         registry
     }
 
-    /// Returns the locale of the titles. Empty if the caller provided the catalogue.
+    /// Returns the locale of the titles. The locale is empty if the caller provided the catalogue.
     #[must_use]
     pub fn locale(&self) -> &str {
         &self.locale
@@ -115,8 +116,9 @@ impl Registry {
 
     /// Adds a tool that is known only at run time. Replaces a tool of the same name.
     ///
-    /// Its title is its name and arguments, unless [`Spec::with_title`] sets another key. So a tool
-    /// of a server cannot adopt the title of another tool by its name.
+    /// The title of the tool consists of its name and arguments, unless [`Spec::with_title`] sets
+    /// another key. So a tool of a server cannot adopt the title of another tool by using the other
+    /// tool's name.
     pub fn add_dyn(&mut self, tool: Box<dyn DynTool>) {
         let spec = tool.spec();
         let title = spec.title_key_unless_name().into();
@@ -142,14 +144,14 @@ impl Registry {
         })
     }
 
-    /// Returns the spec of a tool by its name or an alias.
+    /// Returns the spec of a tool. The tool is found by its name or an alias.
     #[must_use]
     pub fn spec(&self, name: &str) -> Option<Spec> {
         self.find(name).map(|entry| entry.spec.clone())
     }
 
-    /// Returns the usage hints of the tools for the instructions of a model, one line each. A hint
-    /// that names an unregistered tool is omitted.
+    /// Returns the usage hints of the tools for the instructions of a model, one line per hint. A
+    /// hint that names an unregistered tool is omitted.
     #[must_use]
     pub fn hints(&self) -> Vec<Cow<'static, str>> {
         let is_there = |name: &&str| self.tools.iter().any(|entry| entry.spec.name == **name);
@@ -157,8 +159,8 @@ impl Registry {
         hints.filter(|hint| hint.tools.iter().all(is_there)).map(|hint| hint.text).collect()
     }
 
-    /// Returns the spec of the tool that the agent itself calls for a purpose: the last one with
-    /// that role.
+    /// Returns the spec of the tool that the agent itself calls for a purpose. If several tools
+    /// have this role, returns the last of them.
     #[must_use]
     pub fn for_role(&self, role: ToolRole) -> Option<Spec> {
         let found = self.tools.iter().rfind(|entry| entry.tool.role() == Some(role));
@@ -166,8 +168,8 @@ impl Registry {
     }
 
     /// Announces a call before its arguments are known. The first report waits for the title for at
-    /// most 200 ms, unless the tool needs no arguments. A call of an unknown tool is announced too,
-    /// so that the user sees what the model tried.
+    /// most 200 ms. If the tool needs no arguments, the first report is sent at once. A call of an
+    /// unknown tool is also announced, so that the user sees that the model tried it.
     pub fn announce_call(
         &self,
         session: &SessionHandle,
@@ -187,7 +189,7 @@ impl Registry {
         let meta = CallMeta { title: told, ..CallMeta::default() };
         let mut patch = ToolCallPatch::for_new_call(&*spec.name, title, spec.kind).with_meta(meta);
         if spec.display == OutputDisplay::Terminal {
-            // Clients with display-only terminals need the terminal in the first report.
+            // Clients that only display terminals need the terminal in the first report.
             let terminal = TerminalId::new(id.0.clone());
             let cwd = Some(context.workspace.cwd().to_owned());
             let open = TerminalPatch { cwd, ..TerminalPatch::default() };
@@ -219,8 +221,8 @@ impl Registry {
         }
     }
 
-    /// Returns the locations that a call names, by its arguments alone. A tool that changes files
-    /// names either all of them or none.
+    /// Returns the locations that the arguments of a call name. A tool that changes files either
+    /// names all changed files or none.
     #[must_use]
     pub fn named_locations(&self, name: &str, args: &Value, context: &Context) -> Vec<Location> {
         let about = self
@@ -229,8 +231,9 @@ impl Registry {
         about.map(|about| about.locations).unwrap_or_default()
     }
 
-    /// Reports a call to the client while its arguments stream: the complete arguments, the
-    /// received size of the rest, and the title and the files as soon as they are known.
+    /// Reports a call to the client while its arguments stream. The report contains the complete
+    /// arguments and the received size of incomplete arguments. The title and the files are added
+    /// as soon as they are known.
     pub fn report_partial_call(
         &self,
         call: &CallHandle,
@@ -278,14 +281,14 @@ impl Registry {
         call.set_subtitle((kib > 0).then(|| format!("{kib} KiB …")).as_deref());
     }
 
-    /// Creates the executor of a call for [`execute_call`](acp_lifecycle::execute_call()).
+    /// Creates the executor of a call, for [`execute_call`](acp_lifecycle::execute_call()).
     #[must_use]
     pub fn prepare_call(&self, name: &str, args: Value, context: &Context) -> PreparedCall {
         let names = self.tools.iter().map(|entry| entry.spec.name.clone()).collect();
         PreparedCall::new(self.find(name), names, name, args, context, &self.titles)
     }
 
-    /// Finds a tool by its name, or else by an alias.
+    /// Finds a tool by its name. If no tool has this name, finds a tool by an alias.
     fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         let named = self.tools.iter().find(|entry| entry.spec.name == name);
         let aliased = || self.tools.iter().find(|entry| entry.spec.aliases.contains(&name));
@@ -294,7 +297,7 @@ impl Registry {
 }
 
 impl RegisteredTool {
-    /// The schema of the arguments, including the keywords of [`arguments`].
+    /// Returns the schema of the arguments, including the keywords of [`arguments`].
     fn schema(&self) -> &Value {
         self.schema.get_or_init(|| self.tool.input_schema())
     }
@@ -307,27 +310,28 @@ impl RegisteredTool {
         arguments::normalise(self.schema(), args)
     }
 
-    /// Returns arguments in the form that the tool accepts, or unchanged if they cannot be
-    /// converted.
+    /// Returns the arguments in the form that the tool accepts. Arguments that cannot be converted
+    /// are returned unchanged.
     fn normalised_or_raw<'a>(&self, args: &'a Value) -> Cow<'a, Value> {
         match catch_unwind(AssertUnwindSafe(|| self.normalise(args))) {
             Ok(Ok(formed)) => Cow::Owned(formed.args),
-            // Invalid arguments, or arguments on which the tool panics, are shown unchanged.
+            // Invalid arguments are shown unchanged. Arguments on which the tool panics are also
+            // shown unchanged.
             Ok(Err(_)) | Err(_) => Cow::Borrowed(args),
         }
     }
 
-    /// Describes a call by its arguments. It is called while they arrive, outside of the execution
-    /// of the call. A tool that panics on partial arguments has no description, and the turn
-    /// continues.
+    /// Describes a call by its arguments. This method is called while the arguments stream, before
+    /// the call is executed. If the tool panics on partial arguments, the result is `None` and the
+    /// turn continues.
     fn describe_catching_panics(&self, args: &Value, context: &Context) -> Option<CallDescription> {
         let about = || self.tool.describe(args, context);
         catch_unwind(AssertUnwindSafe(about)).ok().flatten()
     }
 
     /// Returns the title of a call, with the key and the arguments that a client needs to translate
-    /// it. If the catalogue does not have the key, the title is the name of the tool and the
-    /// arguments.
+    /// the title. If the catalogue does not have the key, the title consists of the name of the
+    /// tool and the arguments.
     fn title(
         &self,
         titles: &Titles,
@@ -347,8 +351,8 @@ impl RegisteredTool {
         }
     }
 
-    /// Reports the description of a call, the arguments as the model wrote them, and their
-    /// normalised form to the client. Returns whether the title shows all named files.
+    /// Reports a call to the client: its description, the arguments as the model wrote them, and
+    /// the normalised arguments. Returns whether the title shows all named files.
     fn send_description(
         &self,
         titles: &Titles,
@@ -377,8 +381,8 @@ impl RegisteredTool {
     }
 }
 
-/// Returns the data that a client needs to translate a title. Invisible characters are escaped here
-/// too, so that a title cannot mislead the user.
+/// Returns the data that a client needs to translate a title. Invisible characters in the data are
+/// escaped too, so that a translated title cannot mislead the user.
 fn localizable_title(key: &str, arguments: &[(&str, String)]) -> Value {
     let arguments =
         arguments.iter().map(|(name, value)| ((*name).to_owned(), json!(escape_invisible(value))));

@@ -14,7 +14,7 @@ use crate::error::{ErrorCode, ToolError};
 use crate::files::walk::EarlyStop;
 use crate::limits::{MAX_DIRECTORY_ENTRIES, MAX_PATTERN_BYTES};
 
-/// A glob that matches names, or paths if it contains a slash.
+/// A glob that matches file names. A glob with a slash matches paths.
 #[derive(Debug)]
 pub(crate) struct SearchGlob {
     matcher: GlobMatcher,
@@ -60,15 +60,16 @@ impl SearchGlob {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EntryPage<E> {
-    /// The absolute path of the directory.
+    /// The absolute path of the listed or searched directory.
     pub path: PathBuf,
-    /// At most 1,000 entries with paths relative to `path`.
+    /// At most 1,000 entries. Their paths are relative to `path`.
     pub entries: Vec<E>,
-    /// Number of entries skipped before the page, as requested.
+    /// Number of requested entries that were skipped before this page.
     pub skipped_entries: usize,
-    /// Number of entries that are not shown. A lower bound if [`Self::stop`] is set.
+    /// Number of entries that are not shown. If [`Self::stop`] is set, this number is a lower
+    /// bound.
     pub omitted_entries: usize,
-    /// Why the search stopped early, if it did.
+    /// The reason why the search stopped early. `None` if the search is complete.
     pub stop: Option<EarlyStop>,
     /// Number of directories that could not be read.
     pub unreadable: usize,
@@ -77,7 +78,8 @@ pub struct EntryPage<E> {
 }
 
 impl<E> EntryPage<E> {
-    /// Returns the lines that report omitted entries, and the offset of the next page.
+    /// Returns the lines at the end of a result, which report omitted entries and the offset of the
+    /// next page.
     fn omission_footer(&self, next: Option<usize>) -> String {
         let mut text = String::new();
         if self.omitted_entries > 0 {

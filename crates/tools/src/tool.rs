@@ -37,22 +37,23 @@ pub struct Spec {
     pub name: Cow<'static, str>,
     /// Other names by which models call the tool.
     pub aliases: &'static [&'static str],
-    /// Description of the tool and its use, for the model.
+    /// The description of the tool and its use, for the model.
     pub description: Cow<'static, str>,
-    /// The category.
+    /// The category of the tool.
     pub kind: ToolKind,
-    /// The worst-case side effects, whatever the arguments.
+    /// The worst-case side effects of the tool, for any arguments.
     pub side_effects: SideEffects,
-    /// The key of the title in the catalogue. `{key}-pending` is the title before the arguments are
-    /// known. Without such messages the title is the name.
+    /// The key of the title in the catalogue. `{key}-pending` is the key of the title before the
+    /// arguments are known. If the catalogue does not contain these messages, the title is the name
+    /// of the tool.
     pub title: Cow<'static, str>,
     /// How the output is shown.
     pub display: OutputDisplay,
 }
 
 impl Spec {
-    /// Creates a spec with side effects [`Anything`](SideEffects::Anything), so that each call
-    /// requires permission unless its preview declares its effects. The key of the title is the
+    /// Creates a spec with the side effects [`Anything`](SideEffects::Anything). So each call
+    /// requires permission unless its preview declares the effects. The key of the title is the
     /// name, and the output is shown as content.
     #[must_use]
     pub fn new(
@@ -72,15 +73,15 @@ impl Spec {
         }
     }
 
-    /// Sets the worst-case side effects. A call of a tool with less than
-    /// [`Anything`](SideEffects::Anything) runs without permission if its [`ToolPreview`] has no
-    /// effects and no changes, so a preview has to list all of them.
+    /// Sets the worst-case side effects. For a tool with less than
+    /// [`Anything`](SideEffects::Anything), a call runs without permission if its [`ToolPreview`]
+    /// has no effects and no changes. So the preview of such a tool must list all effects.
     #[must_use]
     pub fn with_side_effects(self, reach: SideEffects) -> Self {
         Self { side_effects: reach, ..self }
     }
 
-    /// Returns the key of the title, or an empty string if it is only the name.
+    /// Returns the key of the title. Returns an empty string if the key is the name of the tool.
     pub(crate) fn title_key_unless_name(&self) -> String {
         if self.title == self.name { String::new() } else { self.title.clone().into_owned() }
     }
@@ -102,13 +103,13 @@ impl Spec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SideEffects {
-    /// Nothing outside of the session.
+    /// The tool has no effects outside of the session.
     Nothing,
-    /// Reads files.
+    /// The tool reads files.
     Reads,
-    /// Creates or changes files.
+    /// The tool creates or changes files.
     Changes,
-    /// Anything.
+    /// The tool may have any effect.
     Anything,
 }
 
@@ -116,9 +117,9 @@ pub enum SideEffects {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OutputDisplay {
-    /// As content items.
+    /// The output is shown as content items.
     Content,
-    /// As a terminal, which is opened when the call is announced.
+    /// The output is shown as a terminal, which is opened when the call is announced.
     Terminal,
 }
 
@@ -126,14 +127,14 @@ pub enum OutputDisplay {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Invocation<'a> {
-    /// The call, for progress, locations and output.
+    /// The handle of the call, for progress, locations and output.
     pub call: &'a CallHandle,
     /// The context of the call.
     pub context: &'a Context,
 }
 
 impl<'a> Invocation<'a> {
-    /// Combines a call and its context.
+    /// Creates an invocation from a call and its context.
     #[must_use]
     pub fn new(call: &'a CallHandle, context: &'a Context) -> Self {
         Self { call, context }
@@ -146,20 +147,21 @@ impl<'a> Invocation<'a> {
 pub struct ToolPreview<P> {
     /// The plan that [`Tool::run`] receives.
     pub plan: P,
-    /// The places that the call would change, if they are more exact than those of the arguments.
+    /// The places that the call would change. `None` if the places that the arguments name are
+    /// exact enough.
     pub locations: Option<Vec<Location>>,
     /// The file changes that the call would make.
     pub changes: Vec<FileChange>,
     /// The effects that the call would have.
     pub effects: Effects,
-    /// The folder in which the call works, if it is not the one of the session.
+    /// The folder in which the call works. `None` for the working directory of the session.
     pub cwd: Option<PathBuf>,
-    /// The state on which the change is based, as bytes. It should be small, because it is kept
-    /// until the call has ended. If a call is previewed again with the same effects and the same
-    /// pre-image, permission is not requested again. The run then has to do exactly what was
-    /// permitted.
+    /// The state on which the change is based, as bytes. This value should be small, because it is
+    /// kept until the call has finished. If a call is previewed again with the same effects and the
+    /// same pre-image, permission is not requested again. In this case the run must do exactly what
+    /// was permitted.
     pub pre_image: Vec<u8>,
-    /// Further information for the permission request, one sentence each.
+    /// Further information for the permission request. Each note is one sentence.
     pub notes: Vec<Note>,
 }
 
@@ -190,7 +192,7 @@ impl<P> ToolPreview<P> {
         Self { changes, ..self }
     }
 
-    /// Requires permission for each call if `is_guarded` is set.
+    /// Requires permission for this call, regardless of the policy, if `is_guarded` is set.
     #[must_use]
     pub(crate) fn always_ask_if(mut self, is_guarded: bool) -> Self {
         if is_guarded {
@@ -200,22 +202,24 @@ impl<P> ToolPreview<P> {
     }
 }
 
-/// The description of a call by its arguments alone, shown before the preview.
+/// The description of a call by its arguments alone. The client shows the description before the
+/// preview.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CallDescription {
-    /// The key of the title in the catalogue. Without such a message the title is the name of the
-    /// tool and the arguments of the title.
+    /// The key of the title in the catalogue. If the catalogue does not have this message, the
+    /// title consists of the name of the tool and the arguments of the title.
     pub key: Cow<'static, str>,
     /// The arguments of the title.
     pub arguments: Vec<(&'static str, String)>,
-    /// The files that the call names. A tool that changes files names either all of them, so that
-    /// calls on the same file run one after the other, or none, in which case the call runs alone.
+    /// The files that the call names. A tool that changes files has two options. If the tool names
+    /// all changed files, calls on the same file run one after the other. If the tool names no
+    /// files, its call runs alone.
     pub locations: Vec<Location>,
-    /// The command of the terminal, for tools that are shown as a terminal.
+    /// The command of the terminal. Only tools whose output is shown as a terminal set this field.
     pub terminal: Option<TerminalPatch>,
-    /// The argument that holds the lines of the named file, starting with the first one. While it
-    /// streams, the client receives the current line number.
+    /// The name of the argument that contains the lines of the named file, from the first line.
+    /// While this argument streams, the client receives the current line number.
     pub file_text_argument: Option<&'static str>,
 }
 
@@ -227,8 +231,8 @@ impl CallDescription {
         Self { key, arguments, locations, terminal: None, file_text_argument: None }
     }
 
-    /// Creates a description of a call on a directory. The key is `there` with the path as an
-    /// argument, or `here` for the working directory.
+    /// Creates a description of a call on a directory. For the working directory the key is `here`.
+    /// For any other directory the key is `there`, with the path as an argument.
     #[must_use]
     pub(crate) fn for_directory(
         there: &'static str,
@@ -250,7 +254,7 @@ impl CallDescription {
         self
     }
 
-    /// Adds a path as an argument of the title, in the form that the session displays.
+    /// Adds a path as an argument of the title. The path has the form that the session displays.
     #[must_use]
     pub fn with_path(self, name: &'static str, given: &str, context: &Context) -> Self {
         let workspace = &context.workspace;
@@ -258,7 +262,7 @@ impl CallDescription {
         self.with_argument(name, shown.unwrap_or_else(|_| given.to_owned()))
     }
 
-    /// Adds a file that the call names, with a line; 0 means no line.
+    /// Adds a file that the call names, with a line number. The line number 0 means no line.
     #[must_use]
     pub fn with_location(mut self, given: &str, line: u32, context: &Context) -> Self {
         let at = context.workspace.resolve(given).ok();
@@ -272,21 +276,22 @@ impl CallDescription {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ToolOutput {
-    /// The result for the model, within its size limit.
+    /// The result for the model. The text is within its size limit.
     pub text: String,
     /// Images for the model that are too large for the client. Images in the content are always
-    /// sent to both.
+    /// sent to both the model and the client.
     pub images: Vec<Image>,
-    /// The content for the client, if it differs from the content that is already shown.
+    /// The content for the client. `None` if the content that is already shown stays.
     pub content: Option<Vec<Content>>,
     /// The result as data.
     pub raw_output: Option<Value>,
-    /// The files that the call worked on, if they are now known more exactly.
+    /// The files that the call worked on. `None` if the reported locations stay.
     pub locations: Option<Vec<Location>>,
-    /// Whether the text is already stored in a file that the model can read. Then it is not stored
-    /// again.
+    /// Whether the text is already stored in a file that the model can read. Such a text is not
+    /// stored again.
     pub is_stored: bool,
-    /// Why the call counts as failed although it completed, e.g. because of a command's exit code.
+    /// The reason why the call counts as failed although it completed, e.g. because of the exit
+    /// code of a command.
     pub failure: Option<(ErrorCode, CallEndReason)>,
 }
 
@@ -304,8 +309,8 @@ impl ToolOutput {
         Self { text, content, raw_output: Some(raw), ..Self::default() }
     }
 
-    /// Creates the result of a file change. It adds late writes of other programs, and changes that
-    /// can no longer be undone.
+    /// Creates the result of a file change. Adds reports of late writes by other programs, and of
+    /// changes that can no longer be undone.
     pub(crate) fn for_change(mut text: String, raw: Value, workspace: &Workspace) -> Self {
         workspace.append_late_writes(&mut text);
         for path in workspace.undo_store().take_unrecoverable() {
@@ -333,7 +338,7 @@ pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
     secrets.redact(text).into_owned()
 }
 
-/// A tool.
+/// A tool that a model can call.
 ///
 /// ```
 /// use acp_lifecycle::{Grant, PinnedPlan};
@@ -385,20 +390,20 @@ pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
 /// }
 /// ```
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
-    /// The arguments, as the model sends them.
+    /// The arguments of the tool, as the model sends them.
     type Args: DeserializeOwned + JsonSchema + Send;
-    /// The decision of the preview, which the run carries out.
+    /// The plan that the preview makes and that the run executes.
     type Plan: Send + 'static;
 
     /// Returns the static description of the tool.
     fn spec(&self) -> Spec;
 
-    /// Returns the purpose for which the agent itself may call the tool. `None` by default.
+    /// Returns the purpose for which the agent itself may call the tool. The default is `None`.
     fn role(&self) -> Option<ToolRole> {
         None
     }
 
-    /// Returns a usage hint in addition to the description. `None` by default.
+    /// Returns a usage hint in addition to the description. The default is `None`.
     fn hint(&self) -> Option<ToolHint> {
         None
     }
@@ -406,16 +411,16 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// Describes a call by its arguments alone.
     fn describe(&self, args: &Self::Args, context: &Context) -> CallDescription;
 
-    /// Returns the paths, as the model gives them, of the files whose text the preview shows or
-    /// quotes. The permission to read them is checked before the preview starts, and requested if
-    /// the session asks about reads.
+    /// Returns the paths of the files whose text the preview shows or quotes. The paths have the
+    /// form that the model used. The permission to read these files is checked before the preview
+    /// starts. The permission is requested if the session asks about reads.
     ///
-    /// By default these are the paths of [`describe`](Self::describe) for a tool that may change
-    /// files, and none for other tools.
+    /// By default, a tool that may change files returns the paths of [`describe`](Self::describe),
+    /// and any other tool returns no paths.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call cannot be done. No permission is requested then.
+    /// [`ToolError`] if the call is impossible. In this case no permission is requested.
     fn paths_to_read(
         &self,
         args: &Self::Args,
@@ -429,14 +434,15 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call cannot be done. No permission is requested then.
+    /// [`ToolError`] if the call is impossible. In this case no permission is requested.
     fn preview(
         &self,
         args: Self::Args,
         invocation: Invocation<'_>,
     ) -> impl Future<Output = Result<ToolPreview<Self::Plan>, ToolError>> + Send;
 
-    /// Runs the permitted call. `pinned` releases its plan only for the matching grant.
+    /// Runs the permitted call. `pinned` contains the plan and releases it only for the matching
+    /// grant.
     ///
     /// # Errors
     ///
@@ -449,7 +455,7 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 }
 
-/// Returns the paths of the files that a preview shows by default.
+/// Returns the paths that [`Tool::paths_to_read`] returns by default.
 fn default_paths_to_read(
     reach: SideEffects,
     describe: impl FnOnce() -> Option<CallDescription>,
@@ -468,7 +474,7 @@ impl From<GrantMismatch> for ToolError {
     }
 }
 
-/// Adds the fields that changed at the end of a call to a patch.
+/// Creates a patch with the fields that changed at the end of a call.
 pub(crate) fn to_final_patch(output: ToolOutput) -> ToolCallPatch {
     let mut patch = ToolCallPatch::new();
     if let Some(content) = output.content {

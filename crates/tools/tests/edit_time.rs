@@ -1,7 +1,8 @@
-//! Duration of a one-line change in a file of 100,000 lines, compared with a plain program that
-//! reads the file, finds the place, writes another file and renames it.
+//! Measures the duration of a one-line change in a file of 100,000 lines. The duration is compared
+//! with a plain program that reads the file, finds the place, writes another file and renames it.
 //!
-//! `cargo xtask accept edit-engine` runs it; `EDIT_ROUNDS` sets the number of measurements of each.
+//! `cargo xtask accept edit-engine` runs this test. `EDIT_ROUNDS` sets the number of measurements
+//! for each of the two programs.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -21,8 +22,8 @@ use serde_json::json;
 const LINES: usize = 100_000;
 const CAP: u64 = 64 * 1024 * 1024;
 
-/// Performs all steps of `edit_file` except the permission request: the preview with its diff and
-/// hash, then the write, with a backup of the old file.
+/// Performs all steps of `edit_file` except the permission request. The steps are the preview with
+/// its diff and hash, and the write with a backup of the old file.
 fn edit_with_engine(workspace: &Workspace, old: &str, new: &str) {
     let at = workspace.resolve_and_follow_links("file").unwrap();
     let PreImage::Bytes(bytes) = read_whole(workspace, &at, CAP).unwrap() else { return };

@@ -1,9 +1,10 @@
-//! Reads and writes that race with a thread which replaces directories by links: one to the
-//! outside, one to another place in the root than the inspected one.
+//! Reads and writes that race with a thread that replaces directories by links. One link points to
+//! the outside, the other link points to a place in the root that was not inspected.
 //!
 //! `ESCAPE_TRIES` sets the number of reads and writes; `cargo xtask accept escape` uses a million.
-//! The same run includes a control that does what many programs do: it canonicalizes the path,
-//! compares it and opens it. The control must escape, otherwise the race proves nothing.
+//! The same run includes a control that works like many programs: it canonicalizes the path,
+//! compares the result and opens it. The control must sometimes read outside of the root. Otherwise
+//! the race proves nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by them")]
@@ -28,20 +29,21 @@ use tempfile::TempDir;
 const INSIDE: &str = "inside";
 const OUTSIDE: &str = "outside";
 
-/// A root with directories, each of which is swapped with a link.
+/// A root with directories. Each directory is swapped with a link.
 struct SwapRace {
     _outer: TempDir,
     root: PathBuf,
-    /// Targets of the links, where nothing may be read or written.
+    /// The targets of the links. Nothing may be read or written there.
     evil: [PathBuf; 2],
     workspace: Workspace,
 }
 
-/// Results of the attempts.
+/// The counted results of the attempts.
 #[derive(Debug, Default)]
 struct EscapeTally {
     done: u64,
-    /// Attempts that failed because the file had changed or would have needed permission.
+    /// Attempts that failed because the file had changed, or because permission would have been
+    /// needed.
     refused: u64,
     escaped: u64,
 }
@@ -72,7 +74,7 @@ fn who_swaps_a_directory_for_a_link_sees_no_read_and_no_write_outside() {
         }
         over.store(true, Ordering::Relaxed);
     });
-    // Anything created, changed or removed there has left a trace.
+    // Any creation, change or removal there leaves a trace.
     let is_touched = race.outside_state() != before;
     writes.escaped += u64::from(is_touched);
     let told =
@@ -89,7 +91,7 @@ fn who_swaps_a_directory_for_a_link_sees_no_read_and_no_write_outside() {
 }
 
 impl EscapeTally {
-    /// Counts an attempt by what it found: nothing if it was refused.
+    /// Counts an attempt by the text that it read. `None` means that the attempt was refused.
     fn count(&mut self, found: Option<String>) {
         match found.as_deref() {
             None => self.refused += 1,
@@ -121,7 +123,7 @@ impl SwapRace {
         Self { _outer: outer, root, evil, workspace }
     }
 
-    /// Swaps the directories and the links, at every pace.
+    /// Swaps the directories and the links, with each pause between two swaps.
     fn keep_swapping(&self, over: &AtomicBool) {
         let mut paces = PACES.iter().cycle();
         while !over.load(Ordering::Relaxed) {
@@ -137,10 +139,10 @@ impl SwapRace {
         }
     }
 
-    /// Reads in each of the ways that tools use, and returns the content.
+    /// Reads a file in one of the ways that tools use, and returns its content.
     fn read(&self, number: u64) -> Option<String> {
         let path = PATHS[(number / 3) as usize % PATHS.len()];
-        // Without an inspection before, a link to another place within the root may be followed.
+        // If the path was not inspected, a link to another place within the root may be followed.
         let away = PATHS[(number / 3) as usize % 2];
         match number % 3 {
             0 => text(self.workspace.open_read(&self.workspace.resolve(away).ok()?).ok()?),
@@ -150,7 +152,7 @@ impl SwapRace {
         .map(|found| found.trim_end().to_owned())
     }
 
-    /// Replaces a file, or creates one that is removed again.
+    /// Replaces a file, or creates a file and removes it again.
     fn write(&self, number: u64) -> Option<String> {
         if number.is_multiple_of(2) {
             let at = self.inspected_path(PATHS[(number / 2) as usize % PATHS.len()])?;
@@ -178,7 +180,7 @@ impl SwapRace {
         written.ok().map(|()| INSIDE.to_owned())
     }
 
-    /// Returns an inspected path if it resolves to the expected location.
+    /// Returns an inspected path, if the path resolves to the expected location.
     fn inspected_path(&self, path: &str) -> Option<WorkspacePath> {
         let at = self.workspace.resolve_and_follow_links(path).ok()?;
         let is_there =
@@ -186,14 +188,15 @@ impl SwapRace {
         is_there.then_some(at)
     }
 
-    /// The control: canonicalize, compare, open.
+    /// The control: canonicalizes the path, compares it with the root, and opens it.
     fn read_by_canonical_path(&self) -> Option<String> {
         let path = self.root.join(PATHS[0]);
         let real = path.canonicalize().ok()?;
         if real.starts_with(&self.root) { text(File::open(&path).ok()?) } else { None }
     }
 
-    /// Returns a state that differs if anything was created, changed or removed outside.
+    /// Returns a state of the outside directories. Two states differ if a file there was created,
+    /// changed or removed between them.
     fn outside_state(&self) -> Vec<(PathBuf, [i64; 4], String)> {
         let mark = |path: &Path| {
             let seen = fs::metadata(path).unwrap();
@@ -223,5 +226,5 @@ const PACES: [Duration; 7] = [
     Duration::from_micros(1_500),
 ];
 
-/// Maximum number of attempts of the control in addition to the shared ones.
+/// Maximum number of attempts that only the control makes, in addition to the common attempts.
 const CONTROLS: u64 = 2_000_000;

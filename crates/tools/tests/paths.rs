@@ -1,7 +1,8 @@
-//! Paths that a call may name: the tools read and write every row of the table.
+//! Paths that a call may name. The tools read and write the path in every row of the table.
 //!
-//! Each row is previewed as a model's call would be, and judged by a policy. Calls that are allowed
-//! without asking are then run. Nothing outside the roots may have changed afterwards.
+//! Each row is previewed like the call of a model, and a policy judges it. Calls that the policy
+//! allows without a permission request are then run. After these calls, no file outside of the
+//! roots may have changed.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by them")]
@@ -22,15 +23,15 @@ use path_tree::PathTree;
 /// Expected decision about a call before any permission request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ExpectedVerdict {
-    /// The path is inside the roots: the call runs without asking.
+    /// The path is inside the roots, so the call runs without a permission request.
     Inside,
-    /// Permission is needed because the path is outside the roots.
+    /// Permission is required because the path is outside of the roots.
     Outside,
-    /// Permission is needed because programs obey files with that name.
+    /// Permission is required because programs execute or obey files with this name.
     Obeyed,
-    /// Permission is needed each time.
+    /// Permission is required for each call, regardless of the policy.
     Protected,
-    /// The call is refused with this code.
+    /// The call is refused, and the error has this code.
     Refused(&'static str),
 }
 
@@ -76,7 +77,7 @@ async fn check(
     let handle = open.handle().clone();
     let judged = match call.preview(&handle).await {
         Err(failure) => {
-            // The codes in the table are `'static`.
+            // The codes in the table have a `'static` lifetime.
             let code = CODES.iter().find(|code| **code == failure.code);
             ExpectedVerdict::Refused(code.unwrap_or(&"another code"))
         }
@@ -88,7 +89,8 @@ async fn check(
             match verdict {
                 Verdict::Allow => ExpectedVerdict::Inside,
                 _ if preview.effects.is_always_asked() => ExpectedVerdict::Protected,
-                // Permission is needed because the file was not read, not because of its path.
+                // Permission is required because the session has not read the file, not because of
+                // the path.
                 _ if preview.effects.is_sensitive() && !is_outside => ExpectedVerdict::Inside,
                 _ if !is_outside => ExpectedVerdict::Obeyed,
                 _ => ExpectedVerdict::Outside,
@@ -101,7 +103,8 @@ async fn check(
         let ended = execute_call(open, call).await;
         assert!(!ended.text.contains(path_tree::SECRET), "{args}: {}", ended.text);
         let is_done = ended.status == Status::Completed;
-        // A missing file is read without asking, and reported as missing.
+        // A missing file is read without a permission request, and the result reports that it is
+        // missing.
         assert!(is_done || tool == "read_file", "{args}: {}", ended.text);
     }
     assert_eq!(tree.files_outside(), outside, "{tool} {args}");

@@ -1,9 +1,10 @@
-//! Edits that race with writes of other programs: no write is lost. If the other program replaces
-//! the file by a rename, its bytes are in the file or in the base of the edit. If it writes in
-//! place too late, this is reported, and its bytes are kept.
+//! Edits that race with writes of other programs. No write is lost. If the other program replaces
+//! the file by a rename, its bytes are in the file, or in the text on which the edit is based. If
+//! the other program writes in place after our comparison, the write is reported and its bytes are
+//! kept.
 //!
 //! `RACING_REWRITES` sets the number of rewrites by other programs; `cargo xtask accept racing`
-//! uses more than a plain test run.
+//! uses more rewrites than a plain test run.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
@@ -23,20 +24,20 @@ use acp_tools::files::write::{PreImage, atomic_write, read_whole};
 use acp_tools::{ToolError, Workspace};
 use tempfile::TempDir;
 
-/// Returns the minimum number of rewrites by others, by default 200.
+/// Returns the minimum number of rewrites by other programs. The default is 200.
 fn rewrites() -> u32 {
     let asked = std::env::var("RACING_REWRITES").ok().and_then(|count| count.parse().ok());
     asked.unwrap_or(200)
 }
 
-/// Rounds after which the test gives up waiting for a collision.
+/// Number of rounds after which the test stops waiting for a collision.
 const PATIENCE: u32 = 20_000;
 
-/// A file that is edited here and rewritten by another thread at the same time.
+/// A file that the test edits while another thread rewrites it.
 struct WriteRace {
     outer: TempDir,
     workspace: Workspace,
-    /// Sends the number of a round and a delay to the other thread, which then writes.
+    /// Sends the number of a round and a delay to the other thread. The other thread then writes.
     go: Sender<(u32, Duration)>,
     is_written: Receiver<()>,
     other: JoinHandle<()>,
@@ -45,7 +46,8 @@ struct WriteRace {
 }
 
 impl WriteRace {
-    /// Starts with an empty file; `write` gets its path, the number of the round, and a delay.
+    /// Starts with an empty file. `write` receives the path of the file, the number of the round,
+    /// and a delay.
     fn new(write: fn(&Path, u32, Duration)) -> Self {
         let outer = tempfile::tempdir().unwrap();
         let root = outer.path().join("root");
@@ -79,11 +81,12 @@ impl WriteRace {
         read_whole(&self.workspace, &self.workspace.resolve("file").unwrap(), 1 << 20).unwrap()
     }
 
-    /// Edits the file, whose content at the preview was `seen`, while the other thread writes.
+    /// Edits the file while the other thread writes. `seen` is the content of the file at the
+    /// preview.
     fn edit(&self, seen: &PreImage, number: u32) -> (String, Result<(), ToolError>) {
         let ours = format!("{} + ours {number}", text(seen));
         let at = self.workspace.resolve("file").unwrap();
-        // A different moment in each round, from before the edit to after its end.
+        // Each round uses a different moment, from before the edit until after its end.
         let part = f64::from(number.wrapping_mul(2_654_435_761)) / f64::from(u32::MAX);
         self.go.send((number, self.took.get().mul_f64(1.5 * part))).unwrap();
         let start = Instant::now();
@@ -116,7 +119,7 @@ fn pause(wait: Duration) {
     }
 }
 
-/// Replaces the file up to three times, as editors do that save by a rename.
+/// Replaces the file up to three times, like editors that save by a rename.
 fn replace(path: &Path, number: u32, wait: Duration) {
     let beside = path.with_file_name("beside");
     for part in 1..=burst_count(number) {
@@ -126,7 +129,7 @@ fn replace(path: &Path, number: u32, wait: Duration) {
     }
 }
 
-/// Returns the number of replacements in a round.
+/// Returns the number of replacements in one round.
 fn burst_count(number: u32) -> u32 {
     1 + number % 3
 }
@@ -142,8 +145,9 @@ fn no_rewrite_by_a_rename_is_lost() {
         let (ours, done) = race.edit(&seen, round);
         let last = format!("{round}.{}", burst_count(round));
         let now = race.read();
-        // The last of their versions is intact: it came after ours, or ours was refused. Our
-        // version is based on a state before all of theirs, so it can never replace one of them.
+        // The last version of the other program is intact: either it was written after our version,
+        // or our edit was refused. Our version is based on a state before all versions of the other
+        // program. So our version can never replace a version of the other program.
         assert_eq!(now, last, "ours: {ours:?}, {done:?}");
         outcomes[usize::from(done.is_ok())] += 1;
     }
@@ -151,7 +155,8 @@ fn no_rewrite_by_a_rename_is_lost() {
     race.end();
 }
 
-/// Opens the file, waits, and writes to the opened file, whatever has happened to its name.
+/// Opens the file, waits, and writes to the opened file, even if the name now refers to another
+/// file.
 fn overwrite(path: &Path, number: u32, wait: Duration) {
     let file = OpenOptions::new().write(true).open(path).unwrap();
     pause(wait);
@@ -175,11 +180,11 @@ fn every_late_write_in_place_is_told_and_kept() {
         let late = race.workspace.take_late_writes();
         let now = race.read();
         let outcome = match (done.is_ok(), now == theirs) {
-            // They wrote before our edit, which was refused.
+            // The other program wrote before our edit, so our edit was refused.
             (false, true) => 0,
-            // They opened the file that our edit had created.
+            // The other program opened the file that our edit had created.
             (true, true) => 1,
-            // They had opened the old file.
+            // The other program had opened the old file.
             (true, false) => {
                 assert_eq!(now, ours);
                 let [late] = &late[..] else { panic!("{theirs:?} was not told: {late:?}") };
@@ -198,7 +203,7 @@ fn every_late_write_in_place_is_told_and_kept() {
     race.end();
 }
 
-/// Undoing the edit restores the late write.
+/// An undo of the edit restores the late write.
 #[test]
 fn what_was_written_late_is_restored_by_undo() {
     let race = WriteRace::new(overwrite);

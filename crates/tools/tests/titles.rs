@@ -1,5 +1,5 @@
-//! Titles of all built-in tools in all locales: complete, equal to the snapshots, and without
-//! hidden characters.
+//! Tests the titles of all built-in tools in all locales. The titles are complete, equal to the
+//! snapshots, and without hidden characters.
 
 #![expect(
     clippy::expect_used,

@@ -1,8 +1,8 @@
-//! The law of undo over random sequences of writes, edits, moves and deletions: undoing them in
-//! reverse restores every byte, mode, link and directory.
+//! Tests with random sequences of writes, edits, moves and deletions that undo restores everything.
+//! An undo of the changes in reverse order restores every byte, mode, link and directory.
 //!
-//! `PROPTEST_CASES` sets the number of sequences; `cargo xtask accept undone` runs many more than a
-//! plain test run.
+//! `PROPTEST_CASES` sets the number of sequences; `cargo xtask accept undone` runs many more
+//! sequences than a plain test run.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
@@ -22,7 +22,7 @@ use acp_tools::{ToolError, Workspace};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-/// Paths used in a sequence: files, links, directories, and some that do not exist.
+/// Paths in a sequence: files, links, directories, and paths that do not exist.
 const PATHS: [&str; 12] =
     ["a", "d/b", "d/e/c", "d/e", "d", "link", "hard", "wide", "empty", "new/f", "new/g/h", "d/e/n"];
 
@@ -138,7 +138,7 @@ impl Tree {
         UndoPlan::for_last_change(&self.workspace)?.run(&self.workspace)
     }
 
-    /// Returns every entry with its mode, its bytes and its link count.
+    /// Returns every entry with its mode, its link count and its bytes.
     fn state(&self) -> BTreeMap<PathBuf, (u32, u64, Vec<u8>)> {
         let mut state = BTreeMap::new();
         add_folder_state(&mut state, self.workspace.cwd());

@@ -1,4 +1,4 @@
-//! Counters of a transport, and the credit for messages of an agent.
+//! Counters of a transport, and the credit that limits the messages of an agent.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -6,7 +6,8 @@ use tokio::sync::Notify;
 
 use crate::limits::{CREDIT_WRITE_OFF_TIMEOUT, MAX_UNWRITTEN_BYTES, MAX_UNWRITTEN_FRAMES};
 
-/// Counters of one transport, updated by its threads and readable through a shared handle.
+/// Counters of one transport. Its threads update the counters, and a shared handle gives access to
+/// the counters.
 #[derive(Debug, Default)]
 pub struct TransportCounters {
     pub(crate) lines_read: AtomicU64,
@@ -15,7 +16,7 @@ pub struct TransportCounters {
     pub(crate) lines_queued: AtomicU64,
     pub(crate) lines_written: AtomicU64,
     pub(crate) bytes_written: AtomicU64,
-    /// Messages that sessions handed to the SDK, without those written off.
+    /// Messages that sessions handed to the SDK, minus the messages that were written off.
     frames_handed_over: AtomicU64,
     /// Written messages of the agent, i.e. requests and notifications.
     pub(crate) agent_frames_written: AtomicU64,
@@ -26,13 +27,13 @@ pub struct TransportCounters {
     pub(crate) write_notify: Notify,
 }
 
-/// The values of all counters at one time. Each only grows.
+/// A snapshot of the values of all counters. A counter never decreases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CounterSnapshot {
-    /// Lines received from the client, including blank and rejected ones.
+    /// Lines received from the client, including blank lines and rejected lines.
     pub lines_read: u64,
-    /// Bytes of those lines, including newlines.
+    /// Bytes of the lines received from the client, including newlines.
     pub bytes_read: u64,
     /// Rejected lines of the client.
     pub lines_malformed: u64,
@@ -47,8 +48,8 @@ pub struct CounterSnapshot {
 }
 
 impl TransportCounters {
-    /// Returns the values of all counters. They are read one after the other, so a line may advance
-    /// in between.
+    /// Returns the values of all counters. The counters are read one after the other, so the
+    /// threads may change some of them in between.
     #[must_use]
     pub fn snapshot(&self) -> CounterSnapshot {
         CounterSnapshot {
@@ -63,7 +64,8 @@ impl TransportCounters {
     }
 
     /// Counts a message, other than a response to the client, that the agent is about to hand to
-    /// the SDK. Call it once per message, after [`wait_for_credit`](Self::wait_for_credit).
+    /// the SDK. Call this method once per message, after
+    /// [`wait_for_credit`](Self::wait_for_credit).
     pub fn count_handed_over(&self) {
         add_count(&self.frames_handed_over, 1);
     }
@@ -121,7 +123,8 @@ mod tests {
     use super::{TransportCounters, add_count};
     use crate::limits::{CREDIT_WRITE_OFF_TIMEOUT, MAX_UNWRITTEN_BYTES, MAX_UNWRITTEN_FRAMES};
 
-    /// Waits for credit, but not long enough for a write-off.
+    /// Waits for credit for a time that is too short for a write-off. Returns whether credit was
+    /// granted.
     async fn has_credit(counters: &TransportCounters) -> bool {
         timeout(Duration::from_millis(10), counters.wait_for_credit()).await.is_ok()
     }

@@ -1,7 +1,7 @@
 //! Decodes a line into a JSON-RPC message, or returns the reason for rejecting it.
 //!
-//! It handles the JSON-RPC envelope, but no ACP methods. An error contains nothing of the line
-//! except a valid id.
+//! This module handles the JSON-RPC envelope, but no ACP methods. An error response repeats only
+//! the id of the rejected line, if the id is valid.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::json_bounds;
 use crate::limits::{MAX_ID_BYTES, MAX_LINE_BYTES};
 use crate::unique_keys::UniqueKeyValue;
 
-/// A line that may be parsed.
+/// A line that is within the bounds and may be parsed.
 #[derive(Debug)]
 pub(crate) struct CheckedLine<'a> {
     /// Text of the line, with U+FFFD in place of invalid UTF-8.
@@ -26,7 +26,7 @@ pub(crate) struct CheckedLine<'a> {
     pub(crate) size: usize,
 }
 
-/// Checks a line that is not blank without parsing it: its encoding and its bounds.
+/// Checks the encoding and the bounds of a line that is not blank, without parsing the line.
 pub(crate) fn check_line(line: &[u8]) -> Result<CheckedLine<'_>, LineError> {
     let text = match str::from_utf8(line) {
         Ok(text) => Cow::Borrowed(text),
@@ -45,11 +45,12 @@ enum InvalidUtf8Replacement {
     MergeAdjacent,
 }
 
-/// Decodes a line that is not UTF-8. A replacement may be longer than the invalid bytes. If the
-/// text would exceed the maximum length of a line, adjacent replacements are merged.
+/// Decodes a line that is not UTF-8. A replacement character may be longer than the invalid bytes.
+/// If the text would exceed the maximum length of a line, adjacent replacements are merged.
 fn decode_lossy(line: &[u8]) -> Result<String, LineError> {
     for gaps in [InvalidUtf8Replacement::ReplaceEach, InvalidUtf8Replacement::MergeAdjacent] {
-        // Counted first, because the text may be three times as long as the line.
+        // Compute the length before decoding, because the text may be three times as long as the
+        // line.
         let length = pieces_with_replacements(line, gaps).map(str::len).sum::<usize>();
         if length <= MAX_LINE_BYTES {
             let mut text = String::with_capacity(length);
@@ -86,9 +87,9 @@ impl CheckedLine<'_> {
         }
         let envelope: Option<Envelope<'_>> = serde_json::from_str(text).ok();
         match envelope.and_then(Envelope::into_message) {
-            // Clients send the raw bytes of a file as the requested text. Such a response is
-            // accepted instead of answered with an error, so that the waiting request completes.
-            // Where the exact bytes matter, the receiver has to check for U+FFFD.
+            // Clients send the raw bytes of a file as the requested text. A response with invalid
+            // UTF-8 is accepted instead of answered with an error, so that the waiting request
+            // completes. A receiver that needs the exact bytes has to check for U+FFFD.
             Some(message @ RawJsonRpcMessage::Response(_)) => Ok(message),
             Some(message) if is_utf8 => Ok(message),
             Some(message) => {
@@ -105,7 +106,7 @@ impl CheckedLine<'_> {
     }
 }
 
-/// Returns the id of a rejected request, or null if it may differ from the id that was sent.
+/// Returns the id of a rejected request, or null if decoding may have changed the id.
 fn unaltered_request_id(message: &RawJsonRpcMessage) -> RawJsonRpcId {
     match message {
         RawJsonRpcMessage::Request(request) => id_unless_altered(request.id.clone()),
@@ -135,7 +136,7 @@ impl From<LineError> for RejectedLine {
     }
 }
 
-/// The members of a message. Serde rejects duplicate members; unknown ones are skipped.
+/// The members of a message. Serde rejects duplicate members and skips unknown members.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     jsonrpc: &'a str,
@@ -177,7 +178,8 @@ fn is_id_too_long(id: &RawJsonRpcId) -> bool {
     serde_json::to_string(id).is_ok_and(|text| text.len() > MAX_ID_BYTES)
 }
 
-/// The members that decide on the error response to an invalid object, with any values.
+/// The members that select the error response to an invalid object. The members may have any
+/// values.
 #[derive(Deserialize)]
 struct MemberPresence {
     id: Option<AnyId>,
@@ -196,7 +198,7 @@ enum AnyId {
     Other(IgnoredAny),
 }
 
-/// Distinguishes a null member from a missing one.
+/// Distinguishes a null member from a missing member.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     member: D,
 ) -> Result<Option<T>, D::Error> {
@@ -340,8 +342,8 @@ mod tests {
         let line =
             b"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1,\"message\":\"d\xe9j\xe0\"}}";
         assert!(matches!(decode(line), Ok(RawJsonRpcMessage::Response(_))));
-        // Too many replacements for a line are merged; those that are not adjacent count against
-        // the limit.
+        // If the replacements make the line too long, adjacent replacements are merged. The
+        // remaining replacements count against the length limit.
         let long =
             |gaps: Vec<u8>| [&line[..line.len() - 3], &gaps, &line[line.len() - 3..]].concat();
         let merged = r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"d\ufffdj\ufffd"}}"#;

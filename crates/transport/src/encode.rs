@@ -23,7 +23,7 @@ pub(crate) fn encode(message: &mut RawJsonRpcMessage, line: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// Encodes a response. An error is kept short and without the client's data.
+/// Encodes a response. An error response is kept short and omits the client's data.
 fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Result<()> {
     if let RawJsonRpcResponse::Error { error, .. } = response {
         reshape_sdk_error(error);
@@ -33,7 +33,7 @@ fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Resu
         && line.len() >= MAX_ERROR_LINE_BYTES
         && serde_json::to_vec(&error.data)?.len() > max_data_bytes(error)
     {
-        // `reason` is kept, because programs depend on it.
+        // Keep `reason`, because programs depend on it.
         let reason = error.data.value().and_then(|data| data.get("reason")).cloned();
         error.data = reason.map(|reason| Some(json!({ "reason": reason }))).into();
         line.clear();
@@ -42,7 +42,8 @@ fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-/// The SDK's `Serialize` of a message clones the whole message first.
+/// A message that is serialised by reference. The SDK's `Serialize` of a message clones the whole
+/// message first.
 #[derive(Serialize)]
 struct JsonRpcLine<'a, T> {
     jsonrpc: &'static str,
@@ -54,7 +55,7 @@ fn write_line<T: Serialize>(message: &T, line: &mut Vec<u8>) -> Result<()> {
     serde_json::to_writer(line, &JsonRpcLine { jsonrpc: "2.0", message })
 }
 
-/// Returns the bytes of `data` that are kept even if the line of the error is too long.
+/// Returns how many bytes of `data` are kept if the line of the error is too long.
 fn max_data_bytes(error: &RawJsonRpcError) -> usize {
     if errors::is_reason_and_path(error.data.value()) {
         MAX_PATH_ERROR_DATA_BYTES

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use crate::limits::{MAX_DEPTH, MAX_ERROR_MESSAGE_BYTES, MAX_JSON_VALUES, MAX_LINE_BYTES};
 
-/// Creates an error in the shape of those that the transport creates.
+/// Creates an error in the same shape as the errors that the transport creates.
 ///
-/// `message` should state what happened and what to do next. It is converted to one visible line of
-/// at most 1 KiB that starts with a capital letter. `reason` is a stable word for programs, sent as
-/// `data.reason`.
+/// `message` should state what happened and what to do next. The message is converted to one
+/// visible line of at most 1 KiB that starts with a capital letter. `reason` is a stable word for
+/// programs, sent as `data.reason`.
 #[must_use]
 pub fn jsonrpc_error(code: ErrorCode, reason: &str, message: &str) -> Error {
     let shown = escape_invisible(message.trim());
@@ -24,7 +24,7 @@ pub fn jsonrpc_error(code: ErrorCode, reason: &str, message: &str) -> Error {
 /// The reason for rejecting a line or a request, sent as `data.reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RefusalReason {
-    /// A limit is reached. The same request may succeed later.
+    /// A limit is reached. A later attempt may succeed.
     Busy,
     /// The client cancelled the request before it was processed.
     Cancelled,
@@ -89,7 +89,8 @@ pub(crate) enum LineError {
     /// The object is not a request, notification or response, or has a duplicate key.
     #[error("Invalid request: not a JSON-RPC 2.0 message, or it has a duplicate key")]
     InvalidEnvelope,
-    /// More than [`MAX_UNANSWERED_BYTES`](crate::limits::MAX_UNANSWERED_BYTES) are unanswered.
+    /// The unanswered requests take more than
+    /// [`MAX_UNANSWERED_BYTES`](crate::limits::MAX_UNANSWERED_BYTES).
     #[error("Busy: requests before this one are large and not answered yet")]
     Busy,
 }
@@ -121,9 +122,9 @@ pub(crate) fn is_reason_and_path(data: Option<&Value>) -> bool {
 /// Converts an error created by the SDK to our shape. Returns `None` for an error created by an
 /// agent.
 ///
-/// The SDK's `message` is the name of the code. Its `data` contains the cause and data of the
-/// client: the method, the parameters, or a value that the parser rejected. Such data may be large
-/// or secret, so only the SDK's own words are kept.
+/// The SDK's `message` is the name of the code. The SDK's `data` contains the cause and data of the
+/// client: the method, the parameters, or a value that the parser rejected. Data of the client may
+/// be large or secret, so only the SDK's text is kept.
 pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> Option<Error> {
     let said = data.and_then(Value::as_str).filter(|said| !said.contains('`'));
     let complaint = data.filter(|data| data["phase"] == "deserialization");
@@ -168,7 +169,7 @@ pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> 
         ErrorCode::REQUEST_CANCELLED => {
             transport_error(RefusalReason::Cancelled, "The request was cancelled")
         }
-        // The data may contain messages of the operating system.
+        // Omit the data, because it may contain messages of the operating system.
         _ => transport_error(
             RefusalReason::AgentFailure,
             "The agent failed: it has a fault of its own. Please report it",

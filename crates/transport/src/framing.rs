@@ -5,7 +5,7 @@ use std::thread;
 
 use crate::limits::{MAX_KEPT_BUFFER_BYTES, MAX_LINE_BYTES, READ_BUFFER_BYTES, RETRY_PAUSE};
 
-/// The lines of a stream, each in the same buffer.
+/// Reads the lines of a stream, one after the other, into the same buffer.
 pub(crate) struct BoundedLines<R> {
     input: RetryWouldBlock<BufReader<R>>,
     line: Vec<u8>,
@@ -14,7 +14,7 @@ pub(crate) struct BoundedLines<R> {
 /// A line without its newline.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FramedLine<'a> {
-    /// The whole line. The last line of a stream needs no newline.
+    /// The whole line. The last line of a stream may lack the newline.
     Complete(&'a [u8]),
     /// The line exceeded [`MAX_LINE_BYTES`] and was discarded.
     TooLong,
@@ -22,14 +22,15 @@ pub(crate) enum FramedLine<'a> {
 
 impl<R: Read> BoundedLines<R> {
     pub(crate) fn new(input: R) -> Self {
-        // The buffer reads directly from the stream: a file reads into uninitialised memory,
-        // whereas a wrapper in between would make it zero the buffer first.
+        // The `BufReader` reads directly from the stream, because a file can read into
+        // uninitialised memory. A wrapper between the two would make the `BufReader` fill its
+        // buffer with zeros first.
         let input = RetryWouldBlock(BufReader::with_capacity(READ_BUFFER_BYTES, input));
         Self { input, line: Vec::new() }
     }
 
-    /// Waits for the next line. Returns it with the number of bytes read, or `None` at the end of
-    /// the stream.
+    /// Waits for the next line. Returns the line and the number of bytes read, or `None` at the end
+    /// of the stream.
     pub(crate) fn next(&mut self) -> io::Result<Option<(FramedLine<'_>, usize)>> {
         self.line.clear();
         self.line.shrink_to(MAX_KEPT_BUFFER_BYTES);
@@ -47,8 +48,8 @@ impl<R: Read> BoundedLines<R> {
     }
 }
 
-/// A blocking wrapper for a stream whose descriptor may be non-blocking, e.g. because another
-/// process that shares it has changed its mode.
+/// A wrapper that reads and writes blockingly even if the descriptor of the stream is non-blocking.
+/// Another process that shares the descriptor may have changed its mode.
 pub(crate) struct RetryWouldBlock<T>(pub(crate) T);
 
 impl<T> RetryWouldBlock<T> {
@@ -111,7 +112,8 @@ mod tests {
         seen
     }
 
-    /// Returns one byte per call, and before each byte the two errors that require a retry.
+    /// A stream that returns one byte per call. Before each byte it returns the two errors that
+    /// require a retry.
     struct Fitful<'a>(&'a [u8], usize);
 
     impl Read for Fitful<'_> {

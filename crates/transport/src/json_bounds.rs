@@ -1,6 +1,7 @@
 //! Checks the nesting and the number of values of a JSON line in one pass, before it is parsed.
 //!
-//! It only recognises strings and brackets. The parser rejects lines that are not JSON.
+//! The check only recognises strings and brackets. The parser rejects lines that are not JSON
+//! later.
 
 use crate::errors::LineError;
 use crate::limits::{CONTAINER_VALUE_COUNT, ESTIMATED_VALUE_BYTES, MAX_DEPTH, MAX_JSON_VALUES};
@@ -8,7 +9,8 @@ use crate::limits::{CONTAINER_VALUE_COUNT, ESTIMATED_VALUE_BYTES, MAX_DEPTH, MAX
 /// Rejects a line that is nested too deeply or contains too many values, and returns the estimated
 /// size of its message in bytes.
 ///
-/// The check is exact for JSON. Any other line may pass or fail; the parser rejects it.
+/// The check is exact for JSON. A line that is not JSON may pass or fail the check; the parser
+/// rejects the line anyway.
 pub(crate) fn check_bounds_and_estimate_size(line: &[u8]) -> Result<usize, LineError> {
     let (mut depth, mut values) = (0_usize, 0_usize);
     let mut bytes = line.iter();
@@ -66,7 +68,8 @@ mod tests {
             (&nested("{\"a\":", "}", MAX_DEPTH), None),
             (&nested("{\"a\":", "}", MAX_DEPTH + 1), Some(LineError::TooDeep)),
             (&"[".repeat(100_000), Some(LineError::TooDeep)),
-            // Siblings do not add up, and unmatched closing brackets do not underflow.
+            // The depths of sibling arrays are not added, and unmatched closing brackets cause no
+            // underflow.
             (&format!("[{}[]]", "[],".repeat(200)), None),
             (&format!("]]]]{}", "[".repeat(MAX_DEPTH)), None),
             // Brackets in a string are text, and an escaped quote does not end it.
@@ -74,7 +77,7 @@ mod tests {
             (&format!(r#""\"{}""#, "[".repeat(1000)), None),
             (&format!(r#""\\"{}"#, "[".repeat(1000)), Some(LineError::TooDeep)),
             (&format!("\"{}\"", ",".repeat(MAX_JSON_VALUES * 2)), None),
-            // A string without an end, and one that ends within an escape.
+            // A string without a closing quote, and a string that ends within an escape sequence.
             ("\"[[[", None),
             ("\"\\", None),
             (&format!("[0{}]", ",0".repeat(MAX_JSON_VALUES - 4)), None),

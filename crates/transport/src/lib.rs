@@ -1,7 +1,7 @@
 //! A bounded stdio transport for the SDK of the Agent Client Protocol (ACP): newline-delimited
 //! JSON-RPC over two byte streams, with credit for messages of an agent.
 //!
-//! This crate contains *only* the bytes, lines and frames of an SDK connection. For sessions and
+//! This crate handles *only* the bytes, lines and frames of an SDK connection. For sessions and
 //! documents use `acp-lifecycle`.
 #![doc = include_str!("../README.md")]
 
@@ -19,7 +19,7 @@ mod transport;
 mod unique_keys;
 mod writer;
 
-/// The token that ends a connection, from tokio-util.
+/// The type of the token that ends a connection, from tokio-util.
 pub use tokio_util::sync::CancellationToken;
 
 pub use counters::{CounterSnapshot, TransportCounters};

@@ -19,26 +19,27 @@ use crate::limits::{
 /// The outgoing lines in order, and the admission of requests.
 pub(crate) struct OutgoingQueue {
     state: Mutex<QueueState>,
-    /// Signals new lines to the writer.
+    /// Notified when lines are queued, to wake the writer.
     filled: Condvar,
-    /// Signals free room to the reader.
+    /// Notified when there is free room, to wake the reader.
     drained: Condvar,
-    /// Returns whether the input has no writer any more.
+    /// Returns whether every writer of the input has closed it.
     is_hung_up: HangupProbe,
     counters: Arc<TransportCounters>,
 }
 
-/// Returns whether the input has no writer any more, without reading from it.
+/// A function that returns whether every writer of the input has closed it. The function does not
+/// read from the input.
 pub(crate) type HangupProbe = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// The kind of an outgoing line, which decides on the limits that apply to it.
+/// The kind of an outgoing line, which determines the limits of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutgoingKind {
     /// The response to a request.
     Response,
     /// The error response to a line that was not a message.
     ErrorResponse,
-    /// A request or notification of the agent. Limited by its sender, not by the queue.
+    /// A request or notification of the agent. The sender limits these lines, not the queue.
     AgentMessage,
     /// A `$/cancel_request` that the SDK sends when a request of the agent is dropped.
     SdkCancel,
@@ -58,9 +59,10 @@ pub(crate) struct QueueClosed;
 /// Whether a request may be handed over.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It may, and counts as unanswered under this number. A client may reuse an id.
+    /// The request may be handed over. The request counts as unanswered under this number and not
+    /// under its id, because a client may reuse an id.
     Admitted(u64),
-    /// It is large, and so are the requests before it.
+    /// The request is large, and so are the requests before it.
     Busy,
 }
 
@@ -68,15 +70,15 @@ pub(crate) enum Admission {
 struct QueueState {
     /// Lines that the writer has not taken, concatenated.
     pending: Vec<u8>,
-    /// All lines that are not completely written, starting with those that the writer has taken.
+    /// All lines that are not completely written. The lines that the writer has taken come first.
     unwritten: VecDeque<(OutgoingKind, usize)>,
-    /// Bytes written of the first of them.
+    /// Written bytes of the first line in `unwritten`.
     written: usize,
-    /// Bytes of the responses and error responses among them.
+    /// Bytes of the responses and error responses in `unwritten`.
     answer_bytes: usize,
     /// Admitted requests without a response, oldest first.
     unanswered: VecDeque<UnansweredRequest>,
-    /// Estimated bytes of these requests.
+    /// Estimated bytes of the unanswered requests.
     unanswered_bytes: usize,
     /// Number of the last admitted request.
     last_number: u64,
@@ -105,10 +107,10 @@ impl OutgoingQueue {
         Self { state, filled, drained, is_hung_up, counters }
     }
 
-    /// Waits until one more request may be handed over, and counts it as unanswered.
+    /// Waits until one more request may be handed over, and counts the request as unanswered.
     ///
-    /// It never waits for bytes: a large request that is only answered after a turn would block the
-    /// cancel of that turn.
+    /// The limit of unanswered bytes never makes this method wait. The cancel of a turn would
+    /// otherwise wait until the turn has answered a large request.
     pub(crate) fn wait_and_admit_request(
         &self,
         id: &RawJsonRpcId,
@@ -134,7 +136,7 @@ impl OutgoingQueue {
             .map(drop)
     }
 
-    /// Waits until one more response may be queued, and queues it.
+    /// Waits until one more response may be queued, and queues this error response.
     pub(crate) fn wait_and_push_error_response(&self, line: &[u8]) -> Result<(), QueueClosed> {
         let state = self.wait_for_room(QueueState::has_room_for_answer)?;
         self.append_locked(state, line, OutgoingKind::ErrorResponse);
@@ -155,8 +157,8 @@ impl OutgoingQueue {
         }
     }
 
-    /// Waits for lines and swaps all of them into `buffer`, after clearing it. Returns whether
-    /// there are any, which is false only if the queue is closed and empty.
+    /// Waits for lines, clears `buffer`, and swaps all lines into it. Returns false only if the
+    /// queue is closed and empty.
     pub(crate) fn wait_and_take_lines(&self, buffer: &mut Vec<u8>) -> bool {
         buffer.clear();
         buffer.shrink_to(MAX_KEPT_BUFFER_BYTES);
@@ -217,8 +219,9 @@ impl OutgoingQueue {
         self.wait_until_state(HANGUP_POLL_INTERVAL, has_room)
     }
 
-    /// Waits for a state, but fails if the input has no writer any more: its end cannot be read
-    /// while earlier lines are held back. `look` is the interval between checks of the input.
+    /// Waits for a state. Fails if every writer of the input has closed it, because the end of the
+    /// input cannot be read while earlier lines wait. The parameter `look` is the interval between
+    /// checks of the input.
     fn wait_until_state(
         &self,
         look: Duration,
@@ -262,8 +265,8 @@ impl QueueState {
         self.unanswered.iter().any(|request| request.number == number)
     }
 
-    /// Removes the newest request with this id. Only the newest can be the one that is waited for.
-    /// An older request with the same id may need a later line to be answered.
+    /// Removes the newest request with this id. The reader can only wait for the newest request. An
+    /// older request with the same id may be answered only after a later line is read.
     fn remove_newest_unanswered(&mut self, id: &RawJsonRpcId) {
         let at = self.unanswered.iter().rposition(|request| request.id == *id);
         if let Some(request) = at.and_then(|at| self.unanswered.remove(at)) {
@@ -378,7 +381,8 @@ mod tests {
             queue.push_response(b"{}\n", &ID);
             assert_eq!(waiting.join().unwrap(), Ok(()));
             assert!(queue.lock().is_unanswered(1));
-            // It may wait, or start after the close. It would pass only if it did neither.
+            // The thread either waits already, or starts after the close. In both cases
+            // `wait_for_answer` must fail.
             let waiting = scope.spawn(|| queue.wait_for_answer(1));
             queue.close();
             assert_eq!(waiting.join().unwrap(), Err(QueueClosed));

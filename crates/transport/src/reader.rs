@@ -17,8 +17,8 @@ use crate::framing::{BoundedLines, FramedLine};
 use crate::limits::{MAX_HANDED_OVER_BYTES, MAX_HANDED_OVER_FRAMES, RETRY_PAUSE};
 use crate::queue::{Admission, OutgoingQueue, QueueClosed};
 
-/// The reader thread without its stream. Dropping it ends the SDK's input, so that this happens
-/// however the thread ends.
+/// The reader thread without its stream. Dropping this value ends the SDK's input. The input
+/// therefore ends even if the thread panics.
 pub(crate) struct LineReaderThread {
     handoff: BoundedSdkQueue,
     queue: Arc<OutgoingQueue>,
@@ -109,12 +109,12 @@ impl LineReaderThread {
 /// The handshake (<https://agentclientprotocol.com/protocol/v1/initialization>).
 const INITIALIZE: &str = "initialize";
 
-/// The SDK's unbounded queue of messages, with limits.
+/// The SDK's unbounded queue of messages, to which this type adds limits.
 struct BoundedSdkQueue {
     frames: UnboundedSender<TransportFrame>,
     /// Sizes of the messages that the SDK had not received at the last check, oldest first.
     sizes: VecDeque<usize>,
-    /// Sum of `sizes`.
+    /// Sum of `sizes` in bytes.
     size: usize,
 }
 
@@ -125,8 +125,8 @@ impl BoundedSdkQueue {
 
     /// Waits until a message of this size may be sent, or until the SDK's receiver is closed.
     ///
-    /// The SDK does not signal when it receives a message, so this polls. It only waits during a
-    /// flood of messages or if the dispatch loop is blocked.
+    /// The SDK does not signal when it receives a message, so this method polls. The method only
+    /// waits if the client sends very many messages or if the dispatch loop is blocked.
     fn wait_for_room(&mut self, size: usize) {
         while !self.has_room(size) && !self.frames.is_closed() {
             thread::sleep(RETRY_PAUSE);
@@ -180,7 +180,7 @@ mod tests {
             assert_eq!(reader.handle_line(&request), Ok(()));
         }
         assert_eq!(reader.handle_line(&notification), Ok(()));
-        // It may wait, or start after the close. It would pass only if it did neither.
+        // The thread either waits already, or starts after the close. In both cases it must fail.
         thread::scope(|scope| {
             let waiting = scope.spawn(|| reader.handle_line(&request));
             queue.close();

@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io;
 
-/// Takes standard input and output away from all other code in this process and its children.
+/// Takes exclusive ownership of standard input and output, away from all other code in this process
+/// and its children.
 ///
 /// Returns close-on-exec duplicates of descriptors 0 and 1, then redirects 0 to `/dev/null` and 1
 /// to the standard error. A stray `println!` or a child process can neither read the client's
-/// messages nor write between ours. Call it once, before any thread starts.
+/// messages nor write between ours. Call this function once, before any thread starts.
 ///
 /// # Errors
 ///
@@ -23,7 +24,8 @@ pub(crate) fn take_stdio() -> io::Result<(File, File)> {
     Ok((input.into(), output.into()))
 }
 
-/// Returns whether an input has no writer any more, although it may contain unread bytes.
+/// Returns whether every writer of an input has closed it. The input may still contain unread
+/// bytes.
 ///
 /// Only pipes and sockets are detected. The end of a file is found by reading it.
 #[cfg(unix)]
@@ -47,8 +49,8 @@ pub(crate) fn is_hung_up(_input: &File) -> bool {
 
 /// Duplicates standard input and output.
 ///
-/// Weaker than on Unix: the originals stay in place, so a stray `println!` still reaches the
-/// client.
+/// The isolation is weaker than on Unix: the original handles stay in place, so a stray `println!`
+/// still reaches the client.
 ///
 /// # Errors
 ///

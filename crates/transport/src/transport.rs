@@ -1,12 +1,13 @@
 //! A transport of the SDK over two byte streams.
 //!
-//! It replaces the SDK's `Stdio` and additionally handles lines that are too long, too deep or not
-//! text, clients that send requests and never read, and clients that disappear. The only parts of
-//! ACP that it handles are the `initialize` handshake and the cancels that the SDK sends.
+//! This transport replaces the SDK's `Stdio`. The transport also handles lines that are too long,
+//! too deep or not text, clients that send requests and never read, and clients that disappear. The
+//! only parts of ACP that it handles are the `initialize` handshake and the cancels that the SDK
+//! sends.
 //!
-//! It has three parts: a reader thread (`reader`), a writer thread (`writer`), and the connection's
-//! future (`drive`), which receives the SDK's frames. They share one `queue`. All limits are in
-//! `limits.rs`.
+//! The transport has three parts: a reader thread (`reader`), a writer thread (`writer`), and the
+//! connection's future (`drive_connection`), which receives the SDK's frames. The three parts share
+//! one `queue`. All limits are in `limits.rs`.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -35,15 +36,15 @@ mod tests;
 
 /// A transport for an SDK connection over two byte streams.
 ///
-/// The connection must run in a Tokio runtime with time enabled. It ends when the input ends or
-/// when the client stops reading the output. Lines accepted before that are still written, for at
-/// most a second. Reading and writing block, so each has a thread (`acp-read`, `acp-write`), which
-/// may outlive the connection inside a blocking call.
+/// The connection must run in a Tokio runtime with time enabled. The connection ends when the input
+/// ends or when the client stops reading the output. Lines accepted before the end are still
+/// written, for at most a second. Reading and writing block, so each has a thread (`acp-read`,
+/// `acp-write`). A thread may outlive the connection inside a blocking call.
 ///
-/// It stops reading while 256 requests are unanswered or more than 1 MiB of responses are
-/// unwritten, and then cannot read the end of the input either. With [`stdio`] it detects the end
-/// anyway if the input is a pipe or a socket. With other streams the connection ends when there is
-/// room again, or with the output.
+/// The transport stops reading while 256 requests are unanswered or more than 1 MiB of responses
+/// are unwritten. While the transport does not read, it cannot read the end of the input either.
+/// With [`stdio`], the transport detects the end anyway if the input is a pipe or a socket. With
+/// other streams, the connection ends when there is room again, or when the output ends.
 ///
 /// ```
 /// use agent_client_protocol::Agent;
@@ -73,10 +74,11 @@ pub struct Transport {
 
 /// Takes the standard streams of this process for a [`Transport`].
 ///
-/// After that, all other code in the process and its children finds `/dev/null` as standard input
-/// and the standard error as standard output (on Unix). Call it once, before any other thread
-/// starts. The reader thread starts immediately, so that the client's first line is read and parsed
-/// while the agent is being created. Dropping the transport without connecting it may lose lines.
+/// On Unix, all other code in the process and its children then reads from `/dev/null` as standard
+/// input and writes standard output to the standard error. Call this function once, before any
+/// other thread starts. The reader thread starts immediately, so that the client's first line is
+/// read and parsed while the agent is being created. Dropping the transport without connecting it
+/// may lose lines.
 ///
 /// # Errors
 ///
@@ -93,7 +95,7 @@ pub fn stdio() -> io::Result<Transport> {
 
 impl Transport {
     /// Creates a transport from a stream to read and a stream to write. Nothing is read or written
-    /// before it is connected.
+    /// before the transport is connected.
     #[must_use]
     pub fn new(input: impl Read + Send + 'static, output: impl Write + Send + 'static) -> Self {
         Self::with_hangup_probe(Box::new(input), Box::new(output), Box::new(|| false))
@@ -115,13 +117,13 @@ impl Transport {
     }
 
     /// Returns the token that is cancelled when the input has ended or the client has stopped
-    /// reading the output. Cancelling it ends the connection like the end of input does.
+    /// reading the output. Cancelling the token ends the connection, as the end of input does.
     #[must_use]
     pub fn ended_token(&self) -> CancellationToken {
         self.ended.clone()
     }
 
-    /// Returns the handle to the counters of this transport, which outlives it.
+    /// Returns the handle to the counters of this transport. The handle outlives the transport.
     #[must_use]
     pub fn counters(&self) -> Arc<TransportCounters> {
         self.counters.clone()
@@ -132,7 +134,7 @@ impl Transport {
         let Self { reader, output, sdk_channel: sdk, mut outgoing, incoming, queue, ended, .. } =
             self;
         let (finish, mut finished) = oneshot::channel();
-        // After a request to finish, no more frames are accepted, but those already accepted are
+        // After `finish` is sent, no more frames are accepted, but the frames already accepted are
         // still received.
         let frames = stream::poll_fn(move |context| {
             if let Poll::Ready(Ok(())) = finished.poll_unpin(context) {
@@ -178,7 +180,7 @@ impl<R: Role> ConnectTo<R> for Transport {
 /// Queues the SDK's frames until there are no more, then waits for the writer.
 ///
 /// If the writer fails first, or `ended` is cancelled, the SDK's input is closed, and the SDK
-/// finishes as at the end of input. After a failure of the writer, its frames are dropped.
+/// finishes as at the end of input. After a failure of the writer, the SDK's frames are dropped.
 async fn drive_connection(
     reader: Option<(LineReaderThread, Box<dyn Read + Send>)>,
     output: Box<dyn Write + Send>,
@@ -223,7 +225,7 @@ async fn queue_frames(
     let mut frames = pin!(frames);
     let mut line = Vec::new();
     while let Some(frame) = frames.next().await {
-        // The only other frame is a malformed one of a relay.
+        // Any other frame is a malformed frame, which only a relay sends.
         let TransportFrame::Single(mut message) = frame else {
             continue;
         };
@@ -270,7 +272,7 @@ fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<
 }
 
 /// Returns whether a line is within the limits of nesting (64 levels) and values (100,000, where an
-/// array or object counts as 4). Its length is not checked.
+/// array or object counts as 4). The length of the line is not checked.
 #[must_use]
 pub fn is_within_json_bounds(line: &[u8]) -> bool {
     json_bounds::check_bounds_and_estimate_size(line).is_ok()

@@ -1,7 +1,7 @@
 //! JSON values without duplicate keys in objects.
 //!
-//! The meaning of such an object depends on the parser, so a check of one parser may not hold for
-//! another. serde_json itself keeps the last value.
+//! Parsers disagree about an object with duplicate keys, e.g. serde_json keeps the last value. A
+//! check on the result of one parser may therefore be wrong for another parser.
 
 use std::fmt;
 

@@ -9,8 +9,8 @@ use crate::framing::RetryWouldBlock;
 use crate::limits::MAX_WRITE_CALL_BYTES;
 use crate::queue::OutgoingQueue;
 
-/// The writer thread without its stream. Dropping it ends the connection, so that this happens
-/// however the thread ends: without a reader of the output there is nothing left to do.
+/// The writer thread without its stream. Dropping this value ends the connection. The connection
+/// therefore ends even if the thread panics.
 pub(crate) struct LineWriterThread {
     queue: Arc<OutgoingQueue>,
     _ended: DropGuard,

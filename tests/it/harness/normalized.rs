@@ -1,7 +1,7 @@
 //! Screens and wire transcripts for snapshots, without values that differ from run to run.
 //!
-//! A test that compares one fails on any change of it. If the change is intended, run the test with
-//! `INSTA_UPDATE=always` and review the diff of the snapshot.
+//! A test fails if its screen or transcript differs from the snapshot. If the change is intended,
+//! run the test with `INSTA_UPDATE=always` and review the diff of the snapshot.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,8 @@ fn without_duration(line: &str) -> String {
 }
 
 impl Agent {
-    /// Sends prompts to the first session, one turn each; returns them with what the agent answers.
+    /// Sends prompts to the first session, one turn each; returns the prompts and the answers of
+    /// the agent.
     pub(crate) async fn dialogue(&mut self, prompts: &[&str]) -> String {
         let mut dialogue = String::new();
         for prompt in prompts {
@@ -94,14 +95,14 @@ impl Agent {
 
 type Fields = serde_json::Map<String, Value>;
 
-/// A call as it was announced, and the fields that were updated since.
+/// A call as it was announced, and the fields that were updated afterwards.
 #[derive(Default)]
 struct Call {
     announced: Fields,
     changed: Fields,
 }
 
-/// Returns a message without the parts that only address it; `None` if it is omitted.
+/// Returns a message without its addresses (e.g. ids). Returns `None` if the message is omitted.
 fn wire_line(mut message: Value, calls: &mut BTreeMap<String, Call>) -> Option<String> {
     replace_varying(&mut message);
     for part in ["result", "error"] {

@@ -21,7 +21,7 @@ pub(crate) struct Raw {
     lines: Receiver<String>,
 }
 
-/// Starts `callboard acp` with further arguments in a folder, its standard streams piped.
+/// Starts `callboard acp` in a folder, with additional arguments and piped standard streams.
 pub(crate) fn spawn(scratch: &Scratch, args: &[&str]) -> Child {
     let mut command = Command::new(CALLBOARD);
     command.arg("acp").args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());

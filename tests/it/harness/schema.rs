@@ -17,7 +17,7 @@ use serde_json::Value;
 ///
 /// # Panics
 ///
-/// If a line violates the protocol, or contains a field that the protocol does not define.
+/// Panics if a line violates the protocol, or contains a field that the protocol does not define.
 pub(crate) fn judge(transcript: &str) {
     let mut asked = HashMap::new();
     for line in transcript.lines() {
@@ -84,7 +84,8 @@ where
     let parsed: T = serde_json::from_value(value.clone()).expect("the schema allows it");
     let mut again = serde_json::to_value(&parsed).expect("a message is JSON");
     if again["update"]["sessionUpdate"] == "tool_call" {
-        // The schema crate omits these; a client cannot infer them.
+        // The schema crate omits kind and status if they are the default, but a client cannot infer
+        // them.
         let call = again["update"].as_object_mut().expect("an update is an object");
         call.entry("kind").or_insert_with(|| "other".into());
         call.entry("status").or_insert_with(|| "pending".into());

@@ -21,7 +21,7 @@ const FILES: [(&str, &[u8]); 5] = [
     (".gitignore", b"target/\n"),
 ];
 
-/// A value of the agent's environment that it must never show.
+/// A value in the agent's environment that the agent must never show.
 pub(crate) const SECRET: &str = "s3cr3t/of+the~agent\u{e4}";
 
 /// The folder of one test, which is deleted with the last clone.
@@ -41,12 +41,12 @@ impl Scratch {
         scratch
     }
 
-    /// Returns the folder that sessions work in.
+    /// Returns the working directory of sessions.
     pub(crate) fn cwd(&self) -> PathBuf {
         self.0.path().join("work")
     }
 
-    /// Changes the owner of everything to another user, which requires root.
+    /// Changes the owner of all files and folders to another user. This requires root.
     pub(crate) fn give_to(&self, user: u32) {
         let given =
             Command::new("chown").args(["-R", &user.to_string()]).arg(self.0.path()).status();
@@ -131,8 +131,8 @@ impl Scratch {
         env
     }
 
-    /// Returns the processes of this test except `spared`: their environment or cwd names the
-    /// folder.
+    /// Returns the processes of this test except `spared`. A process belongs to this test if its
+    /// environment or cwd contains the path of the folder.
     pub(crate) fn processes(&self, spared: Option<u32>) -> Vec<String> {
         let folder = self.0.path().to_string_lossy().into_owned();
         let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok).map(|entry| entry.path());

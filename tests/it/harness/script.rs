@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// The model that a test runs with.
+/// The model of a test.
 #[derive(Debug, Clone)]
 pub(crate) enum Model {
     /// The `direct` model: the prompt itself lists the calls.

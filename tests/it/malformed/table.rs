@@ -1,14 +1,14 @@
 //! Lines that a client should never send, with the expected answers.
 //!
-//! One table for the end-to-end tests and for `cargo xtask accept`, which includes this file by its
-//! path. It covers only the protocol, not processes.
+//! The end-to-end tests and `cargo xtask accept` share this table; `cargo xtask accept` includes
+//! the file by its path. The table covers only the protocol, not processes.
 
 use serde_json::Value;
 
 use self::Answer::{Nothing, Null, Own, Request};
 use self::Part::{Bytes, Text, Times};
 
-/// A marker that is in nearly every line and must be in no answer.
+/// A marker in nearly every line. No answer may contain the marker.
 pub(crate) const MARKER: &str = "XYZZY";
 
 /// Maximum size of an answer in bytes, including the newline.
@@ -38,7 +38,7 @@ pub(crate) enum Answer {
     /// An error with this code and the line's id.
     Own(i64),
     /// An error with this code and the line's id, for a valid request with unsupported content.
-    /// Before `initialize`, the request is refused for that reason alone.
+    /// Before `initialize`, every such request is refused because the agent is not initialized.
     Request(i64),
 }
 
@@ -68,7 +68,7 @@ impl Row {
 }
 
 /// Parses an error: its id and its code. Fails if the line is too long, repeats the client's text,
-/// or is no error.
+/// or is not an error.
 pub(crate) fn error(line: &str) -> Result<(Value, i64), String> {
     let start: String = line.chars().take(200).collect();
     if line.len() > ANSWER_BYTES {
@@ -80,7 +80,7 @@ pub(crate) fn error(line: &str) -> Result<(Value, i64), String> {
     let mut answer: Value =
         serde_json::from_str(line).map_err(|error| format!("{error}: {start}"))?;
     let said = answer["error"]["message"].as_str().unwrap_or_default();
-    // A bare name of an error code has only two words.
+    // A message with fewer words would be only the name of an error code.
     if said.split(' ').count() < 4 || !answer["error"]["data"]["reason"].is_string() {
         return Err(format!("it does not say what is wrong: {start}"));
     }

@@ -35,8 +35,8 @@ pub(crate) struct DialectCase {
     requests: usize,
 }
 
-/// Returns a case for all dialects. By default it expects that the turn ends normally, without text
-/// or calls, with one request per answer.
+/// Returns a case for all dialects. By default the case expects that the turn ends normally,
+/// without text or calls, and with one request per answer.
 pub(crate) fn in_all_dialects(answers: impl IntoIterator<Item = MockResponse>) -> DialectCase {
     let answers: Vec<_> = answers.into_iter().collect();
     DialectCase {
@@ -74,7 +74,7 @@ impl DialectCase {
         self
     }
 
-    /// Expects that the command of [`run_call`] runs this often.
+    /// Expects this number of runs of the command of [`run_call`].
     pub(crate) fn expect_runs(mut self, times: usize) -> Self {
         self.runs = times;
         self
@@ -127,7 +127,7 @@ pub(crate) fn runs_once() -> MockReply {
     MockReply::new().with_call(run_call())
 }
 
-/// Returns how often [`run_call`] was run.
+/// Returns the number of runs of [`run_call`].
 pub(crate) fn count_runs(agent: &Agent) -> usize {
     let text = fs::read_to_string(agent.scratch.path("ran.txt")).unwrap_or_default();
     text.lines().count()
@@ -143,7 +143,7 @@ pub(crate) fn start(server: &ModelServer, dialect: Dialect, env: &[(&str, &str)]
     start_for(server, dialect, env, Options::default())
 }
 
-/// As [`start`], for a client with these options.
+/// Starts the agent like [`start`], for a client with these options.
 pub(crate) fn start_for(
     server: &ModelServer,
     dialect: Dialect,

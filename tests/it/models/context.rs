@@ -1,4 +1,4 @@
-//! Context that a model receives besides the prompts, and the compaction of a full session.
+//! Context that a model receives in addition to the prompts, and the compaction of a full session.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -36,8 +36,8 @@ async fn instructions_of_ours_and_of_the_project() {
         fs::write(agent.scratch.path("AGENTS.md"), "Use spaces.").unwrap();
         assert_eq!(agent.turn("again").await, "end_turn");
         agent.finish().await;
-        // The instructions of the root are sent at once, those of a folder when a file in it is
-        // used; both are sent again only after a change.
+        // The instructions of the root are sent at once. The instructions of a folder are sent when
+        // a file in the folder is used. Both are sent again only after a change.
         for (request, root, src, changed) in
             [(0, 1, 0, 0), (1, 1, 0, 0), (2, 1, 1, 0), (3, 1, 1, 1)]
         {
@@ -89,7 +89,7 @@ async fn files_that_changed() {
     agent.finish().await;
     let changed = "were changed by somebody else, or by a command";
     let times = |request| request_text(&server, request).matches(changed).count();
-    // Edits by the agent are not reported, those by commands are; each is reported once.
+    // Edits by the agent are not reported. Edits by commands are reported, each once.
     assert_eq!([0, 1, 2, 3, 4, 5, 6].map(times), [0, 0, 0, 0, 1, 2, 2]);
     assert!(request_text(&server, 4).contains("rely on them:\n- notes.txt"));
     let last = request_text(&server, 6);
@@ -112,7 +112,8 @@ async fn files_that_the_prompt_links_to() {
     assert_eq!(answer["stopReason"], "end_turn");
     let first = request_text(&server, 0);
     let text = fs::read_to_string(&file).unwrap();
-    // Instructions in its folder apply at once, as if a tool had read the file.
+    // The instructions in the folder of a linked file are sent at once, as if a tool had read the
+    // file.
     for part in ["In src, spaces.", "Files that the prompt links to:", text.lines().next().unwrap()]
     {
         assert!(first.contains(part), "{part}: {first}");
@@ -136,7 +137,8 @@ fn write_big_file(agent: &Agent) {
     fs::write(agent.scratch.path("big.txt"), text).unwrap();
 }
 
-/// Returns the number of reads that fill a session: Ollama's default window is small.
+/// Returns the number of reads that fill a session. The number depends on the dialect, because
+/// Ollama's default window is small.
 fn reads_that_fill(dialect: Dialect) -> usize {
     if dialect == Dialect::Ollama { 1 } else { 2 }
 }

@@ -34,14 +34,15 @@ async fn a_key_that_a_login_stored_is_told_to_nobody_else_either() {
     }
 }
 
-/// Stores the key for the server of a dialect, without a keyring: in the file of logins.
+/// Stores the key for the server of a dialect. There is no keyring, so the key is stored in the
+/// file of logins.
 fn log_in(scratch: &Scratch, dialect: Dialect, url: &str) {
     let name = provider(dialect).trim_end_matches("-responses");
     let mut command = Command::new(CALLBOARD);
     command.args(["login", name]).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
     command.envs(TRACE).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // If the key cannot be verified, it is stored nevertheless.
+    // The key is stored even if it cannot be verified.
     let input = format!("{url}\n{KEY}\ny\n");
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -50,8 +51,8 @@ fn log_in(scratch: &Scratch, dialect: Dialect, url: &str) {
     assert!(output.status.success() && !said.contains(KEY), "{dialect:?}: {said}");
 }
 
-/// Starts a server that repeats the key in its error, as some do, after a command that prints its
-/// environment.
+/// Starts a server that first requests a command that prints its environment, and then repeats the
+/// key in an error, like some real servers.
 async fn repeating_server() -> ModelServer {
     let env = "env; tr '\\0' '\\n' < /proc/self/environ; cat \"$XDG_STATE_HOME\"/callboard/keys/*";
     let answers = [

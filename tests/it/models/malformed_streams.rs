@@ -166,7 +166,8 @@ async fn an_error_within_the_stream() {
 }
 
 /// Checks that calls of an incomplete reply do not run. The request is retried once. If the second
-/// reply is complete, its calls run once; if it is incomplete as well, the turn ends with an error.
+/// reply is complete, its calls run once. If the second reply is incomplete too, the turn ends with
+/// an error.
 async fn check_broken(broken: impl Fn() -> MockReply, message: &'static str) {
     let broken = || MockResponse::from(broken());
     in_all_dialects([broken(), runs_once().into(), final_answer()])

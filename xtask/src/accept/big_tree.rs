@@ -1,5 +1,5 @@
-//! A tree of very many files with hazards for a walk: link cycles, FIFOs, and one very long line.
-//! The tree is removed on drop.
+//! A tree of very many files that contains problems for a search: link cycles, FIFOs, and one very
+//! long line. The tree is removed on drop.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -21,7 +21,8 @@ const SPARE_KIB: u64 = 4 * 1024 * 1024;
 pub(super) struct BigTree(PathBuf);
 
 impl BigTree {
-    /// Creates a tree of `files` files; every tenth has a line of text, the others are empty.
+    /// Creates a tree of `files` files; every tenth file has a line of text, and the other files
+    /// are empty.
     pub(super) fn create_with_files(path: &Path, files: u64) -> Result<Self, TaskError> {
         fs::remove_dir_all(path).ok();
         let failed = |error: io::Error| TaskError::Failed(format!("{}: {error}", path.display()));
@@ -67,7 +68,7 @@ impl BigTree {
 
 impl Drop for BigTree {
     fn drop(&mut self) {
-        // If this fails, the rest stays in the target folder.
+        // If the removal fails, the remaining files stay in the target folder.
         fs::remove_dir_all(&self.0).ok();
     }
 }

@@ -18,8 +18,8 @@ use crate::process::TaskError;
 /// Number of turns per process, each in a new session and all with the same model.
 const TURNS: u32 = 25;
 
-/// Interval of processes whose model also runs commands. Their turns do not count for the figure,
-/// because a command is given time to end.
+/// In every process of this interval, the model also runs commands. The turns of these processes do
+/// not count for the figure, because the agent gives a command time to end.
 const COMMAND_MODEL_INTERVAL: u32 = 5;
 
 /// Maximum number of messages before a cancel.
@@ -28,11 +28,11 @@ const MAX_MESSAGES_BEFORE_CANCEL: u64 = 40;
 /// Maximum delay of a cancel in milliseconds.
 const MAX_CANCEL_DELAY_MS: u64 = 60;
 
-/// Time in milliseconds from a cancel to the response of its turn: the 99th percentile of the turns
-/// without commands, out of n.
+/// Returns the 99th percentile of the time from a cancel to the response of its turn, in
+/// milliseconds. Of the n turns, only turns without commands count.
 ///
-/// Every turn must respond as cancelled, after all its calls have ended. After its response, the
-/// turn sends no update and creates no file that it had not begun to write.
+/// Every turn must be answered as cancelled after all its calls have ended. After the response, the
+/// turn must send no update and must not start to write a file.
 pub(super) fn random_cancel_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut random = built.seed.take_random();
     let scratch = ScratchFolders::new("cancel")?;
@@ -68,7 +68,7 @@ pub(super) fn random_cancel_latency(built: &ReleasePrograms, n: u32) -> Result<f
     Ok(percentile_99(latencies))
 }
 
-/// Returns the value that 99 of 100 do not exceed; NaN for no values.
+/// Returns the 99th percentile of the values; NaN if there are no values.
 pub(super) fn percentile_99(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = (values.len() * 99).div_ceil(100);
@@ -76,7 +76,8 @@ pub(super) fn percentile_99(mut values: Vec<f64>) -> f64 {
 }
 
 /// Returns the script of a model that sends text, thoughts and calls, in parallel and in sequence,
-/// with pauses. The client never allows its last call, so that no turn ends by itself.
+/// with pauses. The client never allows the last call of the script, so that no turn ends by
+/// itself.
 fn random_script(random: &mut Random, runs_commands: bool) -> String {
     let mut script = String::new();
     let mut file = 0;

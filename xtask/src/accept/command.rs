@@ -16,18 +16,21 @@ use crate::process::TaskError;
 /// Time limit of each wait for a message, after which the process is checked.
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
-/// Milliseconds from a cancel to the response of its turn, the median of n.
+/// Returns the median of n measurements of the milliseconds from a cancel to the response of its
+/// turn.
 pub(super) fn cancel_response_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(median(run_cancelled_turns(built, n)?.into_iter().map(|end| end.response_ms).collect()))
 }
 
-/// Milliseconds from a cancel until the command's process has exited, the median of n.
+/// Returns the median of n measurements of the milliseconds from a cancel to the exit of the
+/// command's process.
 pub(super) fn cancel_exit_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(median(run_cancelled_turns(built, n)?.into_iter().map(|end| end.exit_ms).collect()))
 }
 
-/// Milliseconds from a prompt to the response of its turn, whose command leaves a process running:
-/// the median of n. That process must have exited by then.
+/// Returns the median of n measurements of the milliseconds from a prompt to the response of its
+/// turn. The command of the turn leaves a process running, which must have exited before the
+/// response.
 pub(super) fn leftover_process_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("background-left")?;
     let left = json!({"command": "sleep 1000 & echo $! > pid"});
@@ -81,7 +84,7 @@ fn run_and_cancel_turn(
     let prompt = json!([{"type": "text", "text": "go"}]);
     agent.send_request("session/prompt", &json!({"sessionId": session, "prompt": prompt}))?;
     let process = wait_for_process_id_file(pid)?;
-    // All earlier updates of the running command were sent by now, or arrive first.
+    // All earlier updates of the running command have arrived, or arrive before the response.
     let begun = Instant::now();
     agent.send_notification("session/cancel", &json!({ "sessionId": session }))?;
     let ms = || begun.elapsed().as_secs_f64() * 1000.0;

@@ -14,7 +14,8 @@ use super::agent::{AgentProcess, DEADLINE};
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
-/// Time from spawn to the response to `initialize`, as a multiple of that of a minimal SDK agent.
+/// Returns the time from spawn to the response to `initialize`, divided by the time of a minimal
+/// SDK agent.
 pub(super) fn startup_ratio_to_echo_agent(
     built: &ReleasePrograms,
     n: u32,
@@ -22,7 +23,8 @@ pub(super) fn startup_ratio_to_echo_agent(
     median_startup_ratio(built, &built.echo, n)
 }
 
-/// The same time, as a multiple of that of a process without the SDK.
+/// Returns the time from spawn to the response to `initialize`, divided by the time of a process
+/// without the SDK.
 pub(super) fn startup_ratio_to_plain_process(
     built: &ReleasePrograms,
     n: u32,
@@ -30,9 +32,10 @@ pub(super) fn startup_ratio_to_plain_process(
     median_startup_ratio(built, &built.floor, n)
 }
 
-/// Returns the median of n ratios, each of two processes that are started in sequence, so that
-/// other load on the machine slows both. Copies are measured, because installed programs are
-/// copies: the linker's output occupies single pages of the page cache, which slows each start.
+/// Returns the median of n ratios. Each ratio compares two processes that are started one after the
+/// other, so that other load on the machine slows both. Copies of the programs are measured,
+/// because installed programs are copies. The linker's output itself would start more slowly,
+/// because it occupies single pages of the page cache.
 fn median_startup_ratio(built: &ReleasePrograms, other: &Path, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("startup")?;
     let ours = scratch.copy_program(&built.callboard)?;
@@ -58,7 +61,8 @@ pub(super) fn idle_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskEr
     Ok(largest)
 }
 
-/// Milliseconds per call of a turn that reads the same 2.5 kB n times, one call per reply.
+/// Returns the milliseconds per call of a turn that reads the same 2.5 kB n times, with one call
+/// per reply.
 pub(super) fn read_call_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("read-call")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
@@ -83,8 +87,8 @@ pub(super) fn read_call_latency(built: &ReleasePrograms, n: u32) -> Result<f64, 
     Ok(elapsed.as_secs_f64() * 1000.0 / f64::from(n))
 }
 
-/// Maximum resident MiB of an agent whose model sends n MiB of text to a client that reads nothing
-/// for a while. Afterwards all of it must arrive.
+/// Returns the maximum resident MiB of an agent whose model sends n MiB of text to a client that
+/// reads nothing for a while. When the client reads again, the whole text must arrive.
 pub(super) fn stuck_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let text = "said to nobody ".repeat(64);
     let count = (n as usize * 1024 * 1024) / text.len();
@@ -153,7 +157,7 @@ pub(super) fn open_session(agent: &mut AgentProcess, cwd: &Path) -> Result<Value
     Ok(session["sessionId"].take())
 }
 
-/// Returns a script of n replies with one call each, and a last one that ends the turn.
+/// Returns a script of n replies with one call each, and a last reply that ends the turn.
 fn read_script(n: u32) -> String {
     let read = scripted_call("read_file", &json!({"path": "a.txt"}));
     read.repeat(n as usize) + &scripted_turn_end()
@@ -193,7 +197,7 @@ pub(super) fn read_cpu_seconds(pid: u32) -> Result<f64, TaskError> {
         fs::read_to_string(&path).map_err(|error| TaskError::Failed(format!("{path}: {error}")))?;
     let ticks = parse_cpu_ticks(&stat)
         .ok_or_else(|| TaskError::Failed(format!("{path} has no CPU times")))?;
-    // Linux reports these times in hundredths of a second, whatever its clock rate is.
+    // Linux reports these times in hundredths of a second, at any clock rate.
     Ok(ticks / 100.0)
 }
 

@@ -16,17 +16,17 @@ use super::figures::{callboard_command, median, open_session, scripted_call, scr
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
-/// Number of lines of the edited file, and the one that changes.
+/// Number of lines of the edited file, and the line that changes.
 const LINES: usize = 100_000;
 const CHANGED_LINE: usize = LINES / 2;
 
-/// Delay from the end of one call to the next, as of a fast model: edits then fall into different
-/// ticks of the file system's clock.
+/// Delay from the end of one call to the next call, like that of a fast model. With this delay, the
+/// file system's clock has different values for two edits.
 const PAUSE_BETWEEN_EDITS: Duration = Duration::from_millis(50);
 
-/// Time of a turn that changes one line, as a multiple of the time of a plain program for the same
-/// change: the ratio of the medians of n alternating rounds. No permission is requested. Both wait
-/// for the disk.
+/// Returns the time of a turn that changes one line, divided by the time of a plain program for the
+/// same change. Both times are medians of n alternating rounds. No permission is requested. The
+/// turn and the program both wait for the disk.
 pub(super) fn edit_time_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut editing = EditSession::start(built, "edit-time", n)?;
     let plain = editing.scratch.write_file("plain", &original_text())?;
@@ -49,7 +49,7 @@ pub(super) fn edit_time_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
     Ok(median(ours) / median(theirs))
 }
 
-/// Maximum total size in bytes of the updates of one such call, out of n.
+/// Returns the maximum total size of the updates of one such edit call, in bytes, out of n calls.
 pub(super) fn max_edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut editing = EditSession::start(built, "edit-wire", n)?;
     let mut most = 0;
@@ -58,7 +58,8 @@ pub(super) fn max_edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f
         editing.run_edit(|message| {
             let kind = &message["params"]["update"]["sessionUpdate"];
             if kind == "tool_call" || kind == "tool_call_update" {
-                // The size of the line on the wire: serialized the same way, with a newline.
+                // This is the size of the line on the wire, because the agent serializes messages
+                // in the same way and adds a newline.
                 bytes += message.to_string().len() + 1;
             }
         })?;
@@ -68,8 +69,9 @@ pub(super) fn max_edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f
     Ok(most as f64)
 }
 
-/// Time of a read at the end of a turn with n reads, one per reply, as a multiple of one at its
-/// start: the ratio of the medians of the last and the first quarter.
+/// Returns the time of a read at the end of a turn with n reads, divided by the time of a read at
+/// the start of the turn. Each reply has one read. The ratio is that of the medians of the last and
+/// the first quarter.
 pub(super) fn read_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("read-drift")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
@@ -89,8 +91,9 @@ pub(super) fn read_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
     late_to_early_ratio(&times, n)
 }
 
-/// Time of a turn with one read at the end of a session of n turns, as a multiple of one at its
-/// start, by the same medians.
+/// Returns the time of a turn at the end of a session of n turns, divided by the time of a turn at
+/// the start. Each turn has one read. The ratio is that of the medians of the last and the first
+/// quarter.
 pub(super) fn turn_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("turn-drift")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
@@ -108,7 +111,8 @@ pub(super) fn turn_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
     late_to_early_ratio(&times, n)
 }
 
-/// Returns the median of the last quarter as a multiple of the first one's, without warm-up.
+/// Returns the median of the last quarter divided by the median of the first quarter, without
+/// warm-up calls.
 fn late_to_early_ratio(times: &[f64], n: u32) -> Result<f64, TaskError> {
     let times = times.get(WARM_UP as usize..).unwrap_or_default();
     if times.len() != n as usize {
@@ -119,7 +123,7 @@ fn late_to_early_ratio(times: &[f64], n: u32) -> Result<f64, TaskError> {
     Ok(of(&times[times.len() - quarter..]) / of(&times[..quarter]))
 }
 
-/// Number of warm-up calls, which do not count: they open what the others reuse.
+/// Number of warm-up calls, which do not count, because they open resources that later calls reuse.
 const WARM_UP: u32 = 5;
 
 /// An agent whose model changes one line of a large file per turn.
@@ -178,7 +182,7 @@ fn run_turn(
     }
 }
 
-/// Edits a file as a plain program does, without permissions or checks.
+/// Edits a file like a plain program, without permissions or checks.
 fn rewrite_plainly(path: &Path, old: &str, new: &str) -> io::Result<()> {
     let bytes = fs::read(path)?;
     let start = memmem::find(&bytes, old.as_bytes()).ok_or(io::ErrorKind::NotFound)?;
@@ -191,7 +195,7 @@ fn rewrite_plainly(path: &Path, old: &str, new: &str) -> io::Result<()> {
     file.write_all(&changed)?;
     file.sync_data()?;
     fs::rename(&beside, path)?;
-    // The new name must be on the disk too, as with an edit.
+    // The new name must be written to the disk too, because an edit also does this.
     File::open(path.parent().unwrap_or(path))?.sync_all()
 }
 

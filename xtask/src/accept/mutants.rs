@@ -2,7 +2,7 @@
 //! one place at a time, and a test should fail. `.cargo/mutants.toml` lists the files.
 //!
 //! A crate's unit tests are fastest and detect most mutants. The crate's other tests run only for
-//! mutants that survive them, and for files without unit tests.
+//! mutants that survive the unit tests, and for files without unit tests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,8 +17,8 @@ use crate::process::{self, TaskError};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// Arguments for the unit tests, except those of code that no mutated file is used by. They are
-/// arguments of every cargo call, because cargo mutants builds before it tests.
+/// Arguments that select the unit tests. Unit tests of code that uses no mutated file are skipped.
+/// Every cargo call gets these arguments, because cargo mutants builds before it tests.
 const UNIT_TESTS: &[&str] = &[
     "--cargo-arg=--lib",
     "--cargo-test-arg=--",
@@ -28,7 +28,7 @@ const UNIT_TESTS: &[&str] = &[
     "--cargo-test-arg=--skip=wire::",
 ];
 /// Arguments for the relevant tests of the folders `tests`: `golden`, `laws`, `promises` and
-/// `rules`. A crate must have one for each pattern.
+/// `rules`. A crate must have a matching test for each pattern.
 const OTHER_TESTS: &[&str] = &["--cargo-arg=--test=[glpr]*"];
 
 /// Pattern of files that have no unit tests.
@@ -44,11 +44,11 @@ type MutantOutcomes = BTreeMap<String, MutantOutcome>;
 enum MutantOutcome {
     Caught,
     Survived,
-    /// It does not build, which proves nothing about the tests.
+    /// The mutant does not build, so it shows nothing about the tests.
     Unviable,
 }
 
-/// Returns the percentage that survived. With `--n N`, only every N-th mutant is tested.
+/// Returns the percentage of mutants that survived. With `--n N`, only every N-th mutant is tested.
 pub(super) fn surviving_mutants_percent(
     run: &mut RowRun<'_>,
     ui: &Ui<'_>,
@@ -67,8 +67,8 @@ pub(super) fn surviving_mutants_percent(
         names_of_survivors(&outcomes).map(|name| format!("--re=^{}$", escape_for_regex(name)));
     let chosen: Vec<_> = chosen.collect();
     if !chosen.is_empty() {
-        // Some that were not selected are tested too: cargo mutants 27 cannot select a deleted
-        // field.
+        // Some mutants that were not selected are tested too, because cargo mutants 27 cannot
+        // select a deleted field.
         let others = run_test_pass(workspace, OTHER_TESTS, &chosen)?;
         for (name, kind) in
             outcomes.iter_mut().filter(|(_, kind)| **kind == MutantOutcome::Survived)
@@ -108,14 +108,14 @@ fn run_test_pass(
     let folder = workspace.target.join("mutated");
     let tree = folder.join("tree");
     sabotage::copy_changed_files(&workspace.root, &tree)?;
-    // Results of an earlier run must not count for this one.
+    // Results of an earlier run must not count for this run.
     fs::remove_dir_all(folder.join("mutants.out")).ok();
     let mut command = workspace.cargo_command("mutants --workspace --in-place --colors=never");
     command.arg("--output").arg(&folder).args(tests).args(chosen).current_dir(tree);
-    // They have a separate profile, so nothing else has to be rebuilt after them.
+    // The builds of the mutants use a separate profile, so no other build is repeated afterwards.
     command.env("CARGO_TARGET_DIR", &workspace.target);
     command.env("RUST_BACKTRACE", "0").env("PROPTEST_CASES", CASES);
-    // A failure on a mutant must not be saved.
+    // The failing case of a mutant must not be saved.
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true").stdout(std::io::stderr());
     let status = command.status();
     let status =

@@ -18,7 +18,7 @@ use crate::process::TaskError;
 /// First number that the commands write, one nine-digit number per line.
 const FIRST_NUMBER: u64 = 100_000_000;
 
-/// Bytes per line as the command writes it.
+/// Bytes per line of the command's output.
 const LINE_BYTES: u64 = 10;
 
 /// Bytes written before the measured output.
@@ -43,14 +43,14 @@ const READ_PAUSE: Duration = Duration::from_millis(5);
 /// Display of a command's output by a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientDisplay {
-    /// In a terminal of ours, with two characters per line end.
+    /// The client displays a terminal of the agent, with two characters per line end.
     Terminal,
     Text,
 }
 
-/// Maximum resident MiB of an agent while commands write 10 MB, then n bytes, for a client with
-/// each display. Checks the final output, the counts, the file, and the rate and size of the
-/// updates.
+/// Returns the maximum resident MiB of an agent while commands write first 10 MB, then n bytes.
+/// Each display is measured. Checks the final output, the counts, the file, and the rate and size
+/// of the updates.
 pub(super) fn peak_memory_of_long_output(
     built: &ReleasePrograms,
     n: u32,
@@ -66,8 +66,8 @@ pub(super) fn peak_memory_of_long_output(
     Ok(peak)
 }
 
-/// Milliseconds of a turn of another session that reads a file while a command writes n bytes: the
-/// 99th percentile.
+/// Returns the 99th percentile of the milliseconds of a turn that reads a file while a command of
+/// another session writes n bytes.
 pub(super) fn read_latency_during_output(
     built: &ReleasePrograms,
     n: u32,
@@ -108,8 +108,8 @@ pub(super) fn read_latency_during_output(
     times.get(index).copied().ok_or_else(|| TaskError::Failed("nothing was read".to_owned()))
 }
 
-/// Milliseconds from a prompt to the first output of its command at the client: the median of n,
-/// for the display where it is longer.
+/// Returns the median of n measurements of the milliseconds from a prompt to the first output of
+/// its command at the client. The result is that of the slower display.
 pub(super) fn first_output_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut longest: f64 = 0.0;
     for surface in [ClientDisplay::Terminal, ClientDisplay::Text] {
@@ -221,7 +221,8 @@ impl ExpectedOutput {
         bytes.into_iter().skip(skipped).take(len).collect()
     }
 
-    /// Returns whether a file holds the beginning of the output, and a line that counts the rest.
+    /// Returns whether a file contains the beginning of the output, and a line that counts the
+    /// other bytes.
     fn is_stored_in(&self, path: &str) -> Result<bool, std::io::Error> {
         let mut file = File::open(path)?;
         let kept = self.total_bytes().min(FILE_BYTES);
@@ -248,7 +249,7 @@ impl ExpectedOutput {
 #[derive(Default)]
 struct ReceivedOutput {
     status: String,
-    /// All output sent to its terminal.
+    /// All output that was sent to the terminal of the call.
     terminal: String,
     /// The displayed text.
     text: String,
@@ -272,7 +273,8 @@ impl ReceivedOutput {
         let begun = *self.started_at.get_or_insert_with(Instant::now);
         self.seconds = begun.elapsed().as_secs_f64();
         self.updates += 1;
-        // The size of the line on the wire: serialized the same way, with a newline.
+        // This is the size of the line on the wire, because the agent serializes messages in the
+        // same way and adds a newline.
         self.largest = self.largest.max(message.to_string().len() + 1);
         if let Some(status) = update["status"].as_str() {
             status.clone_into(&mut self.status);

@@ -1,4 +1,4 @@
-//! An agent process with raw lines in and out, read on demand only.
+//! An agent process with raw lines as input and output. The output is read only on demand.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -22,8 +22,8 @@ pub(super) struct RawAgent {
 }
 
 impl RawAgent {
-    /// Starts an agent, and discards its log. At most two lines and the content of one read buffer
-    /// are read ahead.
+    /// Starts an agent, and discards its log. At most two lines and one read buffer are read in
+    /// advance.
     pub(super) fn start(command: &mut Command) -> Result<Self, TaskError> {
         let failed = |why: String| TaskError::Failed(format!("cannot start the agent: {why}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -73,7 +73,7 @@ impl RawAgent {
         Err(TaskError::Failed(format!("it still runs {deadline:?} after the end of its input")))
     }
 
-    /// Waits for the next line; `None` after `wait`.
+    /// Waits for the next line; returns `None` if no line arrives within `wait`.
     pub(super) fn wait_for_line_within(
         &mut self,
         wait: Duration,

@@ -17,7 +17,7 @@ const SHARED: [&str; 5] = ["globset", "grep-regex", "grep-searcher", "ignore", "
 const FETCH: &str = "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
     [lib]\npath = \"lib.rs\"\n[dependencies]\nripgrep = \"15\"\n[workspace]\n";
 
-/// Builds ripgrep, unless it was built with this lock file.
+/// Builds ripgrep, unless it has already been built with this lock file.
 pub(super) fn build_ripgrep(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, TaskError> {
     let folder = workspace.target.join("ripgrep");
     let (source, built) = (folder.join("source"), folder.join("build"));
@@ -30,10 +30,11 @@ pub(super) fn build_ripgrep(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBu
         let fetched = fetch_source(workspace, &folder.join("fetch"))?;
         copy_folder(&fetched, &source).map_err(|error| path_error(&source, &error))?;
         let manifest = source.join("Cargo.toml");
-        // It lies below this workspace, but is not a member.
+        // The package is below this workspace, but is not a member.
         let stands_alone = read_text_file(&manifest)? + "\n[workspace]\n";
         write_text_file(&manifest, &stands_alone)?;
-        // Cargo uses this file's versions of shared dependencies, and removes the rest.
+        // Cargo uses the versions of this lock file for shared dependencies, and removes the other
+        // entries.
         write_text_file(&source.join("Cargo.lock"), &lock)?;
         ui.print_remark(format_args!("cargo build --release, of ripgrep"));
         let mut build = workspace.cargo_command("build --release --manifest-path");
@@ -57,7 +58,7 @@ fn fetch_source(workspace: &Workspace, folder: &Path) -> Result<PathBuf, TaskErr
     write_text_file(&folder.join("lib.rs"), "")?;
     let manifest = folder.join("Cargo.toml");
     write_text_file(&manifest, FETCH)?;
-    // Cargo fetches it, although it is not a library.
+    // Cargo fetches the package, although it is not a library.
     process::run_expecting_success(
         workspace.cargo_command("fetch --manifest-path").arg(&manifest),
     )?;

@@ -9,7 +9,7 @@ use crate::cargo::parse_failed_tests;
 use crate::process::{TaskError, run_and_copy_output};
 use crate::workspace::Workspace;
 
-/// The number of measurements of a row, and figures beside its value.
+/// The number of measurements of a row, and additional figures of the row.
 pub(super) struct RowRun<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) n: u32,
@@ -24,8 +24,8 @@ impl<'a> RowRun<'a> {
 
     /// Parses `[VARIABLE=VALUE..] WORD..`: an environment and the words of a cargo command line.
     ///
-    /// A value or word `n` is replaced by the number of measurements, `n/25` by a 25th of it,
-    /// rounded up, and `seed` by the seed.
+    /// A value or word `n` is replaced by the number of measurements, and `seed` by the seed.
+    /// `n/25` is replaced by the number of measurements divided by 25, rounded up.
     pub(super) fn parse_cargo_command(&self, line: &str) -> Command {
         let value = |word: &str| match word.strip_prefix("n/").map(str::parse) {
             Some(Ok(part)) => self.n.div_ceil(part).to_string(),

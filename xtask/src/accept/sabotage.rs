@@ -1,5 +1,6 @@
-//! Sabotage: patches that each break a promise in a realistic way, and must make tests fail. They
-//! are stored in `xtask/sabotage`; each begins with its promise and the tests to run.
+//! Sabotage: patches that each break a promise in a realistic way, and must make tests fail. The
+//! patches are stored in `xtask/sabotage`. The name of a file begins with the promise, and its text
+//! names the tests to run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,8 +27,8 @@ struct Patch {
     tests: String,
 }
 
-/// Applies each patch in turn to a copy of the sources, and returns the number that no test
-/// detected.
+/// Applies each patch in turn to a copy of the sources, and returns the number of patches that no
+/// test detected.
 pub(super) fn count_unnoticed_patches(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let workspace = run.workspace;
     let patches = read_patches(&workspace.root)?;
@@ -57,7 +58,7 @@ fn run_tests_with_patch(
     patch: &Patch,
 ) -> Result<Vec<String>, TaskError> {
     process::run_expecting_success(git_apply_command(copy).arg(&patch.path))?;
-    // A patch that does not build proves nothing.
+    // If the code does not build with a patch, the patch shows nothing about the tests.
     let built =
         process::run_expecting_success(test_command(workspace, copy, &patch.tests).arg("--no-run"));
     let tested = built.and_then(|()| {
@@ -73,8 +74,8 @@ fn run_tests_with_patch(
     Ok(names)
 }
 
-/// Runs a command under `timeout`. A broken promise may block a test for ever, which counts as
-/// failed.
+/// Runs a command under `timeout`. A broken promise may block a test for ever; such a test counts
+/// as failed.
 fn under_timeout(command: &Command) -> Command {
     let mut bounded = Command::new("timeout");
     bounded.arg(SECONDS).arg(command.get_program()).args(command.get_args());
@@ -120,10 +121,11 @@ fn git_apply_command(folder: &Path) -> Command {
 fn test_command(workspace: &Workspace, copy: &Path, tests: &str) -> Command {
     let mut command = workspace.cargo_command("test --all-features");
     command.args(tests.split_whitespace()).current_dir(copy);
-    // A separate folder: in ours, cargo would use the build of the copy for the real sources.
+    // The copy needs a separate target folder. In the usual folder, cargo would use the build of
+    // the copy for the real sources.
     command.env("CARGO_TARGET_DIR", workspace.target.join("sabotage-build"));
     command.env("RUST_BACKTRACE", "0");
-    // A failure caused by a patch must not be saved.
+    // The failing case of a patch must not be saved.
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
     command
 }
@@ -146,7 +148,8 @@ fn read_patch(path: PathBuf) -> Result<Patch, TaskError> {
     Ok(Patch { name, tests: tests.to_owned(), path })
 }
 
-/// Copies every file that git lists, and writes only those that differ, so that little is rebuilt.
+/// Copies every file that git lists, but writes only the files that differ, so that little is
+/// rebuilt.
 pub(super) fn copy_changed_files(root: &Path, copy: &Path) -> Result<(), TaskError> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);

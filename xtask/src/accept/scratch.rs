@@ -57,7 +57,7 @@ impl ScratchFolders {
 
 impl Drop for ScratchFolders {
     fn drop(&mut self) {
-        // If this fails, the rest stays in the folder for temporary files.
+        // If the removal fails, the remaining files stay in the folder for temporary files.
         fs::remove_dir_all(&self.root).ok();
     }
 }

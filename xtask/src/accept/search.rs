@@ -1,5 +1,6 @@
-//! Search compared with the ripgrep program, which cargo builds for it, and in a very large tree.
-//! `crates/tools/examples/search_proof` searches and compares; this file prepares its input.
+//! Compares the search with the ripgrep program, which cargo builds for this purpose, and searches
+//! a very large tree. `crates/tools/examples/search_proof` searches and compares; this file
+//! prepares its input.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,14 +15,14 @@ use crate::ui::Ui;
 /// Number of source trees that are searched.
 const TREES: usize = 4;
 
-/// Returns how many of `n` patterns have other results than ripgrep's.
+/// Returns the number of patterns, out of `n`, for which the results differ from those of ripgrep.
 pub(super) fn differences_from_ripgrep(
     run: &mut RowRun<'_>,
     ui: &Ui<'_>,
 ) -> Result<f64, TaskError> {
     let trees = largest_subfolders(&find_largest_source_folder()?);
     let mut command = build_search_example(run, ui)?;
-    // This configuration must not apply: it would hide most matches.
+    // ripgrep must not use this configuration, which would hide most matches.
     let config = run.workspace.target.join("ripgreprc");
     ripgrep::write_text_file(&config, "--max-count=1\n--glob=!*.rs\n")?;
     command.env("RIPGREP_CONFIG_PATH", config);
@@ -48,7 +49,7 @@ pub(super) fn common_pattern_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Resul
     )
 }
 
-/// Returns the longest of the milliseconds from a cancel to the end of a search.
+/// Returns the longest time from a cancel to the end of a search, in milliseconds.
 pub(super) fn search_cancel_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = build_search_example(run, ui)?;
     command.arg("cancel").args([run.n.to_string(), run.seed.take_value().to_string()]);

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The seed of a run. Records whether a row has used it.
+/// The seed of a run. The value records whether a row has used the seed.
 pub(super) struct Seed {
     pub(super) value: u64,
     is_taken: Cell<bool>,
@@ -55,7 +55,7 @@ impl Random {
     /// Shuffles the items.
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
-            // The result is below a `usize`, so the cast is lossless.
+            // The result is less than a `usize` value, so the cast is lossless.
             let at = self.next_below(end as u64 + 1) as usize;
             items.swap(end, at);
         }

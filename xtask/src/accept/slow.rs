@@ -15,23 +15,23 @@ use crate::process::TaskError;
 /// Delay between two lines that the slow client reads.
 const READ_PAUSE: Duration = Duration::from_millis(100);
 
-/// Minimum milliseconds between two updates of one call, except at changes of its status.
+/// Minimum milliseconds between two updates of one call. Changes of the status have no minimum.
 const UPDATE_INTERVAL_MS: u64 = 50;
 
-/// Time during which a client reads nothing, before its agent must be idle.
+/// Time during which a client reads nothing. After this time, the agent must be idle.
 const UNREAD_TIME: Duration = Duration::from_secs(4);
 
 /// Time during which the idle agent is measured.
 const IDLE_WATCH_TIME: Duration = Duration::from_secs(3);
 
-/// Maximum share of this time in which the idle agent may use a processor.
+/// Maximum share of [`IDLE_WATCH_TIME`] in which the idle agent may use a processor.
 const IDLE_SHARE: f64 = 0.02;
 
 /// Time limit for the exit of an agent after the end of its input.
 const EXIT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Growth in MiB of the agent while a call sends n patches to a client that reads ten lines a
-/// second. The client's view must match the document at all times.
+/// Returns the growth of the agent's memory, in MiB, while a call sends n patches to a client that
+/// reads ten lines a second. The client's view must match the document at all times.
 pub(super) fn slow_client_memory_growth(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("slow-client")?;
     let mut agent = RawAgent::start(&mut isolated_command(&built.flood, &scratch))?;
@@ -54,8 +54,8 @@ pub(super) fn slow_client_memory_growth(built: &ReleasePrograms, n: u32) -> Resu
     Ok(read_memory_mib(agent.pid(), "VmHWM:")? - before)
 }
 
-/// Maximum resident MiB of an agent whose call never ends, for a client that reads nothing. The
-/// agent must become idle, and exit when its input ends.
+/// Returns the maximum resident MiB of an agent with a call that never ends and a client that reads
+/// nothing. The agent must become idle, and must exit when its input ends.
 pub(super) fn unread_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("never-reading")?;
     let mut most: f64 = 0.0;
@@ -118,7 +118,8 @@ struct ToolCallView {
     /// Complete output of the call.
     output: String,
     call: Value,
-    /// Number of updates between the one with the running status and the one with the final status.
+    /// Number of updates between the update with the running status and the update with the final
+    /// status.
     between: u64,
 }
 
@@ -180,7 +181,7 @@ impl ToolCallView {
             return failed("what is shown in the end is not the whole with its gap".to_owned());
         }
         let ms = meta["durationMs"].as_u64().unwrap_or_default();
-        // Except the first one, each update follows an interval after the previous one.
+        // Each update except the first must follow the previous update by at least one interval.
         if self.between > ms / UPDATE_INTERVAL_MS + 1 {
             return failed(format!("{} updates in {ms} ms", self.between));
         }
@@ -222,7 +223,7 @@ mod tests {
             let meta = json!({"durationMs": ms});
             tell(json!({"status": "completed", "_meta": {"callboard": meta}}));
             assert_eq!(card.check_final_state().is_ok(), is_right, "{between} in {ms} ms");
-            // A call that has ended must not show progress.
+            // A call that has finished must not show progress.
             card.call["_meta"]["callboard"]["progress"] = json!({"current": 6, "total": 6});
             assert!(card.check_final_state().is_err());
         }

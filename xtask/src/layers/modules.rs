@@ -1,8 +1,9 @@
-//! Dependency cycles between sibling modules, including everything beneath them.
+//! Finds dependency cycles between sibling modules. The submodules of a sibling belong to the
+//! sibling.
 //!
 //! The code is tokenized, not parsed. Dependencies are paths that begin with `crate`, `self` or
-//! `super`, in `use` items and elsewhere. A re-exported name belongs to the module that it comes
-//! from. Tests do not count, and neither do dependencies between parent and child.
+//! `super`, in `use` items and elsewhere. A re-exported name belongs to the module that defines it.
+//! Dependencies of tests, and dependencies between parent and child, do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +12,14 @@ use super::tokens::{parse_use_tree, tokenize, without_tests};
 /// A module as the names of its path.
 type ModulePath = Vec<String>;
 
-/// The file in which a module uses a sibling, by parent, user and used module.
+/// The file in which a module uses a sibling. The key is the parent, the using module and the used
+/// module.
 type ModuleDependencies = BTreeMap<(ModulePath, String, String), String>;
 
-/// Returns each dependency cycle of a crate; of those through the same modules, the shortest.
+/// Returns the dependency cycles of a crate. If several cycles contain the same module, only the
+/// shortest cycle is returned.
 ///
-/// `files` are the paths of its sources, relative to `src`, and their texts.
+/// `files` are the sources of the crate: paths relative to `src`, and texts.
 pub(super) fn dependency_cycles(files: &[(String, String)]) -> Vec<String> {
     let sources: Vec<_> =
         files.iter().filter_map(|(path, text)| tokenize_source(path, text)).collect();
@@ -62,7 +65,7 @@ fn tokenize_source<'a>(path: &'a str, text: &'a str) -> Option<TokenizedSource<'
     }
     match module.last().map(String::as_str) {
         Some("lib" | "main") => module.clear(),
-        // The variants of a module for different systems are one module.
+        // Files with variants of a module for different systems count as one module.
         Some(name) => {
             let name = name.trim_end_matches("_linux").trim_end_matches("_portable").to_owned();
             module.pop();
@@ -73,7 +76,7 @@ fn tokenize_source<'a>(path: &'a str, text: &'a str) -> Option<TokenizedSource<'
     Some(TokenizedSource { module, path, words: without_tests(tokenize(text)) })
 }
 
-/// Returns the paths that begin with `crate`, `self` or `super`; those in braces are expanded.
+/// Returns the paths that begin with `crate`, `self` or `super`; paths in braces are expanded.
 fn find_internal_paths<'a>(words: &[&'a str]) -> Vec<Vec<&'a str>> {
     let mut found = Vec::new();
     for at in 0..words.len() {
@@ -101,7 +104,7 @@ fn find_re_exports<'a>(words: &[&'a str]) -> Vec<(Vec<&'a str>, String)> {
     found
 }
 
-/// Returns the module that a path refers to, and the name in it.
+/// Returns the module to which a path refers, and the name in this module.
 fn resolve_module(
     from: &ModulePath,
     path: &[&str],
@@ -129,7 +132,8 @@ fn resolve_module(
     Some((module, None))
 }
 
-/// Returns a shortest cycle through each sibling that is in one, each cycle once.
+/// Returns a shortest cycle through each sibling that is part of a cycle. Each cycle is returned
+/// once.
 fn find_cycles_beneath(parent: &ModulePath, edges: &ModuleDependencies) -> Vec<String> {
     let next = |from: &str| {
         let begin = (parent.clone(), from.to_owned(), String::new());

@@ -1,8 +1,8 @@
-//! The public items of a library, and those that no code outside it uses.
+//! The public items of a library, and the items that no code outside of the library uses.
 //!
-//! Public items are those reachable from the crate root through `pub` modules and re-exports, and
-//! the functions and constants of their `impl` blocks. Uses are matched by name, so an unused item
-//! that shares its name with a used one counts as used.
+//! An item is public if it can be reached from the crate root through `pub` modules and re-exports.
+//! Functions and constants in the `impl` blocks of public items are public items too. Uses are
+//! matched by name, so an unused item with the same name as a used item counts as used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,8 @@ use super::tokens::{UsePath, is_name, parse_use_tree, tokenize, without_tests};
 /// A module as the names of its path.
 type ModulePath = Vec<String>;
 
-/// Reports the number of public items of each library, and those that no code outside it uses.
+/// Reports the number of public items of each library, and the items that no code outside of the
+/// library uses.
 ///
 /// `libraries` are names in paths, each with its folder; `files` are all files of the workspace.
 pub(super) fn surface_report(libraries: &[(String, String)], files: &[(String, String)]) -> String {
@@ -50,16 +51,16 @@ pub(super) fn surface_report(libraries: &[(String, String)], files: &[(String, S
 struct LibrarySurface {
     /// Number of public items.
     items: usize,
-    /// Paths of the definitions that no code outside uses.
+    /// Paths of the definitions that no code outside of the library uses.
     unused: Vec<String>,
 }
 
 /// Rust code outside the library: other crates, examples, tests, benches, code in docs.
 struct ExternalCode<'a> {
     words: BTreeSet<&'a str>,
-    /// Names after a dot.
+    /// Names that follow a dot.
     called: BTreeSet<&'a str>,
-    /// Names after `::`, each with the name before it.
+    /// Names that follow `::`, each with the name before the `::`.
     pathed: BTreeSet<(&'a str, &'a str)>,
 }
 
@@ -116,11 +117,11 @@ fn code_in_docs(path: &str, text: &str) -> String {
     found
 }
 
-/// Finds the public items of a library, and those that no code outside it uses.
+/// Finds the public items of a library, and the items that no code outside of the library uses.
 ///
-/// `library` is its name in paths; `files` are the paths of its sources, relative to `src`, and
-/// their texts. An item also counts as used if the signature of a used item names it, because it
-/// then has to be public.
+/// `library` is the name of the library in paths. `files` are its sources: paths relative to `src`,
+/// and texts. If the signature of a used item names an item, that item has to be public, so it
+/// counts as used too.
 fn find_library_surface(
     library: &str,
     files: &[(String, String)],
@@ -162,16 +163,16 @@ fn module_of_file(path: &str) -> Option<ModulePath> {
     if names.contains(&"tests") {
         return None;
     }
-    // The variants of a module for different systems are one module.
+    // Files with variants of a module for different systems count as one module.
     let name = names.pop()?.trim_end_matches("_linux").trim_end_matches("_portable");
     names.extend((name != "lib").then_some(name));
     Some(names.into_iter().map(str::to_owned).collect())
 }
 
-/// One item, or a function or constant of an `impl` block.
+/// An item of a module, or a function or constant of an `impl` block.
 struct LibraryItem<'a> {
     module: ModulePath,
-    /// The type of its `impl` block.
+    /// The type of the `impl` block that contains the item.
     owner: Option<&'a str>,
     name: &'a str,
     is_public: bool,
@@ -199,7 +200,7 @@ struct LibraryCode<'a> {
     uses: Vec<UseDeclaration<'a>>,
     /// All modules, and whether they are public in their parents.
     modules: BTreeMap<ModulePath, bool>,
-    /// Associated types in implementations of traits, each with its implementing type.
+    /// Associated types in implementations of traits, each with the type that implements the trait.
     associated: Vec<(&'a str, Vec<&'a str>)>,
 }
 
@@ -447,7 +448,7 @@ fn split_into_items<'a, 'b>(words: &'b [&'a str]) -> Vec<ItemTokens<'a, 'b>> {
     found
 }
 
-/// Returns the index of the bracket that closes the first one.
+/// Returns the index of the bracket that closes the first bracket.
 fn index_of_closing_bracket(words: &[&str]) -> usize {
     let mut depth = 0_usize;
     for (at, word) in words.iter().enumerate() {

@@ -105,7 +105,7 @@ pub(super) fn without_tests(words: Vec<&str>) -> Vec<&str> {
 /// One path of a `use` tree.
 pub(super) struct UsePath<'a> {
     pub(super) path: Vec<&'a str>,
-    /// The imported name: the last of the path, or the one after `as`.
+    /// The imported name: the last name of the path, or the name after `as`.
     pub(super) name: &'a str,
 }
 

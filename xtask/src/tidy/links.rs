@@ -11,8 +11,8 @@ const REPOSITORY: &str = "https://github.com/callboard-dev/callboard/";
 /// The list of the book's pages.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Finds links of Markdown documents to missing files or headings, and pages of the book that its
-/// list omits. `paths` are all files.
+/// Finds links of Markdown documents to missing files or headings, and pages that are missing in
+/// the list of the book's pages. `paths` are the paths of all files.
 pub(super) fn find_broken_links(documents: &[(&str, String)], paths: &[&str]) -> Vec<Violation> {
     let headings: BTreeMap<_, _> =
         documents.iter().map(|(path, text)| (*path, heading_anchors(text))).collect();
@@ -44,8 +44,8 @@ pub(super) fn find_broken_links(documents: &[(&str, String)], paths: &[&str]) ->
     found
 }
 
-/// Returns the target of a document's link as a path from the repository's root; `None` if it is
-/// outside.
+/// Returns the target of a document's link as a path from the repository's root; `None` if the
+/// target is outside of the repository.
 fn resolve_link(document: &str, place: &str) -> Option<String> {
     let path = match place.strip_prefix(REPOSITORY) {
         Some(rest) => {
@@ -70,7 +70,7 @@ fn resolve_link(document: &str, place: &str) -> Option<String> {
 fn find_link_targets(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (index, line) in lines_outside_code_fences(text) {
-        // Every other part is a code span.
+        // Every second part is a code span.
         for part in line.split('`').step_by(2) {
             let targets = part.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
             found.extend(targets.map(|(target, _)| (index, target)));
@@ -79,7 +79,7 @@ fn find_link_targets(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Lists the headings of a document as anchors, as GitHub and mdBook write them.
+/// Lists the anchors of a document's headings, in the form that GitHub and mdBook use.
 fn heading_anchors(text: &str) -> BTreeSet<String> {
     let heading = |line: &str| {
         let text = line.trim_start_matches('#').strip_prefix(' ')?;

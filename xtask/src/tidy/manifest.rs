@@ -1,6 +1,7 @@
-//! Rules for the manifests of members, which inherit from the root's.
+//! Rules for the manifests of members, which inherit settings from the root manifest.
 //!
-//! They check lines, not TOML: manifests here have one dependency per line.
+//! The rules check lines and do not parse TOML, because manifests in this repository have one
+//! dependency per line.
 
 use super::{CheckedFile, TidyRule, Violation};
 
@@ -46,7 +47,8 @@ fn require_line(
     if is_said { Vec::new() } else { vec![file.error_at(0, what)] }
 }
 
-/// Returns the lines of a member's manifest, each with its index and section; none for the root's.
+/// Returns the lines of a member's manifest, each with its index and section. For the root
+/// manifest, returns no lines.
 fn entries_with_section<'a>(
     file: &'a CheckedFile<'_>,
 ) -> impl Iterator<Item = (usize, &'a str, &'a str)> {

@@ -6,7 +6,7 @@ pub(super) const COMMENT_RULES: &[TidyRule] =
     &[comments_use_plain_words, comments_name_their_subject];
 pub(super) const MARKDOWN_RULES: &[TidyRule] = &[markdown_uses_plain_words];
 
-/// Phrases that other words say more plainly, each with its replacement.
+/// Vague phrases, each with advice for a replacement.
 const VAGUE: &[(&str, &str)] = &[
     (concat!("to", "ld"), "say who sends, reports or sets it"),
     (concat!("te", "ll"), "use send, report, show or explain"),
@@ -20,7 +20,7 @@ const VAGUE: &[(&str, &str)] = &[
     (concat!("knows", " nothing"), "leave it out; `cargo xtask layers` checks dependencies"),
 ];
 
-/// Beginnings of a line that postpone what it is about.
+/// First words of a comment that postpone its subject.
 const POSTPONING: &[&str] = &[concat!("Wh", "at"), concat!("Wh", "o"), concat!("That", " which")];
 
 fn comments_use_plain_words(file: &CheckedFile<'_>) -> Vec<Violation> {

@@ -22,10 +22,10 @@ const MEANINGLESS_MODULE_NAMES: &[&str] = &["utils", "helpers", "common", "manag
 /// Code that marks unfinished work.
 const UNFINISHED_CODE: &[&str] =
     &[concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("db", "g!(")];
-/// Words that mark unfinished work, where they occur alone.
+/// Words that mark unfinished work, if they are not a part of a longer word.
 const UNFINISHED_WORDS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Sleeps, for whatever reason.
+/// Calls that sleep for a fixed time.
 const SLEEPS: &[&str] = &[concat!("thread::", "sleep("), concat!("time::", "sleep(")];
 
 fn begins_with_its_doc(file: &CheckedFile<'_>) -> Vec<Violation> {
@@ -90,13 +90,14 @@ fn tests_do_not_sleep(file: &CheckedFile<'_>) -> Vec<Violation> {
         .collect()
 }
 
-/// Returns the index of the first line that is test code; the number of lines if there is none.
+/// Returns the index of the first line that is test code; the number of lines if the file has no
+/// test code.
 fn first_test_line(file: &CheckedFile<'_>) -> usize {
     let path = format!("/{}", file.path);
     if path.contains("/tests/") || path.ends_with("/tests.rs") {
         return 0;
     }
-    // On a single item, the attribute does not apply to the lines after that item.
+    // If the attribute is on a single item, it does not apply to the lines after that item.
     let opens_tests = |at: usize| {
         let after = &file.lines[at + 1..];
         let item = after.iter().find(|line| !line.starts_with(['#', ' ', ')']));

@@ -4,7 +4,7 @@ use super::{CheckedFile, TidyRule, Violation};
 
 pub(super) const RULES: &[TidyRule] = &[one_newline_at_the_end, no_machine_specific_paths];
 
-/// Folders that exist only on one machine.
+/// Folders that exist only on the machine of one developer.
 const MACHINE_FOLDERS: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/fa", "rm/")];
 const HOME: &str = concat!("/ho", "me/");

@@ -11,7 +11,7 @@ struct ChangedRegion {
     /// Byte offsets of the replaced lines in the old text.
     start: usize,
     end: usize,
-    /// Number of lines before them in the old text.
+    /// Number of lines before the replaced lines in the old text.
     line: usize,
     new: String,
 }
@@ -23,7 +23,7 @@ pub(super) fn build_hunks(old: &str, splices: &[TextEdit], listed: &mut HunkBuil
         region.start == 0 && region.end == old.len() && region.new.is_empty()
     };
     let new_is_empty = regions.iter().any(is_emptied);
-    // Number of lines that the new text is ahead of the old one so far.
+    // Added minus removed lines so far.
     let mut ahead = 0_isize;
     // End of the open hunk.
     let mut open = None;
@@ -57,7 +57,7 @@ pub(super) fn build_hunks(old: &str, splices: &[TextEdit], listed: &mut HunkBuil
     }
 }
 
-/// Returns the changed lines, without edited lines that stay the same.
+/// Returns the changed lines. Lines that an edit replaces by the same lines are not included.
 fn changed_regions(old: &str, splices: &[TextEdit]) -> Vec<ChangedRegion> {
     let (mut regions, mut counted, mut line) = (Vec::new(), 0, 0);
     let mut splices = splices.iter().peekable();

@@ -1,4 +1,4 @@
-//! Collects the hunks of a change up to a size limit, and counts the lines beyond it.
+//! Collects the hunks of a change up to a size limit, and counts the lines after the limit.
 
 use memchr::memchr_iter;
 
@@ -11,7 +11,7 @@ use crate::{FileChange, Hunk, HunkLine, LineTag};
 pub(super) struct HunkBuilder {
     hunks: Vec<Hunk>,
     remaining_bytes: usize,
-    /// Bytes of a hunk besides its lines.
+    /// Bytes of a hunk without its lines.
     hunk_cost: usize,
     line_cost: fn(LineTag, &str) -> usize,
     unlisted: (usize, usize),
@@ -67,7 +67,7 @@ impl HunkBuilder {
     /// Returns the hunks, and the number of added and removed lines that they do not list.
     pub(super) fn finish(mut self) -> (Vec<Hunk>, (usize, usize)) {
         let changes = |hunk: &Hunk| hunk.lines.iter().any(|line| line.tag != LineTag::Context);
-        // The last hunk may be left with context only.
+        // The last hunk may contain only context.
         self.hunks.retain(changes);
         (self.hunks, self.unlisted)
     }

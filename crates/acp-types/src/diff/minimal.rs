@@ -17,8 +17,8 @@ use super::{CONTEXT_LINES, TextEdit, change_from_hunk_builder, edit_hunks};
 ///
 /// Use an empty text for a file that does not exist. Only a line feed ends a line, so a carriage
 /// return is part of its line. After `deadline` the search for the smallest difference stops, and
-/// the hunks are larger than necessary. The same holds for two texts of more than 500,000 lines in
-/// total. Hunks beyond 1 MiB are only counted.
+/// the hunks are larger than necessary. For two texts of more than 500,000 lines in total, the
+/// hunks are larger than necessary too. Lines after the first 1 MiB of hunks are only counted.
 #[must_use]
 pub fn diff_texts(
     path: impl Into<PathBuf>,

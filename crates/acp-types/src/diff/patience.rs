@@ -1,5 +1,6 @@
-//! Finds the edits between two texts by the lines that occur once in each (patience diff). Needs no
-//! deadline: the time grows with the size of the texts, but not with their difference.
+//! Finds the edits between two texts by the lines that occur once in each (patience diff). This
+//! search needs no deadline, because its time depends on the size of the texts and not on their
+//! difference.
 
 use foldhash::{HashMap, HashMapExt as _};
 
@@ -15,8 +16,8 @@ struct Anchor {
     len: usize,
 }
 
-/// Returns the edits between the kept lines: of the lines that occur once in both texts, the
-/// longest sequence that has the same order in both.
+/// Returns the edits between the unchanged lines. The unchanged lines are the longest sequence of
+/// lines that occur once in both texts and have the same order in both.
 pub(super) fn edits_between_unique_lines(old: &str, new: &str) -> Vec<TextEdit> {
     let (olds, news) = (offsets_of_unique_lines(old), offsets_of_unique_lines(new));
     let anchor = |(line, at): (&&str, &Option<usize>)| {
@@ -46,7 +47,7 @@ fn offsets_of_unique_lines(text: &str) -> HashMap<&str, Option<usize>> {
     lines
 }
 
-/// Returns the longest subsequence of `anchors` that is in the order of the new text too (patience
+/// Returns the longest subsequence of `anchors` that has the same order in the new text (patience
 /// sorting).
 fn longest_ordered_anchors(anchors: &[Anchor]) -> Vec<Anchor> {
     // The last anchor of the best chain of each length, and the predecessor of each anchor in its

@@ -24,7 +24,7 @@ pub struct V1Observer {
 /// A display-only terminal, built from its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObservedTerminal {
-    /// Directory of the command, as sent last.
+    /// The most recently sent directory of the command.
     pub cwd: Option<String>,
     /// All appended output.
     pub output: String,
@@ -51,7 +51,8 @@ impl V1Observer {
         }
     }
 
-    /// Folds a `session/request_permission`. Its `toolCall` is an update like any other.
+    /// Folds a `session/request_permission`. The `toolCall` of the request is applied like any
+    /// other update.
     pub fn apply_permission_request(&mut self, request: &RequestPermissionRequest) {
         self.fold_call_update(&request.tool_call, RepeatedValuePolicy::Allowed);
     }
@@ -152,7 +153,8 @@ impl V1Observer {
     }
 
     /// Removes the terminal events from a call's metadata and folds the allowed ones. A first
-    /// report opens a terminal. Its directory may be sent again until output or an exit follows.
+    /// report opens a terminal. The directory of a terminal may be sent again until output or an
+    /// exit follows.
     fn fold_terminal_events(&mut self, id: &str, meta: &mut Meta, carrier: EventCarrier) {
         for name in TERMINAL_EVENTS {
             let Some(event) = meta.remove(name) else {
@@ -206,7 +208,8 @@ fn is_final(status: ToolCallStatus) -> bool {
     matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed)
 }
 
-/// Returns whether v1 allows this change. v1 defines no return to pending, and no call does it.
+/// Returns whether v1 allows this change. v1 defines no change back to pending, and no call needs
+/// one.
 fn may_become(from: ToolCallStatus, to: ToolCallStatus) -> bool {
     match to {
         ToolCallStatus::Pending => from == ToolCallStatus::Pending,

@@ -40,7 +40,8 @@ impl V2Observer {
         }
     }
 
-    /// Folds a `session/request_permission`. Its tool call is an update like any other.
+    /// Folds a `session/request_permission`. The tool call of the request is applied like any other
+    /// update.
     pub fn apply_permission_request(&mut self, request: &RequestPermissionRequest) {
         if let Some(RequestPermissionSubject::ToolCall(subject)) = &request.subject {
             let id = subject.tool_call.tool_call_id.to_string();
@@ -51,7 +52,7 @@ impl V2Observer {
         }
     }
 
-    /// Records that the turn has ended: no call may be open except those in the background.
+    /// Records that the turn has ended: only calls in the background may still be open.
     pub fn check_calls_ended(&mut self, is_background: impl Fn(&str) -> bool) {
         for (id, call) in &self.calls {
             if !is_final(call) && !is_background(id) {

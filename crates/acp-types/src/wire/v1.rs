@@ -1,8 +1,8 @@
 //! Projection to ACP v1, with or without the `_meta.terminal_*` convention.
 //!
-//! A [`V1Projection`] records what was sent on one connection for one session. It holds the wire
-//! form of every open call, so that an unchanged array is never sent again, nothing is cleared by
-//! accident, and no update is empty.
+//! A [`V1Projection`] records what was sent on one connection for one session. The projection holds
+//! the wire form of every open call. So an unchanged array is never sent again, no field is cleared
+//! by accident, and no update is empty.
 
 use std::path::PathBuf;
 
@@ -41,14 +41,15 @@ use utf8::Utf8Decoder;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TerminalDisplay {
-    /// As text content of the call, with limited size, replaced on each change.
+    /// Shows a terminal as text content of the call, with limited size. Each change replaces the
+    /// text.
     ///
     /// A terminal that the client runs itself is always shown as a terminal, by the client's id.
     #[default]
     Text,
-    /// As a display-only terminal if the first report of the call shows it, and as text otherwise.
-    /// Uses the convention of `_meta.terminal_info`, `terminal_output` and `terminal_exit`, for
-    /// clients that advertise `clientCapabilities._meta.terminal_output`
+    /// Shows a display-only terminal if the first report of the call contains the terminal, and
+    /// text otherwise. Uses the convention of `_meta.terminal_info`, `terminal_output` and
+    /// `terminal_exit`, for clients that advertise `clientCapabilities._meta.terminal_output`
     /// (<https://github.com/zed-industries/zed/pull/39419>).
     MetaEvents,
 }
@@ -65,7 +66,7 @@ impl TerminalDisplay {
     }
 }
 
-/// The calls and terminals of one session as sent on one connection.
+/// The state of one session's calls and terminals that was sent on one connection.
 #[derive(Debug)]
 pub struct V1Projection {
     display: TerminalDisplay,
@@ -75,12 +76,12 @@ pub struct V1Projection {
     ended: EndedCalls,
 }
 
-/// A terminal: its document, and the events sent for it.
+/// A terminal: its document, and a record of its sent events.
 #[derive(Debug)]
 struct SentTerminal {
     report: TerminalReport,
     announced: bool,
-    /// Directory that was sent last.
+    /// The most recently sent directory.
     sent_cwd: Option<PathBuf>,
     /// Whether output or an exit was sent. After that, `terminal_info` is not sent again.
     has_started: bool,
@@ -102,7 +103,7 @@ impl V1Projection {
         }
     }
 
-    /// Sets the key of `_meta` for data that the protocol has no field for. The default is
+    /// Sets the key of `_meta` for data for which the protocol has no field. The default is
     /// `callboard`. A key of more than 64 bytes is [truncated](truncated_key).
     #[must_use]
     pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
@@ -123,13 +124,13 @@ impl V1Projection {
         self.ended.dropped_patches
     }
 
-    /// Projects a patch of a call: to a `tool_call` the first time, then to a `tool_call_update`
-    /// with the changes, if there are any. A final status removes the call. A borrowed patch is
-    /// cloned.
+    /// Projects a patch of a call: the first patch to a `tool_call`, and later patches to a
+    /// `tool_call_update` with the changes, if there are any. A final status removes the call. A
+    /// borrowed patch is cloned.
     ///
-    /// The first patch of a call must have a title. A first patch without one sends nothing, and so
-    /// does a patch after a final status (checked for the 4,096 most recently ended calls). Both
-    /// are [counted](Self::dropped_patches).
+    /// The first patch of a call must have a title. A first patch without a title sends nothing. A
+    /// patch after the final status of a call sends nothing either; this is checked for the 4,096
+    /// most recently finished calls. Both kinds of patches are [counted](Self::dropped_patches).
     pub fn updates_for_call_patch(
         &mut self,
         id: &ToolCallId,
@@ -170,7 +171,7 @@ impl V1Projection {
         updates
     }
 
-    /// Projects a plan, including an empty one. A cancelled step is sent as completed, with a note
+    /// Projects a plan, including an empty plan. A cancelled step is sent as completed, with a note
     /// in its text.
     #[must_use]
     pub fn update_for_plan(&self, plan: &Plan) -> WireUpdate {
@@ -197,8 +198,8 @@ impl V1Projection {
         session_state::encode_session_state(state, &self.meta_key).into()
     }
 
-    /// Projects a patch of a terminal to updates of the call that shows it. A terminal that no open
-    /// call shows is buffered until one does.
+    /// Projects a patch of a terminal to updates of the call that shows the terminal. If no open
+    /// call shows the terminal, it is buffered until a call shows it.
     pub fn updates_for_terminal_patch(
         &mut self,
         id: &TerminalId,
@@ -211,7 +212,8 @@ impl V1Projection {
             return Vec::new();
         };
         let announced = self.terminals.get(id).is_some_and(|terminal| terminal.announced);
-        // For a terminal shown by events, only the client's id changes the content of the call.
+        // For a terminal that is shown by events, only a new client id changes the content of the
+        // call.
         let mut updates = match announced && patch.client_id.is_none() {
             true => Vec::new(),
             false => self.updates_for_call_patch(&call, ToolCallPatch::new()),
@@ -220,9 +222,8 @@ impl V1Projection {
         updates
     }
 
-    /// Creates a permission request for a call, with the whole call as the client should hold it
-    /// and without text besides the call's. The call counts as sent. Returns `None` for an unknown
-    /// call.
+    /// Creates a permission request that contains the whole call in its current state, and no
+    /// additional text. The whole call then counts as sent. Returns `None` for an unknown call.
     pub fn permission_request_for_call(
         &mut self,
         session: SessionId,
@@ -350,8 +351,8 @@ impl V1Projection {
 }
 
 impl SentTerminal {
-    /// Returns whether the directory differs from the one that the terminal was opened with. It is
-    /// only certain once the arguments of the call are complete.
+    /// Returns whether the directory differs from the directory with which the terminal was opened.
+    /// The directory is only certain once the arguments of the call are complete.
     fn has_new_cwd(&self) -> bool {
         !self.has_started && self.report.cwd != self.sent_cwd
     }
@@ -451,8 +452,8 @@ pub fn tool_call_from_report<'a>(
     call
 }
 
-/// Returns the content for a terminal: by the client's id if the client runs it, or else as
-/// `surface` defines.
+/// Returns the content for a terminal: a reference to the client's terminal if the client runs the
+/// command, or else the form that `surface` defines.
 fn terminal_content(
     id: &TerminalId,
     report: Option<&TerminalReport>,
@@ -467,7 +468,8 @@ fn terminal_content(
 }
 
 /// Returns a terminal as text: its command, its directory while the call is pending, as much output
-/// as a message may hold, and its exit unless it succeeded. Returns `None` if nothing is known yet.
+/// as a message may hold, and its exit if the command failed. Returns `None` if no part of the
+/// terminal is known yet.
 fn terminal_text_content(
     report: Option<&TerminalReport>,
     status: ToolCallStatus,

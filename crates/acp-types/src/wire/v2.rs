@@ -1,6 +1,6 @@
 //! Projection to draft ACP v2. The documents have the same shape, so little is lost.
 //!
-//! The draft changes, and this module may change with it in a minor release.
+//! The draft still changes, and this module may change with the draft in a minor release.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ pub use session_state::encode_config_options;
 /// Bytes of output per chunk. A line stays below 60 KiB, although Base64 adds a third.
 const MAX_OUTPUT_CHUNK_BYTES: usize = 40 * 1024;
 
-/// The calls of one session as sent on one connection.
+/// The state of one session's calls that was sent on one connection.
 #[derive(Debug)]
 pub struct V2Projection {
     meta_key: String,
@@ -40,12 +40,12 @@ pub struct V2Projection {
     ended: EndedCalls,
 }
 
-/// An open call: the client's state of it, and the changes that were not sent yet.
+/// An open call: the client's state of the call, and the changes that were not sent yet.
 #[derive(Debug)]
 struct SentCall {
     call: ToolCallUpdate,
-    /// Fields that are too large for a streamed update: content, raw input, raw output. They are
-    /// sent with the next report that is not streamed.
+    /// Fields that are too large for a streamed update: content, raw input, raw output. Deferred
+    /// fields are sent with the next report that is not streamed.
     deferred: ToolCallUpdate,
     /// Items to append after the deferred content.
     deferred_items: Vec<ToolCallContent>,
@@ -59,7 +59,7 @@ impl SentCall {
         Self { call: none.clone(), deferred: none, deferred_items: Vec::new(), streamed_bytes: 0 }
     }
 
-    /// Adds changes of the large fields to the deferred ones.
+    /// Adds changes of the large fields to the deferred fields.
     fn defer_large_fields(&mut self, patch: &ToolCallPatch, content: Option<Vec<ToolCallContent>>) {
         if content.is_some() {
             self.deferred_items.clear();
@@ -77,8 +77,8 @@ impl SentCall {
         );
     }
 
-    /// Moves the deferred fields into an update, if a streamed one has room for them. Returns the
-    /// items to append in separate messages.
+    /// Moves the deferred fields into an update. If the update is streamed, does so only if the
+    /// fields fit. Returns the items to append in separate messages.
     fn flush_deferred(
         &mut self,
         update: &mut ToolCallUpdate,
@@ -96,7 +96,7 @@ impl SentCall {
             move_large_fields(&mut large.clone(), &mut self.call);
             move_large_fields(&mut large, update);
         }
-        // Order is kept: all items after a deferred one are deferred too.
+        // To keep the order, all items after a deferred item are deferred too.
         let fits = |item: &ToolCallContent| json::serialized_len(item) <= MAX_STREAMED_UPDATE_BYTES;
         let told = match is_streamed {
             false => self.deferred_items.len(),
@@ -131,7 +131,7 @@ fn move_if_defined<T>(from: &mut MaybeUndefined<T>, to: &mut MaybeUndefined<T>) 
     }
 }
 
-/// Defers a new value, or clears the deferred one if the client already holds the new value.
+/// Defers a new value, or clears the deferred value if the client already holds the new value.
 fn defer_if_changed<T: PartialEq>(
     held: &mut MaybeUndefined<T>,
     value: Option<T>,
@@ -159,7 +159,7 @@ impl V2Projection {
         Self::default()
     }
 
-    /// Sets the key of `_meta` for data that the protocol has no field for. The default is
+    /// Sets the key of `_meta` for data for which the protocol has no field. The default is
     /// `callboard`. A key of more than 64 bytes is [truncated](truncated_key).
     #[must_use]
     pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
@@ -177,9 +177,9 @@ impl V2Projection {
     /// Projects a patch of a call: to a `tool_call_update` with the changes, and to a
     /// `tool_call_content_chunk` for each appended item. A final status removes the call.
     ///
-    /// The first patch of a call must have a title. A first patch without one sends nothing, and so
-    /// does a patch after a final status (checked for the 4,096 most recently ended calls). Both
-    /// are [counted](Self::dropped_patches).
+    /// The first patch of a call must have a title. A first patch without a title sends nothing. A
+    /// patch after the final status of a call sends nothing either; this is checked for the 4,096
+    /// most recently finished calls. Both kinds of patches are [counted](Self::dropped_patches).
     pub fn updates_for_call_patch(
         &mut self,
         id: &ToolCallId,
@@ -219,7 +219,7 @@ impl V2Projection {
         let items = sent.flush_deferred(&mut update, !is_first && !is_final);
         let mut updates = Vec::new();
         if !items.is_empty() && !update.content.is_undefined() {
-            // Replacing content is sent before the items appended to it.
+            // New content is sent before the items that are appended to it.
             let mut replaced = ToolCallUpdate::new(id.0.clone());
             move_if_defined(&mut update.content, &mut replaced.content);
             updates.push(SessionUpdate::ToolCallUpdate(replaced));
@@ -381,7 +381,7 @@ fn output_chunks(output: &TerminalOutput) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Sets `field` to `value` and returns it, or returns `Undefined` if nothing changes.
+/// Sets `field` to `value` and returns the value, or returns `Undefined` if nothing changes.
 fn set_if_changed<T: PartialEq + Clone>(
     value: Option<T>,
     field: &mut MaybeUndefined<T>,

@@ -168,7 +168,7 @@ fn a_cancelled_call_has_failed_in_v1_and_says_why() {
 #[test]
 fn statuses() {
     for (status, v1, v2) in [
-        // The default of v1 is omitted.
+        // The default status of v1 is omitted.
         (Status::Pending, Value::Null, json!("pending")),
         (Status::InProgress, json!("in_progress"), json!("in_progress")),
         (Status::Paused, json!("in_progress"), json!("paused")),

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::{announce, id, v1_document, v2_document};
 
-/// Checks one item in a first report, with a final status, and in a document: several times in v1,
-/// once in v2.
+/// Checks one item in a first report, with a final status, and in a document: the item occurs
+/// several times in v1 and once in v2.
 fn check(item: impl Into<Content>, v1: &Value, v2: &Value) {
     let item = item.into();
     let patch = announce().with_content(vec![item.clone()]);
@@ -131,7 +131,7 @@ fn whole_texts() {
              \\ No newline at end of file\n",
         ),
     );
-    // v1 cannot express that a file was deleted; the tool kind does.
+    // v1 cannot express that a file was deleted; only the tool kind shows it.
     check(
         change(Operation::Delete, Some("a\n"), None),
         &json!([{"type": "diff", "path": PATH, "oldText": "a\n", "newText": "",
@@ -260,7 +260,7 @@ fn a_small_change_with_hunks_is_one_diff_of_whole_files_in_v1() {
 
 #[test]
 fn a_change_over_its_bound_is_cut_and_says_so() {
-    // Includes the rest of the message around the texts.
+    // The 1500 bytes are for the rest of the message around the texts.
     let (old, last) = ("old\n", "x".repeat(MAX_FILE_CHANGE_BYTES - 1800) + "\n");
     let place = |start, new: &str| Hunk {
         old_start: start,

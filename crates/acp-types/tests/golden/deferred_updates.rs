@@ -185,7 +185,8 @@ fn in_draft_v2_a_permission_request_tells_what_waited() {
     );
 }
 
-/// v1 repeats the whole content for each added item, so updates must become rarer as it grows.
+/// v1 repeats the whole content for each added item, so updates must become rarer as the content
+/// grows.
 #[test]
 fn what_grows_is_repeated_in_proportion_to_what_there_is() {
     let (mut sent, mut bytes, mut told, mut document) = (running(), 0, 0, 0);

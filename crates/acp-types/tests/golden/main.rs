@@ -32,7 +32,7 @@ fn announce() -> ToolCallPatch {
     ToolCallPatch::for_new_call("tool", "A title", ToolKind::Read)
 }
 
-/// Returns the document that results from applying a patch to an empty one.
+/// Returns the document that results from applying a patch to an empty document.
 fn report(patch: ToolCallPatch) -> ToolCallReport {
     let mut report = ToolCallReport::new(id());
     patch.apply(&mut report);

@@ -1,4 +1,4 @@
-//! Plans, which are always sent whole, including empty ones.
+//! Plans, which are always sent whole. Empty plans are sent too.
 
 use acp_types::wire::{v1, v2};
 use acp_types::{Plan, PlanEntry, PlanPriority, PlanStatus};

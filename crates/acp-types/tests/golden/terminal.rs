@@ -239,7 +239,7 @@ fn where_a_command_runs_after_all_is_told_until_it_writes() {
         (moved("/p"), json!([])),
         (moved("/p/src"), json!([info("/p/src")])),
         (moved("/p/src"), json!([])),
-        // The value is read by programs, so nothing that JSON can hold is quoted.
+        // Programs read this value, so characters that JSON can hold are not quoted.
         (moved("/p\u{a0}/$'s'"), json!([info("/p\u{a0}/$'s'")])),
         (moved("/p").then(output("a")), json!([info("/p"), told("a")])),
         (moved("/q").then(output("b")), json!([told("b")])),

@@ -52,8 +52,8 @@ impl CallLifecycle {
         matches!(&self.steps[1], Step::Call(patch) if patch.content != ContentPatch::Keep)
     }
 
-    /// Returns the steps as an outbox sends them. Steps are composed between flush points, but
-    /// never across a first start or a final status, which are separate segments.
+    /// Returns the steps as an outbox sends them. Steps between two flush points are composed, but
+    /// never across a first start or a final status.
     pub(crate) fn flushed(&self) -> Vec<Step> {
         let mut sent = Vec::new();
         let mut terminal = TerminalPatch::default();
@@ -84,7 +84,8 @@ impl CallLifecycle {
         }
         send(&mut call, &mut terminal);
         if !asked.is_empty() {
-            // The announcement consists of the terminal's opening, if any, and the first report.
+            // The announcement consists of the first report, and of the opening of the terminal if
+            // there is one.
             let announced = sent.iter().position(|step| matches!(step, Step::Call(_)));
             sent.insert(announced.expect("a life begins with a report") + 1, Step::Ask);
         }
@@ -92,7 +93,8 @@ impl CallLifecycle {
     }
 }
 
-/// Generates a whole lifecycle: announced, optionally asked about, updated, run and ended.
+/// Generates a whole lifecycle of a call: announcement, optional permission request, updates, run
+/// and end.
 pub(crate) fn lifecycle() -> impl Strategy<Value = CallLifecycle> {
     let pending = vec(step(), 0..4);
     let running = vec(step(), 0..6);
@@ -145,8 +147,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Generates a patch without a status, which is only valid in a legal order. Its content never
-/// removes a terminal, because that would make the terminal's own events pointless.
+/// Generates a patch without a status, because a status is only valid in a legal order. The content
+/// of the patch never removes a terminal: the events of a removed terminal would have no effect.
 pub(crate) fn patch() -> impl Strategy<Value = ToolCallPatch> {
     let words = of("[a-z\u{e4}\u{202e} ]{1,8}".prop_map(|text| format!("t{text}")));
     let content = prop_oneof![
@@ -273,8 +275,9 @@ fn hunk() -> impl Strategy<Value = Hunk> {
     })
 }
 
-/// Generates lines of one letter. Sizes between small and this are never generated: v1 sends the
-/// whole content for each added item, so many items after one of medium size cost a multiple of it.
+/// Generates lines of one letter. Texts of medium size are never generated: v1 sends the whole
+/// content again for each added item, so many items after a medium text would exceed the tested
+/// limit.
 fn large_text() -> impl Strategy<Value = String> {
     ("[a-z]", 60_000..70_000_usize)
         .prop_map(|(letter, size)| format!("{}\n", letter.repeat(63)).repeat(size / 64))

@@ -148,7 +148,7 @@ fn options() -> Vec<PermissionOption> {
     vec![PermissionOption::new("allow", "Allow", PermissionOptionKind::AllowOnce)]
 }
 
-/// Bytes that a v1 connection was sent for one call.
+/// Bytes that were sent on a v1 connection for one call.
 #[derive(Default)]
 struct SentBytes {
     sent: usize,
@@ -228,8 +228,8 @@ fn assert_v2_client_holds(life: &CallLifecycle) {
     }
 }
 
-/// Asserts that the shown bytes are the whole output, or begin and end as the output does, with
-/// marked gaps.
+/// Asserts that the shown bytes are the whole output, or the beginning and the end of the output
+/// with marked gaps.
 fn assert_shows(output: &TerminalOutput, shown: &[u8]) {
     if output.omitted_bytes() == 0 {
         assert_eq!(shown, [output.head(), output.tail()].concat());
@@ -239,8 +239,8 @@ fn assert_shows(output: &TerminalOutput, shown: &[u8]) {
     }
 }
 
-/// As [`assert_shows`], but a character that is cut by the end of the head or the beginning of the
-/// tail is shown whole.
+/// Like [`assert_shows`], but a character that is split at the end of the head or the beginning of
+/// the tail is shown whole.
 fn assert_shows_text(output: &TerminalOutput, shown: &str) {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (head, tail) = (lossy(output.head()), lossy(output.tail()));

@@ -16,8 +16,8 @@ static V1_PERMISSION: LazyLock<Validator> =
 static V2_PERMISSION: LazyLock<Validator> =
     LazyLock::new(validator::<v2::RequestPermissionRequest>);
 
-/// Validates a v1 update. It must also contain the values that a client cannot infer: the kind and
-/// the status of a call.
+/// Validates a v1 update. The update must also contain the values that a client cannot infer: the
+/// kind and the status of a call.
 pub(crate) fn check_v1(update: &WireUpdate) {
     let value = check(&V1, update);
     if value["sessionUpdate"] == "tool_call" {

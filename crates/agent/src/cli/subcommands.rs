@@ -54,9 +54,9 @@ const NO_MODEL: &str = "no model is set up. Run `callboard login`, set ANTHROPIC
     OPENAI_API_KEY or GEMINI_API_KEY, or start Ollama, llama.cpp or LM Studio on this machine. \
     `--model direct` runs commands without a model.";
 
-/// Creates the agent from flags, environment and file. Errors of flags end the process; all others
-/// are reported at the first prompt. A client shows those to its user, but rarely the reason why an
-/// agent did not start.
+/// Creates the agent from flags, environment and file. Errors of flags end the process. All other
+/// errors are reported at the first prompt, because clients show errors of prompts, but rarely the
+/// reason why an agent did not start.
 pub(super) fn create_serving_agent(flags: Flags) -> Result<CodingAgent, String> {
     let env = process_env();
     let names_model = flags.model.is_some();
@@ -94,8 +94,8 @@ fn create_configured_agent(
     }
 }
 
-/// Creates an agent that reports a configuration error and does nothing else. The intended
-/// configuration may have been stricter than any default.
+/// Creates an agent that only reports a configuration error. Such an agent does not use defaults,
+/// because the intended configuration may have been stricter.
 fn create_broken_config_agent(why: String, env: EnvVars) -> CodingAgent {
     tracing::error!("{why}");
     let catalogue = BuiltInModels::new(Arc::new(env.clone())).with_connect_help(CONNECT_HELP);
@@ -111,7 +111,8 @@ fn create_broken_config_agent(why: String, env: EnvVars) -> CodingAgent {
 fn create_base_agent(model: Arc<dyn Model>, env: EnvVars) -> CodingAgent {
     let info = Implementation::new("callboard", env!("CARGO_PKG_VERSION")).title("Callboard");
     let logins = LoginAuthenticator::new(KeyStore::from_env(&env));
-    // Guards the file and its folder under any name, and the target if the file is a symbolic link.
+    // Protects the configuration file and its folder under any name, and the target if the file is
+    // a symbolic link.
     let config = config::config_file_path(&env);
     let guarded = config.iter().flat_map(|file| file.ancestors().take(2));
     let state = user_folders::state_folder(&env);

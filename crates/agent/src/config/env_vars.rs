@@ -10,7 +10,7 @@ pub(super) fn env_value(env: &[(String, String)], name: &str) -> Option<SourcedV
     Some(SourcedValue { value: value.clone(), source: ValueSource::Variable(name.clone()) })
 }
 
-/// Overrides the base URL of the file with the one from the environment.
+/// Overrides the base URL of the file with the base URL from the environment.
 pub(super) fn override_base_url(
     provider: Provider,
     configured: &mut ProviderConfig,
@@ -31,8 +31,8 @@ pub(super) fn find_provider_key(
     configured: &ProviderConfig,
     env: &[(String, String)],
 ) -> Option<SourcedValue<ApiKey>> {
-    // A variable from the file replaces the default ones, as those may hold the key of another
-    // server.
+    // A variable that the file names replaces the default variables, which may hold the key of
+    // another server.
     let named = configured.key_env.as_ref().map(|named| named.value.as_str());
     let names = named.as_ref().map_or(provider.key_variables(), std::slice::from_ref);
     let mut found = names.iter().filter_map(|name| env_value(env, name));

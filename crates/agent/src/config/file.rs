@@ -43,7 +43,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for SourcedValue<T> {
 /// The path of the file, and the positions of its line ends.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
-    /// Path of the file, which may not exist; `None` if the environment defines no folder for it.
+    /// Path of the file, which may not exist; `None` if the environment defines no folder for the
+    /// file.
     pub(crate) path: Option<PathBuf>,
     line_ends: Vec<usize>,
 }
@@ -56,18 +57,19 @@ impl ConfigFile {
     /// Parses the text of the file.
     pub(super) fn parse(&self, text: &str) -> Result<ParsedConfig, ConfigError> {
         if text.is_empty() {
-            // Equivalent to a missing file. Avoids the cost of the parser at every start.
+            // An empty file is equivalent to a missing file. The early return avoids the cost of
+            // the parser at every start.
             return Ok(ParsedConfig::default());
         }
         toml::from_str(text).map_err(|error| {
             let source = ValueSource::File(error.span().map_or(text.len(), |span| span.start));
-            // A single line, because the parser's full text quotes the file, which may contain a
-            // key.
+            // Only the parser's message is used, because its full text quotes the file, which may
+            // contain a key.
             self.error_at_source(&source, error.message().replace('\n', ", "))
         })
     }
 
-    /// Checks a value, if there is one, and adds its location to an error.
+    /// Checks a value, if the file has one, and adds the location of the value to an error.
     pub(super) fn check_value<T>(
         &self,
         value: Option<&SourcedValue<T>>,

@@ -9,7 +9,7 @@ use super::{Config, SourcedValue, ValueSource};
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ConfigRow {
     pub(crate) key: String,
-    /// `None` if it is not set.
+    /// The value; `None` if it is not set.
     pub(crate) value: Option<String>,
     /// Source: `default`, `PATH:LINE`, the name of a variable, or a flag.
     pub(crate) source: String,

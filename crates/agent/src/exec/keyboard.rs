@@ -14,8 +14,8 @@ type Lines = io::StdinLock<'static>;
 pub(super) struct Keyboard(Lines);
 
 impl Keyboard {
-    /// Opens standard input if it is a terminal. If it held the context of the prompt, and the
-    /// question is printed on a terminal, opens the process's controlling terminal.
+    /// Opens standard input if it is a terminal. If it is a pipe, a socket or a file, and standard
+    /// output is a terminal, opens the controlling terminal of the process.
     #[cfg(unix)]
     pub(super) fn open_terminal(ui: &OutputStream) -> Option<Self> {
         use std::fs::File;
@@ -41,12 +41,12 @@ impl Keyboard {
         (!ui.is_closed() && stdin.is_terminal()).then(|| Self(stdin.lock()))
     }
 
-    /// Reads a line; an empty one means the end of input. Blocks.
+    /// Reads a line; an empty line means the end of input. Blocks the thread.
     ///
     /// # Errors
     ///
-    /// Returns [`ErrorKind::BrokenPipe`] if the reader of standard output closes it meanwhile,
-    /// because the question is no longer visible then. Also returns the errors of reading.
+    /// Returns [`ErrorKind::BrokenPipe`] if standard output is closed meanwhile, because the
+    /// question is no longer visible. Also returns the errors of reading.
     pub(super) fn read_line(&mut self) -> io::Result<String> {
         self.wait_for_line()?;
         let mut line = String::new();

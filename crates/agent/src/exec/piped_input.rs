@@ -1,7 +1,7 @@
 //! Standard input of `callboard exec`: the prompt (`-`), or the context of the prompt.
 //!
-//! A pipe may never reach its end, because another program inherited it and keeps it open. Reading
-//! the context therefore has a timeout, and the user is notified of the wait.
+//! A pipe may never reach its end, because another program may have inherited the pipe and keep it
+//! open. Reading the context therefore has a timeout, and a note informs the user of the wait.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Read};
@@ -31,7 +31,7 @@ pub(crate) fn read_prompt_from_stdin() -> io::Result<String> {
 /// The content of standard input if the prompt is an argument.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PipedContext {
-    /// No content, or standard input is of a kind that is not read.
+    /// Standard input is empty, or is a terminal or a device that is not read.
     None,
     /// Context for the model.
     Text(String),
@@ -44,11 +44,11 @@ pub(crate) enum PipedContext {
 pub(crate) enum PipedInputNote {
     /// No data arrived for [`STDIN_NOTE_DELAY`].
     Waiting,
-    /// The rest was dropped: it exceeds [`MAX_PIPED_CONTEXT_BYTES`].
+    /// The rest of the input was dropped, because the input exceeds [`MAX_PIPED_CONTEXT_BYTES`].
     TooLong,
-    /// The rest was dropped: no data arrived for [`STDIN_IDLE_TIMEOUT`].
+    /// The rest of the input was dropped, because no data arrived for [`STDIN_IDLE_TIMEOUT`].
     Unfinished,
-    /// The rest cannot be read.
+    /// The rest of the input cannot be read.
     Failed,
 }
 
@@ -73,8 +73,8 @@ impl fmt::Display for PipedInputNote {
 }
 
 /// Reads the context of a prompt if standard input is a pipe, a socket or a file, but not from a
-/// terminal or a device such as `/dev/null`. Blocks. Notices for the user are passed to the
-/// callback.
+/// terminal or a device such as `/dev/null`. Blocks the thread. Notices for the user are passed to
+/// the callback.
 pub(crate) fn read_context_from_stdin(tell: impl FnMut(PipedInputNote)) -> PipedContext {
     let stdin = io::stdin();
     if stdin.is_terminal() || !is_pipe_socket_or_file(&stdin) {
@@ -95,8 +95,8 @@ pub(super) fn is_pipe_socket_or_file(_: &io::Stdin) -> bool {
     true
 }
 
-/// Reads until the end, the size limit, or `patience` without data. After `quiet` without data, the
-/// user is notified once.
+/// Reads until the input ends, reaches the size limit, or delivers no data for `patience`. If no
+/// data arrives for `quiet`, the user is notified once.
 fn read_with_timeouts(
     mut source: impl Read + Send + 'static,
     [quiet, patience]: [Duration; 2],
@@ -165,7 +165,7 @@ mod tests {
     const LONG: [Duration; 2] = [Duration::from_secs(60); 2];
     const NONE: [Duration; 2] = [Duration::ZERO; 2];
 
-    /// A pipe that stays open and delivers no more data.
+    /// A pipe that stays open after its data, and delivers no more data.
     struct OpenPipe(Cursor<Vec<u8>>, Receiver<()>);
 
     impl Read for OpenPipe {

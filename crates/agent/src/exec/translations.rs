@@ -9,13 +9,14 @@ use acp_lifecycle::Titles;
 #[derive(Debug)]
 pub(super) struct Translations(Titles);
 
-/// The English messages, for agents that may pass them on to a model.
+/// The English messages. English messages are sent to the agent, which may send them to a model.
 pub(super) static ENGLISH: LazyLock<Translations> = LazyLock::new(|| Translations::in_locale("en"));
 
 impl Translations {
-    /// Loads the messages for a locale, or the English ones if there is no translation.
+    /// Loads the messages for a locale, or the English messages if there is no translation.
     pub(super) fn in_locale(locale: &str) -> Self {
-        // Tests check that the catalogues are valid. Without one, the keys are shown.
+        // Tests check that the catalogues are valid. If no catalogue can be loaded, the keys are
+        // shown.
         Self(Titles::negotiate(CATALOGUES, locale).unwrap_or_default())
     }
 

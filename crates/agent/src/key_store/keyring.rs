@@ -14,10 +14,10 @@ pub(super) trait Keyring: Debug + Send + Sync {
     /// Returns the key with this name.
     fn read(&self, name: &'static str) -> Result<Option<String>, String>;
 
-    /// Stores a key under a name, replacing an earlier one.
+    /// Stores a key under a name, and replaces an earlier key of that name.
     fn write(&self, name: &'static str, key: &str) -> Result<(), String>;
 
-    /// Removes the key with this name, if there is one.
+    /// Removes the key with this name, if it exists.
     fn remove(&self, name: &'static str) -> Result<(), String>;
 }
 

@@ -121,7 +121,7 @@ fn keys_that_an_earlier_build_stored_are_read() {
     let KeyLocation::File(path) = write(&store, Provider::Gemini, None) else {
         panic!("a keyring")
     };
-    // Written by a build of November 2026.
+    // A build of November 2026 wrote this file.
     fs::write(&path, include_str!("stored/keys.json")).unwrap();
     let stored = login(&store, Provider::Anthropic).unwrap();
     assert_eq!(stored.base_url.as_deref(), Some("http://127.0.0.1:9"));

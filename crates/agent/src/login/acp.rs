@@ -51,7 +51,8 @@ impl Authenticator for LoginAuthenticator {
         })
     }
 
-    /// Loads the stored keys, so that they are redacted. Not every catalogue reads them.
+    /// Loads the stored keys, so that they are redacted. The keys are loaded here because not every
+    /// catalogue reads the keys.
     fn reread_logins(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             if !key_store::are_logins_loaded() {
@@ -62,7 +63,8 @@ impl Authenticator for LoginAuthenticator {
     }
 }
 
-/// Returns one method that always works, and one that opens a terminal if the client supports it.
+/// Returns a method that always works and, if the client can open a terminal, a method that opens
+/// one.
 fn auth_methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
     let agent = AuthMethodAgent::new(SETUP_METHOD_ID, "Use the existing setup")
         .description("Uses the key that is stored or set. Without one, `direct` commands work.");
@@ -83,8 +85,8 @@ fn auth_methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
     methods
 }
 
-/// Returns whether a client accepts the complete command in `_meta`, as clients did before a method
-/// type for it existed.
+/// Returns whether a client accepts the complete login command in `_meta`. Clients used this form
+/// before the protocol had a method type for terminals.
 fn supports_terminal_auth_meta(client: &ClientCapabilities) -> bool {
     let meta = client.meta.as_ref().and_then(|meta| meta.get(TERMINAL_AUTH_META_KEY));
     meta == Some(&Value::Bool(true))
@@ -102,7 +104,7 @@ const TERMINAL_METHOD_NAME: &str = "Set up a model in a terminal";
 const TERMINAL_METHOD_DESCRIPTION: &str = "Asks for a provider and a key, tests it and stores it.";
 const TERMINAL_AUTH_META_KEY: &str = "terminal-auth";
 
-/// Flag for the serving command that runs the login instead.
+/// Flag of `callboard acp` that runs the login instead of the agent.
 const SETUP_FLAG: &str = "--setup";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A model whose key, or whose name, is determined when it is needed.
+//! A model that is resolved late: its key or its name is determined when the model is needed.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -22,9 +22,9 @@ pub(super) struct DeferredModel(Arc<DeferredModelState>);
 #[derive(Debug)]
 struct DeferredModelState {
     selector: Arc<ModelSelector>,
-    /// Selected model; `direct` is used until it is known.
+    /// The selected model. Until it is known, `direct` is used.
     chosen: OnceLock<ModelAndChoiceReason>,
-    /// Selected model without its key, for its capabilities.
+    /// The selected model without its key, from which the capabilities are read.
     keyless: OnceLock<Arc<dyn Model>>,
     direct: Arc<dyn Model>,
     state: Mutex<Option<Result<ModelAndItsLogin, ModelError>>>,
@@ -45,10 +45,10 @@ struct ModelAndChoiceReason {
 #[derive(Debug, Clone)]
 struct ModelAndItsLogin {
     model: Arc<dyn Model>,
-    /// Provider of the model; `None` for `direct`.
+    /// Provider of the model; The provider is `None` for `direct`.
     provider: Option<Provider>,
-    /// The provider whose login determines the key, and that login, if there is one. `None` if no
-    /// login is relevant.
+    /// The provider whose login determines the key, and the login if the provider has one. `None`
+    /// if the model does not depend on a login.
     login: Option<(Provider, Option<Login>)>,
 }
 
@@ -65,7 +65,8 @@ impl DeferredModel {
         lazy
     }
 
-    /// Creates a model that is the first available one, or `direct` as long as there is none.
+    /// Creates a model that resolves to the first available model, or to `direct` as long as no
+    /// model is available.
     pub(super) fn first_available(chooser: Arc<ModelSelector>) -> Self {
         Self(Arc::new(DeferredModelState {
             selector: chooser,
@@ -77,8 +78,8 @@ impl DeferredModel {
         }))
     }
 
-    /// Opens the model, unless it is open. Returns whether there is a model; `direct` does not
-    /// count.
+    /// Opens the model, unless the model is already open. Returns whether there is a model;
+    /// `direct` does not count.
     pub(super) async fn open_unless_current(&self) -> Result<bool, ModelError> {
         let _one = self.0.resolving.lock().await;
         self.0.read_logins_if_needed().await;
@@ -182,8 +183,8 @@ impl DeferredModelState {
         self.keyless.get_or_init(connect).clone()
     }
 
-    /// Returns whether the open model is still valid. It must be resolved again if it is `direct`,
-    /// which is only temporary, or if the login has changed, possibly in another process.
+    /// Returns whether the open model is still valid. The model must be resolved again if it is
+    /// `direct`, which is only temporary, or if the login has changed, possibly in another process.
     fn is_open_model_current(&self) -> bool {
         match &*lock(&self.state) {
             Some(Ok(ModelAndItsLogin { login: Some((provider, login)), .. })) => {
@@ -194,7 +195,7 @@ impl DeferredModelState {
         }
     }
 
-    /// Reads the logins, if they are relevant.
+    /// Reads the logins, if the model depends on a login.
     async fn read_logins_if_needed(&self) {
         if self.chosen.get().is_none_or(|which| !self.selector.has_configured_key(which.provider)) {
             self.selector.read_logins_within_timeout().await;
@@ -256,8 +257,8 @@ impl DeferredModelState {
         Ok(self.connect_and_remember(settings, decides, None, why))
     }
 
-    /// Connects, and adds the model to the list of choices. `found` holds the settings to connect
-    /// again, if the configuration does not describe the model.
+    /// Connects, and adds the model to the list of choices. If the configuration does not describe
+    /// the model, `found` contains the settings to connect again.
     fn connect_and_remember(
         &self,
         settings: ProviderSettings,

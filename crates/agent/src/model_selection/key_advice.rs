@@ -3,7 +3,7 @@
 use super::{ModelError, ModelErrorKind, ModelSelector, Provider};
 
 impl ModelSelector {
-    /// Appends the source of the key, and how to fix it, to an error about the key.
+    /// Appends the source of the key, and advice, to an error about the key.
     pub(super) fn add_key_advice(&self, provider: Provider, error: ModelError) -> ModelError {
         if error.kind != ModelErrorKind::Auth || error.message.contains("callboard login") {
             return error;

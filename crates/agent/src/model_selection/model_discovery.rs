@@ -15,7 +15,7 @@ pub(super) struct ServerModels {
     /// Dialect with which its models are used.
     dialect: Provider,
     settings: ProviderSettings,
-    /// Login whose key was used for the request.
+    /// The login whose key was used for the request.
     login: Option<Login>,
     /// Whether the server was found on this machine, so that the configuration does not describe
     /// it.
@@ -42,10 +42,11 @@ impl ServerModels {
 
 impl ModelSelector {
     /// Requests the models of all servers with a key or a URL, of the server of the model that the
-    /// user named, and of servers found on this machine. The latter are searched for only if no
-    /// other model is available. A list is reused for [`MODEL_LIST_MAX_AGE`].
+    /// user named, and of servers found on this machine. Servers on this machine are searched for
+    /// only if no other model is available. A list is reused for [`MODEL_LIST_MAX_AGE`].
     pub(super) async fn discover_models(&self) {
-        // If two sessions start at the same time, the second one uses the results of the first.
+        // If two sessions start at the same time, the second session uses the results of the first
+        // session.
         let _one = self.exploring.lock().await;
         let named =
             self.config.model.as_ref().and_then(|named| Provider::parse_model_spec(&named.value));
@@ -68,7 +69,8 @@ impl ModelSelector {
     }
 
     async fn discover_models_of_provider(&self, provider: Provider) {
-        // The keyring may ask its user to unlock it. That is deferred until a prompt needs the key.
+        // The keyring may ask the user to unlock it. So it is not accessed before a prompt needs
+        // the key.
         let is_locked =
             |login: &Login| login.needs_keyring() && !lock(&self.unlocked_logins).contains(login);
         if self.active_login(provider).as_ref().is_some_and(is_locked) {
@@ -116,8 +118,8 @@ impl ModelSelector {
         servers.into_iter().flat_map(first).collect()
     }
 
-    /// Returns the settings of a model that the configuration does not describe: a model found on
-    /// this machine, or another one that its server lists.
+    /// Returns the settings of a model that the configuration does not describe: a model that was
+    /// found on this machine, or another model that its server lists.
     pub(super) fn local_model_settings(
         &self,
         provider: Provider,
@@ -132,7 +134,7 @@ impl ModelSelector {
             |it: &ServerModels| it.dialect == provider && it.models.iter().any(|it| it == model);
         let server =
             self.servers_with_valid_login().into_iter().find(lists).filter(|it| it.is_found)?;
-        // The server reported the context size of the model that was found, not of this one.
+        // The reported context size is that of the model that was found, and not of another model.
         let context_tokens = match server.settings.model == model {
             true => server.settings.context_tokens,
             false => self.configured_context_tokens(provider),
@@ -140,7 +142,7 @@ impl ModelSelector {
         Some(ProviderSettings { model: model.to_owned(), context_tokens, ..server.settings })
     }
 
-    /// Returns the servers that listed models, except those whose login is gone.
+    /// Returns the servers that listed models, except servers whose login was removed.
     fn servers_with_valid_login(&self) -> Vec<ServerModels> {
         let mut servers = lock(&self.listed_servers).clone();
         servers.retain(|server| {

@@ -7,9 +7,9 @@ use callboard_models::provider::{self, LocalServers, ProviderSettings};
 use callboard_models::{Model, ModelError};
 use futures::future::BoxFuture;
 
-/// The network operations of model selection, which tests replace.
+/// The network operations of model selection. Tests have their own implementation.
 pub(crate) trait ModelNetwork: Debug + Send + Sync + 'static {
-    /// Creates a model from its settings, without sending anything.
+    /// Creates a model from its settings, without sending a request.
     fn create_model(&self, settings: ProviderSettings) -> Arc<dyn Model>;
 
     /// Requests the list of a provider's models, within a time limit. The model in `settings` is

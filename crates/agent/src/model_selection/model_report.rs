@@ -15,9 +15,9 @@ use crate::key_store::{KeyError, KeyLocation};
 /// The models of all providers and local servers.
 #[derive(Debug, Serialize)]
 pub(crate) struct ModelReport {
-    /// Model that `callboard exec` uses; `None` if nothing is set up.
+    /// Model that `callboard exec` uses; `None` if no model is set up.
     default: Option<String>,
-    /// Reason why that model cannot be used.
+    /// Reason why the default model cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     providers: Vec<ProviderReport>,
@@ -27,7 +27,7 @@ pub(crate) struct ModelReport {
 #[derive(Debug, Serialize)]
 struct ProviderReport {
     provider: &'static str,
-    /// `None` for the provider's own URL.
+    /// The base URL; `None` for the provider's own URL.
     base_url: Option<String>,
     /// Model specs, as in `--model`.
     models: Vec<String>,
@@ -95,7 +95,7 @@ impl ConfiguredModels {
         stored.await.unwrap_or_else(|_| Err(KeyError::new("storing the key failed")))
     }
 
-    /// Returns the configured base URL of a provider, if it is not the provider's own.
+    /// Returns the configured base URL of a provider, if it differs from the provider's own URL.
     pub(crate) fn custom_base_url(&self, provider: Provider) -> Option<String> {
         self.selector.configured_or_login_base_url(provider, None)
     }
@@ -109,7 +109,7 @@ impl ModelSelector {
             of.base_url.as_ref().map(|url| without_trailing_slash(&url.value).to_owned())
         };
         if provider == Provider::OpenAiResponses {
-            // Otherwise OpenAI's two dialects have the same key and the same list.
+            // If the URLs are equal, OpenAI's two dialects have the same key and the same list.
             return url(configured) != url(self.config.provider(Provider::OpenAi));
         }
         let is_own = configured.key.is_some() || self.find_login(provider).is_some();
@@ -147,8 +147,8 @@ impl ModelSelector {
     fn apply_configuration(&self, found: ProviderSettings) -> ProviderSettings {
         let ProviderSettings { provider, model, base_url, context_tokens, .. } = found;
         let models = self.config.provider(provider).models.as_ref();
-        // A server with OpenAI's dialect has its own models, so OpenAI's configured ones do not
-        // apply.
+        // A server with OpenAI's dialect has its own models, so the models that are configured for
+        // OpenAI do not apply.
         let named = models.filter(|_| provider == Provider::Ollama);
         let named = named.and_then(|named| named.value.first()).unwrap_or(&model);
         let told = context_tokens.filter(|_| *named == model);

@@ -292,7 +292,8 @@ async fn what_is_found_later_takes_the_place_of_direct_and_then_stays() {
     assert_eq!(prompt(&model).await.1, said);
     assert_eq!(fake.asked(), [""; 0]);
     assert_eq!(fake.with(|state| state.connected.len()), 1);
-    // A new session uses the models available by then, and models found earlier stay available.
+    // A new session uses all models that are available when it starts. Models that were found
+    // earlier stay available.
     assert_eq!(choices.initial_model().unwrap().name(), "anthropic/claude-sonnet-5-5");
     let again = choices.open_model("openai/gguf").unwrap();
     assert_eq!(prompt(&again).await.1, said);
@@ -321,7 +322,7 @@ async fn a_login_reaches_an_open_model_that_had_no_key() {
     assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 ");
     user.log_in(Provider::OpenAi, Some("https://s/v1"), "stored");
     assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 stored");
-    // It is opened again only after a change.
+    // The model is opened again only after a change.
     assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 stored");
     assert_eq!(fake.with(|state| state.connected.len()), 2);
     user.keys().remove_keys(&[Provider::OpenAi]).unwrap();
@@ -428,7 +429,7 @@ async fn what_is_configured_is_laid_over_what_a_local_server_tells() {
         let choices = user.choices(&fake);
         let model = choices.create_session_model().unwrap();
         prompt(&model).await;
-        // By name, as another session selects it later.
+        // Opens the model by its name, like another session that selects the model later.
         prompt(&choices.open_model(model.name()).unwrap()).await;
         let connected = fake.with(|state| std::mem::take(&mut state.connected));
         assert_eq!(connected.last(), Some(opened), "{file}");
@@ -503,7 +504,7 @@ async fn every_model_that_a_server_on_this_machine_lists_can_be_taken() {
     fake.with(|state| state.listed = vec!["first".to_owned(), "second".to_owned()]);
     choices.discover_models().await;
     assert_eq!(names(&choices), ["openai/first", "openai/second", "direct"]);
-    // The second time, the list is already known.
+    // In the second round, the list is already known.
     for _ in 0..2 {
         for (model, tokens) in [("first", Some(7)), ("second", None)] {
             let name = format!("openai/{model}");
@@ -540,7 +541,7 @@ async fn logins_that_cannot_be_read_are_no_lack_of_a_model() {
     std::fs::write(&file, "{").unwrap();
     let error = user.choices(&fake).resolve_default_model().await.unwrap_err().to_string();
     assert!(error.contains(&file.display().to_string()), "{error}");
-    // Other available models are used anyway.
+    // An available model is used even though the logins cannot be read.
     fake.with(|state| state.local = vec![local()]);
     assert!(user.choices(&fake).resolve_default_model().await.unwrap().is_some());
     std::fs::remove_file(&file).unwrap();

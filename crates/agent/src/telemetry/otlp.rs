@@ -1,7 +1,7 @@
 //! Export of spans to an OpenTelemetry collector, by OTLP over HTTP without TLS.
 //!
 //! Spans are exported only if the environment names a collector: `OTEL_EXPORTER_OTLP_ENDPOINT` or
-//! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. The other variables are defined in
+//! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. The specification of the other variables is
 //! <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>. Log lines are never exported.
 
 use std::env;
@@ -30,7 +30,8 @@ use crate::limits::{EXPORT_FLUSH_TIMEOUT, MAX_EXPORT_RESPONSE_BYTES};
 pub(super) struct Exporter(SdkTracerProvider);
 
 impl Exporter {
-    /// Exports the remaining spans within [`EXPORT_FLUSH_TIMEOUT`]; the rest is lost.
+    /// Exports the remaining spans within [`EXPORT_FLUSH_TIMEOUT`]. Spans that are not exported in
+    /// time are lost.
     pub(super) fn export_remaining_spans(self) {
         if let Err(error) = self.0.shutdown_with_timeout(EXPORT_FLUSH_TIMEOUT) {
             tracing::warn!(%error, "not every span was exported");
@@ -38,10 +39,10 @@ impl Exporter {
     }
 }
 
-/// The exporter, if it is enabled, or the reason why it failed to start.
+/// The exporter if the environment enables it, or the reason why the exporter failed to start.
 type ExporterResult = Result<Option<Exporter>, String>;
 
-/// Creates the layer that exports spans, if the environment enables it.
+/// Creates the layer that exports spans, if the environment enables the export.
 pub(super) fn create_export_layer<S>() -> (Option<impl Layer<S>>, ExporterResult)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -105,7 +106,7 @@ fn build_resource() -> Resource {
     }
 }
 
-/// The exporter's HTTP client. It runs on the exporter's thread, where it may block.
+/// The exporter's HTTP client. The client runs on the exporter's thread, which it may block.
 #[derive(Debug)]
 struct UreqClient(ureq::Agent);
 

@@ -81,7 +81,7 @@ impl Card {
     }
 
     /// Fits the outcome line into the width: first the title is truncated, then the reason. The
-    /// title is omitted if it is the last one printed.
+    /// title is omitted if the last printed title is the title of this call.
     fn fit_outcome_line(&self, page: &Page, why: &str) -> OutcomeLine {
         let details = self.exit_and_duration_text(&page.words);
         let len = |text: &str| text.chars().count();
@@ -122,7 +122,7 @@ impl Card {
         )
     }
 
-    /// Returns the exit of the command unless it succeeded, and the duration of the call.
+    /// Returns the exit of the command if it failed, and the duration of the call.
     fn exit_and_duration_text(&self, words: &UiText) -> String {
         let (code, signal) = self.exit_status();
         let is_told = self.status == ToolCallStatus::Failed;

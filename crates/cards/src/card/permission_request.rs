@@ -45,7 +45,7 @@ impl Card {
         let command = raw_input::command_text(input);
         let content = fields.content.as_deref().unwrap_or_default();
         let has_diff = content.iter().any(|item| matches!(item, ToolCallContent::Diff(_)));
-        // A diff contains everything that the input of an edit does.
+        // A diff contains all information of the input of an edit.
         let fields =
             if has_diff { Vec::new() } else { raw_input::format_fields_except_command(input) };
         // Titles of Callboard contain the whole command, so it is not repeated.

@@ -6,7 +6,7 @@ use callboard_text::head;
 
 use crate::limits::MAX_KEY_BYTES;
 
-/// Values by id, the newest `capacity` of them.
+/// The newest `capacity` values, by id.
 #[derive(Debug)]
 pub(super) struct BoundedMap<T> {
     capacity: usize,

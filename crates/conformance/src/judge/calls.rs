@@ -35,7 +35,7 @@ struct JudgedCall {
     /// Hashes of the arrays that the client holds.
     content: u64,
     locations: u64,
-    /// Whether it was reported that the call outlived its turn.
+    /// Whether a violation was already reported because the call was open at the end of its turn.
     is_open_call_reported: bool,
 }
 
@@ -86,7 +86,7 @@ impl JudgedCalls {
                 UpdateCarrier::Permission => ConformanceRule::PermissionUnknownCall,
             };
             faults.report_call_violation(rule, id, "it was not announced");
-            // Reported once; the call is known from here on.
+            // The violation is reported once; afterwards the call counts as announced.
             return self.insert_unannounced(update);
         };
         if call.status == CallPhase::Final {

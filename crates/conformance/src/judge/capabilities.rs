@@ -1,4 +1,4 @@
-//! Rules for content that needs a capability although its method does not.
+//! Rules for content that needs a capability, in methods that need no capability themselves.
 
 use serde_json::Value;
 

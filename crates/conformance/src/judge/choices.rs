@@ -1,4 +1,4 @@
-//! The modes and options of a session, as last reported.
+//! The most recently reported modes and options of a session.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,14 +9,14 @@ use super::calls::array_objects;
 use super::{ConformanceRule, ViolationLog, value_excerpt};
 use crate::limits::MAX_JUDGED_CHOICES;
 
-/// The offered ids; `None` if there are more than are judged.
+/// The offered ids; `None` if their number exceeds the limit of the judge.
 type OfferedIds = Option<HashSet<String>>;
 
 /// The modes and options of a session.
 #[derive(Debug, Default)]
 pub(super) struct SessionChoices {
     modes: OfferedIds,
-    /// The options that have a list of values.
+    /// The options that have a list of values, by id.
     options: Option<HashMap<String, OfferedIds>>,
 }
 
@@ -47,7 +47,7 @@ impl SessionChoices {
         }
     }
 
-    /// Judges a mode that either side sets.
+    /// Judges a mode that the client sets or the agent reports.
     pub(super) fn check_mode(&self, mode: &Value, faults: &mut ViolationLog) {
         if !is_offered(&self.modes, mode) {
             faults.report_violation(

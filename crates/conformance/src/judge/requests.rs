@@ -16,7 +16,7 @@ pub(super) struct OpenJsonRpcRequest {
     pub(super) session: Option<String>,
     /// The question of a permission request.
     pub(super) permission: Option<AskedPermission>,
-    /// Whether its envelope is valid, so that it must be answered.
+    /// Whether the JSON-RPC fields of the request are valid, so that it must be answered.
     pub(super) is_valid: bool,
 }
 
@@ -44,7 +44,7 @@ impl RequestLog {
         true
     }
 
-    /// Removes the oldest request with an id, because its response arrived.
+    /// Removes the oldest request with an id and records the id as answered.
     pub(super) fn take_oldest_as_answered(&mut self, id: &Value) -> Option<OpenJsonRpcRequest> {
         let id = id_text(id);
         let asked = self.open.get_mut(&id)?;

@@ -11,12 +11,13 @@ pub enum Severity {
     Error,
 }
 
-/// Generates the enum of a list of rules: for each its documentation, variant, severity and name.
+/// Generates the enum of all rules from a list. Each entry has documentation, variant, severity and
+/// name.
 macro_rules! rules {
     ($($(#[$doc:meta])* $rule:ident = $severity:ident, $name:literal;)*) => {
         /// A rule of ACP v1, or of existing clients.
         ///
-        /// Its `Display` output is the stable name in kebab case: `call-after-end`.
+        /// The `Display` output of a rule is its stable name in kebab case: `call-after-end`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum ConformanceRule {
@@ -78,7 +79,7 @@ rules! {
     UnknownMethod = Error, "unknown-method";
     /// A method of the other side.
     WrongSide = Error, "wrong-side";
-    /// A request without an id, or a notification with one.
+    /// A request without an id, or a notification with an id.
     WrongForm = Error, "wrong-form";
     /// The id of a request that is not answered yet.
     IdReused = Error, "id-reused";
@@ -92,7 +93,8 @@ rules! {
     Schema = Error, "schema";
     /// A field that the protocol's types drop silently: unknown, or malformed.
     LostField = Error, "lost-field";
-    /// A message before the `initialize` request, or a message of the agent before its response.
+    /// A message before the `initialize` request, or a message of the agent before the response to
+    /// `initialize`.
     BeforeInitialize = Error, "before-initialize";
     /// A version of the protocol other than 1, which is not judged.
     ProtocolVersion = Error, "protocol-version";
@@ -108,7 +110,7 @@ rules! {
     OutsideTurn = Error, "outside-turn";
     /// A cancelled turn is answered with a stop reason other than `cancelled`.
     NotCancelled = Error, "not-cancelled";
-    /// A prompt is answered before an earlier one, or after its session was closed.
+    /// A prompt is answered before an earlier prompt, or after its session was closed.
     PromptOrder = Warning, "prompt-order";
     /// An update of a call that was not announced.
     CallUnannounced = Error, "call-unannounced";
@@ -116,9 +118,9 @@ rules! {
     CallTwice = Error, "call-twice";
     /// An update of a call after its final status.
     CallAfterEnd = Error, "call-after-end";
-    /// A status that precedes the current one.
+    /// A status that precedes the current status.
     StatusBack = Error, "status-back";
-    /// A call is completed that was never in progress.
+    /// A call is completed although it was never in progress.
     StatusSkipped = Warning, "status-skipped";
     /// A call is not final when its turn is answered.
     CallOpenAtAnswer = Error, "call-open-at-answer";
@@ -136,15 +138,17 @@ rules! {
     PermissionUnknownCall = Error, "permission-unknown-call";
     /// Permission is requested without an option, or with two options of the same id.
     PermissionOptions = Error, "permission-options";
-    /// Two options are of one kind: a client with one key per kind selects one of them unseen.
+    /// Two options have the same kind. A client with one key per kind selects one of the two
+    /// options, and the user does not see which one.
     PermissionKinds = Warning, "permission-kinds";
-    /// An option is selected that was not offered.
+    /// The selected option was not offered.
     UnknownOption = Error, "unknown-option";
-    /// A mode, an option or an option's value is set or reported that is not offered.
+    /// A mode, an option or an option's value is set or reported, but was not offered.
     NotOffered = Error, "not-offered";
     /// A call runs although its permission is rejected or still pending.
     RanUnpermitted = Error, "ran-unpermitted";
-    /// A terminal that was not opened, or was released. Clients refuse an update that shows it.
+    /// A terminal that was not opened, or was released. Clients refuse an update that shows such a
+    /// terminal.
     TerminalUnknown = Error, "terminal-unknown";
     /// A terminal is opened a second time.
     TerminalTwice = Error, "terminal-twice";
@@ -154,7 +158,7 @@ rules! {
     TerminalLeft = Error, "terminal-left";
     /// An entry of a plan is empty.
     PlanEntry = Warning, "plan-entry";
-    /// A plan lacks unfinished entries of the last plan, and has no new entry.
+    /// A plan omits unfinished entries of the previous plan, and has no new entry.
     PlanPartial = Warning, "plan-partial";
 }
 

@@ -1,7 +1,8 @@
 //! Schema checks: parses a value as a protocol type and reports the fields that were lost.
 //!
-//! The types of the schema crate drop unknown keys and malformed optional fields silently, like
-//! peers do. A JSON Schema would find the same fields, but needs a validator as a dependency.
+//! Like other agents and clients, the types of the schema crate silently drop unknown keys and
+//! malformed optional fields. A JSON Schema would find the same fields, but needs a validator as a
+//! dependency.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +16,7 @@ pub(super) type SchemaCheck = fn(value: &Value, what: &str, faults: &mut Violati
 /// Maximum number of lost fields that are reported per value; one is enough to find the cause.
 const MAX_REPORTED_LOST_FIELDS: usize = 3;
 
-/// Checks that a value parses, and that parsing loses no field.
+/// Checks that a value can be parsed, and that no field is lost by parsing.
 pub(super) fn check_schema<T: Serialize + DeserializeOwned>(
     value: &Value,
     what: &str,
@@ -72,7 +73,7 @@ fn collect_lost_fields(value: &Value, again: &Value, path: &mut String, lost: &m
     }
 }
 
-/// Returns whether a serialiser omits this value because it is the default.
+/// Returns whether a serialiser omits this value because it is the default value.
 fn is_omitted_default(key: &str, value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,

@@ -17,7 +17,8 @@ pub(super) struct JudgedSession {
     choices: SessionChoices,
     terminals: BoundedMap<TerminalPhase>,
     prompts: VecDeque<OpenPromptState>,
-    /// Hashes of the last plan: its entries that are not completed, and all its entries.
+    /// Hashes of the entries of the last plan: first of the entries that are not completed, then of
+    /// all entries.
     plan: (HashSet<String>, HashSet<String>),
     phase: SessionPhase,
 }
@@ -47,7 +48,7 @@ enum TerminalPhase {
 }
 
 impl JudgedSession {
-    /// Creates the state of a session that was opened, or whose history is replayed.
+    /// Creates the state of a session that was opened, or of a session whose history is replayed.
     pub(super) fn new(is_replayed: bool) -> Self {
         Self {
             calls: JudgedCalls::new(),
@@ -110,7 +111,8 @@ impl JudgedSession {
         }
     }
 
-    /// Judges the response to a prompt. The error of a refused prompt may overtake others.
+    /// Judges the response to a prompt. The error of a refused prompt may be sent before the
+    /// responses to earlier prompts.
     pub(super) fn judge_prompt_response(
         &mut self,
         id: &Value,
@@ -256,8 +258,8 @@ impl JudgedSession {
         let call = update["toolCallId"].as_str().unwrap_or_default();
         let id = |event: &str| update["_meta"][event]["terminal_id"].as_str();
         if let Some(id) = id("terminal_info") {
-            // The working directory is known once the call's arguments are complete, and is then
-            // sent again.
+            // The working directory is known when the call's arguments are complete. At that time
+            // it is sent again.
             let is_update = update["sessionUpdate"] == "tool_call_update";
             let before = self.terminals.insert(id, TerminalPhase::Open);
             if before.is_some_and(|before| !is_update || before != TerminalPhase::Open) {

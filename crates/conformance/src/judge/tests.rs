@@ -1,4 +1,5 @@
-//! Injected faults: a recorded transcript that breaks no rule, and every rule broken in it once.
+//! Fault injection: the recorded transcript breaks no rule, and each test edits it so that it
+//! breaks one rule.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +10,20 @@ use super::ConformanceRule::{self, *};
 use super::{RuleViolation, Side, TranscriptJudge};
 use crate::limits::MAX_STREAMED_UPDATE_BYTES;
 
-/// A session of `callboard`: a turn with three tools, a cancelled turn, the close.
+/// A recorded session of `callboard`: a turn with three tools, a cancelled turn, and the end of the
+/// session.
 const RECORDED: &str = include_str!("recorded.jsonl");
 
 /// An edit of the recorded transcript. Lines count from 1.
 #[derive(Clone)]
 enum TranscriptEdit {
-    /// Replaces the first text by the second one, in a line.
+    /// Replaces the first text by the second text, in a line.
     Replace(usize, &'static str, String),
     /// Inserts a line before a line.
     Insert(usize, Vec<u8>),
     /// Removes a line.
     Remove(usize),
-    /// Moves the first line to before the second one.
+    /// Moves the first line to the place before the second line.
     Move(usize, usize),
 }
 use TranscriptEdit::{Insert, Move, Remove, Replace};
@@ -111,7 +113,7 @@ fn judge(lines: &[Vec<u8>]) -> Vec<RuleViolation> {
     faults
 }
 
-/// A fault: its rule, the line in which it is found, and the edits that inject it.
+/// A fault: the broken rule, the line of the violation, and the edits that inject the fault.
 type PlantedFault = (ConformanceRule, u64, Vec<TranscriptEdit>);
 
 fn line_faults() -> Vec<PlantedFault> {
@@ -270,7 +272,7 @@ fn choice_faults() -> Vec<PlantedFault> {
     ]
 }
 
-/// An option with plain values and one with groups of values.
+/// The modes, an option with plain values, and an option with groups of values.
 const OFFERED: &str = r#""s1","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"}]},"configOptions":[{"id":"model","name":"Model","type":"select","currentValue":"big","options":[{"value":"big","name":"Big"}]},{"id":"size","name":"Size","type":"select","currentValue":"a","options":[{"group":"g","name":"G","options":[{"value":"a","name":"A"}]}]}]"#;
 
 #[test]
@@ -482,7 +484,7 @@ fn ids_of_both_sides_may_meet_and_terminals_end_with_their_release() {
     assert_eq!(broken_rules(&messages), []);
     messages.insert(14, request(3, "terminal/output", terminal));
     messages.insert(15, result(3.into(), json!({"output": "", "truncated": false})));
-    // The terminal is shown again, which clients refuse.
+    // The released terminal is shown again, which clients refuse.
     let mut again = shows.clone();
     again["content"].as_array_mut().unwrap().push(json!({"type": "terminal", "terminalId": "t"}));
     messages.insert(16, session_update_message("s1", &again));
@@ -524,7 +526,7 @@ fn nothing_that_a_transcript_holds_ends_the_judge() {
     }
 }
 
-/// Returns the message with one of its values replaced by null.
+/// Returns the message with one value replaced by null.
 fn null_at(line: &[u8], seed: usize) -> Value {
     let mut line: Value = serde_json::from_slice(line).unwrap();
     let params = &mut line["msg"]["params"];

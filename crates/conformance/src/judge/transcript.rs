@@ -61,7 +61,7 @@ impl TranscriptJudge {
         self.judge_bytes(None, line)
     }
 
-    /// Judges the next line of a side, as it was sent; returns its violations.
+    /// Judges the next raw line that a side sent; returns its violations.
     pub fn judge_line_of_side(&mut self, side: Side, line: &[u8]) -> Vec<RuleViolation> {
         self.judge_bytes(Some(side), line)
     }
@@ -71,7 +71,7 @@ impl TranscriptJudge {
     ///
     /// # Errors
     ///
-    /// Every error of the reader.
+    /// Returns every error of the reader.
     pub fn judge_reader(
         mut self,
         mut input: impl BufRead,
@@ -158,7 +158,7 @@ impl TranscriptJudge {
             .ok()
     }
 
-    /// Judges a message with its direction. A message that is a string is the raw line.
+    /// Judges a message with its direction. If the message is a string, the string is the raw line.
     fn judge_message_with_direction(&mut self, side: Side, mut wrapped: Value, bytes: usize) {
         self.faults.side = side;
         match wrapped["msg"].take() {
@@ -403,8 +403,8 @@ impl TranscriptJudge {
         }
     }
 
-    /// Records a message that may be a malformed request. It may be answered, because its id is
-    /// valid.
+    /// Records a message that may be a malformed request. The other side may answer it, because its
+    /// id is valid.
     fn record_malformed_request(&mut self, side: Option<Side>, id: Option<&Value>) {
         let Some(id) = id.filter(|id| is_valid_request_id(id)) else { return };
         let (name, is_sound) = (String::new(), false);
@@ -461,8 +461,8 @@ impl TranscriptJudge {
         }
     }
 
-    /// Reports a response without a request. An error without an id is legal, because it answers a
-    /// malformed line.
+    /// Reports a response without a request. An error without an id is legal, because such an error
+    /// answers a malformed line.
     fn report_unasked_response(&mut self, asker: Side, id: &Value, is_error: bool) {
         if id.is_null() && is_error {
             return;
@@ -474,8 +474,8 @@ impl TranscriptJudge {
         self.faults.report_violation(rule, format!("a response to {}", value_excerpt(id)));
     }
 
-    /// Infers the requester of a response in a transcript without directions. If both sides match,
-    /// it is the side whose method can have such a result.
+    /// Infers the requester of a response in a transcript without directions. If both sides have a
+    /// request with this id, the method that can have such a result decides.
     fn infer_requester(&self, id: &Value, result: Option<&Value>) -> Side {
         let fits = |requests: &RequestLog| {
             let asked = requests.find_oldest(id)?;

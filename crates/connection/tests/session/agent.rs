@@ -1,5 +1,5 @@
-//! An agent that executes the instructions of its prompts within a turn, and those of mode requests
-//! immediately.
+//! An agent that executes the instructions in its prompts within a turn. The agent executes the
+//! instructions in mode requests immediately.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
@@ -33,9 +33,9 @@ pub(crate) type BuilderChange = fn(ClientSessionBuilder) -> ClientSessionBuilder
 struct State {
     client: ClientCapabilities,
     session: Option<ClientSession>,
-    /// Sessions that are closing, whose close requests are answered afterwards.
+    /// Tasks that close sessions. Each close request is answered after its session is closed.
     closing: Vec<JoinHandle<Result<()>>>,
-    /// Requests that stay unanswered.
+    /// Requests that the agent never answers.
     kept: Vec<OpenRequest<SetSessionModeResponse>>,
 }
 
@@ -165,7 +165,7 @@ fn prompt(
     })
 }
 
-/// Reports the client's text of a file, or the error.
+/// Reads a file through the client, and reports the text or the error.
 async fn read(turn: &Turn, requests: &ClientRequestSender) -> StopReason {
     say(turn, "before ");
     let read = requests.send_and_wait(ReadTextFileRequest::new("s", "/file"), DEADLINE).await;
@@ -173,7 +173,7 @@ async fn read(turn: &Turn, requests: &ClientRequestSender) -> StopReason {
     StopReason::EndTurn
 }
 
-/// Holds a client terminal until the turn is cancelled.
+/// Keeps a client terminal open until the turn is cancelled.
 async fn hold(turn: &Turn, requests: ClientRequestSender) -> StopReason {
     let create = CreateTerminalRequest::new("s", "true");
     let held = requests.clone();
@@ -234,7 +234,7 @@ async fn run(text: &str, turn: Turn) -> Result<StopReason> {
             assert!(never.recv_timeout(BLOCKING_TURN_TIME).is_err());
             Ok(StopReason::EndTurn)
         }
-        // Mistakes that a turn may make; its request must still get its own answer.
+        // Faulty turns. The request must still get its own answer.
         "end twice" => {
             turn.session.end_turn(&turn.id, CallEndReason::Turn);
             for _ in 0..100 {

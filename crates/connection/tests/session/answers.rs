@@ -1,4 +1,4 @@
-//! How requests are answered: by their own turn, however it ends, and in any order.
+//! Tests how requests are answered: by their own turn, however it ends, and in any order.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
@@ -23,7 +23,8 @@ use tokio::task::block_in_place;
 use crate::agent::{BLOCKING_TURN_TIME, BuilderChange};
 use crate::{outcome, send_mode, start, start_with};
 
-/// Sends a request to the agent as a barrier, and waits for its answer.
+/// Sends a request to the agent and waits for its answer, so that everything sent earlier is
+/// processed.
 async fn wait_until_processed(agent: &mut AgentUnderTest) -> Result<(), AgentTestError> {
     let mode = send_mode(agent, "settled").await?;
     agent.wait_for_result(&mode).await.map(drop)
@@ -217,7 +218,8 @@ async fn a_request_is_answered_behind_what_it_changed() -> Result<(), AgentTestE
     Ok(())
 }
 
-/// Client actions: send a prompt, make the agent do something, or stop something.
+/// The actions of the client. An action sends a prompt, makes the agent do something, or cancels or
+/// closes something.
 const STEPS: [&str; 9] =
     ["end", "wait", "ignore", "ask", "mode keep", "mode drop", "cancel", "withdraw", "close"];
 
@@ -255,7 +257,8 @@ async fn run_steps(steps: [&str; 3]) -> Result<(), AgentTestError> {
             (prompt, _) => requests.push(agent.send_prompt("s", prompt).await?),
         }
     }
-    // A dropped session answers its requests itself; it is not closed when the connection ends.
+    // A dropped session answers its own requests. A dropped session is not closed when the
+    // connection ends.
     if steps.contains(&"mode drop") {
         agent.wait_until(|client| requests.iter().all(|it| client.response(it).is_some())).await?;
     }
@@ -263,8 +266,8 @@ async fn run_steps(steps: [&str; 3]) -> Result<(), AgentTestError> {
     for request in &requests {
         assert_ne!(outcome(&agent, request), "nothing", "{steps:?}: {request}");
     }
-    // A prompt after a close and a cancel that crosses an answer are violations by the client
-    // itself.
+    // Two rule violations are caused by the client itself: a prompt after a close, and a cancel
+    // that crosses an answer.
     let crossed = |rule| match rule {
         ConformanceRule::AfterClose | ConformanceRule::NotCancelled => true,
         ConformanceRule::PromptOrder => steps.contains(&"close"),

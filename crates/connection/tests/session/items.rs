@@ -1,4 +1,4 @@
-//! Messages that a session sends besides answers, and requests that it sends.
+//! Tests of the messages that a session sends besides answers, and of the requests that it sends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ async fn what_the_client_holds_is_given_back_however_late_it_comes() -> Result<(
 
 #[tokio::test]
 async fn a_session_sends_no_faster_than_its_counters_let_it() -> Result<(), AgentTestError> {
-    // These counters are never flushed anywhere.
+    // No transport updates these counters, so credit runs out.
     let paced = |builder: acp_connection::ClientSessionBuilder| {
         builder.with_counters(Arc::<TransportCounters>::default())
     };

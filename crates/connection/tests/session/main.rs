@@ -1,4 +1,4 @@
-//! Sessions behind the fault-injecting client: each request is answered once and in order.
+//! Tests of sessions with the fault-injecting client: each request is answered once and in order.
 
 mod agent;
 mod answers;
@@ -13,7 +13,7 @@ async fn start(behaviour: impl Into<ClientBehaviour>) -> Result<AgentUnderTest, 
     start_with(behaviour, |builder| builder).await
 }
 
-/// As [`start`], with a change to the session before it is opened.
+/// Starts the agent as [`start`] does, and changes the settings of the session before it is opened.
 async fn start_with(
     behaviour: impl Into<ClientBehaviour>,
     change: agent::BuilderChange,

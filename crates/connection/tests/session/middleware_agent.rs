@@ -1,4 +1,5 @@
-//! The middleware example, an agent around tools without ACP, behind the fault-injecting client.
+//! Tests of the middleware example with the fault-injecting client. The example is an agent around
+//! tools that do not use ACP.
 
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ fn note(folder: &TempDir) -> Result<String, AgentTestError> {
     Ok(std::fs::read_to_string(folder.path().join("note"))?)
 }
 
-/// Returns the last text that each call of a session shows.
+/// Returns the last text of each call that a session shows.
 fn texts(agent: &AgentUnderTest, session: &str) -> Vec<String> {
     let calls = agent.client.session(session).calls();
     let text = |call: &&ToolCall| content_text(call.content.last()?).map(str::to_owned);

@@ -99,7 +99,7 @@ fn completion_patch(text: &str) -> ToolCallPatch {
     ToolCallPatch::new().with_raw_output(json!({"lines": 40, "bytes": text.len(), "text": text}))
 }
 
-/// Lines of the file that is read, repeated.
+/// The lines that are repeated to create the file that is read.
 const SOURCE_LINES: &str = concat!(
     "//! The program: reads its arguments, does what they say, and tells how that went.\n\n",
     "use std::process::ExitCode;\n\nfn main() -> ExitCode {\n",

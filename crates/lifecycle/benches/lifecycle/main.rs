@@ -1,8 +1,8 @@
-//! CPU time of whole calls, from handle to serialised `SessionUpdate`, as a multiple of the time
-//! that serialising the same messages takes alone.
+//! Measures the CPU time of whole calls, from handle to serialised `SessionUpdate`. The result is a
+//! multiple of the time for serialising the same messages alone.
 //!
-//! Prints one line of figures. The two are measured alternately, one round of each, so that other
-//! load on the machine slows both. The figures are the medians of all rounds.
+//! Prints one line of figures. Both times are measured alternately, one round each, so that other
+//! load on the machine affects both. The figures are the medians of all rounds.
 
 #![expect(clippy::print_stdout, reason = "the figure is the output")]
 #![expect(clippy::disallowed_methods, reason = "a session behind a handle needs a clock")]

@@ -79,7 +79,7 @@ fn a_paused_call_can_resume_but_not_complete() {
     board.start_call(&id, timestamp_at(start, 1)).unwrap();
     assert_eq!(board.pause_call(&id).unwrap().status, Some(Status::Paused));
     assert_eq!(board.pause_call(&id), None);
-    // Resuming is not starting: the start time is unchanged.
+    // Resuming a call is not a start, so the start time is unchanged.
     let on = board.start_call(&id, timestamp_at(start, 9)).unwrap();
     assert_eq!((on.status, on.meta), (Some(Status::InProgress), None));
     board.pause_call(&id).unwrap();
@@ -241,11 +241,11 @@ fn parents_must_be_known_and_acyclic() {
     };
     let known = |id: &str| Some(id.to_owned());
     assert_eq!(told(&child, "c", "c"), (known("c"), known("c"), 0));
-    // The parent made the child, so the child cannot be its parent.
+    // The parent made the child, so the child cannot become the parent's parent.
     assert_eq!(told(&parent, "d", "d"), (None, known("d"), 1));
     assert_eq!(told(&parent, "c", "c"), (None, None, 2));
     assert_eq!(told(&parent, "x", "x"), (None, None, 2));
-    // A known parent is kept.
+    // A parent that exists is kept.
     assert_eq!(told(&child, "c", "c"), (known("c"), known("c"), 0));
 }
 
@@ -278,7 +278,7 @@ fn a_call_with_dropped_content_is_not_shown_in_full() {
     let large = Content::from_text("x".repeat(crate::limits::MAX_CONTENT_BYTES));
     board.update_call(&id, ToolCallPatch::new().with_appended_content(large));
     assert!(!board.is_shown_in_full(&id));
-    // Replaced content is counted from zero.
+    // When content is replaced, the count of omitted content starts at zero again.
     board
         .update_call(&id, ToolCallPatch::new().with_content(vec![Content::from_text("x")]))
         .unwrap();

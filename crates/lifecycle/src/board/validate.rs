@@ -31,7 +31,7 @@ impl CallBoard {
         let mut meaningless =
             clear_field_if_invalid(&mut patch.title, |title| title.trim().is_empty());
         meaningless += clear_field_if_invalid(&mut patch.name, String::is_empty);
-        // No title hides characters, regardless of its source.
+        // A title must not contain invisible characters, regardless of its source.
         if let Some(base) = patch.title.take() {
             let (base, is_cut) = escape_invisible_truncated(&base, limits::MAX_TITLE_BYTES);
             call.losses.is_title_truncated |= is_cut;
@@ -62,8 +62,8 @@ impl CallBoard {
 
     /// Sets `retry_of` on a call that has the tool and the arguments of a failed call.
     ///
-    /// While arguments still arrive, they may equal those of a failed call until the next fragment,
-    /// so `retry_of` is cleared again. A value that the tool itself set is kept.
+    /// While arguments still arrive, they may equal the arguments of a failed call only until the
+    /// next fragment. `retry_of` is then cleared again. A value that the tool set is kept.
     fn mark_retry(&mut self, id: &ToolCallId, input: Option<InputHash>, patch: &mut ToolCallPatch) {
         let (Some(input), Some(call)) = (input, self.calls.get_mut(id)) else { return };
         call.input = Some(input);
@@ -77,12 +77,11 @@ impl CallBoard {
         call.retry_of = earlier;
     }
 
-    /// Removes invalid fields of a call's metadata, and returns how many it removed.
+    /// Removes invalid fields of a call's metadata, and returns how many fields it removed.
     fn drop_invalid_meta(&self, id: &ToolCallId, meta: &mut CallMeta) -> u64 {
         let told = self.calls.get(id).map(|call| &call.report.meta);
         let is_known = |other: &str| *id.0 != *other && self.is_id_used(&ToolCallId::new(other));
-        // An id that was accepted once is kept, even if its call has been dropped from the history
-        // since.
+        // Keep an id that was accepted before, even if its call is no longer in the history.
         let parent = told.and_then(|told| told.parent.clone());
         let retry_of = told.and_then(|told| told.retry_of.clone());
         let stays = |told: &Option<String>, other: &String| told.as_ref() == Some(other);
@@ -95,8 +94,8 @@ impl CallBoard {
             })
     }
 
-    /// Reports in the metadata which parts of the call are not shown, if the metadata does not
-    /// report it already.
+    /// Reports in the metadata which parts of the call are not shown, unless the metadata already
+    /// reports these parts.
     fn report_omissions_in_meta(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
         let Some(call) = self.calls.get(id) else { return };
         let losses = &call.losses;
@@ -111,8 +110,8 @@ impl CallBoard {
         }
     }
 
-    /// Returns whether an open call was made by another, directly or through other calls. There is
-    /// no cycle.
+    /// Returns whether an open call is a descendant of another call, directly or through other
+    /// calls. The loop ends because there are no cycles.
     fn is_descendant(&self, id: &str, other: &ToolCallId) -> bool {
         let parent_of =
             |id: &str| self.calls.get(&ToolCallId::new(id))?.report.meta.parent.as_deref();
@@ -134,8 +133,8 @@ impl BoardCall {
         }
     }
 
-    /// Shortens file changes that do not fit in a message, drops the items that exceed the call's
-    /// bounds, and returns how many were dropped.
+    /// Shortens file changes that do not fit in a message, and drops the content items that exceed
+    /// the call's limits. Returns the number of dropped items.
     fn cap_content(&mut self, content: &mut ContentPatch, max: usize) -> u64 {
         let (items, had) = match content {
             ContentPatch::Set(items) => {
@@ -171,7 +170,7 @@ impl BoardCall {
     }
 }
 
-/// Removes an invalid field, and returns how many were removed (0 or 1).
+/// Removes a field if it is invalid, and returns the number of removed fields (0 or 1).
 fn clear_field_if_invalid<T>(field: &mut Option<T>, is_meaningless: impl Fn(&T) -> bool) -> u64 {
     let had = field.is_some();
     *field = field.take().filter(|value| !is_meaningless(value));

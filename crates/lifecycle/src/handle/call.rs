@@ -1,4 +1,4 @@
-//! Handles of one call: the one that ends it, and those that a tool may keep.
+//! Handles of one call: the handle that ends the call, and the handles that a tool may keep.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -22,9 +22,10 @@ use crate::sanitize::truncate_text;
 use crate::session::{AnsweredBy, Session};
 use crate::{Effects, PermissionSubject, Verdict};
 
-/// An announced call that must end. Dropped without an end, it ends as `dropped`.
+/// An announced call that must end. If the handle is dropped before [`finish`](Self::finish) is
+/// called, the call ends with the reason `dropped`.
 ///
-/// Only this handle can end the call, and only once:
+/// Only this handle can end the call, and the handle can be used only once:
 ///
 /// ```
 /// # use acp_lifecycle::{CallEnd, OpenCall};
@@ -55,7 +56,8 @@ pub struct OpenCall {
 }
 
 impl OpenCall {
-    /// Creates the handle of an announced call. `turn` cancels its turn, `cancel` the call alone.
+    /// Creates the handle of an announced call. The token `turn` cancels the call's turn. The token
+    /// `cancel` cancels only the call.
     pub(super) fn new(
         session: SessionHandle,
         id: ToolCallId,
@@ -95,7 +97,8 @@ impl Drop for OpenCall {
     }
 }
 
-/// A handle with which a tool updates its running call. After the call's end, it does nothing.
+/// A handle with which a tool updates its running call. After the call's end, updates have no
+/// effect.
 #[derive(Debug, Clone)]
 pub struct CallHandle {
     session: SessionHandle,
@@ -123,8 +126,9 @@ impl CallHandle {
         &self.cancel
     }
 
-    /// Returns why the call was cancelled: the reason of its end if it has ended, else its turn,
-    /// the shutdown or the user. Returns `None` if its token is not cancelled.
+    /// Returns why the call was cancelled. For an ended call, the result is the reason of the
+    /// call's end. For an open call, the result is the turn, the shutdown or the user. Returns
+    /// `None` if the call's token is not cancelled.
     pub(crate) fn cancel_reason(&self) -> Option<CallEndReason> {
         if !self.cancel.is_cancelled() {
             return None;
@@ -149,7 +153,7 @@ impl CallHandle {
         self.session.update(|session, now| session.start_call(&self.id, now));
     }
 
-    /// Returns whether the call has not ended.
+    /// Returns whether the call is still open.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.session.lock().board().open_call_report(&self.id).is_some()
@@ -166,7 +170,7 @@ impl CallHandle {
         self.session.update(|session, now| session.limit_first_report_delay(&self.id, wait, now));
     }
 
-    /// Changes the call's metadata, which it reports in addition to the protocol's own fields.
+    /// Changes the call's metadata, which is reported in addition to the fields of the protocol.
     /// `change` must not use the session's handle, as in [`SessionHandle::update`].
     pub fn update_meta(&self, change: impl FnOnce(&mut CallMeta)) {
         self.session.update(|session, now| session.update_call_meta(&self.id, change, now));
@@ -187,17 +191,18 @@ impl CallHandle {
         self.session.update(|session, now| session.report_progress(&self.id, progress, now));
     }
 
-    /// Sets or removes the subtitle: a few words on the current activity. It follows the title
-    /// until the call ends or the client is asked for permission.
+    /// Sets or removes the subtitle: a few words on the current activity. The subtitle follows the
+    /// title until the call ends or the client is asked for permission.
     pub fn set_subtitle(&self, subtitle: Option<&str>) {
         self.session.update(|session, now| session.set_subtitle(&self.id, subtitle, now));
     }
 
     /// Opens a terminal, appends it to the call's content, and returns its id. A call has at most
-    /// one terminal, with the id of the call. After the call's end, nothing happens.
+    /// one terminal, whose id is the call's id. After the call's end, this method opens no
+    /// terminal.
     ///
-    /// A client that displays terminals by `_meta` shows one that was opened after the call's first
-    /// report as text (<https://github.com/zed-industries/zed/pull/39419>).
+    /// If a terminal is opened after the call's first report, a client that displays terminals by
+    /// `_meta` shows its output as text (<https://github.com/zed-industries/zed/pull/39419>).
     pub fn open_terminal(&self, patch: TerminalPatch) -> TerminalId {
         let id = TerminalId::new(self.id.0.clone());
         self.session.update(|session, now| {
@@ -213,7 +218,7 @@ impl CallHandle {
         id
     }
 
-    /// Updates a terminal of the call: its command, its size.
+    /// Updates a terminal of the call, e.g. its command or its size.
     pub fn update_terminal(&self, id: &TerminalId, patch: TerminalPatch) {
         self.session.update(|session, now| session.update_terminal(id, patch, now));
     }
@@ -234,8 +239,8 @@ impl CallHandle {
     }
 
     /// Keeps a value until the call has ended, for any reason, and drops it after the call's last
-    /// update. Use it for a resource that the client still needs meanwhile, such as a terminal that
-    /// the call shows. The value is dropped at once if the call has ended.
+    /// update. Use this method for a resource that the client needs until then, such as a terminal
+    /// that the call shows. If the call has already ended, the value is dropped at once.
     pub fn keep_until_end(&self, thing: impl Send + 'static) {
         if let Some(open) = lock(&self.session.shared.calls).get_mut(&self.id) {
             open.kept_until_end.push(Box::new(thing));
@@ -270,7 +275,8 @@ impl CallHandle {
         self.session.update(|session, now| session.finish_call(&self.id, end, now));
     }
 
-    /// Judges effects by the rules and the policy of the session, like a permission of the call.
+    /// Judges effects by the rules and the policy of the session, in the same way as effects of the
+    /// call.
     #[must_use]
     pub fn judge_effects(&self, effects: &Effects) -> Verdict {
         self.try_judge_effects(effects).unwrap_or(Verdict::Deny)
@@ -286,7 +292,7 @@ impl CallHandle {
             .judge_and_apply(case, |session, _, judgement| session.verdict_or_denial(&judgement?))
     }
 
-    /// Returns whether effects that were permitted before need no further question.
+    /// Returns whether effects that were permitted before may happen again without another request.
     pub(crate) fn is_still_permitted(
         &self,
         effects: &Effects,
@@ -296,8 +302,8 @@ impl CallHandle {
             .judge_and_apply(case, |session, _, judgement| session.is_still_permitted(&judgement?))
     }
 
-    /// Decides whether the call may run, and waits for the approver or the client if they are
-    /// asked. Dropping the future withdraws the request.
+    /// Decides whether the call may run. If the approver or the client is asked, waits for the
+    /// answer. Dropping the future withdraws the request.
     pub(crate) async fn request_permission(
         &self,
         effects: &Effects,
@@ -316,7 +322,7 @@ impl CallHandle {
             let permit =
                 session.decide_or_prepare_request(&self.id, &judgement, subject, is_whole, now);
             if let PermitDecision::AwaitingAnswer(id) = permit {
-                // Registered before the driver can see the request.
+                // Register the request before the driver can receive it.
                 lock(&shared.pending_permissions).insert(id, PendingPermission::new(outcome));
                 if approver.is_none() {
                     session.enqueue_permission_request(id, now);
@@ -346,8 +352,7 @@ impl CallHandle {
         answered.await.unwrap_or_else(is_withdrawn)
     }
 
-    /// Asks an approver about a request of the call. Returns `None` for a request that was
-    /// withdrawn.
+    /// Asks an approver about a request of the call. Returns `None` if the request was withdrawn.
     async fn ask_approver(
         &self,
         approver: &Approver,

@@ -7,7 +7,7 @@ use acp_types::{MessageChunk, Role, Status, TerminalExit, TerminalPatch, ToolCal
 use pretty_assertions::assert_eq;
 use std::time::{Duration, Instant};
 
-/// Offers changes of one call in order, then returns every item that is sent.
+/// Enqueues changes of one call in order, then returns every item that is sent.
 fn sent_patches(patches: &[(ToolCallPatch, FirstReportTiming)]) -> Vec<ToolCallPatch> {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     for (patch, is_first) in patches {
@@ -44,12 +44,13 @@ fn waiting_patches_join_only_within_a_segment() {
             status_patch(Status::Completed),
         ]
     );
-    // A title that was offered before the start is sent before it, even if it is the only change.
+    // A title that was enqueued before the start is sent before the start, even if the title is the
+    // only change.
     assert_eq!(
         sent_patches(&[change("a"), running, done.clone()]),
         [title_patch("a"), status_patch(Status::InProgress), status_patch(Status::Completed)]
     );
-    // The last change is merged into the end.
+    // The last change before the end is merged into the end.
     assert_eq!(
         sent_patches(&[change("a"), done]),
         [status_patch(Status::Completed).with_title("a")]
@@ -92,7 +93,8 @@ fn drain_due(outbox: &mut Outbox, now: Instant) -> Vec<OutboxItem> {
     std::iter::from_fn(|| outbox.poll(now)).collect()
 }
 
-/// Returns an outbox that has just sent an update of `c` and holds a later one that is not due.
+/// Returns an outbox that has just sent an update of `c` and contains a later update that is not
+/// due.
 fn outbox_with_held_report() -> (Outbox, Instant) {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     outbox.enqueue_or_merge(title_item("c", "sent"), FirstReportTiming::NotFirst, now);
@@ -106,7 +108,7 @@ fn outbox_with_held_report() -> (Outbox, Instant) {
 fn the_next_deadline_is_the_earliest_due_item() {
     let (mut outbox, now) = outbox_with_held_report();
     assert_eq!(outbox.next_deadline(), Some(now + DEFAULT_UPDATE_INTERVAL));
-    // Later in the queue, but due earlier.
+    // This item is later in the queue, but due earlier.
     outbox.enqueue_or_merge(title_item("d", "other"), FirstReportTiming::NotFirst, now);
     assert_eq!(outbox.next_deadline(), Some(now));
     assert_eq!(drain_due(&mut outbox, now), [title_item("d", "other")]);
@@ -233,7 +235,7 @@ fn a_patch_joins_its_own_call_past_others() {
     );
     outbox.enqueue_or_merge(ended.clone(), FirstReportTiming::NotFirst, now);
     outbox.enqueue_or_merge(title_item("c", "b"), FirstReportTiming::NotFirst, now);
-    // Items before a fence are not moved behind it with the end.
+    // An item before a fence is not merged into the end of its call after the fence.
     let expected = [
         pending("b"),
         title_item("d", "its own"),
@@ -269,7 +271,7 @@ fn running_is_sent_before_paused() {
         (paused.clone(), FirstReportTiming::NotFirst),
         (on.clone(), FirstReportTiming::NotFirst),
     ]);
-    // The value that was offered after the start takes precedence.
+    // The value that was enqueued after the start takes precedence.
     assert_eq!(sent, [on.clone(), on]);
     let joined = [
         (title_patch("a"), FirstReportTiming::NotFirst),
@@ -309,7 +311,7 @@ fn a_terminal_keeps_its_rate_until_it_has_ended() {
     let due = now + DEFAULT_UPDATE_INTERVAL;
     assert_eq!(outbox.next_deadline(), Some(due));
     assert_eq!(drain_due(&mut outbox, due).len(), 1);
-    // No state is kept for ended calls and terminals.
+    // The outbox keeps no state for ended calls and terminals.
     assert!(outbox.last_sent.is_empty());
 }
 

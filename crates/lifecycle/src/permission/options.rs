@@ -13,11 +13,11 @@ use crate::rules::{
 };
 use crate::title::Titles;
 
-/// An option: its effect, and how long it is remembered.
+/// A permission option: its effect, and how long the answer is remembered.
 struct OptionSpec {
     id: &'static str,
     kind: PermissionOptionKind,
-    /// The message id of its name.
+    /// The message id of the option's name.
     message_id: &'static str,
     scope: Option<RuleScope>,
 }
@@ -30,8 +30,8 @@ pub(super) const REJECT_ONCE_ID: &str = "reject";
 
 /// Every option, in the order in which clients show them.
 ///
-/// A rejection is remembered for the session at most. A permanent denial has to be written as a
-/// rule.
+/// A rejection is remembered for the session at most. For a permanent denial, the user has to write
+/// a rule.
 const OPTION_SPECS: [OptionSpec; 5] = [
     OptionSpec {
         id: ALLOW_ONCE_ID,
@@ -65,11 +65,12 @@ const OPTION_SPECS: [OptionSpec; 5] = [
     },
 ];
 
-/// The effects that an answer would remember.
+/// The effects that a remembered answer would cover.
 ///
-/// By default these are exactly the same effects: the user has seen one command, not every command
-/// with the same prefix. Only common commands that build, test or inspect are remembered for the
-/// project by their first words, because their arguments differ each time.
+/// By default an answer covers exactly the effects of the call, because the user has seen one
+/// command and not every command with the same prefix. There is one exception: common commands that
+/// build, test or inspect are remembered for the project by their first words. The arguments of
+/// such commands differ each time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RememberedEffects {
     effects: Vec<Effect>,
@@ -85,7 +86,7 @@ impl RememberedEffects {
         Self { effects, common_prefix }
     }
 
-    /// Returns the matchers of the rules that a scope would remember.
+    /// Returns the matchers of the rules that an answer with this scope would add.
     pub(crate) fn matchers(&self, scope: RuleScope) -> Vec<Matcher> {
         match &self.common_prefix {
             Some(prefix) if scope == RuleScope::Project => vec![Matcher::Argv(prefix.clone())],
@@ -94,9 +95,9 @@ impl RememberedEffects {
     }
 }
 
-/// Creates the options of a request. The name of an option that is remembered lists everything that
-/// it remembers, and for how long. Such an option is omitted if the list is empty or too long for a
-/// button.
+/// Creates the options of a request. The name of an option that remembers the answer lists the
+/// remembered effects and their duration. An option that remembers the answer is omitted if this
+/// list is empty or too long for a button.
 pub(crate) fn permission_options(
     memory: &RememberedEffects,
     scopes: &[RuleScope],
@@ -121,7 +122,7 @@ pub(crate) fn permission_options(
     OPTION_SPECS.iter().filter_map(option).collect()
 }
 
-/// Removes the options that are remembered beyond the session.
+/// Removes the options whose answers are remembered beyond the session.
 pub(crate) fn drop_stored_options(options: &mut Vec<PermissionOption>) {
     let stored =
         OPTION_SPECS.iter().filter(|choice| choice.scope.is_some_and(RuleScope::is_stored));
@@ -129,8 +130,8 @@ pub(crate) fn drop_stored_options(options: &mut Vec<PermissionOption>) {
     options.retain(|option| !stored.contains(&&*option.id));
 }
 
-/// Interprets an answer. Only an offered option that allows the call counts as permission; an
-/// unknown option, an error or no answer denies it.
+/// Interprets an answer. Only an option of the request that allows the call counts as permission.
+/// An unknown option, an error or a missing answer denies the call.
 pub(crate) fn interpret_answer(
     answer: PermissionAnswer,
     offered: &[PermissionOption],
@@ -153,8 +154,8 @@ pub(crate) fn interpret_answer(
     }
 }
 
-/// Cleans the user's reason for a rejection: visible, at most 2 KiB. Returns `None` for an empty
-/// text.
+/// Cleans the user's reason for a rejection: makes invisible characters visible and truncates the
+/// reason to 2 KiB. Returns `None` for an empty text.
 pub(crate) fn clean_rejection_reason(reason: impl AsRef<str>) -> Option<String> {
     let shown = escape_invisible(head(reason.as_ref().trim(), MAX_REJECTION_REASON_BYTES));
     let shown = head(&shown, MAX_REJECTION_REASON_BYTES);

@@ -1,7 +1,8 @@
-//! Matching of command lines by their words: strict for rules that allow, loose for rules that
-//! deny.
+//! Matching of command lines by their words. Rules that allow match strictly. Rules that deny match
+//! loosely.
 //!
-//! No shell grammar is parsed completely. A command that is not certainly plain is asked about.
+//! The parser does not support a complete shell grammar. If it is uncertain whether a command is
+//! plain, the client is asked.
 
 use callboard_shell::portable_line::{self, PortableLine};
 use callboard_shell::{
@@ -15,24 +16,28 @@ use crate::limits::{MAX_JUDGED_COMMAND_BYTES, MAX_RULE_PATTERN_BYTES};
 
 /// The first words of a command: the program and the arguments after it.
 ///
-/// A rule that allows matches only *plain* commands: ASCII words, quoted or not, that are separated
-/// by spaces and that every POSIX shell passes on unchanged. Plain commands may be joined by `;`,
-/// `&&`, `||`, `|` or a newline, and then a rule must allow each of them. A command is not plain if
-/// it uses other operators, expansions, input redirections, assignments or escapes, or if it is
-/// longer than 4 KiB. A program with a relative path is not plain either, because the path depends
-/// on the folder. Output may be redirected to `/dev/null` and to files that the call lists as
-/// written. The rule applies in every folder. On Windows, whose shells parse commands differently,
-/// no command is plain.
+/// A rule that allows matches only *plain* commands. A plain command consists of ASCII words that
+/// are separated by spaces and may be quoted. Every POSIX shell passes such words to the program
+/// unchanged. Plain commands may be joined by `;`, `&&`, `||`, `|` or a newline. Each of the joined
+/// commands must then be allowed by a rule. A command is not plain if it uses other operators,
+/// expansions, input redirections, assignments or escapes, or if it is longer than 4 KiB. A command
+/// whose program has a relative path is not plain either, because the path depends on the working
+/// directory. Output may be redirected to `/dev/null` and to files that the call lists as written.
+/// The rule applies in every working directory. On Windows no command is plain, because Windows
+/// shells parse commands differently.
 ///
-/// The words after those of the rule must be known: they must occur in the table of
-/// [`callboard_shell`], which has the options of common programs that build, test and inspect. Any
-/// other word or program is asked about, unless the rule holds the whole command. Paths among the
-/// words must stay inside the folder that the command runs in. If a path is a link to another
-/// place, the call must list the target as a separate effect, as the terminal of `acp-tools` does.
+/// Words after the words of the rule must be known, i.e. they must occur in the table of
+/// [`callboard_shell`]. The table contains the options of common programs that build, test and
+/// inspect. For any other word or program the client is asked, unless the rule contains the whole
+/// command.
 ///
-/// A rule that denies matches wherever its words occur in sequence. It ignores quotes, joined
-/// commands, letter case and the path of the program. A command that contains only the program's
-/// name, or is not plain, is asked about.
+/// Paths among the words must stay inside the working directory of the command. If a path is a link
+/// to another location, the call must list the target as a separate effect, as the terminal of
+/// `acp-tools` does.
+///
+/// A rule that denies matches wherever its words occur in sequence. A denying rule ignores quotes,
+/// joined commands, letter case and the path of the program. If a command contains only the
+/// program's name, or is not plain, the client is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct ArgvPrefix(Vec<String>);
@@ -58,7 +63,7 @@ impl ArgvPrefix {
         command.starts_with(&self.0) && analyze_command(command, self.0.len()).is_ok()
     }
 
-    /// Returns why a rule with this prefix does not allow a command that begins with its words.
+    /// Returns why a rule with this prefix does not allow a command that begins with the prefix.
     pub(super) fn mismatch_reason(&self, command: &[String]) -> Option<AnalysisError> {
         let begins = command.starts_with(&self.0);
         begins.then(|| analyze_command(command, self.0.len()).err()).flatten()
@@ -87,7 +92,7 @@ impl From<ArgvPrefix> for Vec<String> {
 #[derive(Debug)]
 pub(super) struct ParsedCommandLine {
     pub(super) portable_line: Option<PortableLine>,
-    /// `None` if the command is too long to be parsed.
+    /// The words in lowercase, or `None` if the command is too long to be parsed.
     lowercase_words: Option<Vec<String>>,
 }
 
@@ -102,15 +107,16 @@ impl ParsedCommandLine {
         Self { portable_line, lowercase_words: is_short.then(|| split_loosely(line)) }
     }
 
-    /// Returns whether this command contains the words of a denied one in sequence, or is too long
-    /// to be parsed.
+    /// Returns whether this command contains the words of a denied command in sequence. Also
+    /// returns true for a command that is too long to be parsed.
     pub(super) fn may_contain_denied(&self, denied: &str) -> bool {
         self.lowercase_words.is_none()
             || self.match_denied_words(&split_loosely(denied)) == MatchCertainty::Yes
     }
 
-    /// Returns whether this line may run commands that are not written in it: it is not plain, or
-    /// it joins commands of which one runs input that another may have written.
+    /// Returns whether this line may run commands that it does not contain as text. A line may do
+    /// this if it is not plain, or if one of its commands runs input that another command may have
+    /// written.
     fn may_run_hidden_commands(&self) -> bool {
         let is_joint = |line: &PortableLine| line.commands.len() > 1;
         let runs = |line: &PortableLine| {
@@ -136,7 +142,7 @@ impl ParsedCommandLine {
 }
 
 /// Returns the first words of a line's only command, if one permission option may allow all known
-/// commands that begin with them.
+/// commands that begin with these words.
 pub(crate) fn prefix_for_permission_option(line: &str) -> Option<ArgvPrefix> {
     let plain = ParsedCommandLine::new(line).portable_line?;
     let [command] = &*plain.commands else { return None };
@@ -144,8 +150,8 @@ pub(crate) fn prefix_for_permission_option(line: &str) -> Option<ArgvPrefix> {
     ArgvPrefix::try_new(command[..held].to_vec())
 }
 
-/// Returns whether an effect is a command that may run files of the project, itself or through its
-/// arguments.
+/// Returns whether an effect is a command that may run files of the project, either directly or
+/// because of its arguments.
 pub(crate) fn may_run_project_files(effect: &Effect) -> bool {
     let Effect::Run { command, .. } = effect else { return false };
     let line = ParsedCommandLine::new(command).portable_line;
@@ -172,7 +178,7 @@ fn names_program(word: &str, program: &str) -> bool {
 }
 
 /// Splits a command at every character that can separate words. Removes quotes and escapes, and
-/// lowercases.
+/// converts the words to lowercase.
 fn split_loosely(line: &str) -> Vec<String> {
     let bare = line.replace(['"', '\'', '\\'], "").to_ascii_lowercase();
     let parts = |letter: char| {

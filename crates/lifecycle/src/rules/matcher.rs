@@ -13,30 +13,31 @@ use crate::effects::{Effect, Effects};
 
 /// The effects that a rule matches.
 ///
-/// A rule that allows matches strictly: only effects that it certainly covers. A rule that denies
-/// or asks matches loosely: effects that it may cover are asked about.
+/// A rule that allows matches strictly, i.e. only effects that it certainly covers. A rule that
+/// denies or asks matches loosely: for effects that it possibly covers, the client is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Matcher {
-    /// Exactly one effect, as remembered from an answer.
+    /// Exactly one effect, e.g. an effect of a remembered answer.
     Effect(Effect),
     /// All effects of a tool, by the tool's name.
     Tool(String),
     /// All effects of tools of a kind.
     Kind(ToolKind),
-    /// Commands that begin with these words. A line is allowed if each of its commands is.
+    /// Commands that begin with these words. A command line is allowed if each of its commands is
+    /// allowed.
     Argv(ArgvPrefix),
-    /// Accesses to files. Does not cover accesses by commands.
+    /// Accesses to files. Accesses by commands are not covered.
     Path {
         /// The kind of access.
         access: FileAccess,
         /// The files.
         glob: PathGlob,
     },
-    /// Connections to a host. Does not cover connections of commands.
+    /// Connections to a host. Connections by commands are not covered.
     Host(HostPattern),
-    /// The tools of an MCP server, or one of them.
+    /// All tools of an MCP server, or one tool of the server.
     Mcp {
         /// The server's name.
         server: String,
@@ -52,7 +53,7 @@ pub enum Matcher {
 pub enum FileAccess {
     /// Reading.
     Read,
-    /// Creating or changing. A rule that denies this also denies deleting.
+    /// Creating or changing. A rule that denies writing also denies deleting.
     Write,
     /// Deleting.
     Delete,
@@ -74,7 +75,7 @@ impl<'a> ParsedEffect<'a> {
         Self { effect, command_line }
     }
 
-    /// Returns the command line, if it is plain, and the folder that it runs in.
+    /// Returns the command line and its working directory, if the effect is a plain command line.
     pub(super) fn command_line_and_folder(&self) -> Option<(&PortableLine, &'a Path)> {
         match (self.effect, &self.command_line) {
             (Effect::Run { cwd, .. }, Some(command)) => {
@@ -84,7 +85,8 @@ impl<'a> ParsedEffect<'a> {
         }
     }
 
-    /// Returns the access, its path, and whether it covers everything beneath the path.
+    /// Returns the access, its path, and whether the access covers everything in the folder at that
+    /// path.
     fn file_access_and_path(&self) -> Option<(FileAccess, &'a Path, bool)> {
         match self.effect {
             Effect::Read(path) => Some((FileAccess::Read, path, false)),
@@ -111,7 +113,8 @@ impl Matcher {
     pub(super) fn allows(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> bool {
         match (self, seen.effect) {
             (Self::Tool(_) | Self::Kind(_), _) => {
-                // Allowing a tool inside the roots does not cover paths outside of them.
+                // An allowed tool is allowed only inside the roots, so paths outside the roots are
+                // not covered.
                 self.matches_whole_call(effects) && !effects.is_outside_project(seen.effect)
             }
             (Self::Effect(effect), other) => effect == other && *other != Effect::Unknown,
@@ -166,15 +169,16 @@ impl Matcher {
 }
 
 impl FileAccess {
-    /// Returns whether denying this access also denies `other`. Denied writing implies denied
-    /// deleting.
+    /// Returns whether denying this access also denies `other`. If writing is denied, deleting is
+    /// denied too.
     fn denying_also_denies(self, other: Self) -> bool {
         self == other || (self, other) == (Self::Write, Self::Delete)
     }
 }
 
-/// Matches an effect that may include the denied one: a command that contains the denied command,
-/// or a deleted or searched folder that contains the denied file. Such an effect is asked about.
+/// Matches an effect that may include the denied effect. Examples are a command that contains the
+/// denied command, and a deleted or searched folder that contains the denied file. For a possibly
+/// denied effect, the client is asked.
 fn certainty_of_related_effect(denied: &Effect, seen: &ParsedEffect<'_>) -> MatchCertainty {
     let denied_command = match denied {
         Effect::Run { command, .. } => Some(command),

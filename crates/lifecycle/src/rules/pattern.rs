@@ -13,16 +13,16 @@ use crate::limits::MAX_RULE_PATTERN_BYTES;
 /// A glob over resolved absolute paths, e.g. `/project/src/**`.
 ///
 /// `*` and `?` match within one path component, `**` matches any number of components, and `[ab]`
-/// and `{a,b}` match alternatives. Paths are resolved before matching, so the glob must not go
-/// through a link. Searching or deleting a folder is allowed only by a glob that matches the folder
-/// and ends in `/**`. A rule that denies ignores letter case, because some file systems do. It asks
-/// about folders that may contain a denied file.
+/// and `{a,b}` match alternatives. Paths are resolved before matching, so the glob itself must not
+/// contain a link. Only a glob that matches a folder and ends in `/**` allows searching or deleting
+/// the folder. A rule that denies ignores letter case, because some file systems ignore it. For
+/// folders that may contain a denied file, the client is asked.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PathGlob {
     exact: GlobMatcher,
     case_insensitive: GlobMatcher,
-    /// The leading path components without wildcards. Every match is beneath this path.
+    /// The leading path components without wildcards. Every matching path begins with this path.
     literal_base: PathBuf,
 }
 
@@ -59,14 +59,15 @@ impl PathGlob {
         is_absolute_without_parent_dirs(path) && self.exact.is_match(path)
     }
 
-    /// Returns whether a folder and everything beneath it match. Requires a glob that ends in
-    /// `/**`.
+    /// Returns whether a folder and its whole content match. Only a glob that ends in `/**` can
+    /// match a whole folder.
     pub(super) fn allows_tree(&self, path: &Path) -> bool {
         let is_whole = self.exact.glob().glob().ends_with("/**");
         is_whole && self.allows(path) && self.allows(&path.join("beneath"))
     }
 
-    /// Returns whether an access to a path, or to everything beneath it, is denied.
+    /// Returns how certainly an access to a path is denied. If `is_tree` is true, the access
+    /// includes everything in the folder.
     pub(super) fn deny_certainty(&self, path: &Path, is_tree: bool) -> MatchCertainty {
         if self.case_insensitive.is_match(path) {
             MatchCertainty::Yes
@@ -77,7 +78,7 @@ impl PathGlob {
         }
     }
 
-    /// Returns whether a folder may contain a match, or may lie inside of one.
+    /// Returns whether a folder may contain a match, or may itself be inside a match.
     fn may_overlap(&self, path: &Path) -> bool {
         let (base, path) = (lowercase_path(&self.literal_base), lowercase_path(path));
         base.starts_with(&path) || path.starts_with(&base)
@@ -129,9 +130,10 @@ impl From<PathGlob> for String {
 
 /// A host, e.g. `example.org`, or all of its subdomains: `*.example.org`.
 ///
-/// Labels are compared from the right, as lowercase ASCII. A name with a port, a user, a final dot
-/// or non-ASCII letters is never allowed by a rule, and a rule that denies asks about it.
-/// `*.example.org` does not allow `example.org` itself, but denies it.
+/// Labels are compared from the right, as lowercase ASCII. No rule allows a name with a port, a
+/// user, a final dot or non-ASCII letters. If a rule that denies is compared with such a name, the
+/// client is asked. A rule with `*.example.org` does not allow `example.org` itself, but a denying
+/// rule also denies `example.org`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostPattern {
@@ -144,7 +146,8 @@ impl HostPattern {
     ///
     /// # Errors
     ///
-    /// Returns [`PatternError`] if the pattern is no host name, or a wildcard for an IP address.
+    /// Returns [`PatternError`] if the pattern is not a host name, or is a wildcard for an IP
+    /// address.
     pub fn parse(pattern: &str) -> Result<Self, PatternError> {
         let beneath = pattern.strip_prefix("*.");
         let name = normalized_host(beneath.unwrap_or(pattern));
@@ -203,7 +206,7 @@ impl From<HostPattern> for String {
     }
 }
 
-/// Returns a host name in lowercase, if it is valid.
+/// Returns a host name in lowercase, or `None` if the name is invalid.
 fn normalized_host(name: &str) -> Option<String> {
     let is_plain = |label: &str| {
         let has_letters_only =

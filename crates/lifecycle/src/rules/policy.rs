@@ -1,25 +1,28 @@
-//! Policies, which decide about effects that no rule matches.
+//! Policies, which judge effects that no rule matches.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::{Verdict, is_executed_or_config_beneath};
 use crate::effects::{Effect, Effects};
 
-/// The decision about effects that no rule matches.
+/// A policy, which judges effects that no rule matches.
 ///
-/// A policy judges one effect at a time. A call is allowed if each of its effects is. No rule can
-/// allow an effect that the policy denies. To decide about a whole call with its tool and
+/// A policy judges one effect at a time. A call is allowed if each of its effects is allowed. No
+/// rule can allow an effect that the policy denies. To decide about a whole call with its tool and
 /// arguments, or to wait for a decision, return [`Verdict::Ask`] and answer the request with
 /// `SessionHandle::set_approver`.
 ///
 /// # Calls
 ///
-/// One of the three methods is called once per effect whenever a call is judged, even if a rule
-/// decides: when the call requests permission, when an answer arrives, and for each
-/// `CallHandle::judge`. `execute_call` judges the reads of a preview twice before it starts, and
-/// judges again for each further preview. A policy must therefore be fast and must not count its
-/// calls. It is called without a lock of `SessionHandle` and may use one. If you lock a `Session`
-/// yourself, the policy must not use that session. A policy that panics permits nothing.
+/// Whenever a call is judged, one of the three methods is called once per effect, even if a rule
+/// decides. A call is judged when it requests permission, when an answer arrives, and for each
+/// `CallHandle::judge_effects`. `execute_call` judges the reads of a preview twice before the
+/// preview starts, and judges again for each further preview. A policy must therefore be fast, and
+/// must not count its calls.
+///
+/// No lock of a `SessionHandle` is held while the policy is called, so the policy may use a
+/// `SessionHandle`. If you lock a `Session` yourself, the policy must not use that session. If a
+/// policy panics, the call is not permitted.
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -48,15 +51,16 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
     /// Judges one effect that no rule matches.
     fn judge(&self, effect: &Effect) -> Verdict;
 
-    /// Judges one effect that no rule matches, on a path outside of the session's roots. By
-    /// default, such an effect is asked about, unless the policy denies it inside the roots too.
+    /// Judges one effect on a path outside of the session's roots that no rule matches. By default,
+    /// such an effect is denied if the policy would deny it inside the roots. For all other effects
+    /// outside the roots, the client is asked.
     fn judge_outside_project(&self, effect: &Effect) -> Verdict {
         self.judge(effect).max(Verdict::Ask)
     }
 
-    /// Judges one effect that no rule matches, of a call that changes more than text (see
-    /// [`Effects::with_sensitive_mark`](crate::Effects::with_sensitive_mark)). By default, it is judged like any other
-    /// effect.
+    /// Judges one effect that no rule matches and whose call changes more than text (see
+    /// [`Effects::with_sensitive_mark`](crate::Effects::with_sensitive_mark)). By default, it is
+    /// judged like any other effect.
     fn judge_sensitive(&self, effect: &Effect) -> Verdict {
         self.judge(effect)
     }
@@ -94,7 +98,7 @@ impl PolicyVerdicts {
     }
 }
 
-/// Allows reads inside the roots and asks about everything else. The policy of a new session.
+/// Allows reads inside the roots and asks about everything else. A new session has this policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AskExceptReadsPolicy;
 
@@ -104,17 +108,18 @@ impl Policy for AskExceptReadsPolicy {
     }
 }
 
-/// Allows reads, and creating and changing files beneath the roots. Asks about files that other
-/// programs [execute or read as configuration](is_executed_or_config_beneath), about
-/// [sensitive](crate::Effects::with_sensitive_mark) changes, and about everything else: commands, deletions,
-/// other paths.
+/// Allows reading, creating and changing files inside the roots. Asks about changes of files that
+/// other programs [execute or read as configuration](is_executed_or_config_beneath), about
+/// [sensitive](crate::Effects::with_sensitive_mark) changes, and about everything else, e.g.
+/// commands, deletions and other paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AcceptEditsPolicy {
     roots: Vec<PathBuf>,
 }
 
 impl AcceptEditsPolicy {
-    /// Creates a policy that allows edits beneath these absolute, normalized paths.
+    /// Creates a policy that allows edits inside these folders, which must be absolute, normalized
+    /// paths.
     #[must_use]
     pub fn new(roots: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         Self { roots: roots.into_iter().map(Into::into).collect() }
@@ -122,7 +127,8 @@ impl AcceptEditsPolicy {
 
     fn may_edit_path(&self, path: &Path) -> bool {
         let is_resolved = !path.components().any(|part| part == Component::ParentDir);
-        // If several roots contain the path, none of them may have a protected name on the way.
+        // Several roots may contain the path. The path must be unprotected relative to each of
+        // these roots.
         let is_obeyed = |root: &PathBuf| is_executed_or_config_beneath(root, path);
         is_resolved
             && self.roots.iter().any(|root| path.starts_with(root))
@@ -168,8 +174,8 @@ impl Policy for ReadOnlyPolicy {
     }
 }
 
-/// Allows everything inside the roots that no rule denies. For tests, and for users who chose this
-/// mode.
+/// Allows everything inside the roots that no rule denies. Use it for tests, and for users who
+/// chose this mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowInProjectPolicy;
 

@@ -6,30 +6,33 @@ use std::path::Path;
 
 use callboard_text::is_invisible;
 
-/// Returns whether a path leads to or through a file that makes other programs run or trust
-/// something. Changing such a file is more than an edit.
+/// Returns whether a path is protected. A protected path is a file or folder, or is inside a
+/// folder, that makes other programs run or trust something. A change of a protected file therefore
+/// has more effects than an edit.
 ///
 /// The file need not exist. Letter case, and characters that some file systems ignore in names, do
-/// not matter. `path` must be the real path relative to a root, because the location of the root is
-/// not checked. The caller must add what only the file system shows: executable files, and files
-/// that git's configuration names.
+/// not matter. `path` must be the resolved path relative to a root, because the location of the
+/// root is not checked. The caller must also check properties that only the file system shows:
+/// executable files, and files that git's configuration names.
 #[must_use]
 pub fn is_protected(path: &Path) -> bool {
     is_protected_in_folder("", path)
 }
 
-/// Returns whether a path beneath a root is protected as by [`is_protected`]. Returns false for any
-/// other path. The location of the root is not checked. The root's name counts for the files
-/// directly in it, e.g. `workflows` in `.github`.
+/// Returns whether a path inside a root is protected, with the rules of [`is_protected`]. Returns
+/// false for any path outside the root. The location of the root is not checked. The name of the
+/// root is only considered for files directly in the root, e.g. for `workflows` if the root is
+/// `.github`.
 #[must_use]
 pub fn is_protected_beneath(root: &Path, path: &Path) -> bool {
     let name = root.file_name().unwrap_or_default().to_string_lossy();
     path.strip_prefix(root).is_ok_and(|beneath| is_protected_in_folder(&name, beneath))
 }
 
-/// Returns whether other programs execute a file beneath a root, or read it as configuration,
-/// because of its name. Includes everything [protected](is_protected_beneath), and also build
-/// scripts and manifests, scripts started by a click, and settings in the root itself.
+/// Returns whether other programs execute a file inside a root because of its name, or read the
+/// file as configuration. All [protected](is_protected_beneath) paths are included. Further
+/// examples are build scripts and manifests, scripts that start on a click, and settings in the
+/// root itself.
 #[must_use]
 pub fn is_executed_or_config_beneath(root: &Path, path: &Path) -> bool {
     let Ok(beneath) = path.strip_prefix(root) else { return false };
@@ -50,18 +53,19 @@ fn is_protected_in_folder(folder: &str, path: &Path) -> bool {
     leads_through || names.last().is_some_and(|name| is_agent_instructions(name))
 }
 
-/// Returns a name as the least strict file systems compare it: without case, invisible characters,
-/// trailing dots and spaces, and the stream name after a colon.
+/// Returns a name in the form in which the least strict file systems compare names. Letter case,
+/// invisible characters, trailing dots and spaces, and the stream name after a colon are removed.
 fn fold_file_name(name: &str) -> String {
     let shown = name.chars().filter(|letter| !is_invisible(*letter));
-    // In both directions, for letters such as the Kelvin sign.
+    // Convert in both directions, because letters such as the Kelvin sign change only in one
+    // direction.
     let folded: String = shown.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect();
     let (folded, _) = folded.split_once(':').unwrap_or((&folded, ""));
     folded.trim_end_matches(['.', ' ']).to_owned()
 }
 
-/// Returns whether the name of a file or folder protects it and everything in it. `folder` is the
-/// name of the parent folder.
+/// Returns whether the name of a file or folder protects the file or the folder with its whole
+/// content. `folder` is the name of the parent folder.
 fn is_protected_tree(folder: &str, name: &str) -> bool {
     is_sensitive_dotfile(name)
         || PROTECTED_FOLDERS.contains(&name)
@@ -69,8 +73,8 @@ fn is_protected_tree(folder: &str, name: &str) -> bool {
         || PROTECTED_IN_FOLDER.contains(&(folder, name))
 }
 
-/// Returns whether programs execute a file, or read it as configuration, by its name. `is_first`
-/// states that the file is directly in a root.
+/// Returns whether programs execute a file because of its name, or read the file as configuration.
+/// `is_first` states that the file is directly in a root.
 fn is_executed_or_config_file(name: &str, is_first: bool) -> bool {
     EXECUTED_FILE_NAMES.contains(&name)
         || EXECUTED_FILE_PREFIXES.iter().any(|beginning| name.starts_with(beginning))
@@ -80,7 +84,8 @@ fn is_executed_or_config_file(name: &str, is_first: bool) -> bool {
         || is_first && is_config_file(name)
 }
 
-/// Returns whether a dotfile may be run or trusted by a program. All are, except for a few.
+/// Returns whether a program may run or trust a dotfile. Every dotfile counts as such, except the
+/// dotfiles in [`HARMLESS_DOTFILES`].
 fn is_sensitive_dotfile(name: &str) -> bool {
     let second = name.strip_prefix('.').and_then(|rest| rest.chars().next());
     second.is_some_and(|letter| letter != '.') && !HARMLESS_DOTFILES.contains(&name)
@@ -111,7 +116,8 @@ const HARMLESS_DOTFILES: &[&str] = &[
     ".well-known",
 ];
 
-/// Returns whether a name is a build script without an extension: Makefile, Dockerfile, Rakefile.
+/// Returns whether a name is a build script without an extension, e.g. Makefile, Dockerfile or
+/// Rakefile.
 fn is_build_script(name: &str) -> bool {
     let (stem, end) = name.split_once('.').unwrap_or((name, ""));
     let is_bare = end.is_empty() && stem.len() > "file".len() && !NOT_BUILD_SCRIPTS.contains(&stem);
@@ -134,7 +140,7 @@ fn is_build_script(name: &str) -> bool {
     stem.ends_with("file") && is_bare || is_script && !SOURCE_EXTENSIONS.contains(&end) || is_task
 }
 
-/// Words that end in "file" and name no build script.
+/// Words that end in "file" but are not names of build scripts.
 const NOT_BUILD_SCRIPTS: &[&str] =
     &["profile", "logfile", "pidfile", "lockfile", "testfile", "datafile"];
 
@@ -142,8 +148,8 @@ const NOT_BUILD_SCRIPTS: &[&str] =
 const SOURCE_EXTENSIONS: &[&str] =
     &["c", "cpp", "cs", "go", "java", "js", "kt", "md", "py", "rb", "rs", "ts"];
 
-/// Returns whether a name is a tool's configuration that is a program or names one:
-/// `vite.config.ts`, `karma.conf.js`.
+/// Returns whether a name is a tool's configuration file that is a program or that names a program,
+/// e.g. `vite.config.ts` or `karma.conf.js`.
 fn is_tool_config_file(name: &str) -> bool {
     let mut parts = name.rsplit('.');
     let (end, middle, first) = (parts.next(), parts.next(), parts.next());
@@ -170,7 +176,8 @@ fn is_tool_config_file(name: &str) -> bool {
     first.is_some() && middle.is_some_and(is_one) && end.is_some_and(is_settings)
 }
 
-/// Returns whether a name is an instruction file that agents follow: AGENTS.md, CLAUDE.local.md.
+/// Returns whether a name is an instruction file that agents follow, e.g. AGENTS.md or
+/// CLAUDE.local.md.
 fn is_agent_instructions(name: &str) -> bool {
     let (stem, end) = name.split_once('.').unwrap_or((name, ""));
     let is_text = end.ends_with("md") || end.ends_with("mdc");
@@ -203,7 +210,8 @@ const AGENT_INSTRUCTION_STEMS: &[&str] = &[
     "windsurf",
 ];
 
-/// Returns whether a name is a configuration file. Tools search the project folder for theirs.
+/// Returns whether a name is a configuration file. Tools search the project folder for their
+/// configuration files.
 fn is_config_file(name: &str) -> bool {
     const CONFIG_EXTENSIONS: &[&str] = &[
         ".cfg",
@@ -225,7 +233,7 @@ fn is_config_file(name: &str) -> bool {
     CONFIG_EXTENSIONS.iter().any(|end| name.len() > end.len() && name.ends_with(end))
 }
 
-/// Names that are protected only in a folder of a certain name.
+/// Names that are protected only in a folder with a certain name: pairs of folder name and name.
 const PROTECTED_IN_FOLDER: &[(&str, &str)] = &[
     (".cargo", "config"),
     (".cargo", "config.toml"),
@@ -256,7 +264,7 @@ const PROTECTED_FOLDER_SUFFIXES: &[&str] = &[".xcodeproj", ".xcworkspace"];
 /// Folders in a root into which builds write executed files.
 const BUILD_OUTPUT_FOLDERS: &[&str] = &["bin", "build", "obj", "target", "vendor"];
 
-/// Generated trees that are executed, and the name of `.git` on old file systems.
+/// Generated folders whose files are executed, and the name of `.git` on old file systems.
 const PROTECTED_FOLDERS: &[&str] = &[
     "__pycache__",
     "_build",

@@ -9,23 +9,24 @@ use crate::limits::MAX_STORED_RULES;
 
 /// A store for the rules of projects and of the user.
 ///
-/// Calls may block, so callers must not hold the session's state meanwhile. A project is identified
-/// by the path of its root. A store keeps at most 1,024 rules per project, and as many for the
-/// user.
+/// Calls may block, so callers must not lock the session during a call. A project is identified by
+/// the path of its root. A store keeps at most 1,024 rules per project, and at most 1,024 rules for
+/// the user.
 pub trait RuleStore: fmt::Debug + Send + Sync {
-    /// Returns the rules of a project and those of the user.
+    /// Returns the rules of a project and the rules of the user.
     ///
     /// # Errors
     ///
-    /// Returns [`RuleStoreError`] if rules exist and cannot be read or must not be trusted. Then
-    /// every call must be asked about: see [`Session::add_loaded_rules`](crate::Session::add_loaded_rules).
+    /// Returns [`RuleStoreError`] if rules exist and cannot be read or must not be trusted. The
+    /// caller must then ask about every call: see
+    /// [`Session::add_loaded_rules`](crate::Session::add_loaded_rules).
     fn load(&self, root: &Path) -> Result<Vec<Rule>, RuleStoreError>;
 
     /// Applies changes to the rules of a project and of the user, in order.
     ///
     /// # Errors
     ///
-    /// Returns [`RuleStoreError`] if a change could not be applied. The others may have been
+    /// Returns [`RuleStoreError`] if a change could not be applied. The other changes may have been
     /// applied.
     fn save_rule_changes(&self, root: &Path, changes: &[RuleChange]) -> Result<(), RuleStoreError>;
 
@@ -55,7 +56,8 @@ impl RuleChange {
         }
     }
 
-    /// Applies the change to a list of rules of its scope. For implementations of a store.
+    /// Applies the change to a list of rules of its scope. Implementations of a store should use
+    /// this method.
     ///
     /// # Errors
     ///
@@ -81,7 +83,7 @@ impl RuleChange {
 pub struct RuleStoreError(String);
 
 impl RuleStoreError {
-    /// Creates an error whose message names the cause and the place.
+    /// Creates an error. The message should name the cause and the file or other location.
     #[must_use]
     pub fn new(why: impl Into<String>) -> Self {
         Self(why.into())

@@ -45,8 +45,8 @@ fn policy_verdicts(effects: &Effects, policy: &dyn Policy) -> PolicyVerdicts {
     PolicyVerdicts::from_policy(effects.clone(), policy)
 }
 
-/// Checks the verdict on one effect. An allowing rule is checked under [`AskAlwaysPolicy`], any
-/// other rule under [`AllowInProjectPolicy`].
+/// Checks the verdict on one effect. An allowing rule is checked with [`AskAlwaysPolicy`], and any
+/// other rule with [`AllowInProjectPolicy`].
 fn check(verdict: Verdict, matcher: &Matcher, effect: Effect, expected: Verdict) {
     let policy: &dyn Policy =
         if verdict == Allow { &AskAlwaysPolicy } else { &AllowInProjectPolicy };
@@ -98,7 +98,7 @@ fn outside_of_the_roots_all_is_asked_about_but_what_a_rule_names() {
         for (policy, expected) in policies {
             assert_eq!(Rules::default().judge_call(&effects, policy), expected, "{policy:?}");
             let named = judge(Matcher::Effect(effect.clone()), policy);
-            // The read inside the roots is asked about by the policy that asks about everything.
+            // If the policy asks about everything, it also asks about the read inside the roots.
             let is_settled = expected == Ask && policy.judge(&inside) == Allow;
             assert_eq!(named, if is_settled { Allow } else { expected }, "{policy:?}");
         }

@@ -1,7 +1,7 @@
 //! An Aho-Corasick automaton, which finds many byte strings in one pass.
 //!
-//! Unlike common libraries it also returns how many bytes at the end of a text may be the beginning
-//! of a string. A stream must hold these back.
+//! Unlike common libraries, it also returns how many bytes at the end of a text may be the
+//! beginning of a string. A stream must hold these bytes back.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,18 +9,19 @@ use std::ops::Range;
 /// The strings to search for, as a trie.
 pub(super) struct Automaton {
     nodes: Vec<Node>,
-    /// The child nodes of the root by byte, so that text without a match costs one lookup per byte.
+    /// The child nodes of the root, indexed by byte. Text without a match therefore costs one
+    /// lookup per byte.
     first_byte_nodes: Box<[u32; 256]>,
 }
 
-/// A prefix of at least one string.
+/// A node of the trie, which stands for a prefix of at least one string.
 #[derive(Clone, Copy, Default)]
 struct Node {
     /// The last byte of the prefix.
     byte: u8,
     /// Length of the prefix, in bytes.
     depth: u32,
-    /// Length of the longest string that ends here, in bytes; 0 for none.
+    /// Length of the longest string that ends here, in bytes, or 0 if no string ends here.
     match_len: u32,
     /// The node of the longest proper suffix of the prefix.
     fallback: u32,
@@ -47,7 +48,7 @@ impl Automaton {
         automaton
     }
 
-    /// Finds all strings, including overlapping ones.
+    /// Finds all strings, including overlapping strings.
     pub(super) fn scan(&self, text: &[u8]) -> ScanResult {
         let (mut at, mut found) = (ROOT, Vec::new());
         for (index, byte) in text.iter().enumerate() {
@@ -62,9 +63,9 @@ impl Automaton {
         ScanResult { found, possible_match_bytes: self.node(at).depth as usize }
     }
 
-    /// Finds all strings in a text that may have been truncated. Text before `…`, or before a line
-    /// that states how much is omitted, also matches if it is a prefix of a string and longer than
-    /// `shown` bytes.
+    /// Finds all strings in a text that may have been truncated. A prefix of a string also matches
+    /// if it is longer than `shown` bytes and followed by a truncation mark. A truncation mark is
+    /// `…`, or a line that states how much is omitted.
     pub(super) fn find_in_truncated(&self, text: &str, shown: usize) -> Vec<Range<usize>> {
         let (mut at, mut found) = (ROOT, Vec::new());
         for (index, byte) in text.bytes().enumerate() {
@@ -172,7 +173,7 @@ fn push_and_merge_overlaps(found: &mut Vec<Range<usize>>, mut range: Range<usize
     found.push(range);
 }
 
-/// The node of the empty prefix. Also stands for "no node".
+/// The node of the empty prefix. The value also means "no node".
 const ROOT: u32 = 0;
 
 #[cfg(test)]
@@ -181,7 +182,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::{ProptestConfig, any, proptest};
 
-    /// Scans by trying every position.
+    /// Scans by trying every position, as a reference for the tests.
     fn naive_scan(strings: &[Vec<u8>], text: &[u8]) -> (Vec<bool>, usize) {
         let mut covered = vec![false; text.len()];
         for string in strings {

@@ -9,12 +9,14 @@ use super::automaton::ScanResult;
 
 /// Returns the ranges of credentials in a text, in order and without overlap.
 ///
-/// - In `scheme://user:password@host`, the user and the password. A user without a password is a
-///   token if it has 20 bytes or more.
-/// - After `Authorization` and `:` or `=`, the credentials after the scheme, from 6 bytes.
-/// - After `Bearer`, a token from 16 bytes with at least one digit.
+/// - In `scheme://user:password@host`, the user and the password. A user without a password counts
+///   as a token if it has at least 20 bytes.
+/// - After `Authorization` and `:` or `=`, the credentials after the scheme, if they have at least
+///   6 bytes.
+/// - After `Bearer`, a token of at least 16 bytes with at least one digit.
 pub(super) fn find_credentials(text: &str) -> Vec<Range<usize>> {
-    // Most texts are short and lack the letters that every shape contains.
+    // Return early: most texts contain none of these characters, and every kind of credentials
+    // contains one of them.
     if !text.bytes().any(|byte| matches!(byte, b'@' | b'b' | b'B' | b'z' | b'Z')) {
         return Vec::new();
     }
@@ -32,14 +34,16 @@ pub(super) fn find_credentials(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Scans a part of a stream, which need not be valid UTF-8. Also returns how many bytes at the end
-/// may precede or belong to credentials: at most 4 KiB of the last line.
+/// Scans a part of a stream. The part may be invalid UTF-8. Also returns how many bytes at the end
+/// may belong to credentials or to the text before credentials. The returned number covers at most
+/// 4 KiB of the last line.
 pub(super) fn scan_stream_for_credentials(text: &[u8]) -> ScanResult {
     let none = ScanResult { found: Vec::new(), possible_match_bytes: 0 };
     if !may_hold_credentials(text) {
         return none;
     }
-    // Keeps the positions of all bytes. Shapes do not depend on non-ASCII letters.
+    // Replace each non-ASCII byte, so that positions stay the same. The shapes of credentials do
+    // not depend on non-ASCII letters.
     let ascii = text.iter().map(|byte| if byte.is_ascii() { *byte } else { b'x' }).collect();
     let Ok(text) = String::from_utf8(ascii) else { return none };
     ScanResult {
@@ -48,19 +52,21 @@ pub(super) fn scan_stream_for_credentials(text: &[u8]) -> ScanResult {
     }
 }
 
-/// Returns whether a text contains a keyword of any shape, in lowercase, in capitals or
-/// capitalized.
+/// Returns whether a text contains a keyword of any kind of credentials, in lowercase, in capitals
+/// or capitalized.
 fn may_hold_credentials(text: &[u8]) -> bool {
     let has = |finder: &memmem::Finder<'_>| finder.find(text).is_some();
     has(&URL_SCHEME_END) || KEYWORD_FINDERS.iter().any(has)
 }
 
-/// Returns how many bytes at the end of a text may be unfinished credentials, or precede them.
+/// Returns how many bytes at the end of a text may be unfinished credentials, or the text before
+/// credentials.
 fn unfinished_credential_bytes(text: &str) -> usize {
     let line = text.rfind('\n').map_or(0, |at| at + 1);
     let line = &text[line.max(text.len().saturating_sub(MAX_UNFINISHED_BYTES))..];
     let is_word = |letter: char| !letter.is_whitespace() && !"\"'`<>\\,;".contains(letter);
-    // Whether `rest` holds more than `words` complete words, or exactly as many and a separator.
+    // Whether `rest` contains more than `words` complete words, or exactly `words` complete words
+    // and a separator.
     let is_over = |rest: &str, words: usize| {
         let rest = rest.trim_start_matches(|letter| !is_word(letter));
         let ended = rest.split(|letter| !is_word(letter)).filter(|word| !word.is_empty()).count();
@@ -102,7 +108,7 @@ fn authorization_headers(text: &str) -> impl Iterator<Item = Range<usize>> {
         let rest = text[end..].trim_start_matches(['"', '\'', '\\']).trim_start();
         let rest = rest.strip_prefix([':', '='])?;
         let rest = rest.trim_start().trim_start_matches(['"', '\'', '\\']);
-        // A word and a space before the credentials are the scheme.
+        // If a word and a space precede the credentials, the word is the scheme.
         let scheme = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
         let rest = match scheme.map(|end| rest.split_at(end)) {
             Some((_, after)) if after.starts_with(' ') => after.trim_start_matches(' '),
@@ -125,8 +131,8 @@ fn bearer_tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the ends of all occurrences of a word, ignoring case. `word` is lowercase, and `rare` is
-/// the index of its rarest letter, which is searched for.
+/// Returns the ends of all occurrences of a word, ignoring case. `word` must be lowercase. `rare`
+/// is the index of the rarest letter of `word`, because the search looks for that letter.
 fn word_ends<'a>(
     text: &'a str,
     word: &'static str,
@@ -140,13 +146,14 @@ fn word_ends<'a>(
     })
 }
 
-/// Returns the beginning of a text that may be credentials: everything up to a space or a quote.
+/// Returns the beginning of a text that may be credentials, i.e. everything up to a space or a
+/// quote.
 fn leading_token(text: &str) -> &str {
     let end = text.find(|letter: char| letter.is_whitespace() || "\"'`<>\\,;".contains(letter));
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Finds the separator after the scheme of a URL.
+/// A finder for the separator after the scheme of a URL.
 static URL_SCHEME_END: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new("://"));
 
 static KEYWORD_FINDERS: LazyLock<[memmem::Finder<'_>; 4]> =
@@ -158,10 +165,11 @@ const MAX_UNFINISHED_BYTES: usize = 4096;
 /// Minimum bytes of a user without a password in a URL to count as a token.
 const MIN_URL_TOKEN_BYTES: usize = 20;
 
-/// Minimum bytes of the value of an `Authorization` header. A shorter one is taken for prose.
+/// Minimum bytes of the value of an `Authorization` header. A shorter value is treated as ordinary
+/// text.
 const MIN_HEADER_CREDENTIAL_BYTES: usize = 6;
 
-/// Minimum bytes of a token after `Bearer`. A shorter one is taken for prose.
+/// Minimum bytes of a token after `Bearer`. A shorter token is treated as ordinary text.
 const MIN_BEARER_TOKEN_BYTES: usize = 16;
 
 #[cfg(test)]

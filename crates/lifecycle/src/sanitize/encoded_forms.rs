@@ -8,15 +8,15 @@ use base64::prelude::BASE64_STANDARD_NO_PAD as STANDARD_NO_PAD;
 /// Returns every form of a secret to search for:
 ///
 /// - plain, also with the line ends that a terminal writes;
-/// - escaped as in JSON and in Rust's debug output, once and twice;
-/// - percent-encoded as in a URL, with upper and lower case digits, and as in a form;
-/// - in Base64 of both alphabets, alone or anywhere inside of a longer encoded text.
+/// - escaped once or twice, as in JSON and in Rust's debug output;
+/// - percent-encoded as in a URL or in a form, with upper and lower case digits;
+/// - in Base64 with both alphabets, alone or at any position of a longer encoded text.
 pub(super) fn encoded_forms(secret: &str) -> BTreeSet<String> {
     let mut forms = BTreeSet::from([secret.to_owned()]);
     if secret.contains('\n') {
         forms.insert(secret.replace("\r\n", "\n").replace('\n', "\r\n"));
     }
-    // Twice, because JSON is nested in JSON strings and then logged.
+    // Escape twice, because JSON may be nested in a JSON string and then logged.
     let once = escaped_forms(secret);
     forms.extend(once.iter().flat_map(|once| escaped_forms(once)));
     forms.extend(once);
@@ -49,8 +49,8 @@ fn percent_encode(secret: &str, kept: &str, encode: impl Fn(u8) -> String) -> St
     encoded.collect()
 }
 
-/// Returns the Base64 letters that depend only on the secret, if `shift` other bytes precede it in
-/// its group of three.
+/// Returns the Base64 letters that depend only on the secret, if `shift` other bytes precede the
+/// secret in its group of three bytes.
 fn base64_fragment(secret: &[u8], shift: usize) -> String {
     let letters = STANDARD_NO_PAD.encode([&[0; 2][..shift], secret].concat());
     letters[(shift * 8).div_ceil(6)..(shift + secret.len()) * 8 / 6].to_owned()
@@ -71,7 +71,8 @@ mod tests {
             "pa%20ss%22w%2F%C3%BC~%3F%0A",
             "pa%20ss%22w%2f%c3%bc~%3f%0a",
             "pa+ss%22w%2F%C3%BC%7E%3F%0A",
-            // Aligned to a group of three bytes, then after one and after two other bytes.
+            // The secret starts at a group of three bytes, then after one other byte, then after
+            // two other bytes.
             "cGEgc3Midy/DvH4/C",
             "cGEgc3Midy_DvH4_C",
             "BhIHNzIncvw7x+Pw",

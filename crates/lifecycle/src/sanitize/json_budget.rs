@@ -8,9 +8,10 @@ use crate::limits::MAX_RAW_DEPTH;
 /// Truncates a value to `max` serialized bytes, and returns the number of omitted bytes.
 ///
 /// Small parts stay complete, and large parts share the remaining budget. A string keeps its
-/// beginning, an array its first items, and an object the fields that fit. Each states at its end
-/// how much is omitted: `… 7 more bytes`, an item `… 7 more items`, or a field `…`. All kept parts
-/// keep their type. Arrays and objects deeper than 32 levels become empty. `max` is at least 64.
+/// beginning, an array keeps its first items, and an object keeps the fields that fit. A truncated
+/// string ends with e.g. `… 7 more bytes`. A truncated array ends with an item such as
+/// `… 7 more items`, and a truncated object ends with a field `…`. All kept parts keep their type.
+/// Arrays and objects deeper than 32 levels become empty. `max` is at least 64.
 ///
 /// The time is linear in the size of the value, times the depth of the truncated parts.
 #[must_use]
@@ -50,7 +51,7 @@ fn truncate_array(items: Vec<Value>, max: usize, depth: usize) -> Vec<Value> {
     let count = items.len();
     let lens = items.iter().map(|item| (0, json::value_len(item)));
     let mut shares = divide_budget(lens, max).into_iter();
-    // Items are dropped only from the end, so that indices stay valid.
+    // Drop items only from the end, so that indices stay valid.
     let kept = items.into_iter().map_while(|item| Some((item, shares.next()??)));
     let kept = kept.map(|(item, share)| truncate_value(item, share, depth - 1));
     let mut kept: Vec<_> = kept.collect();
@@ -78,9 +79,9 @@ fn truncate_object(mut fields: Map<String, Value>, max: usize, depth: usize) -> 
     kept
 }
 
-/// Divides the budget of an array or object among its parts, each given by its fixed cost and its
-/// own length. Small parts get what they need, and the others get equal shares. A part that does
-/// not fit gets `None`.
+/// Divides the budget of an array or object among its parts. A part is described by its fixed cost
+/// and its own length. Small parts get the size that they need, and larger parts get equal shares.
+/// A part that does not fit gets `None`.
 fn divide_budget(lens: impl Iterator<Item = (usize, usize)>, max: usize) -> Vec<Option<usize>> {
     // Each part takes at least two bytes, so no more than `max` parts fit.
     let lens: Vec<_> = lens.take(max).collect();
@@ -96,7 +97,7 @@ fn divide_budget(lens: impl Iterator<Item = (usize, usize)>, max: usize) -> Vec<
         is_kept
     };
     let kept: Vec<_> = lens.iter().map(fits).collect();
-    // Distributes the budget beyond the minimum, smallest parts first.
+    // Distribute the budget beyond the minimum, beginning with the smallest parts.
     let beyond = |len: usize| len - len.min(MIN_VALUE_BYTES);
     let large = |(is_kept, (_, len)): (&bool, &(usize, usize))| is_kept.then(|| beyond(*len));
     let mut wanted: Vec<_> =
@@ -134,10 +135,11 @@ fn omission_note(count: usize, what: &str) -> String {
     format!("{OMISSION_MARK} {count} more {what}")
 }
 
-/// Marks an omission. Also the key of an object's omission field.
+/// The mark of an omission. The mark is also the key of the field that states an omission in an
+/// object.
 const OMISSION_MARK: &str = "…";
 
-/// Minimum bytes per value, enough to show any value, truncated if necessary.
+/// Minimum bytes per value, which is enough to show any value, truncated if necessary.
 const MIN_VALUE_BYTES: usize = 64;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Detection of object keys whose values are secrets.
 
-/// Returns whether a key names a secret. Matches whole words in any naming style: `api_key`,
-/// `apiKey`, `X-API-Key`, but neither `tokenizer` nor `max_tokens`.
+/// Returns whether a key names a secret. Matches whole words in any naming style, e.g. `api_key`,
+/// `apiKey` and `X-API-Key`. The names `tokenizer` and `max_tokens` do not match.
 pub(super) fn is_secret_key(key: &str) -> bool {
     let is = |word: &str, listed: &[&str]| listed.iter().any(|w| word.eq_ignore_ascii_case(w));
     let mut before = "";
@@ -37,7 +37,7 @@ const SECRET_WORDS: &[&str] = &[
     "token",
 ];
 
-/// Words that make a following `key` the name of a secret.
+/// Words that, together with a following `key`, are the name of a secret, e.g. `api_key`.
 const WORDS_BEFORE_KEY: &[&str] =
     &["access", "account", "api", "deploy", "encryption", "master", "private", "signing", "ssh"];
 
@@ -61,7 +61,7 @@ fn first_word_len(letters: &str) -> usize {
     let behind = letters.chars().skip(2).map(Some).chain([None]);
     let seconds = letters.char_indices().skip(1).zip(behind);
     let cut = letters.chars().zip(seconds).find(|(before, ((_, letter), behind))| {
-        // The last capital of a run begins the next word: `APIKey`.
+        // The last of several capital letters begins the next word, as in `APIKey`.
         let is_last = behind.is_some_and(char::is_lowercase);
         letter.is_uppercase() && (!before.is_uppercase() || is_last)
     });

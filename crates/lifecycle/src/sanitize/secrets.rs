@@ -12,10 +12,11 @@ use crate::limits::{MAX_SECRETS, MAX_SECRETS_BYTES, MAX_SHOWN_SECRET_BYTES, MIN_
 
 /// Values that must never be shown: keys, tokens, passwords. Cheap to clone.
 ///
-/// A value is found in its exact form anywhere in a text. It is also found as escaped in JSON or in
-/// Rust's debug output, as encoded in a URL or a form, and in Base64. Escape sequences of a
-/// terminal inside of it do not hide it. Its beginning is found where a text was truncated: before
-/// `…`, and before a line `[... n bytes left out ...]`. Other parts and hashes of it are not found.
+/// A value is found in its exact form anywhere in a text. A value is also found if it is escaped in
+/// JSON or in Rust's debug output, encoded in a URL or a form, or encoded in Base64. A value is
+/// found even if it contains escape sequences of a terminal. The beginning of a value is found
+/// where a text was truncated, i.e. before `…` and before a line `[... n bytes left out ...]`.
+/// Other parts of a value, and its hashes, are not found.
 ///
 /// ```
 /// use acp_lifecycle::Secrets;
@@ -27,7 +28,7 @@ use crate::limits::{MAX_SECRETS, MAX_SECRETS_BYTES, MAX_SHOWN_SECRET_BYTES, MIN_
 #[derive(Clone, Default)]
 pub struct Secrets {
     automaton: Option<Arc<Automaton>>,
-    /// All values, including omitted ones.
+    /// All values, including the values that exceed the limits and are not searched for.
     values: Arc<[String]>,
     omitted: usize,
 }
@@ -35,9 +36,10 @@ pub struct Secrets {
 impl Secrets {
     /// Creates a set of secrets. White space around values is removed.
     ///
-    /// Values under 8 bytes are ignored, because `1` or `true` might be one. Parts of the redaction
-    /// marker are ignored too. At most 256 other values of 32 KiB in total are used, the shortest
-    /// first; [`omitted`](Self::omitted_count) counts the rest.
+    /// Values under 8 bytes are ignored, because a value such as `1` or `true` occurs in ordinary
+    /// text. Parts of the redaction marker are ignored too. Of the other values, at most 256 values
+    /// of 32 KiB in total are used, beginning with the shortest.
+    /// [`omitted_count`](Self::omitted_count) counts the other values.
     #[must_use]
     pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let long = |value: &String| {
@@ -58,7 +60,7 @@ impl Secrets {
         Self { automaton, omitted: values.len() - taken, values: values.into() }
     }
 
-    /// Returns these and further secrets, with the limits of [`new`](Self::new).
+    /// Returns a set of these secrets and further secrets, with the limits of [`new`](Self::new).
     #[must_use]
     pub fn with_values(&self, values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let values = values.into_iter().map(|value| value.as_ref().to_owned());
@@ -78,8 +80,8 @@ impl Secrets {
     }
 
     /// Returns a text without known secrets, passwords in URLs, and credentials after
-    /// `Authorization` or `Bearer`. For text that does not pass through a session, e.g. logs and
-    /// protocol errors.
+    /// `Authorization` or `Bearer`. Use this method for text that does not pass through a session,
+    /// e.g. logs and protocol errors.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match Redactor::new(self).redacted_text(text) {
@@ -93,7 +95,7 @@ impl Secrets {
         self.automaton.as_ref().is_some_and(|known| known.contains_match(text))
     }
 
-    /// Finds known secrets in a text, and the beginnings of truncated ones.
+    /// Finds known secrets in a text, and the beginnings of truncated secrets.
     pub(super) fn find_in_truncated(&self, text: &str) -> Vec<Range<usize>> {
         let found = self
             .automaton

@@ -1,22 +1,24 @@
-//! Redaction of streams that arrive in pieces: a terminal's output, a message.
+//! Redaction of streams that arrive in pieces, e.g. a terminal's output or a message.
 
 use super::{REDACTION_MARKER, Secrets, credentials, strip_escapes};
 use crate::limits::{MAX_SHOWN_SECRET_BYTES, STREAM_CONTEXT_BYTES};
 
-/// The undecided end of a stream.
+/// A redactor of one stream, which stores the end of the stream that is not decided yet.
 ///
-/// Bytes are held back only if they may be the beginning of a secret, or directly precede
-/// credentials. They are released when the next piece decides, or by [`flush`](Self::flush). There
-/// is no timeout: the last bytes of a prompt that waits for input are delayed if a secret may begin
-/// with them. Secrets are found across escape sequences of a terminal, but not across any other
-/// character. If credentials exceed 4 KiB and arrive in pieces, the rest of them is not found.
+/// Bytes are held back only if they may be the beginning of a secret, or may directly precede
+/// credentials. Held-back bytes are released when the next piece shows whether they are a secret,
+/// or by [`flush`](Self::flush). There is no timeout. If a terminal shows a prompt and waits for
+/// input, the last bytes of the prompt are delayed if a secret may begin with these bytes. Secrets
+/// are found across escape sequences of a terminal, but not across any other character. If
+/// credentials exceed 4 KiB and arrive in pieces, the bytes beyond 4 KiB are not found.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRedactor {
-    /// The last bytes of the stream: a few shown ones, then the held-back ones.
+    /// The last bytes of the stream: first some bytes that were already shown, then the held-back
+    /// bytes.
     buffer: Vec<u8>,
     /// Number of buffered bytes that were shown, or replaced by a marker.
     shown_bytes: usize,
-    /// Whether the shown bytes end with a marker.
+    /// Whether the shown bytes end with a redaction marker.
     ends_with_marker: bool,
     /// Number of bytes at the end that may be the beginning of a known secret.
     possible_secret_bytes: usize,
@@ -32,7 +34,7 @@ impl StreamRedactor {
             &text,
             credentials::scan_stream_for_credentials,
         );
-        // Bytes before `end` are decided.
+        // All bytes before `end` are either shown or redacted now.
         let end = text.len() - scan.possible_match_bytes.max(shaped.possible_match_bytes);
         let (mut out, mut at) = (Vec::with_capacity(bytes.len()), self.shown_bytes);
         for secret in strip_escapes::merge_ranges(scan.found, shaped.found) {
@@ -47,7 +49,8 @@ impl StreamRedactor {
             at = secret.end;
         }
         if at > end {
-            // A match reaches beyond `end`, so a marker already covers all bytes.
+            // A match extends beyond `end`, so a marker already replaces all bytes up to the end of
+            // the match.
             self.ends_with_marker |= at > self.shown_bytes;
         } else {
             out.extend_from_slice(&text[at..end]);
@@ -63,9 +66,10 @@ impl StreamRedactor {
 
     /// Returns the held-back bytes, because the stream may have ended.
     ///
-    /// Up to 3 bytes that may begin a known secret are shown. More are redacted like the whole
-    /// secret. Credentials that are not complete enough to be detected are shown. If the stream
-    /// continues and the bytes were a secret, the rest of it is redacted.
+    /// Up to 3 bytes that may be the beginning of a known secret are shown. A longer beginning is
+    /// redacted like the whole secret. Credentials that are not complete enough to be detected are
+    /// shown. If the stream continues and the bytes were the beginning of a secret, the rest of the
+    /// secret is redacted.
     pub(crate) fn flush(&mut self) -> Vec<u8> {
         let known = self.buffer.len() - self.possible_secret_bytes.min(self.buffer.len());
         let plain = &self.buffer[self.shown_bytes..known.max(self.shown_bytes)];
@@ -75,7 +79,7 @@ impl StreamRedactor {
         }
         let rest = &self.buffer[known.max(self.shown_bytes)..];
         if rest.is_empty() {
-            // Everything is shown already.
+            // All bytes were already shown.
         } else if self.possible_secret_bytes <= MAX_SHOWN_SECRET_BYTES {
             self.ends_with_marker = false;
             out.extend_from_slice(rest);
@@ -83,7 +87,7 @@ impl StreamRedactor {
             if !std::mem::replace(&mut self.ends_with_marker, true) {
                 out.extend_from_slice(REDACTION_MARKER.as_bytes());
             }
-            // Keeps escape sequences, so that colors end where intended.
+            // Keep escape sequences, so that colors end where intended.
             out.extend_from_slice(&strip_escapes::only_escapes(rest));
         }
         self.shown_bytes = self.buffer.len();
@@ -120,7 +124,7 @@ mod tests {
             (&["my secret-o", "f-ada", "!"], "my [redacted]!"),
             (&["secret-of-adasecret-of-ada"], "[redacted][redacted]"),
             (&["secret-of-ad", "secret-of-ada"], "secret-of-ad[redacted]"),
-            // Both of two overlapping secrets are redacted, regardless of where the pieces end.
+            // If two secrets overlap, both are redacted, regardless of where the pieces end.
             (&["abababab", "c", "c", "."], "[redacted]."),
             (&["abababab", "c", "d"], "[redacted]cd"),
             (&["abababab", "ccabab", "aba."], "[redacted]."),
@@ -144,7 +148,7 @@ mod tests {
             (&["bear", "er 0123456", "789abcdef", "01 y"], "bearer [redacted] y"),
             (&["bearer of news\n"], "bearer of news\n"),
             (&["postgres://ada:", "pw@db/x"], "postgres://[redacted]@db/x"),
-            // Also inside of a sequence, as the target of a link.
+            // A secret is also found inside an escape sequence, here as the target of a link.
             (&["\u{1b}]8;;x:secret-of-ada\u{1b}\\."], "\u{1b}]8;;x:[redacted]\u{1b}\\."),
             (&["see http://localhost:3000", "|"], "see http://localhost:3000"),
             (&["see http://localhost:3000/", "a ."], "see http://localhost:3000/a ."),

@@ -1,5 +1,5 @@
-//! Removal of terminal escape sequences, which begin with ESC. Other control characters are kept,
-//! and so is a sequence without an end within 256 bytes.
+//! Removal of terminal escape sequences, which begin with ESC. Other control characters are kept. A
+//! sequence that does not end within 256 bytes is kept too.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(super) fn scan_with_and_without_escapes(
     let ScanResult { found, possible_match_bytes: of_bytes } = scan(&bytes);
     let place = |at: usize| places.get(at).copied().unwrap_or(text.len() - open);
     let begin = place(bytes.len() - of_bytes);
-    // Without a possible secret, an unfinished escape sequence is not held back.
+    // Hold an unfinished escape sequence back only if the text may end with a part of a secret.
     let of_text = if of_bytes > 0 { text.len() - begin } else { 0 };
     ScanResult {
         found: merge_ranges(whole.found, map_to_source(found, &places)),
@@ -79,7 +79,7 @@ pub(super) fn only_escapes(text: &[u8]) -> Vec<u8> {
 /// A text without its escape sequences.
 struct StrippedText<'a> {
     bytes: Cow<'a, [u8]>,
-    /// The original position of each byte. `None` if nothing was stripped.
+    /// The original position of each byte. The field is `None` if no escape sequence was removed.
     positions: Option<Vec<usize>>,
     /// Number of bytes at the end that begin an unfinished escape sequence.
     unfinished_escape_bytes: usize,
@@ -102,7 +102,8 @@ fn strip_escapes(text: &[u8]) -> StrippedText<'_> {
                     continue;
                 }
                 None if text.len() - at < MAX_ESCAPE_BYTES => break,
-                // Too long for a sequence. Terminals would not accept it either.
+                // The sequence is too long, so its bytes are treated as text. Terminals would not
+                // accept such a sequence either.
                 None => {}
             }
         }
@@ -124,7 +125,7 @@ fn escape_len(text: &[u8]) -> Option<usize> {
     };
     match text.get(1)? {
         b'[' => end_of(&|rest| (0x40..=0x7e).contains(&rest[0]).then_some(1)),
-        // Terminated by BEL or ESC \\.
+        // These sequences end with BEL or ESC \\.
         b']' | b'P' | b'^' | b'_' | b'X' => end_of(&|rest| match rest {
             [0x07, ..] => Some(1),
             [ESC, b'\\', ..] => Some(2),

@@ -34,7 +34,7 @@ pub(super) struct SessionPermissions {
     policy: Arc<dyn Policy>,
     /// Scopes in which an answer may be remembered.
     scopes: Vec<RuleScope>,
-    /// Changes of stored rules that must be saved.
+    /// Changes of stored rules that the caller has not saved yet.
     unsaved_changes: VecDeque<RuleChange>,
     /// Whether the client can be asked why it rejected a call.
     asks_rejection_reason: bool,
@@ -42,10 +42,11 @@ pub(super) struct SessionPermissions {
     titles: Arc<Titles>,
     requests: HashMap<PermissionId, PermissionRequest>,
     last_request: u64,
-    /// Files changed without asking a person, since a person last permitted a command whose request
-    /// named these files. At most 256 are kept, so a full set stands for 256 or more.
+    /// Files that were changed without asking a person, since a person last permitted a command
+    /// whose request named these files. The set contains at most 256 files, so a full set means 256
+    /// or more.
     unreviewed_files: BTreeSet<PathBuf>,
-    /// Total number of such changes.
+    /// Total number of changes of files that were made without asking a person.
     unreviewed_changes: u64,
 }
 
@@ -75,7 +76,8 @@ pub struct PermissionRequest {
     pub options: Vec<PermissionOption>,
     stage: RequestStage,
     effects: Effects,
-    /// The effects that a remembered answer covers: exactly those that the options name.
+    /// The effects that a remembered answer covers. A remembered answer covers exactly the effects
+    /// that the options name.
     memory: RememberedEffects,
     subject: PermissionSubject,
     asked_at: Instant,
@@ -84,7 +86,7 @@ pub struct PermissionRequest {
     unreviewed_changes: u64,
 }
 
-/// The question to the client.
+/// The question that is sent to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestStage {
     Permission,
@@ -98,14 +100,14 @@ impl PermissionRequest {
         &self.effects
     }
 
-    /// Returns the subject of the request, with the complete arguments and the folder.
+    /// Returns the subject of the request, with the complete arguments and the working directory.
     #[must_use]
     pub fn subject(&self) -> &PermissionSubject {
         &self.subject
     }
 
     /// Returns the files that a command of the call may run and that were changed without asking a
-    /// person. At most 256, of which the call shows some.
+    /// person. At most 256 files are returned. The call shows some of these files.
     #[must_use]
     pub fn unreviewed_files(&self) -> &[PathBuf] {
         &self.unreviewed_files
@@ -117,13 +119,13 @@ impl PermissionRequest {
 pub(crate) enum AnsweredBy {
     /// A person, through the client.
     Client,
-    /// A program of the embedder. No person saw what it allows, and its rules are not saved.
+    /// A program of the embedder. No person sees its decisions, and its rules are not saved.
     #[cfg(feature = "tokio")]
     Approver,
 }
 
-/// The input of a policy, copied out of the session. The policy is foreign code and is called
-/// without a lock.
+/// The input of a policy, which is copied from the session. The policy is foreign code, so it is
+/// called without a lock on the session.
 #[derive(Debug)]
 pub(crate) struct PolicyCheck {
     effects: Effects,
@@ -150,7 +152,7 @@ impl SessionPermissions {
         self.last_request - self.requests.len() as u64
     }
 
-    /// Returns whether a permission request for the call waits.
+    /// Returns whether a permission request for the call waits for its answer.
     pub(super) fn awaits_permission(&self, id: &ToolCallId) -> bool {
         self.requests.values().any(|request| request.call == *id)
     }
@@ -162,8 +164,9 @@ impl SessionPermissions {
 }
 
 impl Session {
-    /// Sets the language of permission options and notes from a locale, e.g. `de`. They are in
-    /// English by default, if the locale has no catalogue, and without the feature `titles`.
+    /// Sets the language of permission options and notes from a locale, e.g. `de`. The default
+    /// language is English. English is also used if the locale has no catalogue, or without the
+    /// feature `titles`.
     pub fn set_locale(&mut self, locale: &str) {
         self.permissions.titles = Arc::new(Titles::builtin(locale));
     }
@@ -175,15 +178,15 @@ impl Session {
     }
 
     /// Sets the policy, which judges effects that no rule matches. Returns the previous policy.
-    /// Dropping that may run foreign code, so callers should drop it after releasing a lock around
-    /// the session.
+    /// Dropping the previous policy may run foreign code. Callers should therefore drop it after
+    /// releasing a lock on the session.
     pub fn set_policy(&mut self, policy: Arc<dyn Policy>) -> Arc<dyn Policy> {
         std::mem::replace(&mut self.permissions.policy, policy)
     }
 
-    /// Requests a reason from the client when it rejects a call without one. An
-    /// [`OutboxItem::RejectionReasonRequest`] follows, and the call waits for
-    /// [`Session::apply_rejection_reason`]. For clients that can show a form.
+    /// Enables requests for a reason when the client rejects a call without a reason. The session
+    /// then enqueues an [`OutboxItem::RejectionReasonRequest`], and the call waits for
+    /// [`Session::apply_rejection_reason`]. Enable this only for clients that can show a form.
     pub fn enable_rejection_reason_requests(&mut self) {
         self.permissions.asks_rejection_reason = true;
     }
@@ -191,8 +194,8 @@ impl Session {
     /// Loads the rules of the session's project and of the user, as returned by a
     /// [`RuleStore`](crate::RuleStore).
     ///
-    /// Rules that could not be loaded may deny anything. In that case everything that is not denied
-    /// is asked about, and no answer is remembered.
+    /// If rules could not be loaded, the missing rules may deny any call. The client is then asked
+    /// about every call that is not denied, and no answer is remembered.
     pub fn add_loaded_rules(&mut self, loaded: Result<Vec<Rule>, RuleStoreError>) {
         let all_hold = loaded.and_then(|rules| {
             let all_hold = rules.into_iter().all(|rule| self.permissions.rules.add_rule(rule));
@@ -203,8 +206,8 @@ impl Session {
         }
     }
 
-    /// Offers to remember answers for the project. For sessions whose [rule
-    /// changes](Self::take_rule_changes) are saved.
+    /// Adds options that remember an answer for the project. Enable them only if the session's
+    /// [rule changes](Self::take_rule_changes) are saved.
     pub fn enable_project_rule_options(&mut self) {
         self.permissions.scopes = vec![RuleScope::Session, RuleScope::Project];
     }
@@ -215,8 +218,8 @@ impl Session {
         &self.permissions.rules
     }
 
-    /// Adds a rule of any scope. Returns whether it applies now. Rules of a project or of the user
-    /// must be saved: see [`Session::take_rule_changes`].
+    /// Adds a rule of any scope. Returns whether the rule applies now. Rules of a project or of the
+    /// user must be saved: see [`Session::take_rule_changes`].
     pub fn add_rule(&mut self, rule: Rule) -> bool {
         let holds = self.permissions.rules.add_rule(rule.clone());
         if holds {
@@ -225,7 +228,7 @@ impl Session {
         holds
     }
 
-    /// Removes a rule. Returns whether it existed. Rules of a project or of the user must be
+    /// Removes a rule. Returns whether the rule existed. Rules of a project or of the user must be
     /// removed from the store as well: see [`Session::take_rule_changes`].
     pub fn revoke_rule(&mut self, rule: &Rule) -> bool {
         let was_there = self.permissions.rules.revoke(rule);
@@ -236,8 +239,8 @@ impl Session {
     }
 
     /// Takes the pending changes of rules that outlive the session. The caller saves them in a
-    /// [`RuleStore`](crate::RuleStore). At most 1,024 changes wait. A further rule applies to the
-    /// session only.
+    /// [`RuleStore`](crate::RuleStore). At most 1,024 changes wait. If the limit is reached, a
+    /// further rule applies to the session only.
     pub fn take_rule_changes(&mut self) -> Vec<RuleChange> {
         self.permissions.unsaved_changes.drain(..).collect()
     }
@@ -252,10 +255,11 @@ impl Session {
         }
     }
 
-    /// Decides whether a call may run: by rules and policy, or else by asking the client.
+    /// Decides whether a call may run. If neither the rules nor the policy decide, the client is
+    /// asked.
     ///
-    /// `is_whole` states that the request shows everything that will run. If it is false, the
-    /// answer cannot be remembered.
+    /// `is_whole` states that the request shows everything that will run. If `is_whole` is false,
+    /// the answer cannot be remembered.
     pub fn decide_or_ask_permission(
         &mut self,
         id: &ToolCallId,
@@ -275,7 +279,7 @@ impl Session {
         permit
     }
 
-    /// Enqueues a waiting request for the client.
+    /// Enqueues a permission request that waits for an answer, so that it is sent to the client.
     pub(crate) fn enqueue_permission_request(&mut self, id: PermissionId, now: Timestamp) {
         if self.permissions.requests.contains_key(&id) {
             self.enqueue_after_messages(
@@ -315,8 +319,8 @@ impl Session {
         })
     }
 
-    /// Decides as [`Session::decide_or_ask_permission`] does. If neither rules nor policy decide, creates the request
-    /// but does not enqueue it.
+    /// Decides as [`Session::decide_or_ask_permission`] does. If neither the rules nor the policy
+    /// decide, this method creates the request but does not enqueue it.
     pub(crate) fn decide_or_prepare_request(
         &mut self,
         id: &ToolCallId,
@@ -393,8 +397,8 @@ impl Session {
         self.permissions.requests.get(&id)
     }
 
-    /// Returns a request as the approver receives it. Options that outlive the session are left
-    /// out, because an approver's rules are not saved.
+    /// Returns a request as the approver receives it. Options that are remembered beyond the
+    /// session are omitted, because an approver's rules are not saved.
     #[cfg(feature = "tokio")]
     pub(crate) fn approver_request(&self, id: PermissionId) -> Option<PermissionRequest> {
         let mut request = self.pending_permission_request(id)?.clone();
@@ -422,7 +426,8 @@ impl Session {
         judgement: Result<PolicyVerdicts, UnaskedDenialReason>,
     ) -> Option<PermissionOutcome> {
         let mut request = self.take_request(id, RequestStage::Permission)?;
-        // If the answer arrives before the request was sent, the request is not sent any more.
+        // Remove the request from the outbox. If the answer arrives before the request is sent, the
+        // request must not be sent.
         self.outbox.remove_permission_items(id);
         let is_by_client = by == AnsweredBy::Client;
         if !is_by_client {
@@ -463,7 +468,8 @@ impl Session {
         })
     }
 
-    /// Applies an answer that allows a call, unless the call is denied or outdated meanwhile.
+    /// Applies an answer that allows a call, unless the call has been denied or has become outdated
+    /// since the request.
     fn apply_allowing_answer(
         &mut self,
         request: PermissionRequest,
@@ -473,7 +479,7 @@ impl Session {
     ) -> PermissionOutcome {
         let is_current = request.unreviewed_changes == self.permissions.unreviewed_changes;
         match judgement.and_then(|judgement| self.is_still_permitted(&judgement)) {
-            // A denial since the request takes precedence over the answer.
+            // A denial that was added since the request takes precedence over the answer.
             Err(denial) => return PermissionOutcome::Denied(denial),
             Ok(false) if !is_current => return PermissionOutcome::Outdated,
             Ok(_) => {}
@@ -490,8 +496,8 @@ impl Session {
         PermissionOutcome::Granted(Grant::new(request.subject))
     }
 
-    /// Applies the client's reason for a rejection, if it gave one. Returns `None` if no reason was
-    /// requested.
+    /// Applies the client's reason for a rejection, or `None` if the client gave no reason. Returns
+    /// `None` if no reason was requested.
     pub fn apply_rejection_reason(
         &mut self,
         id: PermissionId,
@@ -548,7 +554,7 @@ impl Session {
     }
 
     /// Returns whether a previously permitted call may run without another request. A call that is
-    /// denied by now stays denied.
+    /// denied now may not run.
     pub(crate) fn is_still_permitted(
         &self,
         judgement: &PolicyVerdicts,
@@ -557,8 +563,9 @@ impl Session {
         Ok(!self.may_run_unreviewed_files(judgement))
     }
 
-    /// Returns whether a call runs a command that may execute project files, while some were
-    /// changed without asking a person. False if the policy alone allows the call.
+    /// Returns whether a call runs a command that may execute project files, and some project files
+    /// were changed without asking a person. Returns false if the policy alone, without rules,
+    /// allows the call.
     fn may_run_unreviewed_files(&self, judgement: &PolicyVerdicts) -> bool {
         !self.permissions.unreviewed_files.is_empty()
             && judgement.effects().iter().any(may_run_project_files)
@@ -631,7 +638,7 @@ impl Session {
     }
 }
 
-/// Returns why the words of a command are not known, as the end of a sentence.
+/// Returns the reason why a command could not be split into words, as the end of a sentence.
 fn analysis_error_text(why: &AnalysisError, titles: &Titles) -> String {
     let sentence = |key, texts: &[(&str, &String)]| {
         let texts: Vec<_> = texts.iter().map(|(name, text)| (*name, (*text).clone())).collect();

@@ -1,5 +1,4 @@
-//! Sends the documents of a stored session again, through the outbox that everything else goes
-//! through.
+//! Sends the documents of a stored session again, through the same outbox as all other items.
 
 use acp_types::{
     CallEndReason, ContentBlock, ContentPatch, MessageChunk, PromptBlock, Status, TerminalPatch,
@@ -14,13 +13,14 @@ use crate::sanitize::{OmissionCounts, Redactor, sanitize_patch};
 use crate::transcript::{CallDocument, SessionDocument};
 
 impl Session {
-    /// Sends a document of a session that is loaded, before anything else is sent. A call is reported
-    /// once, and updated once by its end; its id is in use from then on.
+    /// Sends a document of a session that is being loaded. Call this method before anything else is
+    /// sent. A call is reported once, and updated once by its end. The call's id is then in use.
     ///
-    /// A call that is not final was cut off by the end of its process: it fails, with the reason
-    /// [`CallEndReason::Shutdown`]. [`make_all_items_due`](Self::make_all_items_due) behind it, in the same step, keeps the order
-    /// of messages and calls. A terminal that ran in the client shows its last output. Secrets
-    /// that were not known when the document was recorded are redacted now.
+    /// A call without a final status was interrupted by the end of its process. Such a call fails
+    /// with the reason [`CallEndReason::Shutdown`]. To keep the order of messages and calls, call
+    /// [`make_all_items_due`](Self::make_all_items_due) afterwards in the same step. A terminal
+    /// that ran in the client shows its last output. Secrets that were not known when the document
+    /// was recorded are redacted now.
     pub fn replay(&mut self, document: SessionDocument, now: Timestamp) {
         match document {
             SessionDocument::Prompt(prompt) => {
@@ -43,7 +43,7 @@ impl Session {
         }
     }
 
-    /// Returns a prompt without secrets, as it is recorded.
+    /// Returns a prompt with its secrets redacted, in the form in which it is recorded.
     #[must_use]
     pub fn redacted_prompt(&self, blocks: Vec<ContentBlock>) -> Vec<ContentBlock> {
         Redactor::new(self.secrets()).redacted_blocks(blocks)
@@ -86,14 +86,15 @@ impl Session {
             meta: Some(Box::new(std::mem::take(&mut report.meta))),
             ..ToolCallPatch::new()
         };
-        // It was cut when it was recorded.
+        // The patch was truncated when it was recorded, so it needs no size limit here.
         sanitize_patch(&mut patch, self.secrets(), usize::MAX, &mut OmissionCounts::default());
         patch.apply(&mut report);
         report
     }
 }
 
-/// Ends a call that was open when its process ended, as its session would have.
+/// Ends a call that was open when its process ended, in the same way as its session would have
+/// ended the call.
 fn end_cut_off_call(mut call: ToolCallReport) -> ToolCallReport {
     if !call.status.is_final() {
         let reason = CallEndReason::Shutdown;
@@ -110,7 +111,8 @@ fn end_cut_off_call(mut call: ToolCallReport) -> ToolCallReport {
     call
 }
 
-/// Returns the first report of a call, and its end. Terminals show their output in between.
+/// Returns the first report of a call, and its end. The output of the call's terminals is sent
+/// between the two.
 fn call_patches(report: ToolCallReport) -> (ToolCallPatch, ToolCallPatch) {
     let ToolCallReport {
         name,
@@ -136,7 +138,7 @@ fn call_patches(report: ToolCallReport) -> (ToolCallPatch, ToolCallPatch) {
     (first, end)
 }
 
-/// Returns what opens a terminal, and what it wrote with its end.
+/// Returns the patch that opens a terminal, and the patch that contains its output and its end.
 fn terminal_patches(terminal: TerminalReport) -> (TerminalPatch, TerminalPatch) {
     let TerminalReport { command, cwd, size, output, exit, .. } = terminal;
     let open = TerminalPatch { command, cwd, size, ..TerminalPatch::default() };

@@ -1,4 +1,5 @@
-//! The default title of a call whose tool sets none: its name and arguments.
+//! The default title of a call, which consists of the tool's name and the arguments. The default
+//! title is used if the tool sets no title.
 
 use callboard_text::{escape_invisible, escape_invisible_truncated};
 use serde_json::Value;
@@ -8,8 +9,8 @@ use crate::limits::{MAX_DEFAULT_TITLE_BYTES, MAX_DEFAULT_TITLE_VALUE_BYTES};
 
 /// Formats a tool name and its arguments as one visible line, e.g. `search query: "x", limit: 5`.
 ///
-/// Each value is truncated after 256 bytes, and the title after about 1 KiB; `…` marks both. Text
-/// with Markdown characters is put in a code span.
+/// Each value is truncated after 256 bytes, and the title after about 1 KiB. The character `…`
+/// marks each truncation. Text with Markdown characters is put in a code span.
 #[must_use]
 pub fn default_title(name: &str, args: &Value) -> String {
     let mut title = code_span_if_needed(&escape_invisible(name));

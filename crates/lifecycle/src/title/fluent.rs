@@ -10,7 +10,7 @@ use unic_langid::LanguageIdentifier;
 
 use super::{MessageArgument, Titles};
 
-/// The catalogues, in lookup order. They are parsed when the first message is formatted.
+/// The catalogues, in lookup order. The catalogues are parsed when the first message is formatted.
 pub(super) struct Messages(LazyLock<Bundles, Box<dyn FnOnce() -> Bundles + Send>>);
 
 type Bundles = Vec<FluentBundle<FluentResource>>;
@@ -60,10 +60,10 @@ impl fmt::Debug for Messages {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TitlesError {
-    /// The locale is no BCP 47 language tag.
+    /// The locale is not a BCP 47 language tag.
     #[error("{0} is not a language tag")]
     Locale(String),
-    /// The messages are no valid Fluent, or a key is defined twice.
+    /// The messages are not valid Fluent syntax, or a key is defined twice.
     #[error("invalid messages: {0}")]
     Messages(String),
 }
@@ -78,25 +78,26 @@ impl Titles {
         Self::negotiate(&[(locale, messages)], locale)
     }
 
-    /// Parses the catalogues that match a locale, and that of the first locale as the last
-    /// fallback. Catalogues are pairs of a locale and its messages. For the locale, see
-    /// [`preferred_locale`](super::preferred_locale).
+    /// Parses the catalogues that match a locale, and the catalogues of the first locale as the
+    /// last fallback. Catalogues are pairs of a locale and its messages. The function
+    /// [`preferred_locale`](super::preferred_locale) returns a suitable locale.
     ///
     /// If a catalogue lacks a message, or cannot format it with the given arguments, the next
-    /// catalogue is used. A catalogue may therefore be partial, and an unknown or malformed locale
-    /// gets the first catalogue. Several catalogues of one locale are searched in order.
+    /// catalogue is used. A catalogue may therefore be partial. For an unknown or malformed locale,
+    /// the first catalogue is used. Several catalogues of one locale are searched in order.
     ///
     /// # Errors
     ///
-    /// Returns [`TitlesError`] if the locale of any catalogue, or the messages of a matching one,
-    /// are malformed.
+    /// Returns [`TitlesError`] if the locale of any catalogue, or the messages of a matching
+    /// catalogue, are malformed.
     pub fn negotiate(catalogues: &[(&str, &str)], locale: &str) -> Result<Self, TitlesError> {
         Ok(Self { messages: Messages::from_bundles(negotiate_bundles(catalogues, locale)?) })
     }
 
-    /// Selects catalogues like [`negotiate`](Self::negotiate), but parses them when the first title is
-    /// rendered. For catalogues that are part of the program: if one is malformed, titles show the key
-    /// and the arguments, so a test should check the catalogues with `negotiate`.
+    /// Selects catalogues like [`negotiate`](Self::negotiate), but parses them when the first title
+    /// is rendered. Use this method for catalogues that are part of the program. If a catalogue is
+    /// malformed, titles show the key and the arguments. A test should therefore check the
+    /// catalogues with `negotiate`.
     #[must_use]
     pub fn from_static_lazily(
         catalogues: &'static [(&'static str, &'static str)],
@@ -133,8 +134,8 @@ fn negotiate_bundles(catalogues: &[(&str, &str)], locale: &str) -> Result<Bundle
     Ok(bundles)
 }
 
-/// Parses a language tag (`de-AT`) or a POSIX locale (`de_AT.UTF-8@euro`), whose codeset and
-/// modifier are ignored. Returns `None` for `C` and for malformed locales.
+/// Parses a language tag (`de-AT`) or a POSIX locale (`de_AT.UTF-8@euro`). The codeset and the
+/// modifier of a POSIX locale are ignored. Returns `None` for `C` and for malformed locales.
 fn parse_locale(locale: &str) -> Option<LanguageIdentifier> {
     let tag = locale.split(['.', '@']).next().unwrap_or_default();
     tag.trim().parse().ok()

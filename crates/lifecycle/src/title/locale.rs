@@ -1,7 +1,7 @@
 //! The preferred locale, from the configuration or the environment.
 
-/// Returns the preferred locale of titles: `configured`, or else the first of `LC_ALL`,
-/// `LC_MESSAGES` and `LANG` that is not empty, in the order of POSIX
+/// Returns the preferred locale of titles: `configured` if it is not empty, otherwise the first of
+/// the variables `LC_ALL`, `LC_MESSAGES` and `LANG` that is not empty. POSIX defines this order
 /// (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html#tag_08_02>).
 /// `variable` returns the value of an environment variable.
 ///

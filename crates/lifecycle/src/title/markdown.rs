@@ -1,5 +1,5 @@
-//! Escaping of text for clients that render a line as Markdown (<https://spec.commonmark.org>) and
-//! for those that show it unchanged.
+//! Escaping of text for display both by clients that render a line as Markdown
+//! (<https://spec.commonmark.org>) and by clients that show the line unchanged.
 
 /// Returns a text unchanged, or in a code span if Markdown would interpret one of its characters.
 #[must_use]
@@ -9,9 +9,10 @@ pub fn code_span_if_needed(text: &str) -> String {
 
 /// Returns whether a text contains Markdown syntax, at any position of a line.
 pub(super) fn needs_code_span(text: &str) -> bool {
-    // No known dialect interprets these characters within a line. Some dialects interpret others.
+    // No known Markdown dialect interprets these characters within a line. Some dialects interpret
+    // the other punctuation characters.
     let is_plain = |byte: u8| !byte.is_ascii_punctuation() || b"/.,:;'\"()?%=+-".contains(&byte);
-    // Text that is autolinked.
+    // Text that Markdown converts to links.
     let links = ["://", "www."];
     // Characters that begin a list, a rule or a heading at the start of a line.
     let begins_block = |byte: u8| b"-+=".contains(&byte) || byte.is_ascii_digit();
@@ -28,7 +29,8 @@ pub(super) fn code_span(text: &str) -> String {
     }
     let runs = text.split(|letter| letter != '`').map(str::len);
     let fence = "`".repeat(runs.max().unwrap_or_default() + 1);
-    // Markdown strips one space from each side of a code span, unless it is all spaces.
+    // Markdown strips one space from each side of a code span, unless the code span contains only
+    // spaces.
     let is_padded = text.starts_with('`')
         || text.ends_with('`')
         || text.starts_with(' ') && text.ends_with(' ') && !text.trim().is_empty();
@@ -47,7 +49,7 @@ mod tests {
 
     use crate::title::Titles;
 
-    /// Returns the text that a client shows which renders a line as Markdown.
+    /// Returns the text that is shown by a client that renders a line as Markdown.
     fn shown(line: &str) -> Result<String, String> {
         let mut text = String::new();
         // Smart quotes do not change the meaning.

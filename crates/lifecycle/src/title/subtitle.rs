@@ -1,4 +1,4 @@
-//! The subtitle, which follows a title while its call runs and shows its progress.
+//! The subtitle, which follows the title of a running call and shows the call's progress.
 
 use acp_types::Progress;
 use callboard_text::{escape_invisible_truncated, head};
@@ -31,8 +31,9 @@ pub(crate) fn subtitle_line(words: &str) -> Option<String> {
     (!line.is_empty()).then(|| escape_invisible_truncated(&line, MAX_SUBTITLE_BYTES).0)
 }
 
-/// Formats the progress of a call: `3/10` for a small number of steps, otherwise a percentage, or
-/// the current value if the total is unknown. The tool's message follows.
+/// Formats the progress of a call, followed by the tool's message. A small number of steps is
+/// formatted as `3/10`, and a larger number as a percentage. If the total is unknown, the current
+/// value is used.
 pub(crate) fn progress_text(progress: &Progress) -> String {
     let done = progress.current.max(0.0) + 0.0;
     let is_step = |number: f64| number.fract() == 0.0 && number <= MAX_COUNTED_STEPS;
@@ -48,7 +49,7 @@ pub(crate) fn progress_text(progress: &Progress) -> String {
     if count.is_empty() { message.to_owned() } else { format!("{count} {message}") }
 }
 
-/// Largest step count that is shown as such. Above it, a percentage is shown.
+/// Largest number of steps that is shown as a number. For more steps, a percentage is shown.
 const MAX_COUNTED_STEPS: f64 = 9_999.0;
 
 #[cfg(test)]

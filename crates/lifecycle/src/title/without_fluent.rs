@@ -2,7 +2,7 @@
 
 use super::MessageArgument;
 
-/// The catalogue, unparsed.
+/// The text of the catalogue, which is searched for each message.
 #[derive(Debug, Default)]
 pub(super) struct Messages(&'static str);
 

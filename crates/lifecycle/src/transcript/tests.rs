@@ -1,4 +1,4 @@
-//! Replayed documents leave a client with what it held live.
+//! Tests that replayed documents give a client the same state as the live session.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -15,14 +15,14 @@ use serde_json::json;
 use super::*;
 use crate::{CallEnd, Session, Timestamp};
 
-/// A session with its client, and what is recorded of it.
+/// A session with its client, and the records of the session.
 struct Recorded {
     session: Session,
     projection: V1Projection,
     observer: V1Observer,
     messages: String,
     fold: TranscriptFold,
-    /// By their subjects, in the order of their first records.
+    /// The documents with their subjects, in the order in which they were first recorded.
     records: Vec<(String, SessionDocument)>,
     now: Timestamp,
 }
@@ -40,7 +40,7 @@ impl Recorded {
         }
     }
 
-    /// Delivers everything that waits, as a driver does.
+    /// Delivers all waiting items, as a driver does.
     fn deliver(&mut self) {
         self.now.monotonic += Duration::from_millis(20);
         self.session.make_all_items_due(self.now.monotonic);
@@ -81,7 +81,7 @@ impl Recorded {
         }
     }
 
-    /// Loads what is recorded, as another process would.
+    /// Loads the recorded documents, as another process would.
     fn reload(&self, display: TerminalDisplay) -> Self {
         let mut loaded = Self::new(display);
         for (_, document) in &self.records {
@@ -118,7 +118,8 @@ fn announced(recorded: &mut Recorded, id: &'static str, kind: ToolKind) {
     recorded.deliver();
 }
 
-/// One of each: text, thought, calls that complete, fail and are cancelled, a terminal, a plan.
+/// Records one of each kind of document: text, thought, calls that complete, fail and are
+/// cancelled, a terminal, a plan.
 fn record_all_kinds(recorded: &mut Recorded) {
     let chunk = |role, text: &str| MessageChunk { role, message: "m".into(), text: text.into() };
     let now = recorded.now;
@@ -183,7 +184,7 @@ fn a_replay_leaves_the_client_with_what_it_held() {
         assert_eq!(texts(&loaded.messages), texts(&live.messages));
         assert_eq!(loaded.observer.violations(), []);
         assert_eq!(live.observer.violations(), []);
-        // A loaded session is recorded as it was.
+        // The records of a loaded session are the same as before.
         assert_eq!(loaded.reload(display).seen(), live.seen());
         for id in ["read", "run", "never", "stopped"] {
             assert!(loaded.session.board().is_id_used(&id.into()));

@@ -1,5 +1,5 @@
-//! Answers to requests other than prompts: their place in the order, and their independence of
-//! turns.
+//! Tests of answers to requests other than prompts. The order of such answers is fixed, and the
+//! answers do not depend on turns.
 
 use std::time::{Instant, SystemTime};
 
@@ -23,7 +23,7 @@ fn an_answer_goes_out_at_once_behind_an_older_mode_and_before_a_newer_and_ends_n
     );
     session.send_state(mode("a"), now);
     while session.poll(now.monotonic).is_some() {}
-    // Within the interval for which this mode update is delayed.
+    // This mode update is sent within the update interval, so it is delayed.
     session.send_state(mode("b"), now);
     assert_eq!(session.poll(now.monotonic), None);
     session.enqueue_agent_response(AgentResponseId::new(1), now);

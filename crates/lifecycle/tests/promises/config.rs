@@ -1,4 +1,4 @@
-//! The settings of a session: each takes effect and is clamped to its bound.
+//! Tests of the settings of a session: each setting takes effect and is limited to its maximum.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -10,8 +10,8 @@ use acp_types::{Content, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-/// Runs one call with 100 bytes of raw input and of content, and returns how many bytes of each the
-/// final document retains.
+/// Runs one call with 100 bytes of raw input and of content, and returns how many bytes of raw
+/// input and of content the final document contains.
 fn sizes(config: SessionConfig) -> (usize, usize) {
     let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let mut session = Session::new("/p").with_config(config);

@@ -1,5 +1,5 @@
-//! G4 over random endings: whatever happens to the task of a call, the call ends once, in time, and
-//! with a reason.
+//! Tests of G4 with random ends of tasks: a call ends once, in time, and with a reason, whatever
+//! happens to its task.
 
 use std::cell::Cell;
 
@@ -14,13 +14,13 @@ use tokio::task::JoinHandle;
 
 use crate::performing::{Act, Client, Stage, pass};
 
-/// Behaviour of a call, and the fate of its task after some time.
+/// The behaviour of a call, and the event that ends its task.
 #[derive(Debug, Clone, Copy)]
 struct Fate {
     act: Act,
     /// Whether the call's handle is dropped instead of being executed.
     is_dropped: bool,
-    /// Delay in seconds after which its task is aborted.
+    /// Delay in seconds after which the call's task is aborted.
     aborted_after: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
         due.for_each(|(_, task)| task.abort());
         pass(1).await;
     }
-    // A call without a waiting task does not wait for the end of its turn.
+    // A call without a task ends before the end of its turn.
     for (number, fate) in fates.iter().enumerate() {
         let seen = stage.seen.lock().unwrap();
         let status = seen.observed_call(&format!("c{number}")).map(|call| call.status);
@@ -78,7 +78,7 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
             assert!(is_over.contains(&status), "{fate:?}: {status:?}");
         }
     }
-    // After the end of the turn, the longest grace period expires soon.
+    // The longest grace period expires soon after the end of the turn, so all tasks finish.
     stage.status().await;
     assert!(tasks.iter().all(|(_, task)| task.is_finished()), "a task outlives its turn");
     let seen = stage.seen.lock().unwrap();
@@ -92,7 +92,7 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
 }
 
 /// Uses a fifth of `PROPTEST_CASES`, because each case starts a runtime. The macro `proptest!`
-/// would restore the full number.
+/// would restore the full number of cases.
 fn config() -> ProptestConfig {
     ProptestConfig {
         cases: (ProptestConfig::default().cases / 5).max(192),
@@ -119,6 +119,6 @@ fn g4_every_call_ends_with_a_reason() {
     if let Err(error) = outcome {
         panic!("{error}");
     }
-    // Recorded failures are run again in addition.
+    // Recorded failures are run in addition to the cases.
     assert!((cases..cases + 100).contains(&lives.get()), "{} lives for {cases}", lives.get());
 }

@@ -1,5 +1,5 @@
-//! Panics in an embedder's code, at every point where the lifecycle of a call runs it: the call
-//! ends as failed, once, in time, and reports which code failed.
+//! Tests of panics in an embedder's code, at every point where the lifecycle of a call runs such
+//! code. The call ends as failed, once and in time, and reports which code failed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -34,7 +34,7 @@ impl Breaks {
     }
 }
 
-/// A plan that panics when it is dropped if the flag is set.
+/// A plan whose drop panics if the flag is set.
 struct Plan(bool);
 
 impl Drop for Plan {
@@ -92,7 +92,7 @@ async fn a_panic_of_a_tool_fails_its_call_wherever_it_happens() {
     }
 }
 
-/// A policy that asks about everything, and panics from a given question on.
+/// A policy that asks about everything, and panics when no question is left.
 #[derive(Debug)]
 struct Fickle {
     left: AtomicUsize,

@@ -1,4 +1,5 @@
-//! Calls that are cancelled individually, calls with parents, and calls reported by another agent.
+//! Tests of calls that are cancelled individually, of calls with parents, and of calls reported by
+//! another agent.
 
 use std::time::{Instant, SystemTime};
 
@@ -148,7 +149,7 @@ fn calls_of_one_instant_end_in_the_order_of_their_announcement() {
     for made_by_one in [false, true] {
         let mut session = Session::new("/p");
         session.announce_call(&"root".into(), &"t".into(), ToolCallPatch::new(), now);
-        // The order depends neither on the instant nor on the name.
+        // The order of the ends does not depend on the time or the name of a call.
         let ids: Vec<_> = (0..99).map(|number| format!("c{}", number * 37 % 99)).collect();
         for id in &ids {
             let mut patch = ToolCallPatch::new();
@@ -164,7 +165,7 @@ fn calls_of_one_instant_end_in_the_order_of_their_announcement() {
     }
 }
 
-/// Deeply nested calls: no depth may exhaust the stack.
+/// Tests deeply nested calls, because no depth may exhaust the stack.
 #[test]
 fn a_long_line_of_calls_ends_the_last_first() {
     const DEPTH: usize = 2_000;
@@ -177,7 +178,7 @@ fn a_long_line_of_calls_ends_the_last_first() {
             patch.meta = Some(Box::new(CallMeta { parent, ..CallMeta::default() }));
             session.announce_call(&format!("c{number}").into(), &"t".into(), patch, now);
         }
-        // This would create a cycle, which only a walk through all ancestors detects.
+        // This parent would create a cycle. Only a check of all ancestors detects a cycle.
         let last = Some(format!("c{}", DEPTH - 1));
         session.update_call_meta(&"c0".into(), |meta| meta.parent = last, now);
         session.finish_call(&"c0".into(), CallEnd::completed(), now);
@@ -205,7 +206,7 @@ fn no_call_that_has_ended_says_how_far_it_is() {
             session.board().open_call_report(&id).unwrap().meta.progress.as_ref(),
             Some(&far)
         );
-        // The final patch of the tool does not restore it.
+        // The final patch of the tool does not restore the progress.
         let meta = CallMeta { progress: Some(far), ..CallMeta::default() };
         session.finish_call(&id, end.with_patch(ToolCallPatch::new().with_meta(meta)), now);
         let ended = session.board().history().get(&id).unwrap();

@@ -1,4 +1,4 @@
-//! The longest lines: those that contain a whole call.
+//! Tests of the longest lines, which contain a whole call.
 
 use std::time::{Instant, SystemTime};
 
@@ -21,7 +21,7 @@ const MAX_RAW_BYTES: usize = 64 * 1024;
 
 #[test]
 fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
-    // A quote takes two bytes in JSON, a control character six.
+    // A quote takes two bytes in JSON, and a control character takes six bytes.
     for letter in ["x", "\"", "\u{1}", "\u{e9}"] {
         let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
         let mut session = Session::new("/p");

@@ -1,8 +1,8 @@
-//! G1, G2, G3, G5, G6, G7 and G8 over random lifecycles of a session: calls, turns, output,
-//! requests and their answers, with clients of every pace: v1 with text, v1 with terminals, and
-//! draft v2.
+//! Tests of G1, G2, G3, G5, G6, G7 and G8 with random lifecycles of a session. A lifecycle contains
+//! calls, turns, output, requests and answers. The clients have different paces and versions: v1
+//! with text, v1 with terminals, and draft v2.
 //!
-//! `PROPTEST_CASES` sets the number of lifecycles per test, `PROPTEST_RNG_SEED` the seed.
+//! `PROPTEST_CASES` sets the number of lifecycles per test. `PROPTEST_RNG_SEED` sets the seed.
 
 mod clients;
 mod event;
@@ -89,7 +89,8 @@ fn lives_that_once_broke_a_promise() {
             Event::Start(1),
             Event::Append(1, ""),
         ],
-        // A call is never its own ancestor, and a parent ends after its children.
+        // These parents would form a cycle, but a call must never be its own ancestor. A parent
+        // ends after its children.
         vec![
             Event::Announce(1),
             Event::Announce(2),

@@ -1,4 +1,5 @@
-//! The guarantees G1 to G8, over random lifecycles of a session and with the async handles.
+//! Tests of the guarantees G1 to G8, with random lifecycles of a session and with the async
+//! handles.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail by a panic")]
 #![expect(clippy::panic, reason = "a tool that panics is what is tested")]

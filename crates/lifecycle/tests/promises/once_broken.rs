@@ -106,7 +106,7 @@ async fn the_end_of_a_call_stops_what_works_for_it() {
     assert!(second.is_cancelled() && !cancel.is_cancelled());
 }
 
-/// A tool whose preview waits for a signal, and which records that it ran.
+/// A tool whose preview waits for a signal. The tool records that it ran.
 struct Late {
     go: Arc<Notify>,
     ran: Arc<Mutex<bool>>,

@@ -1,5 +1,5 @@
-//! A call whose preview is outdated when it runs: the preview is repeated, and so is the question,
-//! unless the effect is exactly the permitted one.
+//! Tests of a call whose preview is outdated when the call runs. The preview is repeated.
+//! Permission is requested again unless the effect is exactly the permitted effect.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -18,17 +18,19 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum number of previews of a call before it runs.
+/// Maximum number of previews of a call before the call runs.
 const MAX_PREVIEWS: u32 = 3;
 
-/// Preview result of the tool: its bytes and the file that it would change, if that exists.
+/// The result of a preview: the bytes and the path of the file that the tool would change, or
+/// `None` if there is no such file.
 type Find = Option<(&'static [u8], &'static str)>;
 
-/// A tool whose consecutive previews give these results, and which can run only with the last one.
+/// A tool whose consecutive previews give the results in `finds`. The tool can run only with the
+/// last result.
 struct Chases {
     finds: VecDeque<Find>,
     runs: Arc<Mutex<u32>>,
-    /// Whether everything is denied from the first run on.
+    /// Whether every effect is denied from the first run on.
     denies: bool,
 }
 
@@ -72,7 +74,7 @@ impl Policy for Denies {
     }
 }
 
-/// A client that gives these answers in order and records what it receives.
+/// A client that gives configured answers in order and records what it receives.
 struct Client {
     session: SessionHandle,
     answers: VecDeque<&'static str>,
@@ -158,7 +160,7 @@ async fn what_would_do_something_else_by_now_is_asked_about_again() {
     for (second, asked) in [
         ((&b"a"[..], "/p/f"), 1),
         ((b"b", "/p/f"), 2),
-        // The call would change another file.
+        // The second preview would change another file.
         ((b"a", "/p/g"), 2),
     ] {
         let lived = live(&[Some((b"a", "/p/f")), Some(second)], ["allow", "allow"]).await;

@@ -1,4 +1,4 @@
-//! G2, G4 and G7 with the async handles, on paused time.
+//! Tests of G2, G4 and G7 with the async handles and paused time.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-/// Behaviour of the test tool.
+/// The behaviour of the test tool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Act {
     Succeed,
@@ -28,7 +28,7 @@ pub(crate) enum Act {
     StopOnCancel,
 }
 
-/// Behaviour of the test client when it receives a permission request.
+/// The behaviour of the test client when it receives a permission request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Client {
     Answers(&'static str),
@@ -36,7 +36,7 @@ pub(crate) enum Client {
     Errs,
     IsSilent,
     IsGone,
-    /// Panics whenever an item is delivered.
+    /// The client panics whenever an item is delivered.
     Panics,
 }
 
@@ -80,7 +80,7 @@ impl CallExecutor for Tool {
     }
 }
 
-/// A client behind the projections, with its observer.
+/// A sink that projects items to messages for a client, and observes these messages.
 struct Wire {
     session: SessionHandle,
     client: Client,
@@ -170,7 +170,7 @@ impl Stage {
         execute_call(self.announce(), self.tool(act)).await
     }
 
-    /// Lets the driver send everything, then returns the status that the client holds.
+    /// Waits until the driver has sent everything, then returns the call's status at the client.
     pub(crate) async fn status(&self) -> Option<ToolCallStatus> {
         self.session.end_turn(&"t".into(), CallEndReason::Turn);
         pass(9).await;
@@ -190,7 +190,7 @@ impl Stage {
     }
 }
 
-/// Advances paused time once every other task is idle.
+/// Advances the paused time after every other task has become idle.
 pub(crate) async fn pass(seconds: u64) {
     let nothing = std::future::pending::<()>();
     drop(tokio::time::timeout(Duration::from_secs(seconds), nothing).await);
@@ -276,7 +276,7 @@ async fn cancel_while_permission_is_pending_ends_the_call_before_it_ran() {
     let ended = task.await.unwrap();
     assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(CallEndReason::Turn)));
     assert!(ended.ends_turn && !stage.has_run());
-    // The answer is too late, and nothing runs.
+    // The answer arrives too late, so the tool does not run.
     let id = stage.asked.lock().unwrap()[0];
     stage.session.answer_permission(
         id,
@@ -317,7 +317,7 @@ async fn a_call_that_nobody_waits_for_ends() {
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
 }
 
-/// Records on drop whether its call has ended.
+/// A value that records on its drop whether the call has ended.
 struct Kept(CallHandle, Arc<Mutex<Vec<bool>>>);
 
 impl Drop for Kept {

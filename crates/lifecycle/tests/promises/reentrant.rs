@@ -1,5 +1,5 @@
-//! Foreign code that calls back into the session whose step runs it: nothing deadlocks, and
-//! reentrant steps do not interfere with the steps of an answer.
+//! Tests of foreign code that uses the session while the session calls it. Such code must not
+//! deadlock, and its steps must not interfere with the steps of an answer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::performing::{Act, Client, Stage, pass};
 
-/// Runs code that must not deadlock; if it does, its thread is leaked.
+/// Runs code that must not deadlock, with a time limit. If the code deadlocks, its thread is
+/// leaked.
 fn in_time<F: Future<Output = ()>>(act: impl FnOnce() -> F + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     std::thread::spawn(move || {
@@ -48,7 +49,7 @@ async fn a_step_that_panics_still_stops_the_calls_that_it_ended() {
     assert!(open.handle().cancel_token().is_cancelled());
 }
 
-/// Uses the session in each way that acquires one of its locks.
+/// Uses the session in a way that acquires each of its locks.
 fn uses(session: &SessionHandle) {
     session.update(|_, _| ());
     assert!(!session.cancel_call(&"none".into()));
@@ -85,7 +86,7 @@ fn asked(session: &mut Session) -> PermissionId {
     }
 }
 
-/// Uses a session when it is called, woken or dropped.
+/// A value that uses a session when the value is called, woken or dropped.
 #[derive(Debug)]
 struct Uses(SessionHandle);
 
@@ -144,7 +145,7 @@ impl<F: Fn() + Send + Sync + 'static> Wake for Wakes<F> {
     }
 }
 
-/// Delivers everything that is due, and returns the id of the permission request in it.
+/// Delivers everything that is due, and returns the id of the permission request among the items.
 fn taken(session: &SessionHandle) -> PermissionId {
     let items = session.update(|session, now| {
         std::iter::from_fn(|| session.poll(now.monotonic)).collect::<Vec<_>>()
@@ -160,7 +161,7 @@ fn taken(session: &SessionHandle) -> PermissionId {
 fn who_waits_for_an_answer_may_use_the_session_when_it_is_woken() {
     in_time(async || {
         for is_answered in [true, false] {
-            // Only the tool's future runs, without a driver.
+            // Only the tool's future runs in this test, without a driver.
             let (tool, session) = (Stage::new(Client::IsSilent).tool(Act::Succeed), session());
             let patch = ToolCallPatch::new().with_title("Do it");
             let open =
@@ -206,7 +207,7 @@ fn a_call_that_ends_beside_an_answer_takes_nothing_from_it() {
                 &CancellationToken::new(),
             )
         };
-        // The driver's waker ends another call.
+        // The waker of the driver ends another call.
         let other = Mutex::new(None);
         let other = Arc::new(other);
         let ends = other.clone();

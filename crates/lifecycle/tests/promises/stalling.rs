@@ -1,5 +1,5 @@
-//! A client that receives nothing: items are queued and merged, producers wait, and the end flushes
-//! the rest.
+//! Tests with a client that receives nothing. Items are queued and merged, producers wait, and the
+//! remaining items are sent at the end.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -69,7 +69,7 @@ async fn nothing_is_sent_without_room_and_producers_wait_until_there_is_some() {
     };
     assert_eq!(texts(&taken), ["abc"]);
 
-    // Items that are queued when the driver is stopped are sent regardless of capacity.
+    // Items that are queued when the driver is stopped are sent even if the sink is not ready.
     gate.send(false).unwrap();
     say(&session, "d");
     stop.cancel();

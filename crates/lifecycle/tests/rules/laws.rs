@@ -1,6 +1,7 @@
-//! Laws over random rules and calls: the order does not matter, and a denial never allows more.
+//! Tests of laws with random rules and calls: the order of rules does not matter, and adding a rule
+//! that denies never allows more.
 //!
-//! `PROPTEST_CASES` sets the number of cases; `cargo xtask accept rules` runs a million.
+//! `PROPTEST_CASES` sets the number of cases. `cargo xtask accept rules` runs a million cases.
 
 use std::sync::LazyLock;
 
@@ -15,7 +16,8 @@ use proptest::prelude::{Strategy, any};
 use proptest::proptest;
 use proptest::sample::{Index, select};
 
-/// Rules to draw from, of every kind of matcher; few enough that several apply to one call.
+/// The rules from which the tests choose, with every kind of matcher. There are so few rules that
+/// several apply to one call.
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     let argv = |words: &[&str]| {
         let words = words.iter().map(|word| (*word).to_owned()).collect();

@@ -1,5 +1,5 @@
-//! Laws of rules, attempts to bypass them, and the permission requests and remembered answers of a
-//! client.
+//! Tests of the laws of rules, of attempts to bypass rules, and of permission requests and
+//! remembered answers.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,14 +1,14 @@
-//! File names that programs obey according to their documentation, and ordinary names: which of
-//! them need permission in a mode that accepts edits.
+//! Tests which file names need permission in a mode that accepts edits. Some names are
+//! configuration that a program obeys according to its documentation. Other names are ordinary.
 
 use std::path::Path;
 
 use acp_lifecycle::{AcceptEditsPolicy, Effect, Policy as _, Verdict};
 
-/// A kind (`obeyed`, `ordinary`), a path in a project, and the program that obeys it.
+/// A kind (`obeyed`, `ordinary`), a path in a project, and the program that obeys the file.
 const NAMES: &str = include_str!("names.tsv");
 
-/// Names that programs obey but that need no permission, with the reason.
+/// Names that programs obey but that need no permission, each with the reason.
 const SILENT: &[(&str, &str)] = &[
     (
         "tests/fixtures/sample.git/config",

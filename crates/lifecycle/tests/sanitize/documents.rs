@@ -1,4 +1,4 @@
-//! A session receives secrets through every input, and shows none of them.
+//! Tests a session that receives secrets through every input. The session must show none of them.
 
 use std::time::{Instant, SystemTime};
 
@@ -28,7 +28,7 @@ struct Told {
     said: Vec<Part>,
     written: Vec<Part>,
     cuts: Vec<Index>,
-    /// Events between two chunks, each of which ends the current chunk of a message.
+    /// Events between two chunks. Each event ends the current chunk of a message.
     between: Vec<Between>,
 }
 
@@ -81,7 +81,7 @@ impl Stage {
         Self { session, clients: Clients::new(), now }
     }
 
-    /// Reports a call and everything about it, but does not end it.
+    /// Reports a call with all its fields, but does not end the call.
     fn tell(&mut self, told: &Told) {
         let text = planted::write(&told.text, &told.secrets);
         let now = self.now;

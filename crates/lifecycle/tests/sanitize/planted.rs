@@ -1,4 +1,4 @@
-//! Random texts and JSON values with secrets planted in them, as they are and encoded.
+//! Generators of random texts and JSON values that contain secrets, both plain and encoded.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ pub(crate) enum Form {
     Plain,
     Json,
     Percent,
-    /// Base64 of the secret with some bytes before and after it.
+    /// Base64 of the secret with some bytes before and after the secret.
     Base64 {
         before: usize,
         after: usize,
@@ -33,7 +33,7 @@ pub(crate) enum Form {
 #[derive(Debug, Clone)]
 pub(crate) enum Plan {
     Leaf(Value),
-    /// A secret that consists of digits, if there is one.
+    /// A secret as a number if it consists of digits, otherwise null.
     Number(Index),
     Text(Vec<Part>),
     /// A text repeated many times.
@@ -42,8 +42,8 @@ pub(crate) enum Plan {
     Object(Vec<(Vec<Part>, Self)>),
 }
 
-/// Generates secrets of many kinds: plain, with few distinct letters so that they overlap, and with
-/// characters that must be escaped.
+/// Generates secrets of many kinds. Some secrets are plain, some consist of few distinct letters so
+/// that they overlap, and some contain characters that must be escaped.
 pub(crate) fn secrets() -> impl Strategy<Value = Vec<String>> {
     let secret = prop_oneof![
         "[a-zA-Z0-9]{8,24}",
@@ -94,7 +94,7 @@ pub(crate) fn write(parts: &[Part], secrets: &[String]) -> String {
     parts.iter().map(|part| one(part, secrets)).collect()
 }
 
-/// Renders a text in chunks, with one random split within every part.
+/// Renders a text in chunks, with one random split in every part.
 pub(crate) fn pieces(parts: &[Part], secrets: &[String], cuts: &[Index]) -> Vec<String> {
     let mut pieces = vec![String::new()];
     for (at, part) in parts.iter().enumerate() {
@@ -148,13 +148,13 @@ pub(crate) fn json(plan: &Plan, secrets: &[String]) -> Value {
     }
 }
 
-/// Returns the texts that must never be visible: each secret as it is, escaped, and encoded.
+/// Returns the texts that must never be visible: each secret in plain, escaped and encoded form.
 pub(crate) fn needles(secrets: &[String]) -> Vec<String> {
     let mut needles = Vec::new();
     for secret in secrets {
         needles.extend([secret.clone(), inside(secret), inside(&inside(secret)), percent(secret)]);
         for before in 0..3 {
-            // Characters that depend on the neighbouring bytes are not part of the encoded secret.
+            // Omit the characters that also depend on the neighbouring bytes.
             let encoded = BASE64.encode(format!("{}{secret}", "-".repeat(before)));
             let own = (before * 8).div_ceil(6)..(before + secret.len()) * 8 / 6;
             needles.push(encoded[own].to_owned());

@@ -1,4 +1,4 @@
-//! Raw values keep their shape and fit their budget, for every budget.
+//! Tests that truncated raw values keep their shape and do not exceed the budget, for every budget.
 
 use acp_lifecycle::sanitize::{REDACTION_MARKER, truncate_json};
 use proptest::prelude::proptest;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::planted::{json, value};
 
-/// Asserts that the shown value has the original types at every place that is left.
+/// Asserts that all remaining parts of the shown value have their original types.
 pub(crate) fn assert_shape(was: &Value, shown: &Value, place: &str) {
     match (was, shown) {
         (Value::String(_), Value::String(_)) | (Value::Number(_), Value::Number(_)) => {}

@@ -1,5 +1,5 @@
-//! The shown fields of a call that contain secrets, field by field, and the fields that stay
-//! unchanged.
+//! Tests of the shown fields of a call that contain secrets, field by field, and of the fields that
+//! stay unchanged.
 
 use std::time::{Instant, SystemTime};
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 /// Maximum number of locations of a call.
 const MAX_LOCATIONS: usize = 20;
 
-/// Bytes of a command that a title holds.
+/// Maximum bytes of a command in a title.
 const MAX_TITLE_COMMAND_BYTES: usize = 4 * 1024;
 
 const SECRET: &str = "12345678";
@@ -96,7 +96,8 @@ fn locations_over_their_bound_are_left_out_and_counted_as_long_as_they_are() {
     }
 }
 
-/// Returns the kinds of the permission options, and the last content item that the call then shows.
+/// Requests permission. Returns the kinds of the permission options, and the last content item that
+/// the call shows during the request.
 fn asked(
     tell: impl FnOnce(&mut Session, Timestamp),
 ) -> (Vec<PermissionOptionKind>, Option<Content>) {
@@ -188,7 +189,8 @@ fn secrets_that_become_known_later_are_hidden_from_then_on() {
     session.set_secrets(Secrets::new([SECRET, "later-secret"]));
     session.append_terminal_output(&"c".into(), b"5678 later-", now);
     session.append_terminal_output(&"c".into(), b"secret", now);
-    // Held-back bytes are sent first, even when no secrets are searched for any more.
+    // Held-back bytes are sent before later bytes, even if the session no longer searches for
+    // secrets.
     session.append_terminal_output(&"c".into(), b" 1234", now);
     session.set_secrets(Secrets::default());
     session.append_terminal_output(&"c".into(), b"5678", now);

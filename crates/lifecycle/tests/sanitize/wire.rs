@@ -1,4 +1,4 @@
-//! Every line that three clients of a session receive.
+//! Three clients of a session, which record every line that they receive.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,14 @@ use acp_types::observe::{v1, v2};
 use acp_types::wire::{self, v1::TerminalDisplay};
 use serde::Serialize;
 
-/// A client that shows terminals as text, one that shows them by `_meta`, and one of draft v2.
+/// Three clients: one shows terminals as text, one shows terminals by `_meta`, and one uses draft
+/// v2.
 pub(crate) struct Clients {
     text: wire::v1::V1Projection,
     meta: (wire::v1::V1Projection, v1::V1Observer),
     v2: (wire::v2::V2Projection, v2::V2Observer),
     said: BTreeMap<String, String>,
-    /// Every line that was sent to any of them.
+    /// Every line that was sent to any client.
     pub(crate) lines: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Permission decided by an approver other than the client.
+//! Tests of permissions that an approver decides instead of the client.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
         ),
     ] {
         let stage = Stage::new(None);
-        // A rejection would be followed by a question for its reason.
+        // If the client rejected the call, the session would request the reason.
         stage.session.update(|session, _| session.enable_rejection_reason_requests());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (sees, given) = (seen.clone(), answer.clone());
@@ -106,7 +106,7 @@ async fn an_approver_is_not_asked_about_what_a_rule_decides_and_overrides_no_den
     };
     let session = stage.session.clone();
     stage.session.set_approver(move |_, _| {
-        // A rule denies the call while the approver decides.
+        // This rule denies the call while the approver decides.
         session.update(|session, _| session.add_rule(rule(Verdict::Deny)));
         async { Some(PermissionAnswer::allow_once()) }
     });
@@ -142,7 +142,7 @@ fn acts(name: &str, args: &Value) -> Effects {
     }
 }
 
-/// For each permission request: the unseen files, and the shown content.
+/// For each permission request, the unreviewed files and the shown content.
 type Asked = Arc<Mutex<Vec<(Vec<PathBuf>, String)>>>;
 
 /// A session in which edits need no permission and a rule allows `sh x.sh`.
@@ -169,7 +169,7 @@ impl Scripts {
         self
     }
 
-    /// Executes a call that runs.
+    /// Executes a call, and asserts that the call completes.
     async fn call(&mut self, name: &str, of: &str) {
         self.calls += 1;
         let (id, args) = (self.calls.to_string(), json!({ "of": of }));
@@ -177,7 +177,8 @@ impl Scripts {
         assert_eq!(done, Ok("done".to_owned()), "{name} {of}");
     }
 
-    /// Answers the requests in order, and returns the unseen files and the shown content of each.
+    /// Answers the requests in order, and returns the unreviewed files and the shown content of
+    /// each request.
     fn approve(&self, answers: impl Into<VecDeque<Option<PermissionAnswer>>>) -> Asked {
         let (asked, answers) = (Asked::default(), Mutex::new(answers.into()));
         let sees = asked.clone();
@@ -218,7 +219,7 @@ async fn an_approver_is_told_what_changed_unseen_and_stands_for_no_person() {
         scripts.call("run", "sh x.sh").await;
         assert_eq!(*asked.lock().unwrap(), vec![shown.clone(); count]);
     }
-    // The change was shown to a person.
+    // From here on, the change counts as shown to a person.
     assert_eq!(scripts.asked_client(), 1);
     scripts.call("run", "sh x.sh").await;
     assert_eq!((asked.lock().unwrap().len(), scripts.asked_client()), (3, 1));
@@ -265,7 +266,8 @@ async fn files_that_change_while_an_approver_thinks_are_named_to_it_before_anyth
     assert_eq!(*asked.lock().unwrap(), [vec![], vec![PathBuf::from("/p/a.rs")]]);
 }
 
-/// Runs `make`; the first run finds its preview outdated, and a file is changed.
+/// Runs `make`. During the first run, a file is changed, and the run reports that its preview is
+/// outdated.
 struct Makes(bool);
 
 impl CallExecutor for Makes {
@@ -326,7 +328,8 @@ async fn no_approver_has_a_rule_kept_that_nobody_would_save() {
     assert_eq!((ended.status, ended.reason), (Status::Failed, Some(CallEndReason::Permission)));
     assert_eq!(*offered.lock().unwrap(), ["allow", "allow_always", "reject", "reject_always"]);
     assert!(scripts.stage.session.update(|session, _| session.take_rule_changes()).is_empty());
-    // The client may still remember a rule: the code that handles its answer saves it.
+    // The client can still remember a rule, because the code that handles the client's answer saves
+    // the rule.
     scripts.call("run", "cargo test").await;
     assert_eq!(scripts.stage.seen.lock().unwrap().asked[0].options.len(), 5);
 }

@@ -1,4 +1,5 @@
-//! Several calls of one reply, and the content that a call shows before it is permitted.
+//! Tests of several calls of one reply, and of the content that a call shows before it is
+//! permitted.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -202,7 +203,7 @@ async fn the_reads_of_a_preview_are_judged_before_it_looks() {
 /// An additional property of effects.
 type Mark = fn(Effects) -> Effects;
 
-/// A policy that asks only about sensitive effects and those outside the project.
+/// A policy that asks only about sensitive effects and about effects outside the project.
 #[derive(Debug)]
 struct AsksAboutMore;
 
@@ -354,7 +355,7 @@ async fn calls_of_unknown_effect_run_alone() {
     let is_first = Mutex::new(true);
     let tools = tools(&stage).with_effects(move |name, args| match name {
         "connect" => Effect::Connect("example.org".to_owned()).into(),
-        // Panics when its effects are requested.
+        // The effects callback panics for the first call of this tool.
         "odd" => {
             let was_first = std::mem::take(&mut *is_first.lock().unwrap());
             assert!(!was_first, "a planted panic");

@@ -1,4 +1,4 @@
-//! Every possible end of a wrapped call.
+//! Tests of every possible end of a wrapped call.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::stage::{Stage, pass};
 
-/// A tool without any code for calls.
+/// A tool that does not use the lifecycle.
 async fn tool(name: &str, args: Value) -> Result<Value, String> {
     match name {
         "fail" => Err(format!("no luck with {args}")),
@@ -83,7 +83,8 @@ async fn a_long_result_is_cut_for_the_client_alone() {
     let long = "x".repeat(100_000);
     let made = async |_: &str, _: Value| Ok::<_, String>(long.clone());
     let tools = tools(&stage);
-    // An async closure borrows its arguments; the required type is a closure that returns a future.
+    // Wrap the async closure. An async closure borrows its arguments, but `call` requires a closure
+    // that returns a future.
     let result = tools
         .call(&"t".into(), "a", "x", json!({}), &stage.cancel, |name, args| {
             Box::pin(made(name, args))

@@ -1,4 +1,4 @@
-//! The example of a foreign loop, included from the examples folder.
+//! Tests of the example `foreign_loop`, which is included from the examples folder.
 
 use std::io;
 use std::sync::{Arc, Mutex};

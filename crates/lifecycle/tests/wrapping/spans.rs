@@ -1,4 +1,4 @@
-//! The span of a call, as a subscriber records it.
+//! Tests of the span of a call, as recorded by a subscriber.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use super::stage::Stage;
 /// Maximum size of a tool's name in bytes.
 const MAX_TOOL_NAME_BYTES: usize = 256;
 
-/// Recorded data of one span.
+/// The recorded data of one span.
 #[derive(Debug, Default)]
 struct Told {
     name: String,

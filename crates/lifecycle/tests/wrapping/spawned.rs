@@ -1,4 +1,4 @@
-//! Calls in a spawned task, whose future must be `Send` and `'static`.
+//! Tests of calls in a spawned task. The task's future must be `Send` and `'static`.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Tools {
         Ok(format!("{found} of {args}"))
     }
 
-    /// A loop whose calls borrow their names from a model's reply.
+    /// Runs a loop whose calls borrow their names from a model's reply.
     async fn turn(self: Arc<Self>, session: SessionHandle) -> Vec<Result<String, String>> {
         let (cancel, tools) = (CancellationToken::new(), ToolMiddleware::new(session));
         let tools = tools.with_effects(|_, _| Effects::empty());

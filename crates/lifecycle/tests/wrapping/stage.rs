@@ -1,5 +1,5 @@
-//! A session with a client that answers as configured, and an observer that validates what it
-//! receives.
+//! A session with a client that answers as configured. An observer validates everything that the
+//! client receives.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -31,8 +31,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Opens a session whose client selects this option for every permission request; without one,
-    /// it never answers.
+    /// Opens a session whose client selects `option` for every permission request. If `option` is
+    /// `None`, the client never answers.
     pub(crate) fn new(option: Option<&'static str>) -> Self {
         let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
         let seen = Arc::<Mutex<Seen>>::default();
@@ -54,7 +54,8 @@ impl Stage {
         ended.expect("it has ended")
     }
 
-    /// Ends the turn and returns the client's state of a call, asserting that no rule was violated.
+    /// Ends the turn, asserts that no protocol rule was violated, and returns the client's state of
+    /// a call.
     pub(crate) async fn shown(&self, id: &str) -> (Value, CallMeta) {
         self.session.end_turn(&"t".into(), CallEndReason::Turn);
         pass(9_000).await;
@@ -68,7 +69,7 @@ impl Stage {
     }
 }
 
-/// Advances paused time once every other task is idle.
+/// Advances the paused time after every other task has become idle.
 pub(crate) async fn pass(millis: u64) {
     let nothing = std::future::pending::<()>();
     drop(tokio::time::timeout(Duration::from_millis(millis), nothing).await);

@@ -1,4 +1,4 @@
-//! Durations and totals are correct for every way to end.
+//! Tests that durations and totals are correct for every end of a call.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::stage::{Stage, pass};
 
-/// Runs for 30 ms, whatever the result.
+/// Runs for 30 ms before it succeeds, fails, panics or hangs.
 async fn tool(name: &str, _: Value) -> Result<(), String> {
     pass(30).await;
     match name {
@@ -28,7 +28,7 @@ async fn tool(name: &str, _: Value) -> Result<(), String> {
     }
 }
 
-/// Runs one call; the client answers after 20 ms, and the turn is cancelled after 60 ms.
+/// Runs one call. The client answers after 20 ms, and the turn is cancelled after 60 ms.
 async fn play(option: Option<&'static str>, name: &str) -> Stage {
     let stage = Stage::new(None);
     let tools = ToolMiddleware::new(stage.session.clone()).with_timeout(Duration::from_millis(35));
@@ -192,7 +192,7 @@ async fn a_session_sums_up_its_calls_and_its_updates() {
     assert_eq!(usage.tools[0].1.reasons, [(CallEndReason::Error, 1)].into());
     let UpdateCounts { offered, joined, sent, dropped } = usage.updates;
     assert_eq!((offered, dropped), (joined + sent, 0));
-    // Three calls, each announced, asked, started and ended.
+    // Three calls were each announced, asked about, started and ended.
     assert_eq!(sent, 12);
     // Updates after the end of a call are dropped.
     stage.session.update(|session, now| {
@@ -215,7 +215,7 @@ async fn what_is_told_of_a_call_after_its_end_is_counted_and_sent_to_nobody() {
     pass(1_000).await;
     let before = stage.session.call_usage().updates;
     let call = late.lock().unwrap().take().unwrap();
-    // Outside of a call's task, there is no current call.
+    // There is no current call outside of a call's task.
     acp_lifecycle::report_progress(2.0, None, "late");
     call.report_progress(Progress::new(2.0));
     call.set_subtitle(Some("late"));

@@ -9,29 +9,29 @@ const MAX_CALLS: usize = 256;
 
 pub(super) const UNDO: &str = "undo";
 
-/// A command, as used by the parser, the help and the command lists of clients.
+/// A command, as the parser, the help and the command lists of clients use it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DirectCommand {
     /// Word with which the command begins.
     pub(super) name: &'static str,
-    /// Arguments after the name; empty if there are none.
+    /// Arguments after the name; empty if the command has no arguments.
     pub(super) hint: &'static str,
     /// Description in one phrase.
     pub(super) description: &'static str,
     /// A prompt that uses the command.
     pub(super) example: &'static str,
-    /// Tool that the command calls, if it is always the same one.
+    /// Tool that the command calls, if the command always calls the same tool.
     pub(super) tool: Option<&'static str>,
     /// Parser of the arguments; `None` for the help.
     parse: Option<ParseArgumentsFn>,
 }
 
-/// Parses the rest of the command's line, and the lines after it that belong to the command.
+/// Parses the rest of the command's line, and the following lines that belong to the command.
 type ParseArgumentsFn = fn(&str, &mut FollowingLines<'_>) -> Result<ToolUse, String>;
 
 type FollowingLines<'a> = Enumerate<Lines<'a>>;
 
-/// All commands, in the order of the help.
+/// All commands of the `direct` model, in the order in which the help lists them.
 pub(super) const COMMANDS: &[DirectCommand] = &[
     DirectCommand {
         name: "read",
@@ -141,9 +141,9 @@ impl DirectCommand {
 /// The meaning of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ParsedPrompt {
-    /// Calls in this order; never empty.
+    /// Tool calls in this order; the list is never empty.
     Calls(Vec<ToolUse>),
-    /// The help: the prompt is empty, or one of its lines is `help`.
+    /// The help was requested: the prompt is empty, or one of its lines is `help`.
     Help,
 }
 
@@ -162,13 +162,13 @@ impl ToolUse {
     }
 }
 
-/// The reason why a prompt makes no call. The text is Markdown, for the user.
+/// The reason why a prompt is rejected and no call is made. Its text is Markdown for the user.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PromptError {
-    /// A line does not begin with a command. The reply includes the help.
+    /// A line does not begin with a command. The reply to the user includes the help.
     #[error("Line {line} is not a command of the `direct` model. Nothing was run.")]
     Unknown {
-        /// Line number, from 1.
+        /// Number of the line, counted from 1.
         line: usize,
     },
     /// A line begins with a command, but the rest of it is invalid.
@@ -179,14 +179,14 @@ pub(super) enum PromptError {
         command.example
     )]
     Syntax {
-        /// Line number, from 1.
+        /// Number of the line, counted from 1.
         line: usize,
         /// Command with which the line begins.
         command: &'static DirectCommand,
-        /// Reason, without the line number.
+        /// Reason of the error, without the line number.
         message: String,
     },
-    /// The prompt holds more than [`MAX_CALLS`] commands. Send them in several prompts.
+    /// The prompt contains more than [`MAX_CALLS`] commands. Send the commands in several prompts.
     #[error("A prompt can make at most {MAX_CALLS} calls. Nothing was run.")]
     TooMany,
 }
@@ -197,14 +197,14 @@ impl PromptError {
     }
 }
 
-/// Parses a prompt with one command per line. A command may be preceded by `/`; empty lines are
-/// skipped.
+/// Parses a prompt with one command per line. The character `/` may precede a command; empty lines
+/// are skipped.
 ///
 /// Lines end with `\n` or `\r\n`; texts that are passed to tools have `\n`.
 ///
 /// # Errors
-/// Returns the first line that is not a valid command. A prompt is accepted as a whole or not at
-/// all.
+/// Returns an error for the first line that is not a valid command. A single invalid line rejects
+/// the whole prompt.
 pub(super) fn parse_prompt(prompt: &str) -> Result<ParsedPrompt, PromptError> {
     let mut lines = prompt.lines().enumerate();
     let mut calls = Vec::new();
@@ -292,9 +292,9 @@ fn parse_single_text_argument(tool: &str, argument: &str, rest: &str) -> Result<
     Ok(ToolUse::new(tool, &json!({ argument: rest })))
 }
 
-/// The old and the new text are whole lines without the last line break, which therefore stays in
-/// the file. Without any new line, the old lines are removed with their line breaks. One empty new
-/// line leaves the line break in place.
+/// The old and the new text are whole lines without their last line break, so this line break stays
+/// in the file. If there is no new line, the old lines are removed together with their line breaks.
+/// If the only new line is empty, the line break stays in the file.
 fn parse_edit(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     let path = parse_single_path(rest)?;
     expect_block_start(lines)?;
@@ -320,7 +320,7 @@ fn parse_write(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, St
     Ok(ToolUse::new("write_file", &json!({ "path": path, "content": content })))
 }
 
-/// Entries are separated by `;`. No entries clear the plan.
+/// The entries of the plan are separated by `;`. An empty list of entries clears the plan.
 fn parse_todo(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     let entries = rest.split(';').map(str::trim).filter(|entry| !entry.is_empty());
     let todos: Vec<Value> = entries
@@ -349,7 +349,7 @@ fn parse_undo(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String>
     }
 }
 
-/// The arguments are passed on unchanged after a check that they are a JSON object.
+/// The arguments are checked to be a JSON object and are then passed on unchanged.
 fn parse_tool_call(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     let (tool, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, "{}"));
     if tool.is_empty() {
@@ -368,8 +368,8 @@ fn parse_single_path(text: &str) -> Result<&str, String> {
     }
 }
 
-/// Splits a text into words. A word that begins with `'` or `"` extends to the next such quote;
-/// backslashes have no special meaning.
+/// Splits a text into words. A word that begins with `'` or `"` extends to the next quote of the
+/// same kind; backslashes have no special meaning.
 fn split_words(text: &str) -> Result<Vec<&str>, String> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
@@ -396,7 +396,7 @@ fn expect_block_start(lines: &mut FollowingLines<'_>) -> Result<(), String> {
     }
 }
 
-/// Reads the lines before `end`. A line `<<<` or `>>>` among them means that `end` is missing.
+/// Reads the lines up to the line `end`. If a line `<<<` or `>>>` comes first, `end` is missing.
 fn read_block_until<'a>(lines: &mut FollowingLines<'a>, end: &str) -> Result<Vec<&'a str>, String> {
     let mut section = Vec::new();
     for (_, line) in lines {

@@ -1,11 +1,12 @@
-//! Whole turns of the `direct` model.
+//! Tests of whole turns of the `direct` model.
 
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 use super::*;
 
-/// A session as the agent stores it. Each call is answered with the next item of `results`.
+/// A session in the form in which the agent stores it. Each call gets the next item of `results` as
+/// its result.
 #[derive(Default)]
 struct FakeSession {
     request: ModelRequest,
@@ -55,7 +56,7 @@ impl FakeSession {
     }
 }
 
-/// Checks that a reply is well-formed; returns its text, its calls and its stop reason.
+/// Checks that a reply is well-formed, and returns the reply's text, calls and stop reason.
 async fn collect_reply(mut reply: ReplyStream) -> (String, Vec<ModelToolCall>, ModelStopReason) {
     let (mut said, mut calls, mut stop) = (String::new(), Vec::<ModelToolCall>::new(), None);
     while let Some(event) = reply.next().await {

@@ -1,4 +1,4 @@
-//! The five dialects: selection by path, and encoding of replies.
+//! The five dialects: how a path selects the dialect, and how replies are encoded.
 
 mod anthropic;
 mod chat;
@@ -20,7 +20,7 @@ use responses::ResponsesEncoder;
 /// An HTTP API of a model provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
-    /// OpenAI's chat completions, which most servers speak.
+    /// OpenAI's chat completions, which most servers support.
     OpenAiChat,
     /// OpenAI's Responses.
     OpenAiResponses,
@@ -33,7 +33,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All dialects.
+    /// All dialects that the server supports.
     pub const ALL: [Self; 5] =
         [Self::OpenAiChat, Self::OpenAiResponses, Self::Anthropic, Self::Gemini, Self::Ollama];
 
@@ -115,7 +115,7 @@ impl BodyWriter {
         self.0.push(BodyPiece::Bytes(format!("data: {data}\n\n").into_bytes()));
     }
 
-    /// Appends a server-sent event with a name. The name is the `type` of the data.
+    /// Appends a named server-sent event. The name of the event is the `type` field of the data.
     fn push_sse_event(&mut self, data: &Value) {
         let name = data["type"].as_str().unwrap_or_default();
         self.0.push(BodyPiece::Bytes(format!("event: {name}\ndata: {data}\n\n").into_bytes()));
@@ -132,7 +132,7 @@ impl BodyWriter {
     }
 }
 
-/// An encoder of a reply in one dialect.
+/// Encodes a reply in one dialect.
 trait ReplyEncoder {
     fn encode_start(&mut self, _: &mut BodyWriter) {}
     fn encode_text(&mut self, text: &str, out: &mut BodyWriter);
@@ -185,7 +185,7 @@ fn arguments_as_json(call: &MockToolCall) -> Value {
     }
 }
 
-/// Returns the usage of a reply, or zeros for a dialect in which the usage is mandatory.
+/// Returns the usage of a reply; zeros if the reply has none, for dialects that require the usage.
 fn usage_or_default(reply: &MockReply) -> MockUsage {
     reply.usage.unwrap_or_default()
 }

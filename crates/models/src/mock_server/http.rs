@@ -1,4 +1,4 @@
-//! A minimal HTTP/1.1 server side that can also violate the protocol on purpose.
+//! A minimal HTTP/1.1 server implementation that can violate the protocol on purpose.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use super::limits::{MAX_BODY_BYTES, MAX_HEAD_BYTES, READ_BUFFER_BYTES};
 pub(super) struct HttpRequest {
     pub(super) method: String,
     pub(super) path: String,
-    /// Headers in order, with names in lower case.
+    /// Headers in their order; the names are in lower case.
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
 }
@@ -35,7 +35,7 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
         Self { stream, buffer: Vec::new() }
     }
 
-    /// Reads the next request. Returns `None` if the connection ends before it.
+    /// Reads the next request. Returns `None` if the connection ends before a request.
     pub(super) async fn read_request(&mut self) -> io::Result<Option<HttpRequest>> {
         let end = loop {
             if let Some(at) = find_bytes(&self.buffer, b"\r\n\r\n") {
@@ -62,7 +62,7 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
         Ok(Some(request))
     }
 
-    /// Waits until the client disconnects. Bytes received meanwhile stay in the buffer.
+    /// Waits until the client disconnects. Bytes that arrive in the meantime stay in the buffer.
     pub(super) async fn wait_for_disconnect(&mut self) {
         while self.buffer.len() <= MAX_HEAD_BYTES {
             if matches!(self.fill_buffer().await, Ok(0) | Err(_)) {
@@ -139,9 +139,9 @@ fn invalid_data_error(why: &(impl ToString + ?Sized)) -> io::Error {
 /// A writer of responses.
 pub(super) struct ResponseWriter<W> {
     stream: W,
-    /// Bytes that are not sent yet: up to the next pause, or one buffer full.
+    /// Bytes that are not sent yet; they are sent at the next pause, or when the buffer is full.
     buffer: Vec<u8>,
-    /// Maximum size of one write in bytes, if writes should be small.
+    /// Maximum size of one write in bytes; `None` for no limit.
     pub(super) write_bytes: Option<usize>,
 }
 
@@ -162,7 +162,8 @@ impl<W: AsyncWrite + Unpin> ResponseWriter<W> {
         self.flush().await
     }
 
-    /// Writes a chunked body piece by piece. Returns whether the connection can be reused.
+    /// Writes a body with chunked transfer encoding, one piece after the other. Returns whether the
+    /// connection can be reused.
     pub(super) async fn write_chunked_response(
         &mut self,
         status: u16,

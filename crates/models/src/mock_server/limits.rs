@@ -1,6 +1,7 @@
 //! Limits of the scripted server.
 
-/// Maximum size of a request's headers in bytes. Longer headers close the connection.
+/// Maximum size of a request's headers in bytes. If the headers are longer, the connection is
+/// closed.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Maximum size of a request body in bytes.
@@ -12,5 +13,5 @@ pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 /// Maximum number of recorded requests.
 pub(crate) const MAX_RECORDED_REQUESTS: usize = 100_000;
 
-/// Maximum total size of recorded bodies in bytes. Later bodies are dropped.
+/// Maximum total size of recorded bodies in bytes. Bodies beyond this total size are not recorded.
 pub(crate) const MAX_RECORDED_BODY_BYTES: usize = 64 << 20;

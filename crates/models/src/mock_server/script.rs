@@ -1,4 +1,4 @@
-//! The script of the server: responses that do not depend on a dialect.
+//! The script of the server: responses in a form that is independent of dialects.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use serde_json::Value;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockResponse {
-    /// HTTP status.
+    /// HTTP status code.
     pub status: u16,
-    /// Additional headers, which replace those of the dialect.
+    /// Additional headers, which override headers of the dialect.
     pub headers: BTreeMap<String, String>,
     /// Delay before the first byte in milliseconds.
     pub after_ms: u64,
@@ -35,7 +35,7 @@ pub enum MockBody {
     Error(String),
     /// Arbitrary bytes.
     Raw(Vec<u8>),
-    /// No response at all, not even headers: the connection is closed.
+    /// No response, not even headers: the server closes the connection.
     Nothing,
 }
 
@@ -66,7 +66,7 @@ impl MockResponse {
         Self::default()
     }
 
-    /// Sets a header. The name must be in lower case.
+    /// Sets a header. The name of the header must be in lower case.
     #[must_use]
     pub fn with_header(mut self, name: &str, value: &str) -> Self {
         self.headers.insert(name.to_owned(), value.to_owned());
@@ -87,22 +87,22 @@ impl From<MockReply> for MockResponse {
     }
 }
 
-/// A reply of the model: its steps, and how it ends.
+/// A reply of the model: its steps, and its end.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockReply {
-    /// Steps in order. Each is at least one event of the stream.
+    /// Steps in order. Each step is at least one event of the stream.
     pub steps: Vec<MockReplyStep>,
     /// Reported token counts, if any.
     pub usage: Option<MockUsage>,
-    /// Stop reason. Defaults to [`MockStopReason::ToolCalls`] if there was a call, else to
-    /// [`MockStopReason::EndTurn`].
+    /// Stop reason of the reply. The default is [`MockStopReason::ToolCalls`] if the reply has a
+    /// call, otherwise [`MockStopReason::EndTurn`].
     pub stop: Option<MockStopReason>,
-    /// Omits the marker after the stop reason that ends a stream (`[DONE]`, `message_stop`).
+    /// Omits the marker at the end of the stream (`[DONE]`, `message_stop`).
     pub without_marker: bool,
     /// Omits the position of each call (`index` in OpenAI's chat completions).
     pub without_index: bool,
-    /// Size of each write in bytes. Writes may split characters and lines.
+    /// Size of each write in bytes. A write may end in the middle of a character or a line.
     pub write_bytes: Option<usize>,
 }
 
@@ -116,7 +116,7 @@ pub enum MockReplyStep {
     Thought(String),
     /// A tool call.
     Call(MockToolCall),
-    /// A pause in milliseconds. Everything before it is sent first.
+    /// A pause in milliseconds. All earlier steps are sent before the pause.
     PauseMs(u64),
     /// The dialect's error event, which ends the stream.
     Error(String),
@@ -124,7 +124,7 @@ pub enum MockReplyStep {
     Raw(Vec<u8>),
     /// Closes the connection in the middle of the body.
     Cut,
-    /// Sends nothing more and keeps the connection open.
+    /// Sends no more data and keeps the connection open.
     Hang,
 }
 
@@ -132,17 +132,18 @@ pub enum MockReplyStep {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MockToolCall {
-    /// Id of the call. Without one, none is sent (Gemini and Ollama never send ids).
+    /// Id of the call. If the id is missing, no id is sent (Gemini and Ollama never send ids).
     #[serde(default)]
     pub id: Option<String>,
     /// Name of the tool.
     pub name: String,
-    /// Arguments. A JSON string is sent as the text of the arguments, any other value is
-    /// serialized. Gemini and Ollama have no text there: they send the parsed string, or the string
-    /// itself if it is not JSON.
+    /// Arguments of the call. A JSON string is sent as the text of the arguments; any other value
+    /// is serialized. Gemini and Ollama have no text for arguments: they send the parsed string, or
+    /// the string itself if it is not JSON.
     pub args: Value,
-    /// Size of one fragment of the arguments in bytes, rounded up to a character. Without it, the
-    /// arguments are one fragment. Gemini and Ollama always send arguments whole.
+    /// Size of one fragment of the arguments in bytes, rounded up to a character. If the size is
+    /// missing, the arguments are one fragment. Gemini and Ollama always send all arguments in one
+    /// fragment.
     #[serde(default)]
     pub chunk: Option<usize>,
     /// Delay before each fragment in milliseconds.
@@ -197,9 +198,9 @@ pub enum MockStopReason {
     ToolCalls,
     /// The reply reached its maximum length.
     MaxTokens,
-    /// A filter of the provider removed the rest.
+    /// A content filter of the provider removed the rest of the reply.
     Filter,
-    /// No reason: the stream ends without one.
+    /// The stream ends without a stop reason.
     Nothing,
 }
 

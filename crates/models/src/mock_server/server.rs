@@ -1,4 +1,4 @@
-//! The server: accepts connections, responds by its script, and records requests.
+//! The server, which accepts connections, responds according to its script, and records requests.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,7 +20,7 @@ use super::http::{HttpRequest, RequestReader, ResponseWriter};
 use super::limits::{MAX_RECORDED_BODY_BYTES, MAX_RECORDED_REQUESTS};
 use super::script::{MockBody, MockReply, MockResponse};
 
-/// A running model server on loopback. Dropping it stops the server.
+/// A running model server on loopback. Dropping a `ModelServer` stops the server.
 pub struct ModelServer {
     address: SocketAddr,
     scheme: &'static str,
@@ -31,19 +31,20 @@ pub struct ModelServer {
 /// A request that the server received.
 #[derive(Clone, Debug)]
 pub struct RecordedRequest {
-    /// Dialect of a request for a reply; `None` for any other request.
+    /// Dialect of the request if it asks for a reply; `None` for any other request.
     pub dialect: Option<Dialect>,
     /// HTTP method, e.g. `POST`.
     pub method: String,
-    /// Path with its query.
+    /// Path with the query.
     pub path: String,
-    /// Headers in order, with names in lower case.
+    /// Headers in their order; the names are in lower case.
     pub headers: Vec<(String, String)>,
-    /// Body; empty if it exceeds the total size of the bodies that the server records.
+    /// Body of the request. It is empty if the server has already recorded the maximum total size
+    /// of bodies.
     pub body: Arc<[u8]>,
     /// Number of the connection, counted from 0.
     pub connection: usize,
-    /// Time at which the headers and the body had been received.
+    /// Time at which the complete request had been received.
     pub received_at: Instant,
     /// State of the response.
     pub outcome: ResponseOutcome,
@@ -56,12 +57,13 @@ pub enum ResponseOutcome {
     Pending,
     /// The last byte was sent at this time.
     Sent(Instant),
-    /// The client disconnected before that, which was noticed at this time.
+    /// The client disconnected before the last byte was sent; the server noticed this at the given
+    /// time.
     Disconnected(Instant),
 }
 
 impl RecordedRequest {
-    /// Returns a header. The name must be in lower case.
+    /// Returns the value of a header. The name of the header must be in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
@@ -83,8 +85,8 @@ type AcceptConnectionFn =
     Box<dyn Fn(TcpStream) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> + Send + Sync>;
 
 impl ModelServer {
-    /// Starts a server that answers each request for a reply with the next response. When all are
-    /// used, replies say that the script is used up.
+    /// Starts a server that answers each request for a reply with the next response of the script.
+    /// When all responses are used, the text of each further reply says so.
     ///
     /// # Errors
     /// Returns an error if no port can be bound.
@@ -107,8 +109,9 @@ impl ModelServer {
         Self::start_listening("http", Box::new(plain), Box::new(answer)).await
     }
 
-    /// Starts a server that passes each connection to `accept` first, for a TLS handshake. If that
-    /// fails, the connection is closed. The URLs begin with `https` and name `localhost`.
+    /// Starts a server that first passes each connection to `accept`, for a TLS handshake. If the
+    /// handshake fails, the connection is closed. The server's URLs begin with `https` and contain
+    /// the host name `localhost`.
     ///
     /// # Errors
     /// Returns an error if no port can be bound.
@@ -154,13 +157,13 @@ impl ModelServer {
         format!("{}://{host}:{}{}", self.scheme, self.address.port(), dialect.base_path())
     }
 
-    /// Returns all requests in order, whether for replies or not.
+    /// Returns all recorded requests in their order.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.asked.borrow().clone()
     }
 
-    /// Passes all requests to `look`, without copying them.
+    /// Passes all recorded requests to `look` without copying them.
     pub fn inspect_requests<T>(&self, look: impl FnOnce(&[RecordedRequest]) -> T) -> T {
         look(&self.shared.asked.borrow())
     }
@@ -172,8 +175,8 @@ impl ModelServer {
         asked.iter().filter(|asked| asked.dialect.is_some()).cloned().collect()
     }
 
-    /// Waits until `has` returns true for the requests and their outcomes. There is no timeout.
-    /// Returns false if the server stops before that.
+    /// Waits until `has` returns true for the requests and their outcomes. The wait has no timeout.
+    /// Returns false if the server stops before `has` returns true.
     pub async fn wait_for_requests(&self, mut has: impl FnMut(&[RecordedRequest]) -> bool) -> bool {
         self.shared.asked.subscribe().wait_for(|asked| has(asked)).await.is_ok()
     }
@@ -202,19 +205,20 @@ struct ServerState {
     accept: AcceptConnectionFn,
 }
 
-/// Accepts connections until it is aborted, which also ends the open connections.
+/// Accepts connections until the task is aborted, which also closes the open connections.
 async fn accept_connections(listener: TcpListener, shared: Arc<ServerState>) {
     let mut open = JoinSet::new();
     for connection in 0.. {
         let Ok((stream, _)) = listener.accept().await else { return };
-        // Without this, the system could merge small writes.
+        // Without `TCP_NODELAY`, the system could merge small writes.
         stream.set_nodelay(true).ok();
         open.spawn(serve_connection(stream, Arc::clone(&shared), connection));
         while open.try_join_next().is_some() {}
     }
 }
 
-/// Serves a connection until it ends. Errors are the client's, and close the connection.
+/// Serves a connection until the connection ends. Errors are caused by the client and close the
+/// connection.
 async fn serve_connection(
     stream: TcpStream,
     shared: Arc<ServerState>,
@@ -258,7 +262,7 @@ async fn write_response<W: AsyncWrite + Unpin>(
         return Ok(true);
     };
     let MockResponse { status, mut headers, after_ms, body } = shared.response_for_request(asked);
-    // A sleep of zero would still take a tick of the runtime's clock.
+    // Even a sleep of zero would take a tick of the runtime's clock.
     if after_ms > 0 {
         sleep(Duration::from_millis(after_ms)).await;
     }
@@ -288,7 +292,7 @@ async fn write_response<W: AsyncWrite + Unpin>(
     Ok(true)
 }
 
-/// Returns the list of models, which holds one named `scripted`.
+/// Returns the list of models, which contains one model named `scripted`.
 fn model_list_response(asked: &RecordedRequest) -> (u16, Value) {
     let path = asked.path.split('?').next().unwrap_or_default();
     let listed = match path {
@@ -309,7 +313,7 @@ fn model_list_response(asked: &RecordedRequest) -> (u16, Value) {
 }
 
 impl ServerState {
-    /// Records a request. Returns its number among all requests, and the request.
+    /// Records a request. Returns the request, and its number among all requests.
     fn record_request(&self, request: HttpRequest, connection: usize) -> (usize, RecordedRequest) {
         let HttpRequest { method, path, headers, body } = request;
         let dialect = Dialect::from_request_path(&path).filter(|_| method == "POST");

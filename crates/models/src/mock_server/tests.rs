@@ -30,7 +30,7 @@ fn events(body: &str) -> Vec<Value> {
     lines.filter(|line| line.starts_with('{')).map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
-/// Joins the texts at a JSON pointer of all events.
+/// Joins the texts that a JSON pointer finds in all events.
 fn joined(events: &[Value], place: &str) -> String {
     events.iter().filter_map(|event| event.pointer(place)?.as_str()).collect()
 }

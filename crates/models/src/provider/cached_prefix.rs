@@ -1,11 +1,11 @@
-//! The cached JSON of the messages with which a session's next request begins again.
+//! The cached JSON of the messages at the beginning of a session's next request.
 //!
-//! Each request contains the whole session, and the model library encodes every message again, so
-//! the cost of a request would grow with the length of the session. The encoding of a message does
-//! not depend on other messages, as long as a reply is between them. Once a message is followed by
-//! a reply and by a further request, its JSON is therefore cached. The library receives one short
-//! placeholder message instead of all cached messages, and the cached JSON replaces the placeholder
-//! in the encoded body.
+//! Each request contains the whole session. If the model library encoded every message again, the
+//! cost of a request would grow with the length of the session. If there is a reply between two
+//! messages, their encodings do not depend on each other. Therefore the JSON of a message is cached
+//! once a reply and a further request follow the message. The library receives one short
+//! placeholder message instead of all cached messages, and the cached JSON replaces this
+//! placeholder in the encoded body.
 
 use std::{
     borrow::Cow,
@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use crate::{ChatMessage, ModelRequest, ToolSpec};
 
-/// Names of the message list in the dialects.
+/// Names of the message list in the request bodies of the dialects.
 const MESSAGE_FIELDS: [&str; 3] = ["messages", "input", "contents"];
 
 /// The cached messages of one session with one model.
@@ -27,10 +27,10 @@ const MESSAGE_FIELDS: [&str; 3] = ["messages", "input", "contents"];
 pub(super) struct CachedPrefix {
     system: Weak<str>,
     tools: Weak<[ToolSpec]>,
-    /// Messages of the last request. As long as these weak pointers exist, no other message can
-    /// have the same address.
+    /// Messages of the last request, as weak pointers. As long as the weak pointers exist, no other
+    /// message can have the same address.
     messages: Vec<Weak<ChatMessage>>,
-    /// Number of JSON elements of those messages.
+    /// Number of JSON elements for the messages of the last request.
     elements: usize,
     encoded: EncodedMessages,
 }
@@ -40,8 +40,8 @@ pub(super) struct CachedPrefix {
 struct EncodedMessages {
     /// Number of messages.
     messages: usize,
-    /// JSON elements, each preceded by a comma. The system prompt is one of them where the dialect
-    /// has it in the list.
+    /// JSON elements of the messages; a comma precedes each element. If the dialect has the system
+    /// prompt in the message list, the system prompt is one of the elements.
     json: Vec<u8>,
     elements: usize,
     /// Ids of the calls in these messages.
@@ -60,7 +60,7 @@ impl CachedPrefix {
         }
     }
 
-    /// Returns whether the session's first message still exists outside of the cache.
+    /// Returns whether the session's first message still exists outside of this cache.
     pub(super) fn is_alive(&self) -> bool {
         self.messages.first().is_some_and(|first| first.strong_count() > 0)
     }
@@ -84,8 +84,8 @@ impl CachedPrefix {
         self.messages[..self.encoded.messages].iter().map(|message| message.as_ptr().addr())
     }
 
-    /// Returns the number of messages that the next request need not encode: those of the previous
-    /// request, if a reply follows them.
+    /// Returns the number of messages that the next request need not encode: the messages of the
+    /// previous request, if a reply follows them.
     fn next_cached_len(&self, request: &ModelRequest) -> Option<usize> {
         let next = self.messages.len();
         (next > self.encoded.messages && starts_with_messages(&request.messages, &self.messages))
@@ -100,8 +100,8 @@ fn starts_with_messages(messages: &[Arc<ChatMessage>], with: &[Weak<ChatMessage>
     messages.len() >= with.len() && messages.iter().zip(with).all(is_same)
 }
 
-/// Returns whether the message at `place` is a reply that the library encodes. If it leaves a reply
-/// out, it merges the messages before and after it into one.
+/// Returns whether the message at `place` is a reply that the library encodes. If the library omits
+/// a reply, it merges the messages before and after the reply into one.
 fn has_encodable_reply_at(request: &ModelRequest, place: usize) -> bool {
     match request.messages.get(place).map(|message| &**message) {
         Some(ChatMessage::Assistant { text, calls, .. }) => {
@@ -116,9 +116,10 @@ fn has_encodable_reply_at(request: &ModelRequest, place: usize) -> bool {
 pub(super) struct PendingBody {
     prefix: CachedPrefix,
     messages: Vec<Weak<ChatMessage>>,
-    /// Placeholder for all cached messages; `None` if there are none.
+    /// Placeholder for all cached messages; `None` if no message is cached.
     placeholder: Option<String>,
-    /// Number of messages that need not be encoded again, and the ids of their calls.
+    /// Number of messages that need not be encoded again, and the ids of the calls in these
+    /// messages.
     next_cached: Option<(usize, HashSet<CallId>)>,
 }
 
@@ -146,8 +147,8 @@ impl PendingBody {
         self.prefix.encoded.ids.contains(id)
     }
 
-    /// Records the ids of a reply's calls. An id that the library chose depends on the calls before
-    /// it, so the messages must not be cached then.
+    /// Records the ids of a reply's calls. An id that the library chose depends on earlier calls,
+    /// so messages with such an id are not cached.
     pub(super) fn record_reply_call_ids(&mut self, place: usize, ids: &[CallId]) {
         let Some((next, learnt)) = &mut self.next_cached else { return };
         if place >= *next {
@@ -171,7 +172,7 @@ impl PendingBody {
         let Self { prefix: mut beginning, messages, placeholder: mark, next_cached: next } = self;
         let (array, elements) = find_message_array(body)?;
         let told = match mark {
-            // The placeholder also replaces everything before it.
+            // The cached JSON replaces the placeholder and everything before it.
             Some(mark) => {
                 let at = elements.iter().position(|element| element.get().contains(&*mark))?;
                 &elements[at + 1..]
@@ -198,7 +199,7 @@ impl PendingBody {
         let first = whole.len();
         whole.extend_from_slice(&kept.json);
         rest.iter().for_each(|element| append_expanded_element(element, &mut whole, &fill));
-        // Replaces the comma before the first element.
+        // The bracket replaces the comma before the first element.
         *whole.get_mut(first)? = b'[';
         whole.push(b']');
         fill(&body[start + array.get().len()..], &mut whole);
@@ -216,7 +217,7 @@ fn append_expanded_element(
     fill(element.get(), to);
 }
 
-/// Finds the list of messages in a request, as a whole and as elements.
+/// Finds the list of messages in a request; returns the list and its elements.
 fn find_message_array(body: &str) -> Option<(&RawValue, Vec<&RawValue>)> {
     let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(body).ok()?;
     let array = MESSAGE_FIELDS.iter().find_map(|name| fields.get(*name))?;

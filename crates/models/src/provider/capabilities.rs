@@ -11,8 +11,9 @@ use serde_json::json;
 use super::{Provider, ProviderSettings};
 use crate::{Effort, ModelCapabilities};
 
-/// Finds a model in the catalogue of a vendor. For servers with models of several vendors, falls
-/// back to the vendor with which the name begins.
+/// Finds a model in the catalogue of a vendor. If the full name is not found, searches for the part
+/// after the last `/`, because servers with models of several vendors put the vendor before the
+/// name.
 pub(super) fn find_catalogue_spec(
     settings: &ProviderSettings,
     vendor: &str,
@@ -48,8 +49,8 @@ pub(super) fn model_capabilities(
     }
 }
 
-/// Context size in tokens requested from a local Ollama when none is configured. Enough to work in;
-/// a model's full context may not fit into memory.
+/// Context size in tokens that is requested from a local Ollama if no size is configured. This size
+/// is sufficient for work, whereas a model's full context may not fit into memory.
 const OLLAMA_CONTEXT_TOKENS: u64 = 16_384;
 
 fn is_cloud_model(settings: &ProviderSettings) -> bool {
@@ -61,7 +62,7 @@ pub(super) fn supports_thinking(settings: &ProviderSettings, spec: Option<&Model
     spec.map_or_else(|| is_thinking_family(settings), |spec| spec.reasoning.supported)
 }
 
-/// Returns the thinking effort as a request option in OpenAI's terms, for servers that the library
+/// Returns the thinking effort as a request option in OpenAI's format, for servers that the library
 /// does not know.
 pub(super) fn openai_effort_param(
     provider: Provider,
@@ -80,8 +81,8 @@ pub(super) fn openai_effort_param(
 
 const THINKING_EFFORTS: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];
 
-/// Returns whether a model newer than the catalogue belongs to a family whose thinking effort can
-/// be set.
+/// Returns whether a model that is newer than the catalogue belongs to a family with a configurable
+/// thinking effort.
 fn is_thinking_family(settings: &ProviderSettings) -> bool {
     let families: &[&str] = match settings.provider {
         Provider::Anthropic => &["claude-"],
@@ -92,7 +93,8 @@ fn is_thinking_family(settings: &ProviderSettings) -> bool {
     families.iter().any(|family| settings.model.starts_with(family))
 }
 
-/// Returns the first setting for a thinking effort that the model supports, if any.
+/// Returns the first setting for a thinking effort that the model supports; `None` if it supports
+/// no setting.
 pub(super) fn find_supported_reasoning(
     settings: &ProviderSettings,
     spec: Option<&ModelSpec>,

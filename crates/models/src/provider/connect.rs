@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{Model, ModelCapabilities, ModelEvent, ModelRequest, ReplyStream, tool_emulation};
 
-/// Creates a model from its settings. This is cheap: files are read and connections are opened only
-/// for the first reply. All models share the HTTP clients of the process.
+/// Creates a model from its settings. Creating a model is cheap: files are read and connections are
+/// opened only for the first reply. All models share the HTTP clients of the process.
 #[must_use]
 pub fn create_model(settings: ProviderSettings) -> Arc<dyn Model> {
     let name: Arc<str> = settings.provider.model_spec(&settings.model).into();
@@ -41,7 +41,8 @@ struct RemoteModelState {
     resolved: OnceLock<ResolvedModel>,
 }
 
-/// The parts of a model that are created at its first use, including the lookup in the catalogue.
+/// The parts of a model that are created when the model is first used, including the lookup in the
+/// catalogue.
 #[derive(Debug)]
 struct ResolvedModel {
     dialect: DialectClient,
@@ -113,8 +114,8 @@ impl RemoteModelState {
 /// A reply that is being received.
 struct ReplyReader {
     inner: Arc<RemoteModelState>,
-    /// Keeps the messages alive: the cache drops the texts of placeholders when their owner is
-    /// dropped.
+    /// Keeps the messages alive, because the cache drops the texts of placeholders when the owner
+    /// of the texts is dropped.
     _request: ModelRequest,
     reply: Option<CompletionStream>,
     decoder: StreamDecoder,

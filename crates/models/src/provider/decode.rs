@@ -1,4 +1,4 @@
-//! Conversion of the model library's stream events into the events of a [`Model`](crate::Model).
+//! Converts the model library's stream events into the events of a [`Model`](crate::Model).
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -11,10 +11,11 @@ use rig_core::{
 use super::{ApiKey, errors, replay};
 use crate::{ModelError, ModelEvent, ModelStopReason, TokenUsage};
 
-/// A decoder of one reply.
+/// Decodes the events of one reply.
 #[derive(Debug, Default)]
 pub(super) struct StreamDecoder {
-    /// Positions of the calls in the reply. The index in this list determines the id of a call.
+    /// Positions of the calls in the reply. A call's index in this list determines the id of the
+    /// call.
     calls: Vec<usize>,
 }
 
@@ -78,16 +79,15 @@ fn usage_event(reply: &CompletionResponse) -> ModelEvent {
 
 fn dollars_to_micros(dollars: f64) -> Option<u64> {
     let micros = (dollars * 1e6).round();
-    // Casting a float to an integer saturates.
+    // In Rust, a cast from float to integer saturates.
     (micros.is_finite() && micros >= 0.0).then_some(micros as u64)
 }
 
-/// Words that occur in stop reasons of filters.
+/// Words in stop reasons of content filters.
 const FILTER_REASONS: [&str; 8] =
     ["refusal", "safety", "filter", "blocklist", "prohibited", "recitation", "spii", "sensitive"];
 
-/// Words that occur in stop reasons of provider failures, or of calls that the provider could not
-/// parse.
+/// Words in stop reasons for provider failures, or for calls that the provider could not parse.
 const FAILURE_REASONS: [&str; 6] =
     ["malformed", "unexpected_tool", "error", "insufficient_system", "failed", "cancelled"];
 
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn no_reason_holds_the_key() {
         let key = ApiKey::from_nonempty_text("sk-test-secret");
-        // Includes a key at the position where the text is truncated.
+        // The key is at the position where the text is truncated.
         let long = format!("{}sk-test-secret", "a".repeat(limits::MAX_ERROR_TEXT_BYTES - 5));
         for (reason, told) in [("failed", Some("bad sk-test-secret")), ("failed", Some(&*long))]
             .into_iter()

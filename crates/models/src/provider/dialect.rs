@@ -1,6 +1,6 @@
 //! Selection of the dialect for a provider or a server address.
 //!
-//! The library's clients have no key; [`HttpSender`] adds it to each request.
+//! The library's clients contain no key; [`HttpSender`] adds the key to each request.
 
 use rig_core::{
     DynModel,
@@ -21,15 +21,15 @@ use url::Url;
 
 use super::{Provider, ProviderSettings, cached_prefix::PendingBody, http::HttpSender};
 
-/// A client of the library for one dialect and address.
+/// A client of the library for one dialect and one address.
 #[derive(Debug)]
 pub(super) struct DialectClient {
     client: RigClient,
-    /// Sender of its requests.
+    /// Sender of the client's requests.
     pub(super) http: HttpSender,
-    /// Vendor, as the catalogue of models names it.
+    /// Name of the vendor in the catalogue of models.
     pub(super) vendor: &'static str,
-    /// Whether this is a server with an OpenAI dialect that the library does not know.
+    /// Whether the server has an OpenAI dialect but is unknown to the library.
     pub(super) is_compatible: bool,
     /// Whether requests can carry a key for the provider's prompt cache.
     pub(super) takes_cache_key: bool,
@@ -125,8 +125,8 @@ impl DialectClient {
     }
 }
 
-/// Maximum number of reply tokens for models that the library does not know, where the dialect
-/// requires a number.
+/// Maximum number of reply tokens for models that the library does not know, in dialects that
+/// require this number.
 const DEFAULT_REPLY_TOKENS: u64 = 8_192;
 
 /// Selects the Anthropic-compatible dialect by host, if the library knows it.
@@ -152,13 +152,14 @@ fn openai_config(base_url: Option<&str>) -> OpenAIConfig {
     }
 }
 
-/// Returns whether two URLs have the same host. `localhost` does not identify a provider.
+/// Returns whether two URLs have the same host. Two `localhost` URLs never count as the same host,
+/// because `localhost` does not identify a provider.
 fn is_same_host(url: &str, other: &str) -> bool {
     let host = |url: &str| Some(Url::parse(url).ok()?.host_str()?.to_owned());
     host(url).is_some_and(|name| name != "localhost" && host(other) == Some(name))
 }
 
-/// Appends `/v1` to a URL without a path; every such server has its dialect there.
+/// Appends `/v1` to a URL without a path, because such servers have their dialect under this path.
 fn with_version_path(url: &str) -> String {
     match Url::parse(url) {
         Ok(parsed) if parsed.path() == "/" => format!("{url}/v1"),
@@ -166,8 +167,7 @@ fn with_version_path(url: &str) -> String {
     }
 }
 
-/// The dialect of a server that the library does not know: llama.cpp, vLLM, LM Studio and many
-/// more.
+/// The dialect of servers that the library does not know: llama.cpp, vLLM, LM Studio and many more.
 const COMPATIBLE_DIALECT: wire::Dialect =
     wire::Dialect::gateway("compatible", "", "").with_quirks(openai_compatible_quirks());
 

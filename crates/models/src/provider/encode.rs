@@ -1,4 +1,4 @@
-//! Conversion of a request into the model library's form.
+//! Converts a request into the model library's form.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{ChatMessage, ContentPart, ModelCapabilities, ModelRequest, ModelToolCall, ToolResult};
 
-/// Encodes a request for the model at `origin` in the library's form. Long texts and the cached
-/// messages of the session are replaced by placeholders.
+/// Encodes a request for the model at `origin` in the library's form. Placeholders replace long
+/// texts and the cached messages of the session.
 pub(super) fn encode_request(
     request: &ModelRequest,
     origin: &str,
@@ -59,9 +59,9 @@ struct RequestEncoder<'a> {
     memory: &'a EncodeCache,
     pending_body: PendingBody,
     encoded: Vec<RigMessage>,
-    /// Ids of the last reply's calls: the session's and the provider's.
+    /// Ids of the calls in the last reply: the session's id and the provider's id of each call.
     ids: Vec<(&'a str, CallId)>,
-    /// Provider ids of all calls so far, except the cached ones.
+    /// Provider ids of all calls so far, except the calls in cached messages.
     taken: HashSet<CallId>,
 }
 
@@ -131,8 +131,8 @@ impl<'a> RequestEncoder<'a> {
         })
     }
 
-    /// Encodes a tool result. The library cannot encode calls without a name, so their results are
-    /// left out.
+    /// Encodes a tool result. The library cannot encode a call without a name, so the result of
+    /// such a call is omitted.
     fn encode_result(
         &self,
         result: &ToolResult,
@@ -146,7 +146,7 @@ impl<'a> RequestEncoder<'a> {
         // Providers reject empty text.
         let text = if result.text.trim().is_empty() { "(nothing)" } else { &result.text };
         let mut content = vec![ToolResultContent::Text(Text::new(marked(text)))];
-        // Where a dialect does not accept images in results, the library appends them after the
+        // If a dialect does not accept images in results, the library appends the images after the
         // results.
         content.extend(result.parts.iter().filter_map(
             |part| match self.encode_part(part, marked) {
@@ -184,8 +184,8 @@ fn encode_user_message(mut content: Vec<UserContent>) -> RigMessage {
     RigMessage::User { content }
 }
 
-/// Returns whether any stored id was used by an earlier call. The library could make ids unique,
-/// but its search starts over for each call, which takes quadratic time.
+/// Returns whether an earlier call used one of the stored ids. The library could make ids unique,
+/// but it would restart its search for each call, which takes quadratic time.
 fn has_repeated_ids(kept: &StoredReply, is_taken: impl Fn(&CallId) -> bool) -> bool {
     match kept {
         StoredReply::Ids(ids) => ids.iter().any(is_taken),
@@ -193,10 +193,11 @@ fn has_repeated_ids(kept: &StoredReply, is_taken: impl Fn(&CallId) -> bool) -> b
     }
 }
 
-/// Encodes a reply: as its provider returned it, if that is stored, else from its events. In the
-/// second case thoughts are left out, because providers accept only thoughts that they signed.
-/// Calls whose ids are unknown or repeated get ids from their position in the session, because some
-/// models reuse ids and some providers reject that.
+/// Encodes a reply. If the provider's own form of the reply is stored, this form is used; otherwise
+/// the reply is built from its events. A reply that is built from events has no thoughts, because
+/// providers accept only thoughts that they signed. Some models reuse ids, and some providers
+/// reject repeated ids. Calls with unknown or repeated ids therefore get new ids from their
+/// position in the session.
 fn encode_assistant_message(
     index: usize,
     kept: Option<StoredReply>,
@@ -209,7 +210,7 @@ fn encode_assistant_message(
             let ids = turn.tool_calls().map(|call| call.id.clone()).collect();
             return (turn, ids);
         }
-        // An id that the library chose depends on the calls before it.
+        // An id that the library chose depends on the calls before its call.
         Some(StoredReply::Ids(ids)) if !ids.iter().any(CallId::is_local) => ids,
         _ => (0..calls.len())
             .map(|place| CallId::from_wire(format!("c{index:06}{place:02}")))
@@ -218,8 +219,8 @@ fn encode_assistant_message(
     let text = (!text.trim().is_empty()).then(|| AssistantContent::Text(Text::new(marked(text))));
     let calls = calls.iter().zip(&ids).filter_map(|(call, id)| {
         let name = ToolName::new(call.name.clone()).ok()?;
-        // Arguments get no placeholder: some dialects send them as JSON inside a string, where it
-        // would need to be escaped twice.
+        // Arguments get no placeholder: some dialects send them as JSON inside a string, where the
+        // text would have to be escaped twice.
         let function = ToolFunction::parse(name, &call.arguments);
         Some(AssistantContent::ToolCall(ToolCall::new(id.clone(), function)))
     });
@@ -260,7 +261,7 @@ mod tests {
         ChatMessage::ToolResults(ids.iter().map(result).collect())
     }
 
-    /// Returns the ids of calls and of results, in order.
+    /// Returns the ids of all calls and results, in order.
     fn ids(told: &[RigMessage]) -> Vec<String> {
         let of = |message: &RigMessage| -> Vec<String> {
             match message {

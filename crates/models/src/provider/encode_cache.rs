@@ -1,13 +1,14 @@
-//! A cache of encoded messages that is reused between the requests of a session.
+//! A cache of encoded messages, which the requests of one session share.
 //!
-//! Each request contains the whole session. The model library copies every text several times while
-//! it builds a request, and escapes it for JSON each time, so long texts would make every later
-//! request slower. Therefore the library receives a short placeholder instead of a long text. No
-//! text of a session can contain a placeholder by accident or intent, because its prefix is chosen
-//! at random when the cache is created. [`EncodeCache::expand_placeholders`] replaces each
-//! placeholder in the encoded request by the text, which is escaped only once. The schemas of
-//! tools, which rarely change, are placeholders too: each dialect passes them on unchanged. The
-//! messages with which a session's requests begin are cached as a whole: [`CachedPrefix`].
+//! Each request contains the whole session. While the model library builds a request, it copies
+//! every text several times and escapes it for JSON each time. Long texts would therefore make
+//! every later request slower. To avoid this cost, the library receives a short placeholder instead
+//! of a long text. The prefix of all placeholders is chosen at random when the cache is created, so
+//! that no text of a session can contain a placeholder by accident or by intent.
+//! [`EncodeCache::expand_placeholders`] replaces each placeholder in the encoded request by its
+//! text, which is escaped only once. The schemas of tools rarely change, so placeholders replace
+//! them too: each dialect passes them on unchanged. The messages at the beginning of a session's
+//! requests are cached together: see [`CachedPrefix`].
 
 use std::{
     collections::HashMap,
@@ -28,11 +29,11 @@ use super::{
 };
 use crate::{ChatMessage, ModelRequest, ToolSpec, limits};
 
-/// A reply in the library's form, and the provider ids of its calls, in order.
+/// A reply in the library's form, and the provider ids of the calls in the reply, in order.
 pub(super) type EncodedReply = (AssistantMessage, Vec<CallId>);
 
 /// The cached messages, system prompts and tools that sessions sent to one model. The session owns
-/// them: an entry is evicted once its message, prompt or tool list is dropped.
+/// these values: an entry is evicted once its message, prompt or tool list is dropped.
 #[derive(Debug)]
 pub(super) struct EncodeCache {
     /// Prefix of all placeholders.
@@ -53,25 +54,25 @@ struct CacheState {
     next: u64,
 }
 
-/// The replacement for a placeholder.
+/// The text or value that replaces a placeholder.
 #[derive(Debug)]
 enum CachedText {
-    /// Content of a JSON string, escaped, without its quotes.
+    /// Escaped content of a JSON string, without the quotes.
     Text(Box<str>),
-    /// JSON value that replaces the whole string.
+    /// JSON value that replaces the placeholder together with its quotes.
     Json(Box<str>),
 }
 
 #[derive(Debug)]
 struct CacheEntry {
     owner: CacheOwner,
-    /// Placeholders of the owner's long texts, in order.
+    /// Placeholders for the owner's long texts, in order.
     placeholders: Vec<u64>,
     encoded: EncodedForm,
 }
 
-/// The owner of cached texts. As long as this weak pointer exists, nothing else can have its
-/// address.
+/// The owner of cached texts, as a weak pointer. As long as the weak pointer exists, no other value
+/// can have the owner's address.
 #[derive(Clone, Debug)]
 enum CacheOwner {
     Message(Weak<ChatMessage>),
@@ -108,16 +109,17 @@ enum EncodedForm {
     Tools(Vec<ToolDefinition>),
 }
 
-/// End of a placeholder. JSON does not escape this or any other character of a placeholder.
+/// The last character of every placeholder. JSON escapes no character of a placeholder.
 const PLACEHOLDER_END: char = ';';
 
 impl EncodeCache {
     /// Creates an empty cache.
     pub(super) fn new(provider: Provider) -> Self {
-        // `RandomState` is used only as a source of random numbers.
+        // `RandomState` serves only as a source of random numbers.
         let random = RandomState::new();
         let prefix = format!("callboard-{:016x}{:016x}-", random.hash_one(0), random.hash_one(1));
-        // The library numbers the items of this dialect by position.
+        // In this dialect, the library numbers all items by their position, so their JSON cannot be
+        // reused.
         let caches_prefixes = provider != Provider::OpenAiResponses;
         Self { prefix, caches_prefixes, state: Mutex::default() }
     }
@@ -152,7 +154,7 @@ impl EncodeCache {
             Some(mark) => *mark,
             None => {
                 let json = Value::from(text).to_string();
-                // Without the quotes, which the library writes around the placeholder.
+                // The quotes are removed, because the library writes quotes around the placeholder.
                 known.add_cached_text(of, CachedText::Text(json[1..json.len() - 1].into()))
             }
         };
@@ -164,7 +166,7 @@ impl EncodeCache {
         format!("{}{mark}{PLACEHOLDER_END}", self.prefix)
     }
 
-    /// Returns a reply in the library's form, encoded with `make` the first time.
+    /// Returns a reply in the library's form; the first call encodes the reply with `make`.
     pub(super) fn cached_or_encoded_reply(
         &self,
         of: &Arc<ChatMessage>,
@@ -182,8 +184,8 @@ impl EncodeCache {
         turn
     }
 
-    /// Returns tools in the library's form, with placeholders for their schemas. They are encoded
-    /// only once.
+    /// Returns tools in the library's form, with placeholders for the schemas of the tools. The
+    /// tools are encoded only once.
     pub(super) fn cached_or_encoded_tools(&self, tools: &Arc<[ToolSpec]>) -> Vec<ToolDefinition> {
         let of = CacheOwner::Tools(Arc::downgrade(tools));
         let mut known = self.lock_state();
@@ -225,7 +227,7 @@ impl EncodeCache {
         let fill = |text: &str, to: &mut Vec<u8>| self.append_expanded(&known, text, to);
         let (whole, beginning) =
             telling.insert_cached_messages(str::from_utf8(body).ok()?, fill)?;
-        // The prefix now includes the texts of these messages.
+        // The prefix now contains the texts of these messages.
         beginning.cached_message_addresses().for_each(|message| known.evict_message(message));
         known.prefixes.insert(beginning.session_address()?, beginning);
         Some(Bytes::from(whole))

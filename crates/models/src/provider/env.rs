@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{ApiKey, Provider, ProviderSettings, ToolCalling};
 
-/// The provider needs a key, but none is set.
+/// The provider needs a key, but no key is set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` needs a key: set {}", provider.name(), joined_key_variables(*provider))]
 pub struct MissingKey {
-    /// Provider without a key.
+    /// Provider whose key is missing.
     pub provider: Provider,
 }
 
@@ -17,7 +17,7 @@ fn joined_key_variables(provider: Provider) -> String {
 }
 
 impl Provider {
-    /// Returns the names of the variables for the key. The first one that is set is used.
+    /// Returns the names of the variables for the key. The first variable that is set is used.
     #[must_use]
     pub fn key_variables(self) -> &'static [&'static str] {
         match self {
@@ -28,7 +28,7 @@ impl Provider {
         }
     }
 
-    /// Returns the names of the variables for the base URL. The first one that is set is used.
+    /// Returns the names of the variables for the base URL. The first variable that is set is used.
     #[must_use]
     pub fn url_variables(self) -> &'static [&'static str] {
         match self {
@@ -39,8 +39,8 @@ impl Provider {
         }
     }
 
-    /// Returns whether the provider requires a key. At their own addresses all providers except
-    /// Ollama do; other servers may not.
+    /// Returns whether the provider requires a key. At their default addresses, all providers
+    /// except Ollama require a key; other servers may not.
     #[must_use]
     pub fn needs_key(self, base_url: Option<&str>) -> bool {
         self != Self::Ollama && base_url.is_none()
@@ -62,11 +62,12 @@ impl ProviderSettings {
         }
     }
 
-    /// Reads the key and the base URL of a provider from environment variables:
-    /// [`Provider::key_variables`], [`Provider::url_variables`]. Empty variables count as not set.
+    /// Reads the key and the base URL of a provider from environment variables: see
+    /// [`Provider::key_variables`] and [`Provider::url_variables`]. Empty variables count as not
+    /// set.
     ///
     /// # Errors
-    /// [`MissingKey`] if the provider [needs](Provider::needs_key) a key and none is set.
+    /// Returns [`MissingKey`] if the provider [needs](Provider::needs_key) a key and no key is set.
     pub fn from_env(
         provider: Provider,
         model: &str,
@@ -90,11 +91,11 @@ impl ProviderSettings {
     }
 }
 
-/// Port of Ollama if its address has neither a port nor a scheme.
+/// Port of Ollama if the configured address has neither a port nor a scheme.
 const OLLAMA_PORT: &str = "11434";
 
-/// Parses an address as Ollama parses `OLLAMA_HOST`: each part is optional, and a wildcard address
-/// is replaced by loopback.
+/// Parses an address in the way Ollama parses `OLLAMA_HOST`: each part is optional, and loopback
+/// replaces a wildcard address.
 pub(super) fn parse_ollama_host(host: &str) -> String {
     let (scheme, rest) = host.split_once("://").unwrap_or(("", host));
     let (rest, path) = rest.split_once('/').map_or((rest, ""), |(rest, path)| (rest, path));
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     type Env<'a> = &'a [(&'a str, &'a str)];
-    /// The base URL and the key, or a part of the error.
+    /// The expected base URL and key, or a part of the expected error.
     type Expected = Result<(Option<&'static str>, Option<&'static str>), &'static str>;
 
     fn settings_from(provider: Provider, env: Env<'_>) -> Result<ProviderSettings, String> {

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::ApiKey;
 use crate::{ModelError, ModelErrorKind, limits};
 
-/// Message for a stream that ends early.
+/// Message for a stream that ends too early.
 pub(super) const CUT_OFF: &str = "the reply was cut off";
 
 /// The reason why a request got no response, with a message for the user.
@@ -33,7 +33,7 @@ impl RequestFailure {
     }
 }
 
-/// Converts an error of a request. The message never contains the key.
+/// Converts an error of a request. The message of the result never contains the key.
 pub(super) fn from_provider_error(error: &ProviderError, key: Option<&ApiKey>) -> ModelError {
     let error = match error {
         ProviderError::Http(error) => from_http_error(error),
@@ -53,8 +53,8 @@ pub(super) fn from_provider_error(error: &ProviderError, key: Option<&ApiKey>) -
     redacted_single_line(error, key)
 }
 
-/// Prepares an error for display. The key is redacted before the text is truncated, so that no part
-/// of it remains.
+/// Prepares an error message for display. The key is redacted before the text is truncated, so that
+/// no part of it remains.
 pub(super) fn redacted_single_line(mut error: ModelError, key: Option<&ApiKey>) -> ModelError {
     if let Some(key) = key {
         error.message = error.message.replace(key.expose(), "[key]");
@@ -63,8 +63,8 @@ pub(super) fn redacted_single_line(mut error: ModelError, key: Option<&ApiKey>) 
     error
 }
 
-/// Classifies a failure that a provider reports as text inside a reply. The result must still be
-/// redacted.
+/// Classifies a failure that a provider reports as text inside a reply. The caller must redact the
+/// result.
 pub(super) fn classify_failure_text(text: &str) -> ModelError {
     ModelError::new(classify_error(None, text), text)
 }
@@ -97,7 +97,7 @@ fn from_http_error(error: &http_client::Error) -> ModelError {
 fn from_error_response(response: &ProviderResponseError) -> ModelError {
     let body: Value = serde_json::from_str(&response.body).unwrap_or_default();
     let status = response.status.map(|status| status.as_u16()).filter(|status| *status >= 300);
-    // Gateways put the status of the server behind them into the error.
+    // Gateways report the status of their upstream server in the error body.
     let status = status.or_else(|| upstream_status_in_body(&body));
     let message = match find_error_message(&body) {
         Some(text) => text,
@@ -175,7 +175,8 @@ const AUTH_PHRASES: [&str; 6] = [
     "incorrect api key",
 ];
 
-/// Phrases in lower case that mark accounts without credit. A retry would fail as well.
+/// Phrases in lower case that mark accounts without credit. For such an account, a retry would fail
+/// as well.
 const QUOTA_PHRASES: [&str; 4] = [
     "insufficient_quota",
     "billing_hard_limit",
@@ -217,8 +218,8 @@ fn classify_error(status: Option<u16>, text: &str) -> ModelErrorKind {
     }
 }
 
-/// Returns the time to wait before a retry: from the headers, or from Gemini's error details. A
-/// date is compared with the server's clock if the response has a `Date` header.
+/// Returns the time to wait before a retry, from the headers or from Gemini's error details. A date
+/// is compared with the server's clock if the response has a `Date` header.
 /// (<https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>)
 fn retry_after(headers: Option<&HeaderMap>, body: &Value, now: SystemTime) -> Option<Duration> {
     let header = |name: &str| headers?.get(name)?.to_str().ok().map(str::trim);

@@ -1,6 +1,6 @@
 //! Sends the model library's requests with the process's HTTP client.
 //!
-//! Only this module holds the key; the requests that the library builds have none.
+//! Only this module holds the key; the requests that the library builds contain no key.
 
 pub(super) mod client;
 mod drain;
@@ -30,12 +30,12 @@ use super::{
 };
 use crate::{ModelErrorKind, limits};
 
-/// Sends requests to one provider. Cheap to create and to clone: HTTP and TLS are set up for the
-/// first request.
+/// Sends requests to one provider. A sender is cheap to create and to clone: HTTP and TLS are set
+/// up for the first request.
 #[derive(Clone, Debug)]
 pub(super) struct HttpSender {
     endpoint: Arc<Endpoint>,
-    /// State of the one request that this sender is for, if it belongs to a session.
+    /// State of the single request that uses this sender, if the request belongs to a session.
     pending_body: Arc<Mutex<Option<PendingBody>>>,
 }
 
@@ -60,7 +60,7 @@ impl HttpSender {
         Self { endpoint: self.endpoint.clone(), pending_body: Arc::new(Mutex::new(Some(telling))) }
     }
 
-    /// Returns the cache that holds the texts of placeholders.
+    /// Returns the cache with the texts that the placeholders stand for.
     pub(super) fn cache(&self) -> &EncodeCache {
         &self.endpoint.cache
     }
@@ -109,8 +109,8 @@ impl HttpSender {
         Err(Error::non_success_with_details(status, headers, body))
     }
 
-    /// Builds the HTTP request and returns it with its host. Removes the key from the URL, where
-    /// some dialects put it.
+    /// Builds the HTTP request and returns it with its host. Some dialects put the key into the
+    /// URL; this function removes the key from the URL.
     fn build_request(
         &self,
         request: Request<Bytes>,
@@ -143,7 +143,7 @@ impl HttpSender {
         match memory.complete_body(telling, &body) {
             Some(whole) => Ok(whole),
             None if needs_it => {
-                // The retry encodes all messages again.
+                // A retry encodes all messages again.
                 Err(RequestFailure::new(
                     ModelErrorKind::Transient,
                     "the request could not be encoded",
@@ -232,11 +232,11 @@ impl HttpClientExt for HttpSender {
             let (status, mut headers) = (response.status(), response.headers().clone());
             let events = HeaderValue::from_static("text/event-stream");
             if media_type_of_header(&headers, &CONTENT_TYPE) == "text/html" {
-                // For streams of JSON lines, the library does not check the content type.
+                // The library does not check the content type of streams of JSON lines.
                 return Err(Error::InvalidContentType(HeaderValue::from_static("text/html")));
             }
             if wants_events && media_type_of_header(&headers, &CONTENT_TYPE) == "application/json" {
-                // The server does not stream, or reports an error.
+                // The server does not stream its response, or it reports an error.
                 let body = read_body_within_limit(
                     response,
                     limits::MAX_RESPONSE_BODY_BYTES,
@@ -289,7 +289,7 @@ fn json_as_sse_event(json: &[u8]) -> Bytes {
     Bytes::from(event)
 }
 
-/// The behaviour for a body over the size limit.
+/// The behaviour for a response body that exceeds the size limit.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum OnBodyOverLimit {
     Truncate,
@@ -316,7 +316,7 @@ pub(super) async fn read_body_within_limit(
     Ok(body)
 }
 
-/// Returns the innermost cause of an error, without any address.
+/// Returns the innermost cause of an error, without addresses.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut causes: Vec<String> = Vec::new();
     let mut next = error.source();
@@ -344,7 +344,8 @@ fn is_connection_refused(error: &reqwest::Error) -> bool {
     false
 }
 
-/// Returns the error for a local address without a server. It names the server expected there.
+/// Returns the error for a local address without a server. The error names the server that the user
+/// should start.
 fn server_not_running_error(host: &str, provider: Provider, port: Option<u16>) -> RequestFailure {
     let server = expected_server_name(provider, port);
     let text = format!("nothing listens at {host}: is {server} running?");
@@ -361,7 +362,7 @@ fn expected_server_name(provider: Provider, port: Option<u16>) -> &'static str {
     }
 }
 
-/// Returns the error for a request without a response. It is transient, except for errors of
+/// Returns the error for a request without a response. The error is transient, except for errors of
 /// certificates.
 fn unanswered_request_error(error: &reqwest::Error, host: &str) -> RequestFailure {
     let cause = root_cause(error);

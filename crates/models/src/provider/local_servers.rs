@@ -1,7 +1,7 @@
 //! Model servers on this machine, identified by their responses.
 //!
-//! Only [`LocalServers::probe`] sends requests, and only to the given addresses. The defaults are
-//! the usual ports on loopback.
+//! Only [`LocalServers::probe`] sends requests, and only to the given addresses. The default
+//! addresses are the usual ports on loopback.
 
 use futures::join;
 use serde_json::Value;
@@ -38,7 +38,7 @@ impl Default for LocalServers {
 
 impl LocalServers {
     /// Probes all addresses at once. Returns the servers that identify themselves and have a model,
-    /// in the order of the fields. Takes at most 0.6 s.
+    /// in the order of the fields of `LocalServers`. The probe takes at most 0.6 s.
     pub async fn probe(&self) -> Vec<ProviderSettings> {
         let (ollama, llama_cpp, lm_studio) = join!(
             probe_ollama(&self.ollama),
@@ -78,7 +78,7 @@ async fn probe_llama_cpp(base: &str) -> Option<ProviderSettings> {
     })
 }
 
-/// Probes LM Studio, which reports the loaded model at a path that only it has.
+/// Probes LM Studio, which reports the loaded model at a path that no other server has.
 async fn probe_lm_studio(base: &str) -> Option<ProviderSettings> {
     let models = get_json(base, "/api/v0/models").await?;
     let speaks = |model: &&Value| matches!(model["type"].as_str(), Some("llm" | "vlm"));
@@ -128,7 +128,7 @@ mod tests {
         let loaded =
             json_response(&json!({ "models": [{ "name": "qwen3:4b", "context_length": 8192 }] }));
         let models = json_response(&json!({ "data": [{ "id": "smol", "owned_by": "llamacpp" }] }));
-        // The two requests arrive in any order; each response fits both.
+        // The two requests may arrive in any order; each response is valid for both requests.
         let both = [models.clone(), models];
         let lm_studio = json_response(&json!({ "data": [
             { "id": "embedder", "type": "embeddings", "state": "loaded" },

@@ -14,16 +14,18 @@ pub struct ListedModel {
     pub name: String,
     /// Display name, if it differs from the name.
     pub title: Option<String>,
-    /// Maximum number of tokens of a request and its reply together, if the provider reports it.
+    /// Maximum number of tokens of a request together with its reply, if the provider reports this
+    /// number.
     pub context_tokens: Option<u64>,
 }
 
-/// Requests the list of a provider's models, in the provider's order: at most 1,000, within 20 s.
-/// Names with control or invisible characters are left out. The model in `settings` is ignored.
-/// Must be called inside a tokio runtime.
+/// Requests the list of a provider's models. The list has the provider's order and at most 1,000
+/// models, and the request takes at most 20 s. Names with control characters or invisible
+/// characters are omitted. The field `model` of `settings` is ignored. Call this function inside a
+/// tokio runtime.
 ///
 /// # Errors
-/// The same errors as those of a reply.
+/// Returns the same errors as a reply of the provider.
 pub async fn list_models(settings: &ProviderSettings) -> Result<Vec<ListedModel>, ModelError> {
     let dialect = DialectClient::from_settings(settings);
     let list = match timeout(limits::MODEL_LIST_TIMEOUT, dialect.list_models()).await {
@@ -49,8 +51,8 @@ pub async fn list_models(settings: &ProviderSettings) -> Result<Vec<ListedModel>
     Ok(models.collect())
 }
 
-/// Returns whether a model's name is safe to display. It reaches terminals and the menus of
-/// clients, so names with control or invisible characters are rejected.
+/// Returns whether a model's name is safe to display. Names reach terminals and the menus of
+/// clients, so names with control characters or invisible characters are rejected.
 pub(super) fn is_displayable_name(name: &str) -> bool {
     escape_invisible(name) == name
 }

@@ -1,4 +1,4 @@
-//! Request options besides the messages, in the library's form or as parameters of the dialect.
+//! Request options other than the messages, in the library's form or as parameters of the dialect.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -31,7 +31,7 @@ pub(super) fn set_request_options(
     let thinks = capabilities::supports_thinking(settings, known);
     match settings.provider {
         Provider::Ollama => {
-            // By default Ollama silently truncates requests to a small context.
+            // By default, Ollama has a small context and silently truncates longer requests.
             params.insert("num_ctx".to_owned(), json!(traits.context_tokens));
         }
         Provider::OpenAiResponses => {
@@ -59,8 +59,9 @@ pub(super) fn set_request_options(
     told.additional_params = (!params.is_empty()).then(|| params.into());
 }
 
-/// Returns the parameter that constrains a reply to a schema. The library's own conversion would
-/// make optional properties required where it can, and a model then invents values for them.
+/// Returns the parameter that restricts a reply to a JSON Schema. The library's own conversion
+/// would make optional properties required where possible, and a model would then invent values for
+/// these properties.
 fn schema_param(provider: Provider, schema: &Value) -> Option<(&'static str, Value)> {
     Some(match provider {
         Provider::OpenAi => {
@@ -78,8 +79,8 @@ fn schema_param(provider: Provider, schema: &Value) -> Option<(&'static str, Val
     })
 }
 
-/// Returns a key for the common prefix of a session's requests, so that the provider routes them to
-/// a machine with a warm cache.
+/// Returns a key for the common prefix of a session's requests. With this key, the provider routes
+/// the requests to a machine with a warm cache.
 fn prompt_cache_key(system: &str) -> String {
     let mut hasher = DefaultHasher::new();
     system.hash(&mut hasher);

@@ -1,7 +1,8 @@
-//! Provider data of a reply that must be sent back with it: signed thoughts, ids of items.
+//! Provider data of a reply that must be returned with the reply, e.g. signed thoughts and ids of
+//! items.
 //!
-//! It is sent only to the model that created it, at the same server, and only with the same calls.
-//! For most replies it consists of the ids of the calls.
+//! The data is sent only to the model that created it, at the same server, and only with the same
+//! calls. For most replies, the data consists of the ids of the calls.
 
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ pub(super) fn call_id_at(place: usize) -> String {
     format!("call_{}", place + 1)
 }
 
-/// Returns a name for a model at a server; replay data is never sent to another one. The URL may
-/// contain secrets, so it is hashed.
+/// Returns a name for a model at a server; replay data is never sent to a model with another name.
+/// The URL of the server may contain secrets, so the name contains only a hash of the URL.
 pub(super) fn replay_origin(model: &str, base_url: Option<&str>) -> Arc<str> {
     let Some(url) = base_url else { return model.into() };
     let hash = Sha256::digest(url.trim_end_matches('/'));
@@ -39,7 +40,7 @@ pub(super) enum StoredReply {
     Turn(AssistantMessage),
 }
 
-/// Returns the data to store of a complete reply.
+/// Returns the data to store with a complete reply.
 pub(super) fn replay_from_reply(
     reply: &CompletionResponse,
     origin: &Arc<str>,
@@ -73,7 +74,7 @@ pub(super) fn replay_from_reply(
     Some(ProviderReplay { origin: origin.clone(), items: serde_json::to_value(kept).ok()? })
 }
 
-/// Restores the data of a reply if it matches these calls.
+/// Restores the stored data of a reply if it matches these calls.
 pub(super) fn restore_stored_reply(
     replay: &ProviderReplay,
     origin: &str,
@@ -105,7 +106,7 @@ fn native_form_of_block(block: &AssistantContent) -> Option<&Value> {
     native.as_ref().map(|native| &native.item)
 }
 
-/// Keys whose values are also in the events, in the calls and texts of all dialects.
+/// Keys with values that are also in the events, for the calls and texts of all dialects.
 const STREAMED_KEYS: [&str; 11] = [
     "type",
     "index",
@@ -120,7 +121,7 @@ const STREAMED_KEYS: [&str; 11] = [
     "citations",
 ];
 
-/// Returns whether a block holds only data that is also in the events.
+/// Returns whether a block contains only data that is also in the events.
 fn has_only_streamed_keys(item: &Value) -> bool {
     let Value::Object(item) = item else { return false };
     item.iter().all(|(key, value)| match (&**key, value) {

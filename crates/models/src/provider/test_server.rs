@@ -14,7 +14,7 @@ use tokio_rustls::{
     rustls::{ServerConfig, pki_types::PrivateKeyDer},
 };
 
-/// Serves one connection per response, in order. Returns the requests that were received.
+/// Serves one connection per response, in order. Returns the received requests.
 pub(super) async fn serve_responses(
     answers: Vec<String>,
 ) -> (String, JoinHandle<Vec<ReceivedRequest>>) {
@@ -31,8 +31,9 @@ pub(super) async fn serve_responses(
     (url, asked)
 }
 
-/// Serves the same response over TLS to every connection, with a certificate of a new authority.
-/// Returns the base URL, and the authority's certificate in PEM.
+/// Serves the same response over TLS to every connection. The certificate of the server comes from
+/// a new certificate authority. Returns the base URL of the server, and the authority's certificate
+/// in PEM.
 pub(super) async fn serve_over_tls(answer: String) -> (String, String) {
     let authority = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();

@@ -1,4 +1,4 @@
-//! Valid and malformed scripts.
+//! Tests of valid and malformed scripts.
 
 use futures::FutureExt as _;
 use pretty_assertions::assert_eq;
@@ -9,7 +9,7 @@ fn script(text: &str) -> ScriptModel {
     ScriptModel::parse(text.as_bytes(), "script:test".to_owned()).unwrap()
 }
 
-/// Returns the events of the reply to request `index`, one short word each.
+/// Returns the events of the reply to request `index`, each as one short word.
 async fn played_events(script: &ScriptModel, index: usize) -> Vec<String> {
     let show = |event| match event {
         ModelEvent::Text(text) => format!("text {text}"),

@@ -9,24 +9,25 @@ use crate::limits::{MAX_ARGUMENT_BYTES, MAX_FORM_DETECTION_BYTES};
 
 /// Converts a streamed reply into text and calls.
 pub(super) struct ReplyParser {
-    /// Id of the call, if there is one.
+    /// Id of the call, if the reply has a call.
     id: String,
     state: ReplyState,
     has_called: bool,
 }
 
 enum ReplyState {
-    /// Neither `text` nor `tool` has been received yet.
+    /// Neither the field `text` nor the field `tool` has been received yet.
     Undecided(String),
-    /// The form is unknown after the limit. The reply is parsed when it is complete.
+    /// The form of the reply is still unknown after [`MAX_FORM_DETECTION_BYTES`]. Such a reply is
+    /// parsed when it is complete.
     Buffered(String),
     /// The reply is not in the format.
     PlainText,
-    /// Inside the string of `text`. The buffer may end within an escape sequence.
+    /// The parser is inside the string of `text`. The buffer may end within an escape sequence.
     Text(String),
-    /// Inside the object of `arguments`.
+    /// The parser is inside the object of `arguments`.
     Arguments(ObjectNesting),
-    /// The object is complete. Anything after it is ignored.
+    /// The object is complete. Text after the object is ignored.
     Done,
 }
 
@@ -43,12 +44,12 @@ impl ReplyParser {
         Self { id, state: ReplyState::Undecided(String::new()), has_called: false }
     }
 
-    /// Converts an event of the model.
+    /// Converts an event of the model into events for the session.
     pub(super) fn parse_event(&mut self, event: ModelEvent) -> Vec<ModelEvent> {
         let mut events = Vec::new();
         match event {
             ModelEvent::Text(text) => self.push_text(&text, &mut events),
-            // Replay data refers to items that are not sent back in this format.
+            // Replay data refers to items that this format does not send back.
             ModelEvent::Replay(_) => {}
             ModelEvent::Stop(stop) => {
                 let is_whole =
@@ -114,13 +115,13 @@ impl ReplyParser {
             self.state = ReplyState::Arguments(ObjectNesting::default());
             self.push_text(&rest, events);
         } else if seen.len() > MAX_FORM_DETECTION_BYTES {
-            // Searching again with each piece would take quadratic time.
+            // A new search with each piece of the reply would take quadratic time.
             self.state = ReplyState::Buffered(seen.clone());
             self.pass_on_as_text_if_too_long(events);
         }
     }
 
-    /// Passes a reply that is too long for a call on as text, without losing any of it.
+    /// If a reply is too long for a call, passes the complete reply on as text.
     fn pass_on_as_text_if_too_long(&mut self, events: &mut Vec<ModelEvent>) {
         if let ReplyState::Buffered(seen) = &mut self.state
             && seen.len() > MAX_ARGUMENT_BYTES
@@ -144,7 +145,7 @@ impl ReplyParser {
         }
     }
 
-    /// Emits the complete characters of the string of `text`.
+    /// Emits the complete characters in the string of `text`.
     fn flush_text(&mut self, events: &mut Vec<ModelEvent>) {
         let ReplyState::Text(rest) = &mut self.state else { return };
         let (whole, is_end) = complete_json_chars_len(rest);
@@ -164,14 +165,14 @@ impl ReplyParser {
             ReplyState::Undecided(seen) | ReplyState::Buffered(seen) => {
                 self.parse_buffered(seen, is_whole, events);
             }
-            // The session reports incomplete arguments to the model, as for any other model.
+            // The session reports incomplete arguments to the model; it does so for every model.
             ReplyState::Arguments(_) => events.push(ModelEvent::CallEnd { id: self.id.clone() }),
             ReplyState::Text(rest) if !rest.is_empty() => events.push(ModelEvent::Text(rest)),
             ReplyState::Text(_) | ReplyState::PlainText | ReplyState::Done => {}
         }
     }
 
-    /// Parses a complete reply whose fields are in another order, or which is not in the format.
+    /// Parses a complete reply with fields in another order, or a reply that is not in the format.
     fn parse_buffered(&mut self, seen: String, is_whole: bool, events: &mut Vec<ModelEvent>) {
         let said: Value = serde_json::from_str(&seen).unwrap_or_default();
         if let Some(name) = said["tool"].as_str().filter(|_| is_whole) {
@@ -191,7 +192,7 @@ impl ReplyParser {
 }
 
 impl ObjectNesting {
-    /// Returns the position after the end of the object, if it is in this text.
+    /// Returns the position after the end of the object, if the object ends in this text.
     fn find_object_end(&mut self, text: &str) -> Option<usize> {
         for (at, byte) in text.bytes().enumerate() {
             match byte {
@@ -218,7 +219,7 @@ fn strip_token_sequence<'a>(text: &'a str, tokens: &[&str]) -> Option<&'a str> {
     tokens.iter().try_fold(text, |text, token| text.trim_start().strip_prefix(token))
 }
 
-/// Parses a complete string. Returns it and the text after it.
+/// Parses a complete JSON string. Returns the string and the text after it.
 fn parse_json_string(text: &str) -> Option<(String, &str)> {
     let rest = text.trim_start().strip_prefix('"')?;
     let (whole, is_end) = complete_json_chars_len(rest);
@@ -226,8 +227,8 @@ fn parse_json_string(text: &str) -> Option<(String, &str)> {
     is_end.then_some((read, rest.get(whole + 1..)?))
 }
 
-/// Returns the length in bytes of the complete characters inside a JSON string, and whether its
-/// closing quote follows them.
+/// Returns the length in bytes of the complete characters inside a JSON string. Also returns
+/// whether the string's closing quote follows them.
 fn complete_json_chars_len(text: &str) -> (usize, bool) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -245,7 +246,7 @@ fn complete_json_chars_len(text: &str) -> (usize, bool) {
 }
 
 /// Returns the length of an escape sequence in bytes, including the second half of a surrogate
-/// pair. Returns `None` if it is incomplete.
+/// pair. Returns `None` if the escape sequence is incomplete.
 fn escape_len(bytes: &[u8]) -> Option<usize> {
     const HIGH: [u8; 4] = *b"89ab";
     match bytes.get(1)? {

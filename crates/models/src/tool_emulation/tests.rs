@@ -1,4 +1,4 @@
-//! Tests of the format, with a model that has fixed replies.
+//! Tests of the reply format, with a model that sends fixed replies.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -93,11 +93,11 @@ async fn a_reply_means_the_same_however_it_is_cut() {
         ),
         (r#"{"tool": "edit"}"#, "", call(""), ModelStopReason::ToolCalls),
         (r#"{"tool": "edit", "arguments": [1]}"#, "", call("[1]"), ModelStopReason::ToolCalls),
-        // Not in the format.
+        // This reply is not in the format.
         ("Hello {there}", "Hello {there}", vec![], ModelStopReason::EndTurn),
         (r#"{"answer": 42}"#, r#"{"answer": 42}"#, vec![], ModelStopReason::EndTurn),
         ("", "", vec![], ModelStopReason::EndTurn),
-        // Interrupted.
+        // This reply is interrupted.
         (
             r#"{"tool": "edit", "arguments": {"a": "#,
             "",
@@ -140,7 +140,7 @@ async fn a_long_beginning_costs_as_much_as_it_is_long_and_nothing_of_it_is_lost(
         assert!((heard.0, heard.1) == (text, calls), "{} bytes", written.len());
         assert!(before.elapsed() < Duration::from_secs(30), "{:?}", before.elapsed());
     }
-    // Longer than any call.
+    // This reply is longer than any call may be.
     let written = format!(r#"{{"arguments": "{}", "tool": "edit"}}"#, "x".repeat(9 << 20));
     let heard = summarize(
         &collect_events(&parrot(pieces(&written, 1 << 20), ModelStopReason::EndTurn)).await,

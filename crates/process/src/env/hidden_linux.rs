@@ -1,8 +1,9 @@
-//! Hides variables in `/proc/PID/environ` and the memory of this process from others.
+//! Hides environment variables of this process from other processes: in `/proc/PID/environ` and in
+//! its memory.
 //!
-//! The kernel shows the part of a process's memory that held its environment when it started.
-//! Hidden variables are therefore copied elsewhere in memory and overwritten with zeros there. The
-//! process itself keeps all of them.
+//! `/proc/PID/environ` shows the part of a process's memory that contained the environment at its
+//! start. Hidden variables are therefore copied to another place in memory, and their old place is
+//! overwritten with zeros. The process itself keeps all of its variables.
 
 use std::ffi::{CStr, c_char};
 use std::fs::File;
@@ -11,10 +12,12 @@ use std::ops::Range;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-/// Hides all variables except those for whose names `stays` returns true. Returns whether it
-/// succeeded: not once there are several threads, which may be reading them.
+/// Hides all variables except those for whose names `stays` returns true. Returns whether hiding
+/// succeeded. It fails if the process has several threads, because another thread may be reading
+/// the variables.
 pub(crate) fn hide_variables(stays: impl Fn(&[u8]) -> bool) -> bool {
-    // Longer than the line can be, so that one read is enough: this runs at every start.
+    // The buffer is longer than the line can be, so that one read is enough: this code runs at
+    // every start.
     let mut stat = [0; 2048];
     let read = File::open("/proc/self/stat").and_then(|mut file| file.read(&mut stat));
     let stat = String::from_utf8_lossy(&stat[..read.unwrap_or_default()]);
@@ -29,12 +32,12 @@ pub(crate) fn hide_variables(stays: impl Fn(&[u8]) -> bool) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 struct EnvironBlock {
     threads: u32,
-    /// The addresses that the kernel shows.
+    /// The address range that the kernel shows in `/proc/PID/environ`.
     addresses: Range<usize>,
 }
 
 impl EnvironBlock {
-    /// Parses the one line of `/proc/self/stat`: the numbers after the name, which is in
+    /// Parses the line of `/proc/self/stat`: the numbers after the program's name, which is in
     /// parentheses and may contain any character.
     fn parse(stat: &str) -> Option<Self> {
         let (_, fields) = stat.rsplit_once(')')?;
@@ -50,25 +53,25 @@ fn move_and_zero_variables(block: &Range<usize>, stays: impl Fn(&[u8]) -> bool) 
     unsafe extern "C" {
         static mut environ: *mut *mut c_char;
     }
-    // SAFETY: this is the only thread, so no other one reads or changes the list.
+    // SAFETY: the process has only this thread, so no other thread reads or changes the list.
     let mut entry = unsafe { environ };
-    // SAFETY: there is no list, or it ends with a null pointer.
+    // SAFETY: either `environ` is null, or the list ends with a null pointer.
     while let Some(place) = unsafe { entry.as_mut() }.filter(|place| !place.is_null()) {
         let text = *place;
         if block.contains(&text.addr()) {
-            // SAFETY: an entry is a string that ends with a zero.
+            // SAFETY: an entry is a string that ends with a zero byte.
             let shown = unsafe { CStr::from_ptr(text) };
             let name = shown.to_bytes().split(|byte| *byte == b'=').next().unwrap_or_default();
             if !stays(name) {
                 let bytes = shown.count_bytes();
-                // Never freed: it is the environment from now on.
+                // The copy is never freed, because it belongs to the environment from now on.
                 *place = shown.to_owned().into_raw();
                 // SAFETY: the string had this length, the process's own stack is writable, and no
-                // pointer to it remains.
+                // pointer to the string remains.
                 unsafe { text.write_bytes(0, bytes) };
             }
         }
-        // SAFETY: this was not the end of the list.
+        // SAFETY: the current entry was not the end of the list.
         entry = unsafe { entry.add(1) };
     }
 }

@@ -5,10 +5,10 @@ use infer::MatcherType;
 /// Number of non-text characters that a text may contain.
 const MAX_ODD_CHARS: usize = 8;
 
-/// Describes binary output that begins with `start`; `None` for text.
+/// Describes binary output that begins with `start`; returns `None` for text.
 ///
-/// Text has few bytes that are not UTF-8 and few control characters except those of a terminal. It
-/// may have NUL characters between its words, as in lists of files written for programs.
+/// Text has few bytes that are not UTF-8 and few control characters except those of a terminal.
+/// Text may have NUL characters between its words, as in lists of files written for programs.
 pub(super) fn describe_binary(start: &[u8]) -> Option<String> {
     let nul = start.iter().filter(|byte| **byte == 0).count();
     let odd: usize = start
@@ -31,10 +31,10 @@ fn count_non_text_chars(text: &str) -> usize {
     text.chars().filter(is_odd).count()
 }
 
-/// Name of a kind that is neither text nor recognized.
+/// Name of a kind of binary output that was not recognized.
 const UNKNOWN_KIND: &str = "unknown kind";
 
-/// Names the kind of a file by its first bytes, unless it is text in UTF-8 or a similar encoding.
+/// Returns the kind of a file by its first bytes; `None` for text in UTF-8 or a similar encoding.
 pub fn binary_kind(start: &[u8]) -> Option<String> {
     if start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]) {
         return Some("UTF-16 text".to_owned());
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn text_is_told_from_what_is_none() {
         let png = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &[0xd4; 40]].concat();
-        // As a terminal passes it on.
+        // A PNG file after a terminal has changed its line ends.
         let png_in_terminal = [&b"\x89PNG\r\r\n\x1a\r\n\0\0\0\rIHDR"[..], &[0x9c; 40]].concat();
         let elf = [&b"\x7fELF\x02\x01\x01\0"[..], &[0; 56], b"\x03\0>\0"].concat();
         let noise: Vec<u8> = (0..500_u32)
@@ -75,11 +75,11 @@ mod tests {
             (b"text\n", None),
             (b"\x1b[31mred\x1b[0m \x07\x08\r\n", None),
             ("äöü€😀".as_bytes(), None),
-            // Latin-1, a truncated character, a few control characters.
+            // Latin-1 text, a truncated character, and a few control characters.
             (b"Gr\xfc\xdfe aus M\xfcnchen, und zwar viele, sehr viele davon", None),
             (b"text \xe2\x82", None),
             (b"\x01\x02", None),
-            // find -print0
+            // Output of `find -print0`
             (b"./a\0./b\0./c\0", None),
             (&png, Some("looks like: PNG image")),
             (&png_in_terminal, Some("looks like: PNG image")),

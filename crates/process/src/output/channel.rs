@@ -1,8 +1,8 @@
-//! Bytes between the thread that reads a command's output and the task that shows them.
+//! A channel between the thread that reads a command's output and the task that shows it.
 //!
-//! If the output is also recorded, the display may skip some, and the command does not wait for a
-//! slow display. Otherwise all bytes arrive. In both cases the command waits if the receiver stops
-//! receiving.
+//! If the output is also recorded, the display may skip some bytes, and the command does not wait
+//! for a slow display. If the output is not recorded, all bytes arrive. In both cases the command
+//! waits when the receiver stops receiving.
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -18,8 +18,9 @@ use crate::limits::{
 };
 use crate::lock::lock;
 
-/// Creates both ends. Recorded output that exceeds [`MAX_LIVE_OUTPUT_BYTES`] per
-/// [`LIVE_OUTPUT_INTERVAL`] is shown by its beginning and end, with a count of the omitted bytes.
+/// Creates the sender and the receiver. If recorded output exceeds [`MAX_LIVE_OUTPUT_BYTES`] per
+/// [`LIVE_OUTPUT_INTERVAL`], the display shows its beginning and end, with a count of the omitted
+/// bytes.
 pub(crate) fn channel(recording: Option<Arc<Recording>>) -> (Sender, Receiver) {
     let shared = Arc::new(Shared {
         state: Mutex::new(State::new(recording.is_some())),
@@ -30,11 +31,11 @@ pub(crate) fn channel(recording: Option<Arc<Recording>>) -> (Sender, Receiver) {
     (Sender(Arc::clone(&shared)), Receiver { shared, due: None })
 }
 
-/// The end of the reading thread.
+/// Sends output from the reading thread.
 #[derive(Debug)]
 pub(crate) struct Sender(Arc<Shared>);
 
-/// The end of the task that shows the output.
+/// Receives output in the task that shows it.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     shared: Arc<Shared>,
@@ -45,9 +46,9 @@ pub(crate) struct Receiver {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Signals free space, or that the receiver is closed.
+    /// Notified when space is free or the receiver is closed.
     room: Condvar,
-    /// Signals that bytes are available, or that the sender is closed.
+    /// Notified when bytes are available or the sender is closed.
     filled: Notify,
     recording: Option<Arc<Recording>>,
 }
@@ -76,14 +77,15 @@ impl State {
     }
 }
 
-/// Returns a buffer for unreceived bytes: all of them, or their beginning and their end.
+/// Returns a buffer for bytes not yet received. If the output is recorded, the buffer keeps only
+/// the beginning and the end.
 fn new_buffer(is_recorded: bool) -> HeadTail {
     HeadTail::new(if is_recorded { MAX_LIVE_OUTPUT_BYTES } else { usize::MAX })
 }
 
 impl Shared {
-    /// Whether the command has to wait. It does not while the receiver still shows a chunk that it
-    /// just received.
+    /// Returns whether the command has to wait. The command does not wait while the receiver still
+    /// shows a recorded chunk that it just received.
     fn must_sender_wait(&self, state: &State) -> bool {
         let is_busy =
             || state.last_taken_at.is_some_and(|taken| taken.elapsed() < LIVE_OUTPUT_INTERVAL);
@@ -96,8 +98,8 @@ impl Shared {
 }
 
 impl Sender {
-    /// Records and sends bytes, and blocks while the buffer is full. Returns whether there is still
-    /// a receiver.
+    /// Records and sends bytes, and blocks while the buffer is full. Returns whether the receiver
+    /// still exists.
     pub(crate) fn record_and_send(&self, bytes: &[u8]) -> bool {
         let Self(shared) = self;
         if let Some(recording) = &shared.recording {
@@ -124,8 +126,8 @@ impl Drop for Sender {
 }
 
 impl Receiver {
-    /// Receives the buffered bytes once there are some; `None` after the end. Recorded bytes arrive
-    /// at intervals, the first ones at once. Cancel safe.
+    /// Receives the buffered bytes as soon as there are some; returns `None` after the last bytes.
+    /// Recorded bytes arrive at intervals, the first of them at once. This method is cancel safe.
     pub(crate) async fn recv(&mut self) -> Option<OutputChunk> {
         loop {
             let is_empty = {
@@ -156,7 +158,7 @@ impl Receiver {
             };
             let filled = self.shared.filled.notified();
             match self.due {
-                // Only the end wakes it early.
+                // Only the end of the output ends this pause early.
                 Some(due) if !is_empty => drop(timeout_at(due, filled).await),
                 _ => filled.await,
             }
@@ -192,7 +194,7 @@ impl OutputChunk {
         Self { head, omitted_bytes, tail }
     }
 
-    /// Number of bytes it holds.
+    /// Returns the number of bytes in this chunk.
     pub(crate) fn len(&self) -> usize {
         self.head.len() + self.tail.len()
     }

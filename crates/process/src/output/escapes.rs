@@ -1,6 +1,7 @@
-//! Filters terminal output for display in another terminal: drawing passes, side effects do not.
+//! Filters terminal output for display in another terminal. Sequences that draw pass; sequences
+//! with side effects are removed.
 //!
-//! The result is the same however the stream is split into chunks.
+//! The result is the same for every split of the stream into chunks.
 
 use std::fmt;
 use std::io::Write as _;
@@ -16,14 +17,14 @@ use crate::limits::MAX_LINK_BYTES;
 ///
 /// Allowed: text, `\b`, `\t`, `\r` and `\n`, colours, cursor movements, erasing, scrolling, the
 /// alternate screen, the cursor's shape, line drawing, and links to `http` and `https`. Each
-/// sequence is written anew from its parsed form, so no terminal can interpret it differently.
+/// sequence is written anew from its parsed form, so that no terminal can interpret it differently.
 ///
-/// Removed: the clipboard, titles, notifications, links to anything else, every sequence that the
-/// terminal would answer, device strings (DCS, APC, PM, SOS), modes that change the bytes sent by
-/// keys, paste or mouse, resets, printing, bells, and characters that hide or reorder others
-/// (except those that join the parts of an emoji). Bytes that are not text become U+FFFD, or
-/// nothing. A sequence ends with its line, so that an unfinished one hides at most the rest of the
-/// line.
+/// The filter removes clipboard access, titles, notifications, links to other schemes, resets,
+/// printing, bells, and every sequence that the terminal would answer. It also removes device
+/// strings (DCS, APC, PM, SOS) and modes that change the bytes sent by keys, paste or mouse.
+/// Characters that hide or reorder others are removed, except those that join the parts of an
+/// emoji. Bytes that are not valid text become U+FFFD or are removed. The end of a line ends every
+/// sequence, so that an unfinished sequence hides at most the rest of its line.
 ///
 /// ```
 /// use callboard_process::escapes::EscapeFilter;
@@ -38,8 +39,8 @@ pub struct EscapeFilter {
 }
 
 impl EscapeFilter {
-    /// Appends the next bytes and returns the output that may be shown now. Incomplete sequences
-    /// are buffered until the rest arrives, at most 2 KiB.
+    /// Appends the next bytes and returns the output that may be shown now. An incomplete sequence
+    /// of at most 2 KiB is buffered until the rest arrives.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut passing = FilteredOutput { out: Vec::with_capacity(bytes.len()) };
@@ -58,8 +59,8 @@ impl fmt::Debug for EscapeFilter {
 #[derive(Default)]
 pub(super) struct EscapeParser {
     parser: Parser,
-    /// The beginning of a character. The parser loses letters after a character that it receives in
-    /// parts.
+    /// The first bytes of an incomplete character. The parser loses letters after a character that
+    /// it receives in parts, so characters are completed first.
     partial_char: Vec<u8>,
 }
 
@@ -71,7 +72,7 @@ impl EscapeParser {
         torn.clone_into(&mut self.partial_char);
         for line in joined.split_inclusive(|byte| *byte == b'\n') {
             let mut text = line.strip_suffix(b"\n").unwrap_or(line);
-            // The parser searches for the next escape again after each invalid byte, so its input
+            // After each invalid byte the parser searches for the next escape again, so its input
             // has to be short.
             while text.len() > MAX_PARSER_CHUNK_BYTES {
                 let (part, rest) =
@@ -94,7 +95,7 @@ impl EscapeParser {
     }
 }
 
-/// Maximum bytes passed to the parser at once.
+/// Maximum number of bytes passed to the parser at once.
 const MAX_PARSER_CHUNK_BYTES: usize = 512;
 
 /// Terminal modes that affect drawing only: wrapping, the cursor, the alternate screen,
@@ -139,7 +140,8 @@ impl Perform for FilteredOutput {
         }
         let all: Vec<_> = params.iter().collect();
         match (intermediates, end) {
-            // Scrolls down; with more parameters, it is a mouse sequence.
+            // With one parameter the sequence scrolls down; with more parameters it is a mouse
+            // sequence.
             (b"", 'T') if all.len() > 1 => {}
             // Movements, erasing, inserting, scrolling, repeating, tabs, colours, the saved cursor.
             (
@@ -174,11 +176,11 @@ impl Perform for FilteredOutput {
     fn esc_dispatch(&mut self, intermediates: &[u8], ignore: bool, end: u8) {
         match (intermediates, end) {
             _ if ignore => {}
-            // Save and restore the cursor, index, next line, reverse index; set a tab.
+            // Save and restore the cursor, index, next line, reverse index, and set a tab.
             (b"", b'7' | b'8' | b'D' | b'E' | b'M' | b'H') => {
                 self.write(format_args!("\x1b{}", char::from(end)));
             }
-            // Letters, or line drawing.
+            // Character sets for letters and for line drawing.
             (b"(" | b")", b'0' | b'A' | b'B') => {
                 let set = char::from(intermediates[0]);
                 self.write(format_args!("\x1b{set}{}", char::from(end)));
@@ -190,7 +192,7 @@ impl Perform for FilteredOutput {
     fn osc_dispatch(&mut self, params: &[&[u8]], _: bool) {
         let [b"8", attributes, address @ ..] = params else { return };
         let address = address.join(&b';');
-        // A truncated link uses all the space for parameters, or for bytes.
+        // A truncated link fills the limit of parameters or the limit of bytes.
         let is_cut =
             params.len() == MAX_OSC_PARAMS || attributes.len() + address.len() > MAX_LINK_BYTES;
         if !is_cut && (address.is_empty() || is_web(&address)) {
@@ -201,7 +203,7 @@ impl Perform for FilteredOutput {
     }
 }
 
-/// Maximum number of parameters of a string that the parser separates.
+/// Maximum number of parameters that the parser separates in an OSC string.
 const MAX_OSC_PARAMS: usize = 16;
 
 fn is_web(address: &[u8]) -> bool {
@@ -211,13 +213,14 @@ fn is_web(address: &[u8]) -> bool {
     (begins(b"http://") || begins(b"https://")) && address.iter().all(u8::is_ascii_graphic)
 }
 
-/// Returns the attribute that joins the parts of one link, if it has only plain characters.
+/// Returns the attribute that joins the parts of one link, if the attribute has only plain
+/// characters.
 fn link_id(attributes: &[u8]) -> &[u8] {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.=".contains(byte);
     if attributes.starts_with(b"id=") && attributes.iter().all(is_plain) { attributes } else { b"" }
 }
 
-/// Returns whether a hidden character is a legitimate part of others, e.g. of an emoji.
+/// Returns whether a hidden character is a legitimate part of visible text, e.g. of an emoji.
 pub(super) fn is_emoji_joiner(letter: char) -> bool {
     matches!(letter, '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }

@@ -1,4 +1,5 @@
-//! Records the output of a command: its size, its beginning and its end, and a long one in a file.
+//! Records the output of a command: its size, its beginning, its end and, for a long output, a
+//! file.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
@@ -15,12 +16,12 @@ use crate::limits::{
 };
 use crate::lock::lock;
 
-/// The recorded output of a command. The thread that reads the command writes the file, so that the
-/// task which shows the output never waits for the disk, and the command never waits for the
-/// display.
+/// The recorded output of a command. The thread that reads the command's output also writes the
+/// file. The task that shows the output therefore never waits for the disk, and the command never
+/// waits for the display.
 ///
-/// The first and the last 512 KiB are kept in memory. The file is created once there are more than
-/// [`MAX_MODEL_OUTPUT_BYTES`]; shorter outputs are sent to the model in full.
+/// The first and the last 512 KiB of the output are kept in memory. The file is created when the
+/// output exceeds [`MAX_MODEL_OUTPUT_BYTES`]; shorter outputs are sent to the model in full.
 pub struct Recording {
     state: Mutex<State>,
 }
@@ -34,29 +35,29 @@ struct State {
 
 type OpenFileFn = Box<dyn FnOnce() -> io::Result<Option<(File, PathBuf)>> + Send>;
 
-/// Location of the whole output.
+/// Location of the complete output.
 enum OutputStorage {
-    /// In memory; the function opens the file.
+    /// In memory; the function opens the file when the output needs one.
     Memory(OpenFileFn),
-    /// In a file, up to the first error.
+    /// In a file; writing stops at the first error.
     File { file: File, path: PathBuf, trouble: Option<io::Error> },
-    /// Not stored: there is no folder for files, or the file could not be created.
+    /// Not stored: there is no folder for output files, or the file could not be created.
     Unavailable(Option<io::Error>),
 }
 
-/// The output of a command.
+/// The complete output of a command.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RecordedOutput {
-    /// Number of bytes.
+    /// Number of output bytes.
     pub bytes: u64,
-    /// Number of line ends.
+    /// Number of line ends (`\n`).
     pub lines: u64,
     /// The beginning and the end of the output as text.
     pub excerpt: OutputExcerpt,
-    /// Kind of the output, if it is binary.
+    /// Kind of the output, if the output is binary.
     pub binary: Option<String>,
-    /// The file with all of it, if it was long.
+    /// The file with the complete output, if the output was long.
     pub file: Option<RecordedFile>,
     /// Reason why there is no file, or why it is incomplete.
     pub file_error: Option<String>,
@@ -75,9 +76,9 @@ pub struct RecordedFile {
 /// Position up to which an output was reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutputPosition {
-    /// Offset after the last reported line end: an unfinished line is reported again when more of
-    /// it arrives. Text that is written in pieces (a progress bar, a character) is therefore read
-    /// as a whole.
+    /// Offset after the last reported line end. An unfinished line is reported again when more of
+    /// the line arrives. Text that is written in pieces (a progress bar, a character) is therefore
+    /// reported as a whole.
     bytes: u64,
     lines: u64,
     /// Number of bytes recorded at the last report.
@@ -89,18 +90,18 @@ pub struct OutputPosition {
 pub struct NewOutput {
     /// Number of new bytes.
     pub bytes: u64,
-    /// Their beginning and end as text, from the start of the line.
+    /// Beginning and end of the new bytes as text, from the start of the line.
     pub excerpt: OutputExcerpt,
-    /// Kind of the output, if it is binary.
+    /// Kind of the output, if the output is binary.
     pub binary: Option<String>,
-    /// The file with all of the output, if it is long.
+    /// The file with the complete output, if the output is long.
     pub file: Option<RecordedFile>,
 }
 
 impl Recording {
-    /// Creates a recording. `open` creates the file when it is needed and returns it with its path;
-    /// it returns `None` if there is no folder for files. The file receives the first `room` bytes
-    /// and, if there are more, a line that counts the rest.
+    /// Creates a recording. `open` creates the file on demand and returns it with its path; it
+    /// returns `None` if there is no folder for output files. The file receives the first `room`
+    /// bytes. If the output is longer, a last line counts the remaining bytes.
     pub fn new(
         room: u64,
         open: impl FnOnce() -> io::Result<Option<(File, PathBuf)>> + Send + 'static,
@@ -115,7 +116,7 @@ impl Recording {
         }
     }
 
-    /// Appends the next bytes. Blocks on the disk.
+    /// Appends the next output bytes. This method blocks on disk writes.
     pub fn push(&self, bytes: &[u8]) {
         let mut state = lock(&self.state);
         state.write_to_file(bytes);
@@ -143,7 +144,7 @@ impl Recording {
         RecordedOutput::from_head_tail(&kept, file, trouble)
     }
 
-    /// Returns the output after a position, and advances the position.
+    /// Returns the output after the position `mark`, and advances `mark`.
     pub fn take_new(&self, mark: &mut OutputPosition) -> NewOutput {
         let (part, binary, file, seen, lines) = {
             let State { head_tail: kept, storage: place, .. } = &mut *lock(&self.state);
@@ -156,7 +157,7 @@ impl Recording {
                 kept.total_line_ends(),
             )
         };
-        // Writers do not wait while the text is rendered.
+        // The lock is released here, so that writers do not wait while the text is rendered.
         let excerpt = part.excerpt(MAX_MODEL_OUTPUT_BYTES);
         let fresh = NewOutput { bytes: seen - mark.total_bytes, excerpt, binary, file };
         let open =
@@ -167,8 +168,8 @@ impl Recording {
 }
 
 impl State {
-    /// Writes bytes to the file, up to its limit. Must be called before they are added to
-    /// `head_tail`.
+    /// Writes bytes to the file, up to the file's size limit. Call this method before the bytes are
+    /// added to `head_tail`.
     fn write_to_file(&mut self, bytes: &[u8]) {
         let total = self.head_tail.total_bytes();
         if total + bytes.len() as u64 <= MAX_MODEL_OUTPUT_BYTES as u64 {
@@ -176,7 +177,7 @@ impl State {
         }
         self.storage = match std::mem::replace(&mut self.storage, OutputStorage::Unavailable(None))
         {
-            // All earlier bytes are still in memory.
+            // All earlier output bytes are still in memory.
             OutputStorage::Memory(open) => {
                 OutputStorage::open(open).append(self.head_tail.head(), self.max_file_bytes)
             }
@@ -204,13 +205,13 @@ impl OutputStorage {
         self
     }
 
-    /// Closes the file, after a line that counts the bytes beyond the limit.
+    /// Closes the file. If the output exceeds the limit, a last line counts the bytes beyond it.
     fn finish(self, total: u64, room: u64) -> (Option<RecordedFile>, Option<io::Error>) {
         match self {
             Self::Memory(_) => (None, None),
             Self::Unavailable(trouble) => (None, trouble),
             Self::File { mut file, path, mut trouble } => {
-                // All writes except the last were complete.
+                // All writes except the last one were complete.
                 let bytes = file.stream_position().unwrap_or(0);
                 if trouble.is_none() && total > room {
                     trouble = file.write_all(truncation_note(total - room).as_bytes()).err();
@@ -220,7 +221,7 @@ impl OutputStorage {
         }
     }
 
-    /// Returns the file so far and its error.
+    /// Returns the file in its current state, and the write error if there was one.
     fn file_status(&mut self) -> (Option<RecordedFile>, Option<String>) {
         let (file, trouble) = match self {
             Self::Memory(_) => (None, None),
@@ -234,7 +235,7 @@ impl OutputStorage {
     }
 }
 
-/// Returns the line at the end of a file that counts the omitted bytes.
+/// Returns the last line of a truncated file, which counts the omitted bytes.
 fn truncation_note(bytes: u64) -> String {
     let what = if bytes == 1 { "byte has" } else { "bytes have" };
     format!("\n[... {bytes} {what} no room here]\n")
@@ -256,7 +257,7 @@ impl RecordedOutput {
         }
     }
 
-    /// Formats the output for a model: its kind, the path of its file, and the text.
+    /// Formats the output for a model: its kind, the path of its file, and its text.
     #[must_use]
     pub fn for_model(&self) -> String {
         let mut told = String::new();
@@ -301,7 +302,7 @@ pub fn hidden_chars_note(count: u64) -> String {
     }
 }
 
-/// Returns the kind of an output, if it is binary.
+/// Returns the kind of an output, if the output is binary.
 fn sniff_binary(kept: &HeadTail) -> Option<String> {
     binary::describe_binary(&kept.head()[..kept.head().len().min(SNIFF_BYTES)])
 }

@@ -1,6 +1,6 @@
 //! A virtual terminal that returns the final text of lines that a program redraws.
 //!
-//! It has no width, because a line is a line however long it is, and no colours.
+//! The terminal has no colours and no width: lines never wrap.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ pub(super) fn render_final_text(raw: &[u8]) -> ScreenText {
 
 #[derive(Default)]
 struct Screen {
-    /// Lines that have left the screen and are final.
+    /// Lines that have left the screen and can no longer change.
     scrolled_off: String,
     page: ScreenPage,
     /// The page to restore when the program leaves the alternate screen.
@@ -42,12 +42,12 @@ struct ScreenPage {
     lines: VecDeque<Vec<char>>,
     row: usize,
     col: usize,
-    /// Whether the next character replaces the line.
+    /// Whether the next character replaces the whole line.
     restarts_line: bool,
 }
 
 impl ScreenPage {
-    /// Returns the line of the cursor, which may be below the last written line.
+    /// Returns the line of the cursor. The cursor may be below the last written line.
     fn cursor_line(&mut self) -> &mut Vec<char> {
         if self.lines.len() <= self.row {
             self.lines.resize_with(self.row + 1, Vec::new);
@@ -76,8 +76,8 @@ impl ScreenPage {
         self.restarts_line = false;
     }
 
-    /// Erases from the cursor to the end of its line (0), from the beginning to the cursor (1), or
-    /// the whole line.
+    /// Erases a part of the cursor's line: from the cursor to the end (0), from the beginning to
+    /// the cursor (1), or the whole line.
     fn erase_line(&mut self, how: usize) {
         let col = self.col;
         let line = self.cursor_line();
@@ -91,8 +91,8 @@ impl ScreenPage {
         }
     }
 
-    /// Deletes characters at the cursor and moves the following ones left, within the screen's
-    /// width.
+    /// Deletes characters at the cursor and moves the following characters left, within the
+    /// screen's width.
     fn delete(&mut self, count: usize) {
         let col = self.col;
         let line = self.cursor_line();
@@ -116,7 +116,7 @@ impl ScreenPage {
         }
     }
 
-    /// Appends the lines as final; the next text begins a new line.
+    /// Appends the lines as final text; later text begins on a new line.
     fn append_final_lines_to(&self, text: &mut String) {
         self.append_page_to(text);
         if !text.is_empty() && !text.ends_with('\n') {
@@ -151,8 +151,8 @@ impl Screen {
         self.page.cursor_line();
     }
 
-    /// Starts an empty page and keeps the text of this one: a program that clears the screen does
-    /// not retract its earlier output.
+    /// Starts an empty page and keeps the text of the current page: a program that clears the
+    /// screen does not retract its earlier output.
     fn start_new_page(&mut self) {
         let page = std::mem::take(&mut self.page);
         if self.main_page.is_none() && page.lines.iter().any(|line| !line.is_empty()) {
@@ -160,7 +160,7 @@ impl Screen {
         }
     }
 
-    /// Switches to the alternate screen of full-screen programs, or back.
+    /// Switches between the main screen and the alternate screen of full-screen programs.
     fn switch_screen(&mut self, is_other: bool) {
         match (is_other, self.main_page.is_some()) {
             (true, false) => self.main_page = Some(std::mem::take(&mut self.page)),
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn lines_that_are_drawn_again_are_read_in_their_last_state() {
         for (raw, expected) in [
-            // Several bars at once, each on a separate line.
+            // Several progress bars at once, each on a separate line.
             ("a 1\nb 1\n\x1b[2A\x1b[2Ka 2\n\x1b[2Kb 2\n", "a 2\nb 2\n"),
             ("a 1\nb 1\x1b[1A\ra 2\x1b[1B\rb 2\n", "a 2\nb 2\n"),
             ("a\nb\nc\x1b[2F\x1b[Jd\n", "d\n"),
@@ -262,7 +262,7 @@ mod tests {
             ("before\n\x1b[2J\x1b[Hafter", "before\nafter"),
             ("before\n\x1b[?1049hmenu\n\x1b[?1049lafter", "before\nafter"),
             ("before\n\x1b[?1049hmenu", "before\nmenu"),
-            // Within the screen only.
+            // Cursor movements stay within the screen.
             ("a\x1b[99A\x1b[Gb", "b"),
         ] {
             assert_eq!(render_final_text(raw.as_bytes()).text, expected, "{raw:?}");
@@ -283,7 +283,7 @@ mod tests {
         for (raw, text, hidden) in [
             ("a\u{202e}b\u{2066}c\u{200b}", "abc", 3),
             ("rm\u{e0041}\u{e0042}", "rm", 2),
-            // Legitimate ones are not counted.
+            // Legitimate joiners (emoji) are not counted.
             ("✔\u{fe0f} 👩\u{200d}🔬\u{feff}", "✔ 👩🔬", 0),
             ("é\u{a0}\u{3000}ß", "é\u{a0}\u{3000}ß", 0),
         ] {
@@ -296,7 +296,8 @@ mod tests {
     fn movements_cost_no_more_than_a_screen() {
         let far = "\x1b[65535;65535Hx\r\n".repeat(1_000);
         assert!(render_final_text(far.as_bytes()).text.len() < 1_000 * 300);
-        // Nor in a very long line; each of these would take minutes.
+        // Very long lines take no quadratic time either; with it, each of these tests would take
+        // minutes.
         for again in ["\x1b[1K", "\x1b[65535X", "\x1b[G\x1b[P", "\x1b[G\x1b[65535X"] {
             let long = "x".repeat(500_000) + &again.repeat(50_000);
             assert!(render_final_text(long.as_bytes()).text.len() > 400_000);

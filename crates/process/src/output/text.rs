@@ -1,6 +1,6 @@
 //! Converts terminal output to text and shortens it.
 //!
-//! The raw bytes are for clients with a terminal; the text is for the model, titles and logs.
+//! The raw bytes are for clients with a terminal view; the text is for the model, titles and logs.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,13 @@ use memchr::memchr_iter;
 use super::screen::{self, ScreenText};
 use super::{complete_utf8_len, is_continuation};
 
-/// Returns the text that a terminal would show at the end: no escape sequences, no control
-/// characters except line break and tab, redrawn lines in their last state, `\n` as the line end,
-/// no characters that hide or reorder others, and U+FFFD for invalid UTF-8.
+/// Returns the text that a terminal would show at the end. The result has no escape sequences, no
+/// characters that hide or reorder others, and no control characters except line break and tab.
+/// Redrawn lines have their last state, lines end in `\n`, and invalid UTF-8 becomes U+FFFD.
 ///
-/// A line that starts over (`\r`) is replaced as a whole, even by a shorter one, which is the
-/// intent of progress bars. The cursor moves among the last 40 lines. Text on the alternate screen
-/// is discarded when the program leaves it; text of a cleared screen is kept.
+/// After a carriage return (`\r`), new text replaces the whole line, even if the new text is
+/// shorter: progress bars expect this. The cursor moves among the last 40 lines. Text on the
+/// alternate screen is discarded when the program leaves it; text of a cleared screen is kept.
 ///
 /// ```
 /// use callboard_process::text::plain_text;
@@ -53,16 +53,17 @@ pub struct HeadTail {
 pub struct OutputExcerpt {
     /// The text, with a line in the middle that counts the omitted part.
     pub text: String,
-    /// Number of omitted bytes.
+    /// Number of omitted output bytes.
     pub left_out_bytes: u64,
-    /// Number of omitted line ends.
+    /// Number of omitted line ends (`\n`).
     pub left_out_lines: u64,
-    /// Number of characters removed from the rest because they hide or reorder others.
+    /// Number of characters removed from the remaining text because they hide or reorder others.
     pub hidden_chars: u64,
 }
 
 impl HeadTail {
-    /// Keeps up to `limit` bytes: half of them from the beginning, half from the end.
+    /// Creates a buffer that keeps up to `limit` bytes: half of them from the beginning, half from
+    /// the end.
     pub fn new(limit: usize) -> Self {
         Self { head: Vec::new(), tail: VecDeque::new(), half: limit / 2, total: 0, lines: 0 }
     }
@@ -80,17 +81,17 @@ impl HeadTail {
         self.tail.extend(rest);
     }
 
-    /// Returns the number of kept bytes.
+    /// Returns the number of bytes in memory.
     pub(super) fn kept_bytes(&self) -> usize {
         self.head.len() + self.tail.len()
     }
 
-    /// Returns the number of bytes of the output, kept or not.
+    /// Returns the total number of output bytes, including discarded ones.
     pub fn total_bytes(&self) -> u64 {
         self.total
     }
 
-    /// Returns the number of line ends (`\n`), kept or not.
+    /// Returns the total number of line ends (`\n`), including discarded ones.
     pub fn total_line_ends(&self) -> u64 {
         self.lines
     }
@@ -100,13 +101,12 @@ impl HeadTail {
         &self.head
     }
 
-    /// Returns the last bytes that are not in the head, in two pieces.
+    /// Returns the last bytes, without those in the head, in two pieces.
     pub fn tail(&self) -> (&[u8], &[u8]) {
         self.tail.as_slices()
     }
 
-    /// Returns the kept part of the output after its first `bytes`, which contain `lines` line
-    /// ends.
+    /// Returns the kept output after the first `bytes` bytes, which contain `lines` line ends.
     pub(super) fn part_after(&self, bytes: u64, lines: u64) -> Self {
         let behind = |start: u64, len: usize| {
             usize::try_from(bytes.saturating_sub(start)).unwrap_or(usize::MAX).min(len)
@@ -122,7 +122,7 @@ impl HeadTail {
         }
     }
 
-    /// Returns the length of an unfinished last line, as far as it is kept.
+    /// Returns the number of kept bytes of an unfinished last line.
     pub(super) fn unfinished_line_bytes(&self) -> u64 {
         let is_whole = self.total == self.kept_bytes() as u64;
         let head = if is_whole { self.head.as_slice() } else { &[] };
@@ -130,8 +130,8 @@ impl HeadTail {
         kept.take_while(|byte| **byte != b'\n').count() as u64
     }
 
-    /// Returns the output as [plain text](plain_text) of at most `limit` bytes, with a line that
-    /// counts the bytes omitted from its middle, if any.
+    /// Returns the output as [plain text](plain_text) of at most `limit` bytes. If bytes are
+    /// omitted from its middle, a line there counts them.
     pub fn to_text(&self, limit: usize) -> String {
         self.excerpt(limit).text
     }
@@ -144,8 +144,7 @@ impl HeadTail {
             let all = screen::render_final_text(&[self.head.as_slice(), &tail].concat());
             return truncate_to_excerpt(all, limit);
         }
-        // Incomplete characters, lines and sequences at the gap are omitted too, rather than shown
-        // broken.
+        // Incomplete characters, lines and escape sequences at the gap are omitted too.
         tail.drain(..bytes_to_omit_after_gap(&tail));
         let head = &self.head[..complete_utf8_len(&self.head)];
         let gap = OmittedSize {
@@ -161,14 +160,14 @@ impl HeadTail {
     }
 }
 
-/// Size of the omitted part.
+/// Size of the omitted part of an output.
 struct OmittedSize {
     bytes: u64,
     lines: u64,
 }
 
-/// Shortens a text to its beginning and its end, at most `limit` bytes of it, with a line between
-/// them that counts the omitted bytes. Characters stay whole.
+/// Shortens a text to its beginning and its end, which together have at most `limit` bytes. A line
+/// between them counts the omitted bytes. Characters are never split.
 ///
 /// ```
 /// use callboard_process::text::truncate_middle;
@@ -195,7 +194,8 @@ fn truncate_to_excerpt(all: ScreenText, limit: usize) -> OutputExcerpt {
     format_excerpt(first, &gap, last, all.hidden_chars)
 }
 
-/// Joins two texts to one of at most `limit` bytes, with the gap's size between them.
+/// Joins two texts into one of at most `limit` bytes, with a line between them that gives the size
+/// of the gap.
 fn join_around_gap(
     head: &ScreenText,
     gap: OmittedSize,
@@ -212,8 +212,8 @@ fn join_around_gap(
     format_excerpt(first, &gap, last, head.hidden_chars + tail.hidden_chars)
 }
 
-/// Returns the last bytes of a text, from a line start if one is near: a truncated line may contain
-/// part of text that has to be hidden.
+/// Returns the last bytes of a text. They begin at a line start if one is near, because a truncated
+/// line may contain part of a text that must be hidden.
 fn tail_from_line_start(text: &str, limit: usize) -> &str {
     let last = callboard_text::tail(text, limit);
     if last.len() == text.len() { last } else { &last[bytes_to_omit_after_gap(last.as_bytes())..] }
@@ -233,8 +233,8 @@ fn count_line_ends(bytes: &[u8]) -> u64 {
     memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Returns how many bytes after a gap to omit: to the end of the truncated line if it is near, else
-/// to the next character.
+/// Returns how many bytes to omit after a gap: up to the end of the truncated line if that end is
+/// near, otherwise up to the next character.
 pub(super) fn bytes_to_omit_after_gap(tail: &[u8]) -> usize {
     let near = &tail[..tail.len() / 8];
     match near.iter().position(|byte| *byte == b'\n') {
@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// The parser would take quadratic time on them.
+    /// A naive parser would need quadratic time for these bytes.
     #[test]
     fn a_flood_of_bytes_that_are_no_text_takes_its_time_but_no_more() {
         let text = plain_text(&vec![0xff; 1 << 20]);

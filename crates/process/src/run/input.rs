@@ -11,7 +11,7 @@ use crate::limits::{INPUT_WRITE_TIMEOUT, SILENCE_BEFORE_INPUT_CHECK};
 use crate::lock::lock;
 use crate::tree::{ProcessTree, TerminalWriter};
 
-/// A handle to the terminal of a running command. Clones share the same terminal.
+/// A handle to the terminal of a running command. Clones of a handle share the same terminal.
 #[derive(Debug, Clone)]
 pub struct CommandInput(watch::Sender<Option<Arc<AttachedTerminal>>>);
 
@@ -29,25 +29,25 @@ impl Default for CommandInput {
 
 impl CommandInput {
     /// Writes text as keyboard input; a line end is the Enter key. Returns how many bytes the
-    /// terminal accepted, which may be fewer if the command does not read them. Blocks for at most
-    /// 1 s.
+    /// terminal accepted. The terminal may accept only a part if the command does not read its
+    /// input. The call blocks for at most 1 s.
     ///
     /// # Errors
-    /// If the command does not run, or has no terminal any more.
+    /// Returns an error if the command does not run, or if it no longer has a terminal.
     pub fn type_text(&self, text: &str) -> io::Result<usize> {
         let line = self.0.borrow().clone().ok_or(io::ErrorKind::NotConnected)?;
         line.terminal_writer.write_within(text.replace('\n', "\r").as_bytes(), INPUT_WRITE_TIMEOUT)
     }
 
-    /// Returns whether a process of the command waits for terminal input; false where this cannot
-    /// be detected. Blocks for some milliseconds.
+    /// Returns whether a process of the command waits for terminal input; returns false on systems
+    /// where such waiting cannot be detected. The call blocks for some milliseconds.
     #[must_use]
     pub fn is_input_awaited(&self) -> bool {
         let line = self.0.borrow().clone();
         line.is_some_and(|line| line.silence.is_input_awaited())
     }
 
-    /// Waits until the command has been silent for a while because it waits for input.
+    /// Waits until the command has been silent for some seconds and waits for input.
     pub async fn wait_until_input_awaited(&self) {
         match self.wait_until_attached().await {
             Some(silence) => silence.wait_until_input_awaited().await,
@@ -57,7 +57,7 @@ impl CommandInput {
 
     async fn wait_until_attached(&self) -> Option<Arc<SilenceTimer>> {
         let mut line = self.0.subscribe();
-        // The sender lives as long as this handle, so the wait cannot fail.
+        // The channel's sender lives as long as this handle, so the wait cannot fail.
         let line = line.wait_for(Option::is_some).await.ok()?;
         line.as_ref().map(|line| Arc::clone(&line.silence))
     }
@@ -73,7 +73,7 @@ impl CommandInput {
     }
 }
 
-/// A guard that detaches the terminal of a command.
+/// A guard that detaches the terminal of a command when it is dropped.
 pub(super) struct DetachOnDrop(CommandInput);
 
 impl Drop for DetachOnDrop {
@@ -82,7 +82,7 @@ impl Drop for DetachOnDrop {
     }
 }
 
-/// The time since a command's last output, and a check for its reason.
+/// Measures the time since a command's last output, and checks whether the command waits for input.
 #[derive(Debug)]
 pub(super) struct SilenceTimer {
     tree: Arc<ProcessTree>,
@@ -100,13 +100,13 @@ impl SilenceTimer {
         *lock(&self.last_output) = Instant::now();
     }
 
-    /// Returns whether a process waits for input, however long it has been silent. Takes some
-    /// milliseconds.
+    /// Returns whether a process waits for input, regardless of how long the command has been
+    /// silent. The check takes some milliseconds.
     pub(super) fn is_input_awaited(&self) -> bool {
         self.tree.waits_for_input()
     }
 
-    /// Waits until the command has been silent for a while because it waits for input.
+    /// Waits until the command has been silent for some seconds and waits for input.
     pub(super) async fn wait_until_input_awaited(&self) {
         let mut looked = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! Opens a pipe or a terminal, starts a shell in it, and owns both until the last process has
+//! Opens a pipe or a terminal, starts a shell with it, and owns both until the last process has
 //! exited.
 
 use std::error::Error;
@@ -18,18 +18,18 @@ use crate::output::record::Recording;
 use crate::program::{ProgramExit, SpawnSpec, StdioKind, Supervision};
 use crate::tree::{self, ExitWaiter, OutputReader, ProcessTree, StopReadOnDrop, TerminalWriter};
 
-/// A started command. Dropping it kills all of its processes.
+/// A started command. Dropping a `RunningShell` kills all of its processes.
 #[derive(Debug)]
 pub(super) struct RunningShell {
     pub(super) tree: Arc<ProcessTree>,
-    /// The output, until the last writer has closed its end.
+    /// Receives the output until the last writer has closed the pipe or terminal.
     pub(super) chunks: channel::Receiver,
-    /// Resolves when all processes have exited and the shell is reaped, or if it could not be
-    /// started.
+    /// Resolves when all processes have exited and the shell is reaped, or when the shell could not
+    /// be started.
     pub(super) ended: oneshot::Receiver<Result<ProgramExit, SpawnError>>,
-    /// Once dropped, only the output written so far is read.
+    /// Once this guard is dropped, only the output written so far is read.
     pub(super) stop_read_guard: Option<StopReadOnDrop>,
-    /// Input to the terminal, if the command reads from it.
+    /// Writer of input to the terminal, if the command reads from a terminal.
     pub(super) terminal_writer: Option<TerminalWriter>,
 }
 
@@ -39,8 +39,8 @@ impl Drop for RunningShell {
     }
 }
 
-/// Signals the processes. Searching for them takes a while, so a separate thread does it where that
-/// is necessary. The returned channel closes when it is done.
+/// Signals the processes of a command. If the processes have to be searched for, which takes a
+/// while, a separate thread does it. The returned channel closes when all processes are signalled.
 pub(super) fn signal_tree(tree: &Arc<ProcessTree>, how: fn(&ProcessTree)) -> oneshot::Receiver<()> {
     let (busy, done) = oneshot::channel();
     let found = Arc::clone(tree);
@@ -51,14 +51,14 @@ pub(super) fn signal_tree(tree: &Arc<ProcessTree>, how: fn(&ProcessTree)) -> one
     if tree.can_signal_directly() {
         act();
     } else {
-        // If the thread cannot be started, the command is ended by the next signal.
+        // If the thread cannot be started, the next signal ends the command.
         drop(thread::Builder::new().name("signals".into()).spawn(act));
     }
     done
 }
 
 /// Starts a command on a thread that lives until its end. The caller (a future, a runtime) may be
-/// dropped at any time, and the processes are still ended and reaped.
+/// dropped at any time; the processes are still ended and reaped.
 pub(super) async fn start_on_thread(
     command: ShellCommand,
     supervision: Supervision,
@@ -72,7 +72,7 @@ pub(super) async fn start_on_thread(
     live.await.unwrap_or_else(|gone| Err(start_error(gone)))
 }
 
-/// Runs the thread that owns the command. Failed sends are ignored, because the receiver is gone; a
+/// Runs the thread that owns the command. Failed sends are ignored, because the receiver is gone. A
 /// [`RunningShell`] that cannot be sent is dropped, which kills the command.
 fn run_command_thread(
     command: &ShellCommand,
@@ -106,7 +106,8 @@ fn spawn(
     let keys = is_typed.then(|| tree::terminal_writer(&source, &reading)).transpose();
     let keys = keys.map_err(start_error)?;
     let (sender, chunks) = channel::channel(recording);
-    // Before the shell: a thread that cannot be started must not leave a command running.
+    // The reader thread is started before the shell, because a failure to start the thread must not
+    // leave a command running.
     thread::Builder::new()
         .name("output".into())
         .spawn(move || forward_output(source, &sender))
@@ -140,7 +141,7 @@ impl From<Streams> for StdioKind {
     }
 }
 
-/// Rejects commands that the system would reject, with a precise error.
+/// Returns a precise error for commands that the system would reject.
 fn check_cwd_and_lengths(command: &ShellCommand) -> Result<(), SpawnError> {
     fs::metadata(command.cwd.join("."))
         .map_err(|source| SpawnError::Cwd { path: command.cwd.clone(), source })?;
@@ -157,8 +158,8 @@ fn check_cwd_and_lengths(command: &ShellCommand) -> Result<(), SpawnError> {
     }
 }
 
-/// Returns the arguments of the shell, which is never a login or interactive one: profiles take
-/// time and print text.
+/// Returns the arguments of the shell. The shell is never a login or interactive shell, because
+/// profiles take time and print text.
 fn shell_argv(line: &str) -> Vec<&str> {
     if cfg!(windows) {
         return vec!["cmd.exe", "/d", "/s", "/c", line];
@@ -169,7 +170,7 @@ fn shell_argv(line: &str) -> Vec<&str> {
     }
 }
 
-/// Returns a unique value, different from those of all other commands and processes.
+/// Returns a value that no other command and no other process uses.
 fn new_command_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -177,8 +178,8 @@ fn new_command_id() -> String {
     format!("{}.{now}.{count}", std::process::id())
 }
 
-/// Reads until all writers or the receiver are gone. While the buffer is full nothing is read, the
-/// pipe or terminal fills up, and the command blocks.
+/// Reads output until all writers or the receiver are gone. While the buffer is full, no output is
+/// read; the pipe or terminal fills up, and the command blocks.
 fn forward_output(mut source: OutputReader, chunks: &channel::Sender) {
     let mut buffer = vec![0; OUTPUT_READ_BYTES];
     while let Ok(bytes @ 1..) = source.read(&mut buffer) {

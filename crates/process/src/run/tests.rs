@@ -1,4 +1,4 @@
-//! Behaviour of [`run`] with real shells, with and without a helper.
+//! Tests of [`run_supervised`] with real shells, with and without a helper process.
 
 mod endings;
 
@@ -20,7 +20,7 @@ use crate::env::base_env;
 use crate::limits::{LEFT_OVER_GRACE, MAX_COMMAND_STRING_BYTES};
 use crate::text::plain_text;
 
-/// This test program's `main` is not ours, but functions of this section are called before it.
+/// The test framework provides `main`, but functions in this section are called before `main`.
 #[used]
 #[expect(unsafe_code, reason = "a section is named")]
 #[unsafe(link_section = ".init_array")]
@@ -36,7 +36,7 @@ const SUPERVISIONS: [Supervision; 2] = [Supervision::Helper, Supervision::Outsid
 /// Set in the environment of a copy of this program that was started with SIGCHLD ignored.
 const DEAF: &str = "ACP_TOOLS_TEST_DEAF";
 
-/// Far beyond the run time of any of these commands; a test that reaches it fails.
+/// Time limit that is far above the run time of each command; a test that reaches it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn command(line: &str) -> ShellCommand {
@@ -94,14 +94,15 @@ async fn check_streams(
     assert_eq!(exit.left_over, 0, "{supervision:?}: {line}");
 }
 
-/// Returns a unique duration for `sleep`, by which its process can be found.
+/// Returns a unique duration for `sleep`, by which the test finds the `sleep` process.
 fn endless() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("600.{}00{count}", std::process::id())
 }
 
-/// Returns the live processes that run `sleep` with this duration. (A dead one has no arguments.)
+/// Returns the live processes that run `sleep` with this duration. (A zombie process has no
+/// arguments.)
 fn find(duration: &str) -> Vec<Pid> {
     let line = format!("sleep\0{duration}\0");
     fs::read_dir("/proc")
@@ -126,7 +127,8 @@ async fn until(what: &str, mut reached: impl FnMut() -> bool) {
     }
 }
 
-/// Repeats a timed run a few times until `is_it` holds: on a busy machine a run may be late.
+/// Repeats a timed run a few times until `is_it` holds, because a run may be slow on a busy
+/// machine.
 async fn in_time<T, F: Future<Output = T>>(
     mut life: impl FnMut() -> F,
     is_it: fn(&T) -> bool,
@@ -209,7 +211,7 @@ async fn output_comes_while_the_command_runs() {
         let gate = dir.path().join("gate");
         let mut output = Vec::new();
         let exit = run_command(supervision, waiting, CancellationToken::new(), |chunk| {
-            // Opening waits for the command, which waits for this.
+            // Opening the gate waits for the command, and the command waits for the gate.
             if plain_text(&output).is_empty() {
                 fs::write(&gate, "go\n").unwrap();
             }
@@ -240,7 +242,7 @@ async fn the_environment_is_what_was_given_and_the_mark() {
         )
         .await;
         let names: Vec<_> = output.lines().map(|line| line.split('=').next().unwrap()).collect();
-        // The last three are set by the shell.
+        // The shell sets the last three variables.
         let mut expected = vec!["A", "ACP_TOOLS_COMMAND", "PATH", "PWD", "SHLVL", "_"];
         expected.retain(|name| !names.contains(name));
         assert_eq!((names.len(), expected), (6, vec![]), "{output}");
@@ -283,14 +285,14 @@ async fn the_output_of_a_pipe_goes_on_when_the_shell_has_closed_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_inherits_no_descriptor_and_no_ignored_signal() {
     let inherited = tempfile::tempfile().unwrap();
-    // As a client may leave one open in our process.
+    // A client may leave such a descriptor open in our process.
     rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();
     ignore_hangups();
     // The C library may reserve two signals as ignored, and no other code can change that.
     let ignored = "0x$(sed -n 's/SigIgn:\\s*//p' /proc/self/status) & 0x7fffffff";
     let line = format!("ls /proc/self/fd | wc -l; echo $(( {ignored} )); ulimit -c");
     for supervision in SUPERVISIONS {
-        // The three streams, and the directory that is listed.
+        // The count has the three standard streams and the directory that is listed.
         check_streams(supervision, Streams::Pipe, &line, 0, "4\n0\n0\n").await;
     }
     drop(inherited);
@@ -299,7 +301,7 @@ async fn a_command_inherits_no_descriptor_and_no_ignored_signal() {
 /// Ignores SIGHUP, as `nohup` does for its child.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 fn ignore_hangups() {
-    // SAFETY: no handler is installed.
+    // SAFETY: `SIG_IGN` installs no handler function.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
 }
 
@@ -314,8 +316,8 @@ async fn a_helper_tells_what_the_processes_used() {
     assert_eq!(finish(Supervision::Outside, command("true")).await.0.usage, None);
 }
 
-/// A client may start us with SIGCHLD ignored. A process cannot undo this for itself, so a copy is
-/// started.
+/// A client may start us with SIGCHLD ignored. A process cannot reset the signal for itself early
+/// enough, so the test starts a copy.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_was_started_deaf_to_the_end_of_its_children_hears_it() {
     if std::env::var_os(DEAF).is_some() {

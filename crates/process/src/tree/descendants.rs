@@ -1,4 +1,4 @@
-//! Without `/proc`, processes outside the shell's group cannot be found.
+//! Without `/proc`, processes outside the shell's process group cannot be found.
 
 use rustix::process::{Pid, Signal};
 

@@ -8,17 +8,17 @@ use rustix::process::{Pid, Signal};
 use super::proc_table::{self, Process};
 use crate::lock::lock;
 
-/// Common properties of the processes of one command.
+/// The properties by which the processes of one command are found.
 #[derive(Debug)]
 pub(super) struct CommandProcesses {
-    /// Process id of the shell, which is also that of its process group and session.
+    /// Process id of the shell, which is also the id of its process group and session.
     leader: i32,
-    /// Start time of the shell: older processes are not its descendants.
+    /// Start time of the shell; processes that started earlier are not its descendants.
     born: u64,
-    /// A line of the environment that only processes of this command have.
+    /// A line in the environment that only processes of this command have.
     environ_line: String,
-    /// Processes that were identified earlier and remain members: the identifying properties may
-    /// change.
+    /// Processes that were identified earlier; they remain members even if their identifying
+    /// properties change.
     confirmed: Mutex<HashSet<(Pid, u64)>>,
 }
 
@@ -28,12 +28,13 @@ impl CommandProcesses {
         Self { leader: leader.as_raw_pid(), born, environ_line, confirmed: Mutex::default() }
     }
 
-    /// Returns the number of live processes.
+    /// Returns the number of live processes of the command.
     pub(super) fn count(&self) -> usize {
         self.members().len()
     }
 
-    /// Stops them all, and returns those that are not in the shell's process group.
+    /// Stops all processes of the command, and returns those that are not in the shell's process
+    /// group.
     pub(super) fn freeze(&self) -> StrayProcesses {
         let mut members = proc_table::repeat_until_all_stopped(|| {
             let members = self.members();
@@ -65,7 +66,7 @@ impl CommandProcesses {
     }
 }
 
-/// Processes outside their shell's process group.
+/// Processes of a command outside the process group of its shell.
 #[derive(Debug)]
 pub(super) struct StrayProcesses(Vec<Process>);
 

@@ -1,12 +1,13 @@
-//! Ends the processes of a command from outside.
+//! Ends the processes of a command from outside, i.e. without a helper.
 //!
-//! The processes are the leader's process group and, on Linux, also everything in its session, its
-//! descendants, and processes with [`COMMAND_ID_VARIABLE`] in their environment. These escape: a
-//! process that changed its session *and* lost its parents *and* has a cleared environment; one
-//! that runs as another user; and, outside Linux, every process that left the group.
+//! The processes of a command are those in the leader's process group. On Linux, the processes in
+//! its session, its descendants, and processes with [`COMMAND_ID_VARIABLE`] in their environment
+//! belong to the command too. Some processes escape, e.g. a process of another user. On Linux, a
+//! process also escapes if it changed its session *and* lost its parents *and* has a cleared
+//! environment. Outside Linux, every process that left the group escapes.
 //!
-//! The leader is reaped last. Until then its id, which is also that of its group and session,
-//! cannot be reused. After that no signal is sent any more.
+//! The leader is reaped last. Until the leader is reaped, its id (also the id of its group and
+//! session) cannot be reused. After the leader is reaped, no signal is sent.
 
 use std::process::Child;
 use std::sync::{Mutex, MutexGuard};
@@ -24,10 +25,10 @@ use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 use crate::lock::lock;
 use crate::program::{COMMAND_ID_VARIABLE, ProgramExit};
 
-/// The processes of one command, as far as they can be found by the process that started it.
+/// The processes of one command, as far as the process that started the command can find them.
 #[derive(Debug)]
 pub(super) struct ShellProcessGroup {
-    /// The shell, whose id is also that of its process group and session.
+    /// The shell; its process id is also the id of its process group and session.
     leader: Pid,
     descendants: CommandProcesses,
     phase: Mutex<Phase>,
@@ -36,22 +37,23 @@ pub(super) struct ShellProcessGroup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// SIGTERM was sent. It is not sent twice, as programs treat a second one as an urgent request.
+    /// SIGTERM was sent to the processes. SIGTERM is not sent twice, because programs treat a
+    /// second SIGTERM as an urgent request.
     Stopping,
-    /// The shell's id may have been reused and must not be signalled.
+    /// The shell was reaped; another process may have its id, so the id must not be signalled.
     Reaped,
 }
 
 impl ShellProcessGroup {
-    /// The processes of `leader`, which leads a session and was started with `mark` as the value of
-    /// [`COMMAND_ID_VARIABLE`].
+    /// Creates the group of `leader`, which leads a session and was started with `mark` as the
+    /// value of [`COMMAND_ID_VARIABLE`].
     pub(super) fn new(leader: &Child, mark: &str) -> Self {
         let leader = Pid::from_child(leader);
         let descendants = CommandProcesses::new(leader, format!("{COMMAND_ID_VARIABLE}={mark}"));
         Self { leader, descendants, phase: Mutex::new(Phase::Running) }
     }
 
-    /// Sends SIGTERM to all processes, once.
+    /// Sends SIGTERM to all processes, at most once.
     pub(super) fn terminate(&self) {
         let mut phase = self.lock_phase();
         if *phase == Phase::Running {
@@ -77,14 +79,14 @@ impl ShellProcessGroup {
     pub(super) fn signal_leader(&self, signal: Signal) {
         let phase = self.lock_phase();
         if *phase != Phase::Reaped {
-            // It may be dead already.
+            // The leader may have exited already.
             let _ = kill_process(self.leader, signal);
         }
     }
 
     /// Reaps the leader, which is about to exit or has exited.
     pub(super) fn reap_leader(&self, child: &mut Child) {
-        // The wait needs no lock; only the reaping does.
+        // Waiting needs no lock; only reaping does.
         let waiting = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let _ = retry_on_intr(|| waitid(WaitId::Pid(self.leader), waiting));
         let mut phase = self.lock_phase();
@@ -94,11 +96,12 @@ impl ShellProcessGroup {
 
     /// Waits for the shell to exit, ends its left-over processes and reaps it.
     ///
-    /// Blocks as long as the shell runs, and at most [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] +
-    /// [`KILL_DEADLINE`] longer.
+    /// The call blocks as long as the shell runs. It may block longer by at most
+    /// [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] + [`KILL_DEADLINE`].
     pub(super) fn wait_and_reap(&self, child: &mut Child) -> ProgramExit {
         let waiting = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        // Fails where the system reaps by itself because SIGCHLD is ignored: no status then.
+        // `waitid` fails where SIGCHLD is ignored, because the system then reaps the shell and
+        // keeps no status.
         let status = retry_on_intr(|| waitid(WaitId::Pid(self.leader), waiting)).ok().flatten();
         let stopped = *self.lock_phase() == Phase::Stopping;
         let left_over = self.end_left_overs();
@@ -114,7 +117,7 @@ impl ShellProcessGroup {
         }
     }
 
-    /// Ends the processes that outlived the shell, with SIGTERM first, and returns their number.
+    /// Ends the processes that outlived the shell, first with SIGTERM, and returns their number.
     fn end_left_overs(&self) -> usize {
         let left_over = self.wait_until_empty(LEFT_OVER_GRACE);
         let mut left = left_over;
@@ -127,12 +130,13 @@ impl ShellProcessGroup {
             self.kill();
             left = self.wait_until_empty(SWEEP_INTERVAL);
         }
-        // Outside Linux there is no count, and only the group is known.
+        // Outside Linux only the group is known, and its processes cannot be counted.
         let _ = kill_process_group(self.leader, Signal::KILL);
         left_over
     }
 
-    /// Waits until no process is left, for at most `within`, and returns the number that is left.
+    /// Waits at most `within` until no process is left, and returns the number of remaining
+    /// processes.
     fn wait_until_empty(&self, within: Duration) -> usize {
         let deadline = Instant::now() + within;
         loop {
@@ -144,10 +148,12 @@ impl ShellProcessGroup {
         }
     }
 
-    /// Must be called with the phase locked. A process that has already exited is not an error.
+    /// Stops all processes and sends them a signal; the caller must hold the lock on the phase. A
+    /// process that has already exited is not an error.
     fn stop_and_signal_all(&self, signal: Signal) {
-        // All are stopped first, the group as one, so that none escapes between being found and
-        // being signalled: by forking, by leaving the group, or as the shell's next command.
+        // All processes are stopped first, the group with one signal. Otherwise a process could
+        // escape before it is signalled: by a fork, by leaving the group, or because the shell
+        // starts its next command.
         let _ = kill_process_group(self.leader, Signal::STOP);
         let strays = self.descendants.freeze();
         for signal in [signal, Signal::CONT] {

@@ -1,4 +1,4 @@
-//! Helpers are unavailable where the kernel reparents orphans only to the first process.
+//! Helpers are unavailable on this system: its kernel gives orphans to the first process only.
 
 use std::io;
 use std::process::Child;

@@ -1,9 +1,10 @@
-//! Starts a program beneath a helper, which is this program started again.
+//! Starts a program beneath a helper, which is another process of this same program.
 //!
-//! The helper runs [`supervisor`]. The two are connected by one socket, the
-//! helper's standard input. It carries one [`SpawnOrder`] and then single bytes to the helper, and
-//! one [`HelperReport`] back. When it closes, for whatever reason, the helper kills everything.
-//! Only the end waits for the helper: a command may have stopped it before it could report.
+//! The helper runs the module [`supervisor`]. One socket, the helper's standard input, connects the
+//! helper with this process. The socket carries one [`SpawnOrder`] and then single bytes to the
+//! helper, and one [`HelperReport`] back. When the socket closes, for whatever reason, the helper
+//! kills all processes beneath it. This process waits for the helper only at the end: a command may
+//! have stopped the helper before it could report.
 
 use std::env::args_os;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -22,7 +23,8 @@ use crate::program::{COMMAND_ID_VARIABLE, SpawnSpec};
 /// The `argv[0]` by which a process recognizes that it is a helper.
 const HELPER_ARGV0: &str = "acp-tools: keeps a command";
 
-/// Set once [`init_command_helper`] was called: a copy of this program then calls it too.
+/// Set once [`init_command_helper`] was called; a helper, which runs the same program, then calls
+/// it too.
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn is_available() -> bool {
@@ -34,7 +36,7 @@ pub(crate) fn init_command_helper() {
     if args_os().next().is_some_and(|name| name == HELPER_ARGV0) {
         std::process::exit(i32::from(supervisor::run_helper().is_err()));
     }
-    // If our parent process ignores it, no program could be waited for.
+    // If our parent process ignores SIGCHLD, this process could not wait for any program.
     reset_signal(libc::SIGCHLD);
     IS_INITIALIZED.store(true, Ordering::Relaxed);
 }
@@ -44,13 +46,14 @@ pub(super) fn start_helper(
     end: ChildOutput,
 ) -> io::Result<(Child, HelperSocket, HelperReportReader)> {
     let (socket, theirs) = UnixStream::pair()?;
-    // A helper has the environment of the program: it holds nothing that a command may not see.
+    // A helper has the environment of the command's program, so it contains nothing that a command
+    // may not see.
     let mut command = Command::new(OWN_PROGRAM);
     command.arg0(HELPER_ARGV0).current_dir(program.cwd);
     command.env_clear().envs(program.env).env(COMMAND_ID_VARIABLE, program.command_id);
     command.stdin(OwnedFd::from(theirs)).stdout(end.output.try_clone()?).stderr(end.output);
     let mut child = command.spawn()?;
-    // Holds the other ends.
+    // `command` holds the other ends of the output and of the socket.
     drop(command);
     let order = SpawnOrder {
         argv: program.argv.iter().copied().map(str::to_owned).collect(),
@@ -67,7 +70,8 @@ pub(super) fn start_helper(
     }
 }
 
-/// Ensures that a program inherits only its standard streams, whatever our client left open.
+/// Ensures that a program inherits only its standard streams, whatever descriptors our client left
+/// open.
 pub(super) fn close_on_exec() {
     close_all_but_standard_streams(libc::CLOSE_RANGE_CLOEXEC);
 }
@@ -88,7 +92,7 @@ impl HelperSocket {
 pub(super) struct HelperReportReader(BufReader<UnixStream>);
 
 impl HelperReportReader {
-    /// Waits for the report; `None` if the helper was killed.
+    /// Waits for the helper's report; returns `None` if the helper was killed.
     pub(super) fn read_report(mut self) -> Option<HelperReport> {
         let mut line = Vec::new();
         self.0.read_until(b'\n', &mut line).ok()?;

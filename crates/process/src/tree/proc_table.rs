@@ -9,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 
 use crate::limits::{ENVIRON_READ_INTERVAL, FREEZE_DEADLINE, MAX_ENVIRON_READS};
 
-/// One process of `/proc`, as it was when it was read.
+/// One process of `/proc`, in the state in which it was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: Pid,
@@ -23,20 +23,20 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Returns `None` if there is no such process, or if it is a zombie.
+    /// Returns the process with this id; `None` if it does not exist or is a zombie.
     pub(super) fn find_live(pid: Pid) -> Option<Self> {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
         Self::parse(pid, &String::from_utf8_lossy(&stat))
     }
 
-    /// Parses the one line of `/proc/PID/stat`: the id, the program's name in parentheses (which
-    /// may contain any character, even parentheses), the state, and 49 numbers.
+    /// Parses the line of `/proc/PID/stat`: the id, the program's name in parentheses, the state,
+    /// and 49 numbers. The name may contain any character, even parentheses.
     fn parse(pid: Pid, stat: &str) -> Option<Self> {
         let (_, fields) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse().ok();
         let state = *fields.first()?;
-        // Other threads may outlive the main thread, and the state is that of the main thread.
+        // The state is that of the main thread, and other threads may outlive the main thread.
         let threads: i32 = number(17)?;
         if matches!(state, "Z" | "X") && threads <= 1 {
             return None;
@@ -52,13 +52,13 @@ impl Process {
         })
     }
 
-    /// Returns a key that no two processes share.
+    /// Returns a key that is unique to this process.
     pub(super) fn key(&self) -> (Pid, u64) {
         (self.pid, self.born)
     }
 
-    /// Returns whether the environment contains a line. It is unreadable for another user's
-    /// process, and empty for a moment during `exec`.
+    /// Returns whether the environment of the process contains `line`. The environment is
+    /// unreadable for processes of another user, and empty for a moment during `exec`.
     pub(super) fn environ_contains(&self, line: &str) -> bool {
         for _ in 0..MAX_ENVIRON_READS {
             let Ok(environment) = fs::read(format!("/proc/{}/environ", self.pid)) else {
@@ -68,7 +68,7 @@ impl Process {
                 let mut entries = environment.split(|byte| *byte == 0);
                 return entries.any(|entry| entry == line.as_bytes());
             }
-            // Kernel threads have no session, and never an environment.
+            // Kernel threads have no session and never have an environment.
             if self.session == 0 {
                 break;
             }
@@ -77,26 +77,26 @@ impl Process {
         false
     }
 
-    /// Signals the process, but no other one that has reused its id.
+    /// Signals this process, but not another process that has reused its id.
     pub(super) fn signal(&self, signal: Signal) {
         let pinned = pidfd_open(self.pid, PidfdFlags::empty());
         if Self::find_live(self.pid).is_none_or(|now| now.key() != self.key()) {
             return;
         }
-        // A process that has exited in the meantime needs no signal.
+        // A process that has exited needs no signal.
         match pinned {
             Ok(pinned) => drop(pidfd_send_signal(pinned, signal)),
-            // Kernels before 5.3.
+            // Kernels before 5.3 have no pidfd.
             Err(_) => drop(kill_process(self.pid, signal)),
         }
     }
 }
 
-/// Stops all processes that `stop` finds and signals, and returns them.
+/// Stops all processes and returns them; `stop` finds and signals them.
 ///
-/// A process stops when its system call is done, which may be the one by which it escapes. The
-/// search is therefore repeated until all processes that are found have stopped, within
-/// [`FREEZE_DEADLINE`].
+/// A process stops only after its current system call, and this call may be the one by which the
+/// process escapes. The search is therefore repeated until all found processes have stopped, for at
+/// most [`FREEZE_DEADLINE`].
 pub(super) fn repeat_until_all_stopped(stop: impl Fn() -> Vec<Process>) -> Vec<Process> {
     let deadline = Instant::now() + FREEZE_DEADLINE;
     loop {
@@ -107,7 +107,7 @@ pub(super) fn repeat_until_all_stopped(stop: impl Fn() -> Vec<Process>) -> Vec<P
     }
 }
 
-/// Moves the descendants of `ids` and of `found` from `others` to the result.
+/// Removes the descendants of `ids` and of `found` from `others` and returns them.
 pub(super) fn take_descendants(
     others: &mut Vec<Process>,
     mut ids: HashSet<i32>,

@@ -1,4 +1,4 @@
-//! The output of a program, a pipe or a pseudo-terminal, and its reader.
+//! The output of a program (a pipe or a pseudo-terminal) and its reader.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
@@ -14,23 +14,23 @@ use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
 
 use crate::program::StdioKind;
 
-/// The end of the program.
+/// The program's end of the output.
 #[derive(Debug)]
 pub(crate) struct ChildOutput {
     pub(super) output: OwnedFd,
     pub(super) shape: StdioKind,
-    /// The path of the terminal, if it is one.
+    /// The path of the terminal, if the output is a terminal.
     pub(super) terminal: Option<PathBuf>,
 }
 
-/// The end of the reader.
+/// The reader's end of the output.
 #[derive(Debug)]
 pub(crate) struct OutputReader {
     output: File,
     stop_pipe: PipeReader,
 }
 
-/// A guard that lets an [`OutputReader`] wait for more output.
+/// A guard: once it is dropped, its [`OutputReader`] does not wait for more output.
 #[derive(Debug)]
 pub(crate) struct StopReadOnDrop {
     _pipe: PipeWriter,
@@ -40,19 +40,19 @@ pub(crate) struct StopReadOnDrop {
 #[derive(Debug)]
 pub(crate) struct TerminalWriter(File);
 
-/// Returns a writer of input to the terminal that is read.
+/// Returns a writer of input to the terminal that `source` reads.
 pub(crate) fn terminal_writer(
     source: &OutputReader,
     _: &StopReadOnDrop,
 ) -> io::Result<TerminalWriter> {
-    // This applies to both, as they share one file description: a program that does not read must
-    // not block us.
+    // Non-blocking mode applies to reader and writer, because they share one file description. A
+    // program that does not read its input must not block us.
     ioctl_fionbio(&source.output, true)?;
     source.output.try_clone().map(TerminalWriter)
 }
 
 impl TerminalWriter {
-    /// Writes bytes, and returns how many of them the terminal accepted in time.
+    /// Writes bytes, and returns how many of them the terminal accepted within the time limit.
     pub(crate) fn write_within(&self, bytes: &[u8], within: Duration) -> io::Result<usize> {
         let deadline = Instant::now() + within;
         let mut typed = 0;
@@ -73,7 +73,7 @@ impl TerminalWriter {
     }
 }
 
-/// Opens a pipe or a terminal.
+/// Opens a pipe or a terminal for output.
 pub(crate) fn open_output(
     shape: StdioKind,
 ) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
@@ -95,13 +95,15 @@ fn open_terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd, Option<P
     let name =
         pair.master.tty_name().ok_or_else(|| io::Error::other("the terminal has no name"))?;
     let mut options = OpenOptions::new();
-    // Not our controlling terminal: the program makes it its own.
+    // The terminal must not become our controlling terminal: the program makes it its controlling
+    // terminal.
     options.read(true).write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
     let output = options.open(&name)?.into();
     Ok((duplicate(pair.master.as_ref())?, output, Some(name)))
 }
 
-/// Duplicates the descriptor of a terminal, to poll it together with another one.
+/// Duplicates the descriptor of a terminal, so that it can be polled together with another
+/// descriptor.
 #[expect(unsafe_code, reason = "portable-pty lends its descriptor as a number only")]
 fn duplicate(master: &dyn MasterPty) -> io::Result<OwnedFd> {
     let fd =
@@ -111,8 +113,8 @@ fn duplicate(master: &dyn MasterPty) -> io::Result<OwnedFd> {
 }
 
 impl OutputReader {
-    /// Reads output. Returns 0 after the last writer has closed its end, or when everything written
-    /// before the [`StopReadOnDrop`] was dropped has been read.
+    /// Reads output into `buffer`. Returns 0 after the last writer has closed its end. After the
+    /// [`StopReadOnDrop`] is dropped, it returns 0 as soon as everything written before is read.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut waiting = [
@@ -125,7 +127,7 @@ impl OutputReader {
             }
             return match self.output.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                // Linux reports this error when no process has the terminal open any more.
+                // Linux reports this error when no process has the terminal open.
                 Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
                 read => read,
             };

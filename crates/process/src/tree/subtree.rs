@@ -1,4 +1,4 @@
-//! The descendants of one of our processes, read from `/proc`.
+//! The descendants of one of our own processes, read from `/proc`.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -8,16 +8,17 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 
 use super::proc_table::{self, Process};
 
-/// A process with a descriptor, so that a signal cannot reach another process that reuses its id.
+/// A process with an open pidfd, so that a signal cannot reach another process that reuses the
+/// process id.
 #[derive(Debug)]
 pub(super) struct PinnedProcess {
     process: Process,
-    /// `None` before Linux 5.3.
+    /// The pidfd of the process; `None` before Linux 5.3.
     pidfd: Option<OwnedFd>,
 }
 
 impl PinnedProcess {
-    /// Sends a signal; a process that has exited in the meantime is ignored.
+    /// Sends a signal; the signal is ignored if the process has exited.
     pub(super) fn signal(&self, signal: Signal) {
         match &self.pidfd {
             Some(pinned) => drop(pidfd_send_signal(pinned, signal)),
@@ -26,20 +27,20 @@ impl PinnedProcess {
     }
 }
 
-/// Lists all live processes beneath `top`, each after its ancestors.
+/// Lists all live processes beneath `top`; each process comes after its ancestors.
 pub(super) fn list_descendants(top: Pid) -> Vec<Process> {
     let mut found = Vec::new();
     visit_descendants(top, |it| found.push(it.process));
     found
 }
 
-/// Visits each live process beneath `top` as soon as it is found and before its children are read:
-/// a process that is killed then starts no more children.
+/// Visits each live process beneath `top` as soon as it is found and before its children are read.
+/// A process that the visitor kills therefore starts no more children.
 pub(super) fn visit_descendants(top: Pid, visit: impl FnMut(PinnedProcess)) {
     walk(&ChildrenSource::detect(top), top, visit);
 }
 
-/// Stops all processes beneath `top`, and returns them, each after its ancestors.
+/// Stops all processes beneath `top` and returns them; each process comes after its ancestors.
 pub(super) fn stop_descendants(top: Pid) -> Vec<Process> {
     proc_table::repeat_until_all_stopped(|| {
         let mut found = Vec::new();
@@ -61,9 +62,9 @@ fn walk(children: &ChildrenSource, top: Pid, mut visit: impl FnMut(PinnedProcess
             if seen.contains(&pid) {
                 continue;
             }
-            // Pinned before it is read. If its parent is not one of the visited processes, either
-            // another process has reused the id, or it got another parent and is found below that
-            // one.
+            // The process is pinned before it is read. If its parent is not one of the visited
+            // processes, one of two things happened. Either another process has reused the id, or
+            // the process has a new parent and is found below that parent.
             let pinned = pidfd_open(pid, PidfdFlags::empty()).ok();
             let Some(process) = Process::find_live(pid) else { continue };
             if !Pid::from_raw(process.parent).is_some_and(|parent| seen.contains(&parent)) {
@@ -79,18 +80,18 @@ fn walk(children: &ChildrenSource, top: Pid, mut visit: impl FnMut(PinnedProcess
     }
 }
 
-/// Each thread has separate children.
+/// Number of threads of a process; each thread has separate children.
 #[derive(Debug, Clone, Copy)]
 enum ThreadCount {
     One,
     Several,
 }
 
-/// Parents and their children.
+/// Source of the parent-child relation.
 enum ChildrenSource {
     /// The kernel lists the children of each process.
     FromKernel,
-    /// It does not, so all processes were read.
+    /// The kernel does not list children, so all processes were read.
     Scanned(HashMap<i32, Vec<Pid>>),
 }
 
@@ -129,7 +130,7 @@ impl ChildrenSource {
     }
 }
 
-/// Parses ids separated by spaces.
+/// Parses process ids separated by spaces.
 fn read_pids(path: &str) -> Vec<Pid> {
     let ids = fs::read_to_string(path).unwrap_or_default();
     ids.split_ascii_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect()
@@ -142,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// A shell with children and grandchildren, once all of them run.
+    /// A shell whose children and grandchildren all run.
     struct ShellTree(Child);
 
     impl ShellTree {
@@ -154,7 +155,7 @@ mod tests {
             tree
         }
 
-        /// Waits until the number of processes is as expected.
+        /// Waits until `is_so` holds for the number of processes.
         fn wait_until(&self, is_so: impl Fn(usize) -> bool) {
             let deadline = Instant::now() + Duration::from_secs(20);
             while !is_so(list_descendants(self.top()).len()) {
@@ -202,7 +203,7 @@ mod tests {
     fn what_is_frozen_has_stopped_and_what_is_killed_is_gone() {
         let tree = ShellTree::start(4);
         assert_eq!(stop_descendants(tree.top()).len(), 4);
-        // It does not wait for one that does not stop.
+        // `stop_descendants` does not wait for a process that does not stop.
         while !list_descendants(tree.top()).iter().all(|process| process.stopped) {
             assert_eq!(stop_descendants(tree.top()).len(), 4);
         }

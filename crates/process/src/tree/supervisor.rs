@@ -1,11 +1,12 @@
-//! The helper process: starts one program and ends all of its descendants.
+//! The helper process, which starts one program and ends all of its descendants.
 //!
-//! It is a *child subreaper*: however its descendants try to escape (separate sessions, double
-//! forks, ignored signals), they remain its descendants as long as they live. It is done when it
-//! has no child left.
+//! The helper is a *child subreaper*: its descendants remain its descendants as long as they live,
+//! however they try to escape (separate sessions, double forks, ignored signals). The helper has
+//! finished when it has no child left.
 //!
-//! One thread decides. Two others wait for children to exit and for requests, and send it events.
-//! They are started before the program, which otherwise could not be ended.
+//! One thread makes all decisions. Two other threads wait for exits of children and for requests,
+//! and send both as events to the first thread. Both threads are started before the program,
+//! because without them the program could not be ended.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -46,17 +47,18 @@ pub(super) fn write_json_line(mut socket: &UnixStream, what: &impl Serialize) ->
     socket.write_all(&line)
 }
 
-/// Runs the helper until its end.
+/// Runs the helper process until it has finished.
 pub(super) fn run_helper() -> io::Result<()> {
     close_all_but_standard_streams(0);
-    // If our parent process ignores SIGCHLD, so would we, and never learn how the program ended.
+    // If our parent process ignores SIGCHLD, this process inherits that and could not wait for the
+    // program.
     reset_ignored_signals();
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut requests = BufReader::new(socket.try_clone()?);
     set_child_subreaper(Some(getpid()))?;
-    // If a command has stopped us, the end of our parent process continues us.
+    // If a command has stopped this helper, the exit of our parent process continues the helper.
     set_parent_process_death_signal(Some(Signal::CONT))?;
-    // Keyboard signals of our parent's terminal, if it has one, must not reach us.
+    // Signals from the keyboard of our parent's terminal, if it has one, must not reach the helper.
     setsid()?;
     // The name that `ps` shows; no code depends on it.
     drop(fs::write("/proc/self/comm", "command-keeper"));
@@ -96,8 +98,9 @@ fn spawn(order: &SpawnOrder) -> io::Result<Pid> {
     let program = Pid::from_child(&command.spawn()?);
     let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
     dup2_stdin(&null)?;
-    // A pipe ends with its last writer, so we must not hold it open. A terminal is held until the
-    // end: a command may close it and open it again.
+    // Readers of a pipe wait until the last writer closes it, so the helper must not hold it open.
+    // The helper holds a terminal open until the end, because a command may close the terminal and
+    // open it again.
     if order.shape == StdioKind::Pipe {
         dup2_stdout(&null)?;
         dup2_stderr(&null)?;
@@ -107,11 +110,11 @@ fn spawn(order: &SpawnOrder) -> io::Result<Pid> {
 
 enum Event {
     Terminate,
-    /// Requested, or the requesting process is gone.
+    /// The parent process has requested SIGKILL, or the parent process is gone.
     Kill,
     /// The program exited; its children may still run.
     Exited(WaitStatus),
-    /// There is no child left, and so no descendant.
+    /// The helper has no child left, and therefore no descendant.
     AllGone,
 }
 
@@ -147,12 +150,13 @@ fn read_requests(mut requests: BufReader<UnixStream>, events: &Sender<Event>) {
 }
 
 struct Supervisor {
-    /// Also the id of its process group, until it is reaped.
+    /// Process id of the program, which is also the id of its process group until the program is
+    /// reaped.
     program: Pid,
     events: Receiver<Event>,
     status: Option<WaitStatus>,
     asked: bool,
-    /// Whether the request preceded the program's exit.
+    /// Whether a request to stop preceded the program's exit.
     stopped: bool,
     killed: bool,
     gone: bool,
@@ -183,7 +187,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits for one event and handles it. Returns false if there was none in time.
+    /// Waits for one event and handles it. Returns false if no event arrived in time.
     fn wait_for_event(&mut self, within: Option<Duration>) -> bool {
         let event = match within {
             Some(within) => self.events.recv_timeout(within),
@@ -198,13 +202,13 @@ impl Supervisor {
             Ok(Event::Exited(status)) => self.status = Some(status),
             Ok(Event::AllGone) => self.gone = true,
             Err(RecvTimeoutError::Timeout) => return false,
-            // Both threads have ended, and no event will follow.
+            // Both event threads have ended, so no event will follow.
             Err(RecvTimeoutError::Disconnected) => (self.gone, self.killed) = (true, true),
         }
         true
     }
 
-    /// Waits until no process is left, a stronger request arrives, or the time is up.
+    /// Waits until no process is left, a stronger request arrives, or `within` has passed.
     fn wait_until_gone(&mut self, within: Duration) {
         let deadline = Instant::now() + within;
         let killed = self.killed;
@@ -216,19 +220,20 @@ impl Supervisor {
         }
     }
 
-    /// Sends SIGTERM to all. Only once, as programs treat a second one as an urgent request.
+    /// Sends SIGTERM to all processes. SIGTERM is sent only once, because programs treat a second
+    /// SIGTERM as an urgent request.
     fn terminate(&mut self) {
         if self.asked {
             return;
         }
         self.asked = true;
         self.stopped = self.status.is_none();
-        // All are stopped first, so that none escapes between being found and being signalled: by
-        // forking, or as the shell's next command. Most are in one group, and stop while the others
-        // are searched for.
+        // All processes are stopped first. Otherwise a process could escape before it is signalled:
+        // by a fork, or because the shell starts its next command. Most processes are in one group,
+        // and stop while the others are searched for.
         self.signal_group(Signal::STOP);
         let found = subtree::stop_descendants(getpid());
-        // Every process has its own SIGTERM pending before it can observe the end of another one.
+        // SIGTERM is pending in every process before any process can observe the exit of another.
         for signal in [Signal::TERM, Signal::CONT] {
             found.iter().for_each(|process| process.signal(signal));
         }
@@ -236,13 +241,13 @@ impl Supervisor {
 
     fn signal_group(&self, signal: Signal) {
         if self.status.is_none() {
-            // It may have exited a moment ago, with all of its group.
+            // The program may have exited a moment ago, with all processes of its group.
             let _ = kill_process_group(self.program, signal);
         }
     }
 
-    /// Kills all processes until none is left. A process of another user may remain, and one that
-    /// waits for a dead disk.
+    /// Kills all processes until none is left. A process of another user, or one that waits for a
+    /// dead disk, may remain.
     fn kill(&mut self) {
         let deadline = Instant::now() + KILL_DEADLINE;
         self.signal_group(Signal::KILL);
@@ -253,12 +258,14 @@ impl Supervisor {
     }
 }
 
-/// Returns the resource usage of all reaped children, and of those that these reaped.
+/// Returns the resource usage of all reaped children and of the processes that those children
+/// reaped.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 fn children_resource_usage() -> RawResourceUsage {
-    // SAFETY: plain numbers, for which all zeros is a valid value; the call fills them in.
+    // SAFETY: `rusage` has only integer fields, for which zero is a valid value; `getrusage` fills
+    // them in.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: it points to a live value of the right type.
+    // SAFETY: the pointer refers to a live value of the right type.
     unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
     let micros =
         |time: libc::timeval| time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_usec.unsigned_abs();
@@ -268,11 +275,11 @@ fn children_resource_usage() -> RawResourceUsage {
     }
 }
 
-/// Closes all descriptors except the standard streams, now or at `exec`. Does nothing before Linux
-/// 5.11.
+/// Closes all descriptors except the standard streams, either now or at `exec`. This function does
+/// nothing before Linux 5.11.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 pub(super) fn close_all_but_standard_streams(flags: libc::c_uint) {
-    // SAFETY: a helper has opened none when it starts, and later calls affect only a process that
-    // is about to exec.
+    // SAFETY: a new helper has opened no descriptor that this call could close, and later calls
+    // affect only a process that is about to `exec`.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, flags) };
 }

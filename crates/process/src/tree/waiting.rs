@@ -1,4 +1,4 @@
-//! Without `/proc`, waiting for input cannot be detected.
+//! Without `/proc`, this system cannot detect that a process waits for input.
 
 use std::path::Path;
 

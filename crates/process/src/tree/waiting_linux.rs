@@ -1,7 +1,7 @@
 //! Detects processes that wait for terminal input.
 //!
-//! `/proc` shows the current system call of a process and the memory of its arguments to ancestors
-//! of the same user.
+//! `/proc` shows the current system call of a process, and the memory of the call's arguments, to
+//! ancestors of the same user.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -11,8 +11,8 @@ use rustix::process::Pid;
 
 use super::subtree;
 
-/// Returns whether a process, or one of its descendants, waits for input from a terminal: in
-/// `read`, or in a `select` or `poll` for it alone, which line editors use.
+/// Returns whether a process, or one of its descendants, waits for input from `terminal`. The
+/// process waits in `read`, or in a `select` or `poll` for the terminal alone, as line editors do.
 pub(super) fn waits_for_input(leader: Pid, terminal: &Path) -> bool {
     let beneath = subtree::list_descendants(leader).into_iter().map(|process| process.pid);
     beneath.chain([leader]).any(|pid| {
@@ -27,9 +27,9 @@ pub(super) fn waits_for_input(leader: Pid, terminal: &Path) -> bool {
     })
 }
 
-/// Returns the descriptor for which a process waits in a system call. `call` has the call's number
-/// and its arguments, as in `0 0x3 0x7ffe 0x400 …`. Returns `None` for a call that waits for
-/// something else, or for several descriptors.
+/// Returns the file descriptor for which a process waits in a system call. `call` contains the
+/// number and the arguments of the system call, as in `0 0x3 0x7ffe 0x400 …`. Returns `None` for a
+/// system call that waits for something else, or for several descriptors.
 fn awaited_descriptor(call: &str, of: Pid) -> Option<u64> {
     let mut fields = call.split_ascii_whitespace();
     let number: i64 = fields.next()?.parse().ok()?;
@@ -37,7 +37,7 @@ fn awaited_descriptor(call: &str, of: Pid) -> Option<u64> {
     let (first, second) = (argument()?, argument()?);
     match number {
         libc::SYS_read | libc::SYS_readv => Some(first),
-        // The argument is one more than the highest descriptor.
+        // The first argument is one more than the highest descriptor.
         libc::SYS_pselect6 => first.checked_sub(1),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_select => first.checked_sub(1),
@@ -48,7 +48,8 @@ fn awaited_descriptor(call: &str, of: Pid) -> Option<u64> {
     }
 }
 
-/// Reads the descriptor of the one `pollfd` at this address of a process: its first four bytes.
+/// Reads the descriptor of the single `pollfd` at `address` in a process's memory: the first four
+/// bytes.
 fn read_polled_descriptor(of: Pid, address: u64) -> Option<u64> {
     let memory = File::open(format!("/proc/{of}/mem")).ok()?;
     let mut descriptor = [0; 4];
@@ -65,7 +66,7 @@ mod tests {
     #[test]
     fn only_calls_that_wait_for_one_descriptor_tell_it() {
         let (read, poll, other) = (libc::SYS_read, libc::SYS_ppoll, libc::SYS_wait4);
-        // As in memory, after another value.
+        // The bytes lie in memory after another value.
         let polled = [7_i32, 5, 1, -1];
         let address = |index: usize| format!("{:#x}", &raw const polled[index] as usize);
         for (call, expected) in [

@@ -1,5 +1,5 @@
-//! Secrets in the environment of a program that runs commands: no command can read one, not even
-//! through `/proc`.
+//! Secrets in the environment of a program that runs commands. No command may be able to read a
+//! secret, not even through `/proc`.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
@@ -13,7 +13,7 @@ use callboard_process::{Streams, init_command_helper};
 use rustix::process::geteuid;
 use tokio_util::sync::CancellationToken;
 
-/// The `main` of this test binary is not ours, but functions in this section are called before it.
+/// The test framework provides `main`, but functions in this section are called before `main`.
 #[used]
 #[expect(unsafe_code, reason = "a section is named")]
 #[unsafe(link_section = ".init_array")]
@@ -28,14 +28,15 @@ static CONCEALED: extern "C" fn() = {
 /// Number of variables that hold a secret.
 const SECRETS: usize = 200;
 
-/// Returns the `index`th variable that a process passes to another; its name either looks like a
-/// secret or is in no list.
+/// Returns the variable number `index` that one process passes to another. Its name either looks
+/// like a secret or is in no list.
 fn secret(index: usize, starter: &str) -> (String, String) {
     let words = ["API_KEY", "TOKEN", "SECRET", "PASSWORD", "Cookie", "DATABASE_URL"];
     (format!("{}_{index}", words[index % words.len()]), format!("hidden{starter}-{index}"))
 }
 
-/// Prints every secret that it finds in its environment and in that of every process.
+/// Shell script that prints every secret in its own environment and in the environments of all
+/// processes.
 const FIND_SECRETS_SCRIPT: &str = "
     { env; cat /proc/[0-9]*/environ /proc/[0-9]*/task/*/environ 2>/dev/null | tr '\\0' '\\n'; } |
         grep -o \"hidden$STARTER-[a-z0-9]*\" | sort -u
@@ -49,13 +50,13 @@ async fn program() {
     if std::env::var_os("API_KEY_0").is_none() {
         return;
     }
-    // Secrets of the other test are ignored.
+    // Secrets that the other test created are ignored.
     let starter = std::env::var("STARTER").unwrap();
     for (name, value) in (0..SECRETS).map(|index| secret(index, &starter)) {
         assert_eq!(std::env::var(name), Ok(value));
     }
     let mut env = base_env(own_env());
-    // A control: the script must find this one.
+    // A control value that the script must find.
     let control = format!("hidden{starter}-control");
     env.insert("CONTROL".to_owned(), control.clone());
     env.insert("STARTER".to_owned(), starter);

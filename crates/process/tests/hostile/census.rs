@@ -12,7 +12,7 @@ fn all() -> impl Iterator<Item = (Pid, std::path::PathBuf)> {
     })
 }
 
-/// Returns the live processes with `tag` in their arguments. (A dead process has no arguments.)
+/// Returns the live processes with `tag` in their arguments. (A zombie process has no arguments.)
 fn tagged_processes(tag: &str) -> impl Iterator<Item = Pid> {
     let has = |read: Vec<u8>| memchr::memmem::find(&read, tag.as_bytes()).is_some();
     let found = all().filter(move |(_, folder)| fs::read(folder.join("cmdline")).is_ok_and(has));
@@ -29,7 +29,7 @@ pub(crate) fn kill(tag: &str) {
     });
 }
 
-/// Returns the number of our own children that are dead and not reaped.
+/// Returns the number of zombies among our own children.
 pub(crate) fn zombies() -> usize {
     let us = format!(") Z {} ", getpid());
     let is_ours = |stat: Vec<u8>| String::from_utf8_lossy(&stat).contains(&us);

@@ -1,9 +1,9 @@
-//! Commands that try to outlive their end: cancelled at random, and left behind by a program that
-//! is killed or whose client disconnects.
+//! Commands that try to outlive the end of their command. They are cancelled at random times, or
+//! left behind by a program that is killed or whose client disconnects.
 //!
 //! `HOSTILE_TREES` and `HOSTILE_DEATHS` set the number of runs; `cargo xtask accept hostile` uses
-//! many more than a plain test run. Each test prints its figures as one line, whose `value` is the
-//! 99th percentile in milliseconds.
+//! many more than a plain test run. Each test prints its figures as one line; the field `value` is
+//! the 99th percentile in milliseconds.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use random::Random;
 
-/// The `main` of this test binary is not ours, but functions in this section are called before it.
+/// The test framework provides `main`, but functions in this section are called before `main`.
 #[used]
 #[expect(unsafe_code, reason = "a section is named")]
 #[unsafe(link_section = ".init_array")]
@@ -39,7 +39,8 @@ static HELPER: extern "C" fn() = {
     init_before_main
 };
 
-/// Environment variable of a copy of this program: the seed of the trees that it runs.
+/// Environment variable of a copy of this program: the seed of the process trees that the copy
+/// runs.
 const SEED: &str = "HOSTILE_SEED";
 /// Environment variable that is set in a copy of this program that runs as another user.
 const AS: &str = "HOSTILE_AS";
@@ -48,7 +49,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Returns a seed that differs from run to run; failures are reported with it.
+/// Returns a seed that differs between runs; failure reports contain it.
 fn seed() -> u64 {
     u64::from(std::process::id())
 }
@@ -82,7 +83,7 @@ fn user_name() -> String {
     format!("{user}, {way}")
 }
 
-/// Returns the 50th and the 99th percentile in milliseconds.
+/// Returns the 50th and the 99th percentile of `times` in milliseconds.
 fn percentiles(mut times: Vec<Duration>) -> (f64, f64) {
     times.sort();
     let at = |percent: usize| {
@@ -92,7 +93,8 @@ fn percentiles(mut times: Vec<Duration>) -> (f64, f64) {
     (at(50), at(99))
 }
 
-/// Starts a tree, cancels it, and returns the duration, the surviving processes and the zombies.
+/// Starts a tree, cancels it, and returns the duration, the number of surviving processes and the
+/// number of zombies.
 async fn cancel_tree(random: &mut Random) -> (Duration, usize, usize) {
     let tree = tree::HostileTree::new(random);
     let cancel = CancellationToken::new();
@@ -103,7 +105,8 @@ async fn cancel_tree(random: &mut Random) -> (Duration, usize, usize) {
         cancel.clone(),
         move |_| seen.cancel(),
     ));
-    // Cancels at a random time: before anything runs, while it forks, or when all processes exist.
+    // Cancels at a random time: before any process runs, while the tree forks, or when all
+    // processes exist.
     if random.one_in(2) {
         begun.cancelled().await;
     }
@@ -139,7 +142,7 @@ async fn nothing_outlives_a_cancel() {
     assert_eq!((survivors, zombies), (0, 0));
 }
 
-/// The test body of a copy of this program: it runs three trees until its input ends.
+/// Test body of a copy of this program, which runs three trees until its input ends.
 #[test]
 fn agent() {
     if std::env::var_os(SEED).is_none() {
@@ -184,11 +187,11 @@ fn start_agent(seed: u64) -> Child {
         .unwrap()
 }
 
-/// Timeout for the processes of an agent to end: far above the time needed, and far below the
+/// Timeout for the exit of an agent's processes: far above the time needed, and far below the
 /// lifetime of each process in the trees.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Lets agents end, and reports how long it took until only unreaped dead processes were left.
+/// Ends agents, and reports how long it took until only zombies were left.
 async fn left_behind(kind: &str, end: impl Fn(&mut Child)) {
     let (deaths, mut random) = (number("HOSTILE_DEATHS", 6), Random::new(seed()));
     let (mut times, mut zombies) = (Vec::new(), 0);
@@ -228,7 +231,8 @@ async fn nothing_outlives_an_agent_whose_client_is_gone() {
     left_behind("closes", |agent| drop(agent.stdin.take())).await;
 }
 
-/// Runs the other tests once more as an unprivileged user, if this user may switch to another.
+/// Runs the other tests again as an unprivileged user, if the current user may switch to another
+/// user.
 #[test]
 fn so_it_is_for_an_unprivileged_user() {
     let is_root = rustix::process::geteuid().is_root();

@@ -1,14 +1,14 @@
-//! Shell lines whose processes try to outlive them.
+//! Shell commands whose processes try to outlive the command.
 
 use crate::random::Random;
 
-/// A line, and a word in the arguments of all its processes.
+/// A shell command, and a word in the arguments of all its processes.
 pub(crate) struct HostileTree {
     pub(crate) tag: String,
     pub(crate) line: String,
 }
 
-/// Ways to leave one to four processes behind. `@` is replaced with the duration.
+/// Methods that leave one to four processes behind. `@` is replaced with a duration in seconds.
 const ESCAPE_METHODS: [&str; 14] = [
     "sleep @ &",
     "setsid sleep @ &",
@@ -24,7 +24,7 @@ const ESCAPE_METHODS: [&str; 14] = [
     "(env -i setsid env -i sleep @ &)",
     // A parent that does not reap its child.
     "sh -c 'true & exec sleep @' &",
-    // A process that continually replaces itself with a child.
+    // A process that replaces itself with a child again and again.
     "(setsid sh -c 'h() { [ $1 -gt 0 ] && sleep 0.02 && h $(($1 - 1)) & }; h 100' @ &)",
 ];
 

@@ -1,8 +1,9 @@
-//! A long command output, recorded and shown at the same time: complete, counted, in bounded
-//! memory, and as fast as a plain loop that reads the terminal and writes the file.
+//! Records and shows a long command output at the same time. The output must be complete and
+//! counted, memory must be bounded, and the speed must equal a plain loop that reads the terminal
+//! and writes the file.
 //!
-//! `OUTPUT_BYTES` sets its length. The measurements are printed; `cargo xtask accept output`
-//! compares them with the target.
+//! `OUTPUT_BYTES` sets the length of the output. The measurements are printed; `cargo xtask accept
+//! output` compares them with the target.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
@@ -33,7 +34,7 @@ const PEAK_MIB: u64 = 96;
 /// Number of measurements of each variant; the fastest one counts.
 const ROUNDS: u64 = 3;
 
-/// A command that writes `bytes` bytes, to which a terminal adds carriage returns.
+/// Returns a command that writes `bytes` bytes; a terminal adds carriage returns.
 fn command(bytes: u64) -> String {
     format!("yes $'{LINE}' | head -c {bytes}")
 }
@@ -88,7 +89,7 @@ struct RecordingTimes {
 }
 
 /// Reads the output of the same command from the same kind of streams and writes the same file,
-/// with as little code as possible. The command runs in a new session, as in our implementation:
+/// with as little code as possible. The command runs in a new session, as in our implementation.
 /// Linux distributes CPU time by session, and a pipe between two sessions is slower.
 fn read_plainly(bytes: u64, streams: Streams, path: &Path) -> Duration {
     let begun = Instant::now();
@@ -114,7 +115,7 @@ fn read_plainly(bytes: u64, streams: Streams, path: &Path) -> Duration {
 
 #[expect(unsafe_code, reason = "a session can only be begun by the new process itself")]
 fn in_session(command: &mut std::process::Command) {
-    // SAFETY: a single system call, which acquires no lock and allocates no memory.
+    // SAFETY: the closure makes a single system call, acquires no lock and allocates no memory.
     unsafe { command.pre_exec(|| setsid().map(drop).map_err(Into::into)) };
 }
 
@@ -159,7 +160,7 @@ fn peak_mib() -> u64 {
     peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
-/// Measures one kind of streams, and returns the figures.
+/// Measures one kind of streams and returns the figures.
 fn measure(bytes: u64, streams: Streams) -> Value {
     let (total, lines, right) = expected(bytes, streams);
     let folder = tempfile::tempdir().unwrap();
@@ -173,7 +174,7 @@ fn measure(bytes: u64, streams: Streams) -> Value {
         assert!(hash(&path) == right, "the file is not what was written");
         assert!(recorded.excerpt.text.starts_with("0123456789abcdef\n0123456789abcdef\n"));
         let shown = recorded.excerpt.text.matches('\n').count() as u64;
-        // The line in place of the gap adds two newlines.
+        // The line that replaces the gap adds two newlines.
         assert_eq!(shown - 2 + recorded.excerpt.left_out_lines, lines);
         // The amount of shown output is bounded by the elapsed time.
         let intervals = measured.took.as_millis() / 25 + 3;
@@ -195,7 +196,7 @@ fn measure(bytes: u64, streams: Streams) -> Value {
     })
 }
 
-/// A single test, because it measures the memory of its process.
+/// This file has a single test, because the test measures the memory of its process.
 #[test]
 fn a_long_output_is_recorded_whole_and_costs_what_reading_it_costs() {
     let number = std::env::var("OUTPUT_BYTES").ok().and_then(|bytes| bytes.parse().ok());

@@ -1,8 +1,8 @@
-//! A large number of commands, one hundred at a time, and the resources that they leave in the
-//! process that ran them.
+//! Runs a large number of commands, one hundred at a time, and measures the resources that remain
+//! in use in the process that ran them.
 //!
-//! `SOAK_COMMANDS` sets the number; `cargo xtask accept soak` runs many more than a plain test run,
-//! and checks the percentage by which memory grew.
+//! `SOAK_COMMANDS` sets the number of commands; `cargo xtask accept soak` runs many more than a
+//! plain test run, and checks the percentage of memory growth.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// The `main` of this test binary is not ours, but functions in this section are called before it.
+/// The test framework provides `main`, but functions in this section are called before `main`.
 #[used]
 #[expect(unsafe_code, reason = "a section is named")]
 #[unsafe(link_section = ".init_array")]
@@ -66,7 +66,7 @@ impl ResourceCounts {
     }
 }
 
-/// Runs the `index`th command with a pipe or a terminal, to its end or until it is cancelled.
+/// Runs the command number `index` with a pipe or a terminal, until it ends or is cancelled.
 async fn run(index: usize) {
     let (streams, cancel) = match index % 3 {
         0 => (Streams::Terminal(WindowSize::default()), CancellationToken::new()),

@@ -1,6 +1,6 @@
-//! The state of one connection, and its handlers: they open, prompt and close sessions.
+//! The state of one connection, and its handlers, which open, prompt and close sessions.
 //!
-//! They never await the client: slow work runs in the session's own task.
+//! Handlers never wait for the client: slow work runs in the session's own task.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -49,12 +49,12 @@ pub(super) struct Connection {
     pub(super) agent: CodingAgent,
     client: Mutex<ClientCapabilities>,
     pub(super) sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
-    /// Holds one permit less for each session that is being opened: an open that hangs holds a
-    /// thread.
+    /// Each session that is being opened takes one permit, because opening a session may hang and
+    /// occupy a thread.
     opening: Arc<Semaphore>,
 }
 
-/// The tools, rules and folders of a session, read before it is opened.
+/// The tools, rules and folders of a session, which are read before the session is opened.
 pub(super) struct PreparedSession {
     context: Context,
     tools: SessionTools,
@@ -62,17 +62,17 @@ pub(super) struct PreparedSession {
     pub(super) folder: SessionFolder,
 }
 
-/// How a session begins.
+/// The initial state of a session.
 pub(super) struct SessionStart {
     pub(super) id: SessionId,
     pub(super) selection: OptionSelection,
     pub(super) history: History,
     pub(super) recording: Option<Arc<SessionRecording>>,
-    /// The turns that it had in earlier processes.
+    /// Number of turns that the session had in earlier processes.
     pub(super) turns: u64,
 }
 
-/// Refuses a session over the bound of those that are open.
+/// Returns an error if the maximum number of open sessions is reached.
 pub(super) fn check_room(sessions: &HashMap<SessionId, Arc<Session>>) -> Result<()> {
     if sessions.len() < limits::MAX_SESSIONS {
         return Ok(());
@@ -126,7 +126,7 @@ impl Connection {
             .auth_methods(methods.unwrap_or_default())
     }
 
-    /// Logs in by one of the offered methods.
+    /// Logs in with one of the offered methods.
     pub(super) async fn authenticate(
         self: Arc<Self>,
         request: AuthenticateRequest,
@@ -142,7 +142,7 @@ impl Connection {
                 "There is no such authentication method; `initialize` lists them",
             )),
         });
-        // The connection may be closed by now.
+        // The connection may already be closed.
         drop(responder.respond_with_result(answer.map(|()| AuthenticateResponse::new())));
     }
 
@@ -154,7 +154,7 @@ impl Connection {
         };
         let answer =
             removed.map(|()| LogoutResponse::new()).map_err(|why| errors::internal_error(&why));
-        // The connection may be closed by now.
+        // The connection may already be closed.
         drop(responder.respond_with_result(answer));
     }
 
@@ -169,8 +169,9 @@ impl Connection {
         drop(tokio::time::timeout(limits::LOGIN_REFRESH_TIMEOUT, look).await);
     }
 
-    /// Opens a session in a separate task, because its folders and the user's may be on a network.
-    /// Returns when it is open, or after [`limits::SESSION_OPEN_WAIT`] so that other requests are
+    /// Opens a session in a separate task, because the session's and the user's folders may be on a
+    /// network. Returns when the session is open. If opening takes longer than
+    /// [`limits::SESSION_OPEN_WAIT`], the method returns earlier, so that other requests are
     /// served.
     pub(super) async fn spawn_new_session(
         self: Arc<Self>,
@@ -178,21 +179,22 @@ impl Connection {
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
     ) -> Result<()> {
-        // Acquired before the end of the input can be processed.
+        // The permit is acquired before the end of the input can be processed.
         let Some(opening) = self.try_begin_opening() else {
             return responder.respond_with_error(errors::too_many_opening());
         };
         let is_alone = self.opening.available_permits() + 1 == limits::MAX_SESSIONS;
         let opened = self.new_session(request, responder, client);
         let opened = tokio::spawn(opened.map(|()| drop(opening)));
-        // In order, unless a disk hangs.
+        // Sessions open in the order of their requests, unless a disk hangs.
         if is_alone {
             drop(tokio::time::timeout(limits::SESSION_OPEN_WAIT, opened).await);
         }
         Ok(())
     }
 
-    /// Notes that a session is being opened, until what it returns is dropped.
+    /// Marks that a session is being opened, until the returned permit is dropped; `None` if too
+    /// many sessions are being opened.
     pub(super) fn try_begin_opening(&self) -> Option<OwnedSemaphorePermit> {
         self.opening.clone().try_acquire_owned().ok()
     }
@@ -205,14 +207,14 @@ impl Connection {
     ) {
         let NewSessionRequest { cwd, additional_directories, mcp_servers, .. } = request;
         let prepared = self.prepare_session(cwd, additional_directories, &mcp_servers).await;
-        // The connection may be closed by now.
+        // The connection may already be closed.
         drop(match prepared {
             Ok(prepared) => self.open_session(prepared, responder, client),
             Err(error) => responder.respond_with_error(error),
         });
     }
 
-    /// Looks at all that a session needs before it can be opened.
+    /// Reads everything that a session needs before it can be opened.
     pub(super) async fn prepare_session(
         self: &Arc<Self>,
         cwd: PathBuf,
@@ -235,8 +237,8 @@ impl Connection {
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
     ) -> Result<()> {
-        // Held until the session is inserted, because the client may use it as soon as it has the
-        // answer.
+        // The lock is held until the session is inserted, because the client may use the session as
+        // soon as it receives the answer.
         let mut sessions = lock(&self.sessions);
         if let Err(error) = check_room(&sessions) {
             return responder.respond_with_error(error);
@@ -264,7 +266,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns what is chosen in a session at its beginning.
+    /// Returns the initial options of a session.
     pub(super) fn initial_selection(&self) -> OptionSelection {
         let CodingAgent { model, catalogue, policy_source, .. } = self.agent.clone();
         let model = catalogue.initial_model().unwrap_or(model);
@@ -280,7 +282,7 @@ impl Connection {
     ) -> Arc<Session> {
         let PreparedSession { context, tools, stored_rules, .. } = prepared;
         let SessionStart { id, selection, history, recording, turns } = start;
-        // A disk may be slow: the first call waits for this.
+        // A disk may be slow, so the first call waits for this work.
         let workspace = context.workspace.clone();
         drop(tokio::task::spawn_blocking(move || workspace.recover_unfinished_writes()));
         let CodingAgent { counters, policy_source, .. } = self.agent.clone();
@@ -323,10 +325,10 @@ impl Connection {
         session
     }
 
-    /// Opens the files that a new session needs. Blocks.
+    /// Opens the files that a new session needs. This method blocks.
     fn prepare_context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<PreparedSession> {
-        // Prefers an existing folder of that name; otherwise decodes the escapes of `path_text`,
-        // which writes names that JSON cannot hold.
+        // Prefers an existing folder of that name. Otherwise decodes the escapes with which
+        // `path_text` writes names that JSON cannot represent.
         let parsed = |path: PathBuf| match path.to_str() {
             Some(text) if !path.exists() => parse_path(text).into_owned(),
             _ => path,
@@ -399,7 +401,7 @@ impl Connection {
         };
         drop(tokio::spawn(async move {
             session.close(limits::CLOSE_DEADLINE).await;
-            // The connection may be closed by now.
+            // The connection may already be closed.
             drop(responder.respond(CloseSessionResponse::new()));
         }));
         Ok(())
@@ -424,7 +426,7 @@ impl Connection {
         lock(&self.sessions).insert(id, session);
     }
 
-    /// Takes a session out of those that are open.
+    /// Removes a session from the open sessions and returns it.
     pub(super) fn take_session(&self, id: &SessionId) -> Option<Arc<Session>> {
         lock(&self.sessions).remove(id)
     }

@@ -1,4 +1,4 @@
-//! Stored sessions over ACP: list, load, resume, delete.
+//! Handlers of ACP requests for stored sessions: list, load, resume and delete.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -32,7 +32,7 @@ pub(super) struct RestoreRequest {
     cwd: std::path::PathBuf,
     additional_directories: Vec<std::path::PathBuf>,
     mcp_servers: Vec<McpServer>,
-    /// Whether the client is sent again what it was shown.
+    /// Whether the client receives the stored updates of the session again.
     is_replayed: bool,
 }
 
@@ -52,9 +52,9 @@ impl From<ResumeSessionRequest> for RestoreRequest {
     }
 }
 
-/// The answer to such a request.
+/// The response to a request for a stored session.
 pub(super) trait RestoreResponse: JsonRpcResponse {
-    /// Makes it of what can be chosen in the session.
+    /// Creates the response from the modes and options of the session.
     fn with_choices(modes: Option<SessionModeState>, options: Vec<SessionConfigOption>) -> Self;
 }
 
@@ -71,7 +71,7 @@ impl RestoreResponse for ResumeSessionResponse {
 }
 
 impl Connection {
-    /// Lists stored sessions, that with the newest update first.
+    /// Lists stored sessions, the newest update first.
     pub(super) async fn list_sessions(
         self: Arc<Self>,
         request: ListSessionsRequest,
@@ -88,11 +88,12 @@ impl Connection {
             let sessions = page.sessions.into_iter().map(session_info).collect();
             ListSessionsResponse::new(sessions).next_cursor(page.next)
         });
-        // The connection may be gone by now, and with it the client.
+        // The client may have disconnected.
         drop(responder.respond_with_result(answer));
     }
 
-    /// Deletes a stored session. One that is open on this connection is closed first.
+    /// Deletes a stored session. If the session is open on this connection, the session is closed
+    /// first.
     pub(super) async fn delete_session(
         self: Arc<Self>,
         request: DeleteSessionRequest,
@@ -108,7 +109,7 @@ impl Connection {
             let opened = self.opened_store().await?;
             let deleted = opened.run(move |store| store.delete(&id)).await;
             match deleted {
-                // It had no prompt, so it was never stored.
+                // A session without a prompt is never stored.
                 Err(acp_store::SessionStoreError::UnknownSession(_)) if was_open => Ok(()),
                 deleted => deleted.map_err(|error| errors::session_store(&error)),
             }
@@ -117,8 +118,8 @@ impl Connection {
         drop(responder.respond_with_result(answer));
     }
 
-    /// Restores a session, in a task: its folders may lie on a network, and its client may read
-    /// slowly.
+    /// Restores a session in a separate task, because its folders may be on a network and its
+    /// client may read slowly.
     pub(super) fn begin_restore<T: RestoreResponse>(
         self: &Arc<Self>,
         request: RestoreRequest,
@@ -155,7 +156,7 @@ impl Connection {
         };
         let (opened, prepared, restored) = match opened.await {
             Ok(opened) => opened,
-            // The connection may be gone by now, and with it the client.
+            // The client may have disconnected.
             Err(error) => return drop(responder.respond_with_error(error)),
         };
         let (session, notices) =
@@ -195,12 +196,12 @@ impl Connection {
                 v1::encode_config_options(&selection.config_options(&selection.active_options()));
             T::with_choices(selection.session_modes().as_ref().map(v1::encode_modes), options)
         });
-        // It is there before the client can read the answer.
+        // The session is inserted before the client can read the answer.
         self.insert_session(id, session);
         answer.respond(Ok(choices));
     }
 
-    /// Starts a session that was restored. Returns it with what its user should know.
+    /// Starts a restored session. Returns the session with the notices for its user.
     async fn start_restored(
         &self,
         opened: &OpenedStore,
@@ -240,8 +241,8 @@ async fn open_stored(
     restored.map_err(|error| errors::session_store(&error))
 }
 
-/// Chooses what was chosen, but for a mode that allows more than this process was started with.
-/// Returns what cannot be chosen again.
+/// Restores the choices of the stored session, except a mode that allows more than the mode with
+/// which this process was started. Returns a notice for each choice that cannot be restored.
 async fn restore_choices(
     selection: &mut OptionSelection,
     settings: &StoredSettings,
@@ -289,7 +290,7 @@ fn damage_notice(records: u64) -> Option<String> {
 }
 
 fn session_info(summary: SessionSummary) -> SessionInfo {
-    // A folder is missing only where its record is damaged; the session is listed all the same.
+    // The folder is missing only if its record is damaged; such a session is listed too.
     let cwd = summary.folder.map_or_else(|| "/".into(), |folder| folder.cwd);
     SessionInfo::new(summary.id, cwd).title(summary.title).updated_at(rfc3339_utc(summary.updated))
 }

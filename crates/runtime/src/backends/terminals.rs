@@ -1,4 +1,4 @@
-//! The terminals of a client, in which it runs commands: `terminal/*`.
+//! The terminals of a client, in which the client runs commands: `terminal/*`.
 //!
 //! (<https://agentclientprotocol.com/protocol/v1/terminals>)
 
@@ -109,7 +109,7 @@ impl Drop for Terminal {
     }
 }
 
-/// A code above `i32::MAX` is not one of a Unix program, and not a success.
+/// A code above `i32::MAX` is no exit code of a Unix program, and is not a success.
 fn exit_from_status(status: TerminalExitStatus) -> TerminalExit {
     let code = status.exit_code.map(|code| i32::try_from(code).unwrap_or(i32::MAX));
     TerminalExit { code, signal: status.signal }

@@ -22,8 +22,9 @@ pub(crate) struct ClientTextFiles {
 }
 
 impl ClientTextFiles {
-    /// Returns `None` unless the client can return texts: otherwise its unsaved text is unknown,
-    /// and none is sent to it.
+    /// Returns the client's text files; `None` if the client cannot return texts. If the client
+    /// cannot return texts, its unsaved changes are unknown, so the agent must not send texts to
+    /// the client.
     pub(crate) fn for_client(client: &ClientSession) -> Option<Self> {
         let capabilities = &client.capabilities().fs;
         let (session, requests) = (client.id().clone(), client.request_sender().clone());

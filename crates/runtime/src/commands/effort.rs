@@ -1,4 +1,5 @@
-//! `/effort`: the thought level of the model, where it has one.
+//! The command `/effort`, which shows and sets the thought level of the model, if the model has
+//! thought levels.
 
 use std::future::ready;
 

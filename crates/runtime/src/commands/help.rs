@@ -1,4 +1,4 @@
-//! `/help`: the commands, the current options, and how to connect a model.
+//! The command `/help`, which shows the commands, the current options, and how to connect a model.
 
 use std::fmt::Write as _;
 use std::future::ready;

@@ -1,4 +1,4 @@
-//! `/mode`: the permission mode.
+//! The command `/mode`, which shows and sets the permission mode.
 
 use std::future::ready;
 

@@ -1,4 +1,4 @@
-//! `/model`: the available models, and changing the model.
+//! The command `/model`, which lists the available models, or selects another one.
 
 use callboard_text::escape_invisible;
 
@@ -30,7 +30,7 @@ async fn show_or_set_model(asked: CommandContext<'_>) -> String {
     }
 }
 
-/// Returns the name of the model, safe to show.
+/// Returns the name of the model, escaped for display.
 pub(super) fn current_model_name(asked: CommandContext<'_>) -> String {
     escape_invisible(asked.options.active_options().model.name())
 }

@@ -1,4 +1,5 @@
-//! `/permissions`: lists the rules of a session, keeps them for the project, and revokes them.
+//! The command `/permissions`, which lists the rules of a session, keeps rules for the project, and
+//! revokes rules.
 
 use std::fmt::Write as _;
 use std::future::ready;
@@ -44,7 +45,7 @@ fn list_rules(session: &Session) -> String {
             write!(text, "Stored rules cannot be read, so everything is asked about: {why}\n\n");
     }
     for (number, rule) in session.rules().iter_numbered() {
-        // Not a numbered list: Markdown would renumber it.
+        // The list is not a numbered Markdown list, because Markdown would renumber it.
         let _ = writeln!(text, "- {number}: {}", describe_rule(session, rule));
     }
     match session.rules().iter().next() {

@@ -1,4 +1,4 @@
-//! `/undo`: reverts the last change of files by calling the undo tool in this turn.
+//! The command `/undo`, which reverts the last change of files with the undo tool in this turn.
 
 use acp_tools::ToolRole;
 use serde_json::json;

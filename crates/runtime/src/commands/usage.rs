@@ -1,5 +1,5 @@
-//! `/usage`: the calls of the session by tool, how they ended and how long they took, the tokens of
-//! the model, and the counts of the updates.
+//! The command `/usage`. It shows the session's calls by tool, how they ended and how long they
+//! took, the tokens of the model, and the number of updates.
 
 use std::fmt::Write as _;
 use std::future::ready;
@@ -52,7 +52,8 @@ fn usage_report(usage: &SessionCallUsage, spent: &UsageTotals) -> String {
     text
 }
 
-/// Returns the tokens and the cost, as far as the models reported them; empty if none did.
+/// Returns a text about the tokens and the cost that the models reported; the text is empty if no
+/// model reported any.
 fn token_report(spent: &UsageTotals) -> String {
     let UsageTotals {
         requests, input_tokens, output_tokens, cached_tokens, thought_tokens, ..
@@ -73,7 +74,7 @@ fn token_report(spent: &UsageTotals) -> String {
     text
 }
 
-/// Escapes a name for a table cell; the model may have invented it.
+/// Escapes a name for a table cell, because the model may have invented the name.
 fn escape_table_cell(name: &str) -> String {
     match name {
         "" => "others".to_owned(),

@@ -1,6 +1,6 @@
-//! Estimates the tokens of a request, and detects when it comes close to the model's window.
+//! Estimates the tokens of a request, and detects when a request comes close to the model's window.
 //!
-//! The estimate is calibrated by the token counts of the providers, so no tokenizer is needed.
+//! Token counts from the providers calibrate the estimate, so no tokenizer is needed.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::limits::{
     IMAGE_ESTIMATED_BYTES, MESSAGE_OVERHEAD_BYTES, MIN_CALIBRATION_BYTES,
 };
 
-/// Returns the estimated size of a message: the bytes of its texts, and for an image the bytes of a
-/// text with as many tokens.
+/// Returns the estimated size of a message: the bytes of its texts, plus for each image the bytes
+/// of a text with as many tokens.
 pub(crate) fn estimated_bytes(message: &ChatMessage) -> u64 {
     let bytes = match message {
         ChatMessage::User(parts) => parts.iter().map(estimated_part_bytes).sum(),
         ChatMessage::Context(text) => text.len(),
-        // `replay` mostly repeats the text of the reply.
+        // The replay data is not counted, because it mostly repeats the text of the reply.
         ChatMessage::Assistant { text, thought, calls, replay: _ } => {
             let calls = calls.iter().map(|call| call.name.len() + call.arguments.len());
             text.len() + thought.len() + calls.sum::<usize>()
@@ -38,12 +38,12 @@ fn estimated_part_bytes(part: &ContentPart) -> usize {
     match part {
         ContentPart::Text(text) => text.len(),
         ContentPart::Image { .. } => IMAGE_ESTIMATED_BYTES,
-        // Base64 of compressed audio: about ten times the bytes of a text with as many tokens.
+        // Base64 of compressed audio has about ten times the bytes of a text with as many tokens.
         ContentPart::Audio { data, .. } => data.len() / 10,
     }
 }
 
-/// Returns the estimated size of messages together.
+/// Returns the total estimated size of several messages.
 pub(super) fn total_estimated_bytes(messages: &[Arc<ChatMessage>]) -> u64 {
     messages.iter().map(|message| estimated_bytes(message)).sum()
 }
@@ -51,17 +51,17 @@ pub(super) fn total_estimated_bytes(messages: &[Arc<ChatMessage>]) -> u64 {
 /// The estimated tokens per byte of a model, and its context window.
 #[derive(Clone, Debug)]
 pub(crate) struct ContextBudget {
-    /// The model that this was calibrated for.
+    /// The model for which this budget was calibrated.
     model: String,
     /// Tokens per thousand bytes.
     rate: u64,
-    /// The context window in tokens: the one that the model reports, or less after a refused
-    /// request.
+    /// The context window in tokens: the window that the model reports, or a smaller one after a
+    /// refused request.
     window: u64,
 }
 
 impl Default for ContextBudget {
-    /// Belongs to no model yet.
+    /// A default budget belongs to no model yet.
     fn default() -> Self {
         Self::new("", None)
     }
@@ -74,7 +74,7 @@ impl ContextBudget {
         Self { model: model.to_owned(), rate: DEFAULT_RATE, window }
     }
 
-    /// Returns this budget, after resetting it if it belongs to another model.
+    /// Returns this budget; if it belongs to another model, it is reset first.
     pub(crate) fn reset_if_other_model(&mut self, model: &str, window: Option<u64>) -> &mut Self {
         if self.model != model {
             *self = Self::new(model, window);
@@ -82,8 +82,8 @@ impl ContextBudget {
         self
     }
 
-    /// Calibrates the rate by the size of a request and the tokens that the provider counted.
-    /// Providers that do not count report 0.
+    /// Calibrates the rate with the size of a request and the number of tokens that the provider
+    /// counted. Providers that do not count tokens report 0.
     pub(crate) fn calibrate(&mut self, weight: u64, tokens: u64) {
         if weight >= MIN_CALIBRATION_BYTES && tokens > 0 {
             let rate = tokens.saturating_mul(1_000) / weight;
@@ -102,7 +102,7 @@ impl ContextBudget {
         weight.saturating_mul(self.rate) / 1_000
     }
 
-    /// Returns the context window in tokens, as far as it is known.
+    /// Returns the context window in tokens; a default if the window is unknown.
     pub(crate) fn window_tokens(&self) -> u64 {
         self.window
     }
@@ -117,7 +117,7 @@ impl ContextBudget {
         self.bytes_for_tokens(self.window / 100 * COMPACT_TO_PERCENT)
     }
 
-    /// Returns the size of this many tokens.
+    /// Returns the size in bytes that corresponds to `tokens` tokens.
     pub(crate) fn bytes_for_tokens(&self, tokens: u64) -> u64 {
         tokens.saturating_mul(1_000) / self.rate
     }
@@ -154,7 +154,7 @@ mod tests {
             (100_000, 1, 125),
             (100_000, 0, 250),
             (100_000, u64::MAX, 2_000),
-            // Too small for calibration.
+            // This request is too small for calibration.
             (10, 1_000, 250),
         ] {
             let mut budget = ContextBudget::new("m", Some(1));

@@ -24,7 +24,7 @@ pub(crate) struct Compactor<'a> {
     pub(crate) cancel: &'a CancellationToken,
     /// Size of a request without its messages.
     pub(crate) overhead_bytes: u64,
-    /// Number of requests to the model before.
+    /// Number of earlier requests to the model.
     pub(crate) index: usize,
     /// The name of the tool that receives the plan.
     pub(crate) plan_tool: Option<&'a str>,
@@ -33,25 +33,25 @@ pub(crate) struct Compactor<'a> {
 /// The outcome of a compaction.
 #[derive(Debug)]
 pub(crate) enum CompactionOutcome {
-    /// There was nothing to leave out.
+    /// No message could be removed or shortened.
     Nothing,
     /// The messages are shorter now.
     Compacted {
         /// Number of requests to the model for the summary.
         requests: usize,
-        /// Usage of these requests.
+        /// Token usage of the requests for the summary.
         usage: Option<TokenUsage>,
     },
-    /// The turn was cancelled meanwhile; the messages are unchanged.
+    /// The turn was cancelled during the compaction; the messages are unchanged.
     Cancelled {
-        /// Number of requests to the model.
+        /// Number of requests to the model for the summary.
         requests: usize,
     },
 }
 
 impl Compactor<'_> {
-    /// Leaves out older results of calls. If that is not enough, replaces older messages by a
-    /// summary.
+    /// Removes the texts of older call results. If the messages are still too long, replaces older
+    /// messages by a summary.
     pub(crate) async fn compact(
         &self,
         budget: &ContextBudget,
@@ -149,7 +149,7 @@ impl Compactor<'_> {
         }
     }
 
-    /// Awaits work, unless the turn is cancelled first.
+    /// Awaits `work`, unless the turn is cancelled first.
     async fn unless_cancelled<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;

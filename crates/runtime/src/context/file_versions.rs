@@ -1,4 +1,4 @@
-//! Versions of the files that the model knows, used to report which of them have changed since.
+//! Versions of the files that the model knows, which show which of these files have changed.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -17,12 +17,12 @@ use crate::limits::{MAX_HASHED_FILE_BYTES, MAX_LISTED_FILE_CHANGES, MAX_TRACKED_
 pub(super) struct FileVersion {
     len: u64,
     modified: Option<SystemTime>,
-    /// The hash of its content; `None` for a file that is too large to hash.
+    /// Hash of the file's content; `None` if the file is too large to hash.
     content: Option<u64>,
 }
 
 impl PartialEq for FileVersion {
-    /// A file that was rewritten with the same content is equal.
+    /// Versions with the same content are equal, even if the file was rewritten.
     fn eq(&self, other: &Self) -> bool {
         let is_untouched = self.modified.is_some() && self.modified == other.modified;
         self.len == other.len
@@ -50,8 +50,8 @@ impl FileVersion {
         Ok(Self { len, modified, content })
     }
 
-    /// Compares the file with its recorded version. A file with unchanged size and time is not
-    /// read.
+    /// Compares the file with its recorded version. If the size and the time are unchanged, the
+    /// file is not read.
     pub(super) fn compare_with_file(
         &mut self,
         workspace: &Workspace,
@@ -70,7 +70,7 @@ impl FileVersion {
         }
         match Self::read_version_of_file(&mut file) {
             Ok(now) if now == *self => {
-                // Keeps the new time, so that the file is not reread each time.
+                // The new time is stored, so that later comparisons need not read the file again.
                 *self = now;
                 FileComparison::Unchanged
             }
@@ -87,22 +87,23 @@ pub(super) enum FileComparison {
     Deleted,
 }
 
-/// Hashes the rest of a file of about `len` bytes, up to the limit of files that are hashed.
+/// Hashes the rest of a file of about `len` bytes, up to the size limit for hashed files.
 fn hash_content(file: &mut File, len: u64) -> io::Result<u64> {
     let mut hasher = DefaultHasher::new();
-    // Capacity for the whole file and its end; otherwise it would be read in small pieces.
+    // The capacity is sufficient for the whole file and the end-of-file check; otherwise the file
+    // would be read in small pieces.
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).saturating_add(1));
     file.take(MAX_HASHED_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     hasher.write(&bytes);
     Ok(hasher.finish())
 }
 
-/// The versions of the files that the model knows, the most recent last.
+/// The versions of the files that the model knows; the most recent version is last.
 #[derive(Debug, Default)]
 pub(crate) struct FileVersions(VecDeque<(PathBuf, FileVersion)>);
 
 impl FileVersions {
-    /// Records the version of a file that the model has just read or written. Blocks.
+    /// Records the version of a file that the model has just read or written. This method blocks.
     pub(crate) fn record_current_version(&mut self, workspace: &Workspace, path: &Path) {
         self.0.retain(|(known, _)| known != path);
         if let Some((stamp, _)) = FileVersion::open_with_version(workspace, path) {
@@ -113,8 +114,8 @@ impl FileVersions {
         }
     }
 
-    /// Reports which files have changed since the model read or wrote them, and removes these: the
-    /// model no longer knows them. Blocks.
+    /// Reports which files have changed since the model read or wrote them. Changed files are
+    /// removed from the list, because the model no longer knows their content. This method blocks.
     pub(crate) fn take_changes_report(&mut self, workspace: &Workspace) -> Option<String> {
         let (mut changed, mut gone) = (Vec::new(), Vec::new());
         self.0.retain_mut(|(path, stamp)| {

@@ -24,7 +24,7 @@ pub(super) struct Summary {
     pub(super) usage: Option<TokenUsage>,
 }
 
-/// The reason why there is no summary.
+/// The reason why a summary could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SummaryError {
     /// The request may be retried.
@@ -35,7 +35,7 @@ pub(super) enum SummaryError {
 }
 
 impl SummaryError {
-    /// Returns the delay before the next attempt; `None` if there is none.
+    /// Returns the delay before the next attempt; `None` if the request is not retried.
     pub(super) fn retry_delay(&self, retry: &mut RetryState) -> Option<Duration> {
         match self {
             Self::Failed(error, came) => retry.next_retry_delay(error, *came),
@@ -47,9 +47,9 @@ impl SummaryError {
 /// The messages to summarise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SummaryRequest<'a> {
-    /// The messages that are left out.
+    /// The messages that the summary replaces.
     pub(super) old: &'a [&'a ChatMessage],
-    /// The prompt of the newest messages, which stays.
+    /// The prompt of the newest messages, which is not replaced.
     pub(super) kept_prompt: Option<&'a ChatMessage>,
     /// Maximum bytes of the messages in the request.
     pub(super) max_bytes: usize,
@@ -72,7 +72,8 @@ pub(super) async fn request_summary(
             transcript_entry(prompt, limits::MAX_EXCERPT_BYTES)
         );
     }
-    // Some servers refuse a request whose maximum reply does not fit into the window with it.
+    // Some servers refuse a request if the maximum length of its reply does not fit into the window
+    // together with the request.
     let tokens =
         u32::try_from(asked.context_tokens / 8).unwrap_or(u32::MAX).min(limits::MAX_SUMMARY_TOKENS);
     let message = ChatMessage::user(format!("{TRANSCRIPT_HEADER}{session}{CLOSING_REQUEST}"));
@@ -107,8 +108,9 @@ pub(super) async fn request_summary(
     if summary.text.is_empty() { Err(SummaryError::Empty) } else { Ok(summary) }
 }
 
-/// Returns the text that replaces older messages, of at most `max` bytes: their summary, or else
-/// the prompts among them, and the plan that a tool received.
+/// Returns the text that replaces older messages, of at most `max` bytes. It contains the newest
+/// plan and a summary of the messages; without a summary, it contains excerpts of the older prompts
+/// instead.
 pub(super) fn replacement_text(
     summary: Option<&str>,
     old: &[&ChatMessage],
@@ -133,7 +135,7 @@ pub(super) fn replacement_text(
     )
 }
 
-/// Returns whether a message is a text of [`replacement_text`].
+/// Returns whether a message was created by [`replacement_text`].
 pub(super) fn is_replacement(message: &ChatMessage) -> bool {
     matches!(message, ChatMessage::Context(text) if text.starts_with(REPLACEMENT_PREFACE))
 }
@@ -161,7 +163,7 @@ fn transcript_entry(message: &ChatMessage, max: usize) -> String {
             let parts: Vec<_> = parts.iter().map(|part| part_excerpt(part, 4 * max)).collect();
             format!("USER: {}", parts.join("\n"))
         }
-        // Instructions are sent again.
+        // Instructions are omitted here because they are sent again.
         ChatMessage::Context(text) if text.starts_with(instructions::PREFACE) => String::new(),
         ChatMessage::Context(text) if is_replacement(message) => format!("EARLIER: {text}"),
         ChatMessage::Context(text) => format!("NOTE: {}", trim::cut_middle(text, max)),
@@ -191,7 +193,7 @@ fn part_excerpt(part: &ContentPart, max: usize) -> String {
     }
 }
 
-/// Begins the text that replaces older messages.
+/// First sentence of the text that replaces older messages.
 const REPLACEMENT_PREFACE: &str = "The messages before this one were left out to make room, also those of the \
     work on the prompt that follows, if it has begun: go on from here. ";
 const NO_SUMMARY_NOTE: &str = "There is no summary of them. These were the prompts among them.";

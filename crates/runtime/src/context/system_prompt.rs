@@ -1,6 +1,7 @@
 //! The system prompt: how to work with the available tools, in the session's mode.
 //!
-//! A pure function: equal inputs give equal text, so that a provider's cache of it stays valid.
+//! Equal inputs always give equal text, so that a provider's cache of the system prompt stays
+//! valid.
 
 use callboard_models::ToolSpec;
 use callboard_text::path_text;
@@ -13,19 +14,19 @@ use crate::permission_mode::PermissionMode;
 /// The inputs of the system prompt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemPromptInputs<'a> {
-    /// An embedder's text in place of Callboard's own.
+    /// An embedder's text that replaces Callboard's own instructions.
     pub(crate) instructions: Option<&'a str>,
     /// The tools that the model may call.
     pub(crate) tools: &'a [ToolSpec],
     /// Hints on using the tools well, one line each.
     pub(crate) hints: &'a [Cow<'static, str>],
-    /// The mode of calls that no rule covers; `None` where an embedder's policy decides.
+    /// The permission mode for calls that no rule covers; `None` if an embedder's policy decides.
     pub(crate) mode: Option<PermissionMode>,
-    /// The roots, as shown to the user; the working directory first.
+    /// The roots in the form shown to the user; the first root is the working directory.
     pub(crate) roots: &'a [&'a Path],
     /// The operating system, such as `linux`.
     pub(crate) os: &'a str,
-    /// The UTC date, as `2026-11-22`.
+    /// The UTC date in the form `2026-11-22`.
     pub(crate) date: &'a str,
 }
 
@@ -116,7 +117,7 @@ const WORK_RULES: &str = "\
 - Never make up what you have not seen: no file, no interface, no output, no result. If something failed, say so.
 - Do not commit, push or install anything unless you were asked to.";
 
-/// Rules that apply with any set of tools.
+/// Rules that apply to every set of tools.
 const FIRST_TOOL_RULE: &str = "- Put calls that do not need each other's results into one reply: reads of one \
     reply happen at the same time.";
 const LAST_TOOL_RULE: &str = "- A result may be cut, and says so: ask for the rest if it matters. When a \

@@ -1,4 +1,4 @@
-//! The options of a session: the available values, and the selected ones.
+//! The options of a session: their available values and their selected values.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) const MODEL_OPTION_ID: &str = "model";
 const MODE_OPTION_ID: &str = "mode";
 const THOUGHT_LEVEL_OPTION_ID: &str = "thought_level";
 
-/// The thought levels: the value, its description, and the effort of a request.
+/// The thought levels: each has a value, a description, and the effort of a request.
 pub(crate) const THOUGHT_LEVELS: [(&str, &str, Option<Effort>); 5] = [
     ("default", "The model's default", None),
     ("off", "Not at all", Some(Effort::Off)),
@@ -28,19 +28,19 @@ pub(crate) const THOUGHT_LEVELS: [(&str, &str, Option<Effort>); 5] = [
 #[derive(Debug, Clone)]
 pub(crate) struct ActiveOptions {
     pub(crate) model: Arc<dyn Model>,
-    /// Cached, because a model may have to look them up.
+    /// Capabilities of the model, cached because a model may have to look them up.
     pub(crate) capabilities: ModelCapabilities,
-    /// Number of model changes before this one; distinguishes two uses of the same model.
+    /// Number of earlier model changes; distinguishes two uses of the same model.
     pub(crate) model_generation: u64,
-    /// `None` where the model has no thought levels.
+    /// Thought level; `None` if the model has no thought levels.
     pub(crate) effort: Option<Effort>,
-    /// `None` where the agent's embedder has set a policy.
+    /// Permission mode; `None` if the agent's embedder has set a policy.
     pub(crate) mode: Option<PermissionMode>,
 }
 
 #[cfg(test)]
 impl ActiveOptions {
-    /// Creates the options of a model, with defaults for the rest.
+    /// Creates the options for a model, with defaults for the other options.
     pub(crate) fn for_model(model: Arc<dyn Model>) -> Self {
         let capabilities = model.capabilities();
         Self { model, capabilities, model_generation: 0, effort: None, mode: None }
@@ -55,7 +55,7 @@ pub(crate) enum OptionChange {
     Effort(Option<Effort>),
 }
 
-/// The available and the selected options.
+/// The available and the selected values of the options.
 #[derive(Debug)]
 pub(crate) struct OptionSelection {
     catalogue: Arc<dyn ModelCatalogue>,
@@ -63,12 +63,12 @@ pub(crate) struct OptionSelection {
     model_generation: u64,
     effort: Option<Effort>,
     mode: Option<PermissionMode>,
-    /// The names of the models that the session has used, the newest last.
+    /// Names of the models that the session has used, the newest last.
     used_models: Vec<String>,
 }
 
 impl OptionSelection {
-    /// Begins with a model, and with a mode unless there are none.
+    /// Creates a selection with an initial model, and with a mode unless the agent has no modes.
     pub(crate) fn new(
         catalogue: Arc<dyn ModelCatalogue>,
         model: Arc<dyn Model>,
@@ -116,11 +116,12 @@ impl OptionSelection {
         self.effort = effort;
     }
 
-    /// Returns the models that can be chosen: the catalogue's, and those that the session has used.
+    /// Returns the models that the user can choose: the catalogue's models, and those that the
+    /// session has used.
     pub(crate) fn model_choices(&self) -> Vec<ModelChoice> {
         let mut choices = self.catalogue.list();
         choices.truncate(MAX_CATALOGUE_CHOICES);
-        // A model that is found late may have changed its name since it was selected.
+        // A model that was found after its selection may have changed its name.
         let current = self.model.name();
         for name in self.used_models.iter().map(String::as_str).chain([current]) {
             if choices.iter().all(|choice| choice.value != *name) {
@@ -145,7 +146,7 @@ impl OptionSelection {
         Some(SessionModes::new(self.mode?.id(), modes))
     }
 
-    /// Returns every option with its available values and with the selected one of `chosen`.
+    /// Returns every option with its available values and with the value selected in `chosen`.
     pub(crate) fn config_options(&self, chosen: &ActiveOptions) -> Vec<ConfigOption> {
         let ActiveOptions { model, capabilities: traits, effort, mode, .. } = chosen;
         let models = self.model_choices().into_iter().map(|choice| {
@@ -183,10 +184,10 @@ impl OptionSelection {
         options
     }
 
-    /// Parses a value of an option, as it is offered.
+    /// Parses the value of an option in the form that is offered to clients.
     ///
     /// # Errors
-    /// The violation, without the requested value.
+    /// Returns a description of the violation, without the requested value.
     pub(crate) fn parse_change(
         &self,
         option: &str,
@@ -208,7 +209,7 @@ impl OptionSelection {
     /// Parses the id of a mode.
     ///
     /// # Errors
-    /// The violation, without the requested id.
+    /// Returns a description of the violation, without the requested id.
     pub(crate) fn parse_mode(&self, id: &str) -> Result<PermissionMode, &'static str> {
         if self.mode.is_none() {
             return Err("This session has no modes");

@@ -1,5 +1,5 @@
-//! The available options, and the updates to the client after a change. For the responses to
-//! requests, see `tests/it`.
+//! Tests of the available options, and of the updates to the client after a change. The responses
+//! to requests are tested in `tests/it`.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -43,12 +43,12 @@ impl Model for NamedModel {
     }
 }
 
-/// The commands of a model, if it is `direct`.
+/// Returns the commands of the model `direct`; returns no commands for other names.
 fn commands_of(name: &str, tools: &[ToolSpec]) -> Vec<PromptCommand> {
     if name == "direct" { DirectModel::default().commands(tools) } else { Vec::new() }
 }
 
-/// Lists the models that are set, and opens every model except `missing`.
+/// A catalogue of the given models, which opens every model except `missing`.
 #[derive(Debug, Default)]
 struct FakeCatalogue(Mutex<Vec<&'static str>>);
 
@@ -78,7 +78,7 @@ fn fake_catalogue(models: &[&'static str]) -> Arc<FakeCatalogue> {
     Arc::new(FakeCatalogue(Mutex::new(models.to_vec())))
 }
 
-/// The commands of a session with the built-in tools.
+/// Returns the commands of a session with the built-in tools.
 fn commands() -> impl Fn(&ActiveOptions) -> SessionStatePart + Send + Sync {
     let registry = Registry::builtin();
     move |chosen| SlashCommands::builtin().available_commands(chosen, &registry, &[])
@@ -95,7 +95,7 @@ fn open(
     (options, handle)
 }
 
-/// The updates that wait to be sent.
+/// Returns the updates that are queued for sending.
 fn queued_updates(handle: &SessionHandle) -> Vec<Value> {
     let next = || {
         handle.update(|session, now| {
@@ -111,7 +111,7 @@ fn queued_updates(handle: &SessionHandle) -> Vec<Value> {
     told.collect()
 }
 
-/// The kinds of updates, each with its mode or its option values.
+/// Returns the kinds of updates, each with its mode or its option values.
 fn update_kinds(updates: &[Value]) -> Vec<String> {
     let shown = |update: &Value| match update["sessionUpdate"].as_str().unwrap() {
         "current_mode_update" => format!("mode {}", update["currentModeId"].as_str().unwrap()),
@@ -275,7 +275,7 @@ fn a_mode_holds_at_once() {
     }
 }
 
-/// A model that is named `direct` until it is found.
+/// A model whose name is `direct` until the real model is found.
 #[derive(Debug, Default)]
 struct LateNamedModel(std::sync::OnceLock<String>);
 

@@ -1,4 +1,5 @@
-//! Every kind of content block, for models that support all of them and for a text-only model.
+//! Tests of every kind of content block, for models that support all of them and for a text-only
+//! model.
 
 use super::{ReadRules, parts_from_blocks, read_linked_files, typed_text};
 use crate::limits;

@@ -1,4 +1,4 @@
-//! The files that the store writes, and those that it refuses.
+//! Tests of the files that the store writes, and of the files that it refuses.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A store in a new folder, which the store creates.
+/// Returns a store in a new folder, which the store creates.
 fn store() -> (TempDir, FileRuleStore) {
     let dir = TempDir::new().unwrap();
     let store = FileRuleStore::new(dir.path().join("state/callboard/permissions"));

@@ -1,4 +1,4 @@
-//! Sessions of an agent in this process: how they open, and the calls of their slash commands.
+//! Tests of sessions in this process: how they open, and the calls of their slash commands.
 
 mod late_writes;
 mod meta_key;
@@ -38,7 +38,7 @@ use acp_conformance::{
     AgentTestError, AgentUnderTest, ClientBehaviour, PermissionReply as Answer, call_text,
 };
 
-/// An undo tool that undoes nothing, and ends only after a while when it is cancelled.
+/// An undo tool that undoes nothing; after a cancel, its call ends only after a while.
 #[derive(Debug)]
 struct FakeUndoTool {
     log: Arc<Mutex<Vec<&'static str>>>,
@@ -46,7 +46,7 @@ struct FakeUndoTool {
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {
-    /// Part of its title.
+    /// Text in the title of the call.
     why: Option<String>,
 }
 
@@ -93,14 +93,14 @@ impl Tool for FakeUndoTool {
     }
 }
 
-/// Starts an agent with only that tool; returns the tool's log too.
+/// Starts an agent with `FakeUndoTool` as its only tool; also returns the log of the tool's calls.
 async fn start(
     behaviour: impl Into<ClientBehaviour>,
 ) -> (AgentUnderTest, String, Arc<Mutex<Vec<&'static str>>>) {
     start_with(behaviour, |agent| agent).await
 }
 
-/// The same, with a change to the agent first.
+/// Starts an agent with `FakeUndoTool` as its only tool, after `change` has modified the agent.
 async fn start_with(
     behaviour: impl Into<ClientBehaviour>,
     change: impl FnOnce(crate::agent::CodingAgent) -> crate::agent::CodingAgent,
@@ -157,7 +157,7 @@ async fn an_embedders_policy_decides_in_the_place_of_every_mode() {
     let policies: [(Arc<dyn Policy>, _); 2] =
         [(Arc::new(AllowInProjectPolicy), &["begin", "end"][..]), (Arc::new(ReadOnlyPolicy), &[])];
     for (policy, expected) in policies {
-        // A permission request would never be answered.
+        // The client never answers permission requests.
         let (mut agent, session, log) =
             start_with(Answer::NoReply, |agent| agent.with_policy(policy)).await;
         assert_eq!(agent.client.session(&session).current_mode(), None);
@@ -171,7 +171,7 @@ async fn an_embedders_policy_decides_in_the_place_of_every_mode() {
     }
 }
 
-/// A rule store on a disk that hangs, for at most 5 s.
+/// A rule store on a disk that hangs for at most 5 s.
 #[derive(Debug)]
 struct HangingRuleStore(Mutex<mpsc::Receiver<()>>);
 
@@ -190,7 +190,7 @@ impl RuleStore for HangingRuleStore {
     }
 }
 
-/// Accepts any login by one method.
+/// An authenticator that accepts every login with its single method.
 #[derive(Debug)]
 struct FakeAuthenticator;
 
@@ -235,8 +235,8 @@ async fn only_methods_that_are_offered_log_in_and_each_request_is_answered() {
     }
 }
 
-/// Requests a session whose rules hang until the sender is used. Returns the agent, the request and
-/// the sender.
+/// Requests a session whose rule store hangs until the returned sender is used. Returns the agent,
+/// the request and the sender.
 async fn request_hanging_session() -> (AgentUnderTest, serde_json::Value, mpsc::Sender<()>) {
     let (open, gate) = mpsc::channel();
     let agent =
@@ -267,7 +267,7 @@ async fn a_session_whose_files_hang_holds_up_nobody() {
 #[tokio::test]
 async fn a_session_is_answered_that_was_asked_for_before_the_end_of_input() {
     let (mut agent, new, open) = request_hanging_session().await;
-    // The session is being opened concurrently with other requests.
+    // Other requests are served while the session is being opened.
     agent.send_request_and_wait("authenticate", json!({"methodId": "setup"})).await.unwrap();
     agent.close_input();
     let ended = tokio::time::timeout(Duration::from_millis(50), agent.drain_and_wait()).await;
@@ -336,7 +336,7 @@ async fn after_a_panic_outside_of_a_turn_every_prompt_is_answered_in_order() {
     agent.send_request_and_wait("session/close", json!({ "sessionId": session })).await.unwrap();
 }
 
-/// A catalogue that opens its only model, whose name panics, once something is sent.
+/// A catalogue that opens its only model once a message is sent; the name of this model panics.
 #[derive(Debug)]
 struct HangingCatalogue(Mutex<mpsc::Receiver<()>>);
 
@@ -351,7 +351,8 @@ impl ModelCatalogue for HangingCatalogue {
     }
 }
 
-/// Selects that model. Returns the agent, the session, the request, and the sender that opens it.
+/// Selects the model of `HangingCatalogue`. Returns the agent, the session, the request, and the
+/// sender that lets the catalogue open the model.
 async fn request_hanging_model() -> (AgentUnderTest, String, serde_json::Value, mpsc::Sender<()>) {
     let (open, gate) = mpsc::channel();
     let agent =

@@ -1,6 +1,7 @@
-//! The messages of a model as they are stored: versioned apart from the type that requests use.
+//! The stored form of a model's messages, whose version is independent of the type in requests.
 //!
-//! Everything is redacted but what a provider wants repeated, which it may have signed.
+//! All texts are redacted, except replay data, which must be returned to the provider unchanged and
+//! may be signed.
 
 use std::sync::Arc;
 
@@ -10,9 +11,9 @@ use callboard_models::{ChatMessage, ContentPart, ModelToolCall, ProviderReplay, 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The kind of these records.
+/// Kind of the records that contain a message.
 const KIND: &str = "model_message";
-/// The kind of a record that stands for all before it, although it holds no message.
+/// Kind of a record that replaces all earlier records, although it contains no message.
 const RESET_KIND: &str = "model_reset";
 const VERSION: u32 = 1;
 
@@ -70,7 +71,7 @@ struct StoredResult {
     is_error: bool,
 }
 
-/// Makes the record of a message.
+/// Creates the record of a message.
 pub(super) fn message_record(
     message: &ChatMessage,
     secrets: &Secrets,
@@ -79,17 +80,18 @@ pub(super) fn message_record(
     Ok(record.with_stream(RecordStream::Model))
 }
 
-/// Makes the record by which all messages before it are forgotten.
+/// Creates a record that discards all messages before it.
 pub(super) fn reset_record() -> Result<SessionRecord, SessionStoreError> {
     let record = SessionRecord::new(RESET_KIND, VERSION, &())?;
     Ok(record.with_stream(RecordStream::Model).with_stream_start())
 }
 
-/// Reads a record back. None if it holds no message.
+/// Parses a record of the model's stream. Returns `None` if the record contains no message.
 ///
 /// # Errors
 ///
-/// If its kind or version is unknown, or it is not of that form.
+/// Returns an error if the kind or the version of the record is unknown, or if its JSON has another
+/// form.
 pub(super) fn read_message(record: &StoredRecord) -> Result<Option<ChatMessage>, UnreadableRecord> {
     match (&*record.kind, record.version) {
         (KIND, VERSION) => {
@@ -101,7 +103,7 @@ pub(super) fn read_message(record: &StoredRecord) -> Result<Option<ChatMessage>,
     }
 }
 
-/// A record that this version cannot read.
+/// A stored record that this version cannot parse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnreadableRecord;
 

@@ -1,5 +1,5 @@
-//! Records one live session. Nothing here waits for a disk but [`SessionRecording::commit`], whose
-//! wait is bounded.
+//! Records one live session. Only [`SessionRecording::commit`] waits for a disk, and its wait is
+//! bounded.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -26,30 +26,31 @@ use crate::limits::{COMMIT_TIMEOUT, MAX_UNSTORED_CHANGES, RETRIED_COMMIT_TIMEOUT
 use crate::lock::lock;
 use crate::prompt;
 
-/// Version of the records of the client's stream, whose kind is the type of the document.
+/// Version of the records in the client's stream. The kind of such a record is the type of its
+/// document.
 pub(super) const DOCUMENT_VERSION: u32 = 1;
 
-/// Records a session: its documents as they are delivered, its prompts and its model's messages.
+/// Records a session: its documents when they are delivered, its prompts, and its model's messages.
 ///
-/// A session that cannot be stored goes on, and ends with its process. The user is notified
-/// once: see [`take_notice`](Self::take_notice).
+/// A session that cannot be stored continues, and is lost when the process ends. The user is
+/// notified once: see [`take_notice`](Self::take_notice).
 pub(crate) struct SessionRecording {
     state: Mutex<RecordingState>,
-    /// Whether the store was opened, or failed to.
+    /// Whether opening the store has succeeded or failed.
     is_settled: watch::Sender<bool>,
 }
 
 struct RecordingState {
     target: RecordingTarget,
     fold: TranscriptFold,
-    /// The messages of the model that are recorded.
+    /// The messages of the model that were recorded last.
     messages: Arc<Vec<Arc<ChatMessage>>>,
     settings: StoredSettings,
-    /// The settings that are recorded.
+    /// The settings that were recorded last.
     stored_settings: Option<StoredSettings>,
-    /// Whether there is a prompt, before which nothing is recorded.
+    /// Whether the session has a prompt; nothing is recorded before the first prompt.
     has_prompt: bool,
-    /// Whether what is sent is a replay, which is recorded already.
+    /// Whether the sent items are a replay of records that are already stored.
     is_replay: bool,
     last_commit: Option<PendingCommit>,
     failure: Option<String>,
@@ -57,15 +58,16 @@ struct RecordingState {
 }
 
 enum RecordingTarget {
-    /// The store is being opened; these changes wait for it.
+    /// The store is being opened; these changes wait for the store.
     Opening(Vec<(Vec<SessionChange>, SystemTime)>),
     Recorder(SessionRecorder, StoreWriter),
-    /// Nothing is recorded any more.
+    /// No further changes are recorded.
     Ended,
 }
 
 impl SessionRecording {
-    /// Records a new session, which is stored with its first prompt. The store is opened meanwhile.
+    /// Records a new session, which is stored with its first prompt. The store is opened in the
+    /// background.
     pub(crate) fn begin(stored: StoredSessions, new: NewSession) -> Arc<Self> {
         let recording = Arc::new(Self::new(
             RecordingTarget::Opening(Vec::new()),
@@ -81,7 +83,7 @@ impl SessionRecording {
         recording
     }
 
-    /// Goes on to record a session that was restored.
+    /// Continues to record a restored session.
     pub(crate) fn resume(
         opened: &OpenedStore,
         session: Box<dyn OpenSession>,
@@ -135,13 +137,13 @@ impl SessionRecording {
         self.is_settled.send_replace(true);
     }
 
-    /// Says whether what is sent is a replay, of which nothing is recorded.
+    /// Sets whether the sent items are a replay, which is not recorded.
     pub(crate) fn set_replay(&self, is_replay: bool) {
         lock(&self.state).is_replay = is_replay;
     }
 
-    /// Records an item that is about to be delivered. Resolves when it may be: behind its commit, if
-    /// the client may rely on it from then on.
+    /// Records an item that is about to be delivered. The future resolves when the item may be
+    /// delivered: after its commit if the client may rely on the item, otherwise at once.
     pub(crate) fn record_item(
         self: &Arc<Self>,
         item: &OutboxItem,
@@ -161,7 +163,7 @@ impl SessionRecording {
         }
     }
 
-    /// Records a prompt, with which the session is stored if it is its first.
+    /// Records a prompt; the first prompt also stores the session.
     pub(crate) fn record_prompt(
         &self,
         turn: &TurnId,
@@ -183,7 +185,7 @@ impl SessionRecording {
         state.write(changes);
     }
 
-    /// Records what the model's messages became since this was called last.
+    /// Records the changes of the model's messages since the last call.
     pub(crate) fn record_messages(&self, messages: &Arc<Vec<Arc<ChatMessage>>>, secrets: &Secrets) {
         let mut state = lock(&self.state);
         if !state.has_prompt || Arc::ptr_eq(&state.messages, messages) {
@@ -192,7 +194,7 @@ impl SessionRecording {
         let known = state.messages.len();
         let is_longer = known <= messages.len()
             && state.messages.iter().zip(&**messages).all(|(a, b)| Arc::ptr_eq(a, b));
-        // Messages that were left out, summed up or changed are stored anew.
+        // Messages that were removed, summarised or changed are stored again.
         let (reset, new) = match is_longer {
             true => (None, &messages[known..]),
             false => (Some(reset_record()), &messages[..]),
@@ -204,7 +206,7 @@ impl SessionRecording {
         state.write(records.into_iter().map(SessionChange::Append).collect());
     }
 
-    /// Changes what is stored of the settings, if they differ.
+    /// Changes the stored settings, if the new settings differ.
     pub(crate) fn record_settings(&self, change: impl FnOnce(&mut StoredSettings)) {
         let mut state = lock(&self.state);
         change(&mut state.settings);
@@ -214,8 +216,8 @@ impl SessionRecording {
         }
     }
 
-    /// Waits until everything that was recorded is committed, but no longer than a turn may wait for
-    /// a disk.
+    /// Waits until all recorded changes are committed, but only as long as a turn may wait for a
+    /// disk.
     pub(crate) async fn commit(&self) {
         let begun = Instant::now();
         let mut is_settled = self.is_settled.subscribe();
@@ -224,7 +226,7 @@ impl SessionRecording {
             None => COMMIT_TIMEOUT,
         };
         let commit = async {
-            // The sender lives as long as this.
+            // The sender lives as long as this recording, so the wait cannot fail.
             drop(is_settled.wait_for(|is_settled| *is_settled).await);
             let commit = lock(&self.state).last_commit.take();
             match commit {
@@ -246,7 +248,8 @@ impl SessionRecording {
         }
     }
 
-    /// Returns why the session is not stored, once, for a notice to the user.
+    /// Returns the reason why the session is not stored, as a notice to the user; later calls
+    /// return `None`.
     pub(crate) fn take_notice(&self) -> Option<String> {
         let mut state = lock(&self.state);
         let failure = state.failure.clone().filter(|_| !state.is_notified)?;
@@ -257,8 +260,8 @@ impl SessionRecording {
         ))
     }
 
-    /// Ends the recording. When it returns, other processes can open the session, unless the store
-    /// hangs.
+    /// Ends the recording. When this method returns, other processes can open the session, unless
+    /// the store hangs.
     pub(crate) async fn close(&self) {
         let target = std::mem::replace(&mut lock(&self.state).target, RecordingTarget::Ended);
         if let RecordingTarget::Recorder(recorder, writer) = target {
@@ -269,7 +272,7 @@ impl SessionRecording {
 }
 
 impl RecordingState {
-    /// Records an item. Returns whether its commit is waited for.
+    /// Records an item. Returns whether the delivery of the item must wait for its commit.
     fn record_item(&mut self, item: &OutboxItem) -> bool {
         if matches!(self.target, RecordingTarget::Ended) || !self.has_prompt {
             return false;
@@ -319,7 +322,8 @@ impl RecordingState {
         }
     }
 
-    /// Notes why something cannot be recorded. Then nothing behind it is, so that there is no gap.
+    /// Returns the value; an error ends the recording. Later changes are then not recorded either,
+    /// so that the stored session has no gap.
     fn check<T>(&mut self, made: Result<T, SessionStoreError>) -> Option<T> {
         match made {
             Ok(made) => Some(made),
@@ -341,7 +345,7 @@ impl RecordingState {
     }
 }
 
-/// Makes the record of a document.
+/// Creates the record of a document.
 fn document_record(document: &SessionDocument) -> Result<SessionRecord, SessionStoreError> {
     let kind = match document {
         SessionDocument::Prompt(_) => "prompt",

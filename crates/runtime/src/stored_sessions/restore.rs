@@ -1,4 +1,4 @@
-//! Restores a stored session: what its model knows, and what its client is shown again.
+//! Restores a stored session: the model's messages, and the updates that the client receives again.
 
 use std::sync::Arc;
 
@@ -14,19 +14,20 @@ use super::recording::DOCUMENT_VERSION;
 use super::{OpenedStore, StoredSettings};
 use crate::limits::REPLAY_BYTES;
 
-/// A session that was opened for this process, with what its model knows.
+/// A stored session that this process has opened, with the model's messages.
 #[derive(Debug)]
 pub(crate) struct RestoredSession {
-    /// Holds the session's lock.
+    /// The open session, which holds the session's lock.
     pub(crate) session: Box<dyn OpenSession>,
     pub(crate) messages: Vec<Arc<ChatMessage>>,
     pub(crate) settings: StoredSettings,
-    /// Records and parts that could not be read.
+    /// Number of records and parts that could not be read.
     pub(crate) damaged: u64,
 }
 
 impl RestoredSession {
-    /// Opens a session that goes on in `folder`, and reads what its model knows. It blocks.
+    /// Opens a session that continues in `folder`, and reads the model's messages. This function
+    /// blocks.
     pub(crate) fn open(
         store: &dyn SessionStore,
         id: &SessionId,
@@ -57,8 +58,8 @@ impl RestoredSession {
     }
 }
 
-/// Sends a client what it was shown of a session, page by page and no faster than it reads. Returns
-/// how many records could not be read.
+/// Sends the stored updates of a session to the client, page by page and only as fast as the client
+/// reads. Returns the number of records that could not be read.
 pub(crate) async fn replay(
     opened: &OpenedStore,
     id: &SessionId,
@@ -91,7 +92,7 @@ pub(crate) async fn replay(
         let documents: Vec<_> = documents.collect();
         handle.update(|session, now| {
             documents.into_iter().for_each(|document| session.replay(document, now));
-            // All of it goes at once, in its order.
+            // All documents of the page are sent at once, in their order.
             session.make_all_items_due(now.monotonic);
         });
         handle.wait_drained().await;

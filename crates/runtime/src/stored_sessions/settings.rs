@@ -1,4 +1,5 @@
-//! The part of a stored session beside its records: choices, usage, the number of its turns.
+//! The part of a stored session that is not in its records: the selected options, the usage, and
+//! the number of turns.
 
 use acp_store::{SessionChange, StoredParts};
 use serde::{Deserialize, Serialize};
@@ -8,32 +9,33 @@ use crate::usage_totals::UsageTotals;
 
 const PART: &str = "settings.1";
 
-/// The choices in a session, and its usage.
+/// The selected options of a session, and its usage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct StoredSettings {
-    /// The id of the mode.
+    /// Id of the mode.
     pub(crate) mode: Option<String>,
-    /// The name of the model.
+    /// Name of the model.
     pub(crate) model: Option<String>,
-    /// The value of the option.
+    /// Value of the thought level option.
     pub(crate) thought_level: Option<String>,
-    /// How many turns there were.
+    /// Number of turns so far.
     pub(crate) turns: u64,
     pub(crate) usage: UsageTotals,
-    /// Whether the client was sent a title.
+    /// Whether the client received a title for the session.
     pub(crate) is_titled: bool,
 }
 
 impl StoredSettings {
-    /// Takes over what is chosen.
+    /// Copies the selected options.
     pub(crate) fn set_options(&mut self, chosen: &ActiveOptions) {
         self.mode = chosen.mode.map(|mode| mode.id().to_owned());
         self.model = Some(chosen.model.name().to_owned());
         self.thought_level = Some(thought_level_value(chosen.effort).to_owned());
     }
 
-    /// Reads them; the defaults if there are none that can be read.
+    /// Reads the stored settings; returns the defaults if there are none, or if they cannot be
+    /// parsed.
     pub(super) fn read(parts: &StoredParts) -> Self {
         let part = parts.parts.get(PART).and_then(|json| serde_json::from_str(json).ok());
         part.unwrap_or_default()

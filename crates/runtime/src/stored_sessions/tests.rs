@@ -1,4 +1,4 @@
-//! Stored sessions of an agent in this process, on a store in memory.
+//! Tests of stored sessions of an agent in this process, with a store in memory.
 
 use std::sync::mpsc;
 use std::time::SystemTime;
@@ -19,7 +19,7 @@ use super::*;
 use crate::CodingAgent;
 use crate::stored_sessions::model_message::{message_record, read_message};
 
-/// An agent that stores its sessions there.
+/// Returns an agent that stores its sessions in the store that `open` returns.
 async fn agent(
     open: impl Fn() -> Result<Arc<dyn SessionStore>, SessionStoreError> + Send + Sync + 'static,
 ) -> AgentUnderTest {
@@ -56,7 +56,7 @@ async fn records_that_cannot_be_read_are_left_out_and_counted_for_the_user() {
     assert!(thoughts.contains("1 record of this session is damaged"), "{thoughts}");
     assert!(thoughts.contains("2 records of this session are damaged"), "{thoughts}");
     assert_eq!(agent.prompt_and_wait_for_stop("old", "list").await.unwrap(), "end_turn");
-    // The notices are not stored.
+    // Notices to the user are not stored.
     let kinds = records(&store, "old", RecordStream::Client);
     assert_eq!(kinds.iter().filter(|kind| **kind == "message").count(), 3, "{kinds:?}");
 }

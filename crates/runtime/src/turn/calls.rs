@@ -1,4 +1,4 @@
-//! Runs the calls of one reply, in parallel as far as their order allows.
+//! Runs the calls of one reply, in parallel where their order permits.
 
 use std::path::PathBuf;
 
@@ -17,8 +17,8 @@ use crate::limits::{
     MAX_PARALLEL_CALLS, MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES,
 };
 
-/// Runs the calls of one reply in their [`Schedule`]. Returns the results in the order of the
-/// calls, and the fault, if one was fatal: after it no further call begins.
+/// Runs the calls of one reply in the order of their [`Schedule`]. Returns the results in the order
+/// of the calls. After a fatal fault no further call begins, and the fault is returned too.
 pub(super) async fn run_calls(
     turn: &Turn<'_>,
     calls: Vec<PendingCall>,
@@ -45,14 +45,14 @@ pub(super) async fn run_calls(
         results[place].text = ended.text;
         results[place].parts = ended.images.into_iter().map(image_part).collect();
     }
-    // Dropping a call that never ran ends it.
+    // Dropping a call that has not run ends the call.
     drop(waiting);
     truncate_results(&mut results);
     (results, fault)
 }
 
-/// Returns the footprint of each call. A single call, or calls that change nothing, need no access
-/// to the disk.
+/// Returns the footprint of each call. The disk is read only if there are several calls and one of
+/// them changes files.
 async fn call_footprints(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprint> {
     let reach = |pending: &PendingCall| Some(turn.registry.spec(&pending.call.name)?.side_effects);
     let changes = calls.iter().any(|pending| reach(pending) == Some(SideEffects::Changes));
@@ -91,7 +91,7 @@ async fn touched_files(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec
         settled = tokio::task::spawn_blocking(settle) => settled.ok(),
         () = turn.cancel.cancelled() => None,
     };
-    // After a panic the files are unknown, so any may be touched; after a cancel no call runs.
+    // After a panic, each call is assumed to touch any file; after a cancel, no call runs.
     settled.unwrap_or_else(|| vec![None; calls.len()])
 }
 
@@ -130,8 +130,9 @@ fn reject_arguments(open: OpenCall, call: &ModelToolCall, text: String) -> CallO
     CallOutcome::new(Status::Failed, Some(CallEndReason::Error), text)
 }
 
-/// Truncates results that are too long in their middle. If all together are too long, the longest
-/// are cut first, to the same length. Of the images, the first ones stay.
+/// Truncates results that are too long in their middle. If all results together are too long, the
+/// longest results are truncated to the same length. The first images stay, as far as the limit
+/// permits.
 fn truncate_results(results: &mut [ToolResult]) {
     let mut room = MAX_REPLY_IMAGE_BYTES;
     for result in &mut *results {

@@ -1,5 +1,5 @@
-//! The context of a turn's requests: updates on changes around the session, and compaction to stay
-//! within the model's window.
+//! The context of a turn's requests: notes about changes, and compaction to stay within the model's
+//! window.
 
 use acp_tools::ToolRole;
 use acp_types::ToolCallId;
@@ -11,7 +11,7 @@ use crate::context::{self, CompactionOutcome, Compactor, ReadRules, SystemPrompt
 use crate::options::ActiveOptions;
 use crate::prompt;
 
-/// Returns the system prompt; empty for a model that takes no context.
+/// Returns the system prompt; the prompt is empty for a model that takes no context.
 pub(super) fn system_prompt(turn: &Turn<'_>, chosen: &ActiveOptions) -> SystemPrompt {
     match context::model_takes_context(&*chosen.model) {
         true => turn.workspace_context.system_prompt(chosen.mode, turn.tools),
@@ -19,7 +19,7 @@ pub(super) fn system_prompt(turn: &Turn<'_>, chosen: &ActiveOptions) -> SystemPr
     }
 }
 
-/// Compacts the session before the next request becomes too long for its model.
+/// Compacts the session before the next request would become too long for its model.
 pub(super) async fn compact_if_needed(turn: &Turn<'_>, history: &mut History) {
     let chosen = (turn.active_options)();
     if !context::model_takes_context(&*chosen.model) {
@@ -31,8 +31,8 @@ pub(super) async fn compact_if_needed(turn: &Turn<'_>, history: &mut History) {
     }
 }
 
-/// Compacts the session after the model refused the request as too long. Returns whether it is
-/// shorter now.
+/// Compacts the session after the model refused the request as too long. Returns whether the
+/// session is shorter now.
 pub(super) async fn compact_after_refusal(turn: &Turn<'_>, history: &mut History) -> bool {
     let chosen = (turn.active_options)();
     if !context::model_takes_context(&*chosen.model) {
@@ -70,7 +70,7 @@ async fn compact_history(turn: &Turn<'_>, chosen: &ActiveOptions, history: &mut 
         }
     }
     history.replace_messages(messages);
-    // Context that was sent may be among the removed messages.
+    // The removed messages may contain context that was sent earlier.
     turn.workspace_context.mark_instructions_forgotten();
     add_context_updates(turn, history).await;
     true
@@ -87,8 +87,8 @@ fn drop_older_half(turn: &Turn<'_>, history: &mut History) -> bool {
     is_shorter
 }
 
-/// Adds the context that the model has not received yet: background commands that ended, late
-/// writes, the project's instructions, and files that changed.
+/// Adds context that the model has not received yet: background commands that ended, late writes,
+/// the project's instructions, and files that changed.
 pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) {
     updates::report_ended_commands(turn, history).await;
     updates::report_late_writes(turn, history).await;
@@ -108,8 +108,8 @@ pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) 
     }
 }
 
-/// Reads the files that a prompt links to, and returns their text for the model. Instructions for
-/// them and later changes are reported as if the model had read them.
+/// Reads the files that a prompt links to, and returns their text for the model. The files count as
+/// read by the model: their instructions are sent, and later changes are reported.
 pub(super) async fn read_linked_files(turn: &Turn<'_>, blocks: &[ContentBlock]) -> Option<String> {
     let linked = async {
         let linked =

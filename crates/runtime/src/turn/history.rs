@@ -1,4 +1,4 @@
-//! The messages that a session stores between turns, and the usage of its replies so far.
+//! The messages that a session stores between turns, and the usage of the session's replies so far.
 //!
 //! The messages stay valid for every provider: each call of a reply is directly followed by its
 //! result, and no reply is empty.
@@ -17,18 +17,19 @@ use crate::usage_totals::UsageTotals;
 /// The messages and the usage of a session.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// Shared with the requests, so that the cost of one does not grow with the session.
+    /// Messages are shared with the requests, so that the cost of a request does not grow with the
+    /// session.
     messages: Arc<Vec<Arc<ChatMessage>>>,
     size: MessagesSize,
-    /// The generation of the model that was used last, and the number of its requests, including
-    /// failed attempts.
+    /// The generation of the model that was used last, and the number of requests to this model,
+    /// including failed attempts.
     requests_of_model: (u64, usize),
     usage_totals: UsageTotals,
-    /// The window of the last model, and its estimated use.
+    /// The context budget of the last model.
     budget: ContextBudget,
-    /// Whether the client received a title of the session.
+    /// Whether the client received a title for the session.
     pub(super) is_titled: bool,
-    /// Stores the messages, if the session is stored.
+    /// Records the messages, if the session is stored.
     recording: Option<Arc<SessionRecording>>,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct History {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct MessagesSize {
     bytes: usize,
-    /// Bytes of the images of results, included in `bytes`.
+    /// Bytes of the images in results, included in `bytes`.
     image_bytes: usize,
     /// Estimated size for a model, in bytes of text.
     estimated_bytes: u64,
@@ -65,7 +66,7 @@ impl MessagesSize {
 }
 
 impl History {
-    /// Makes the history of a session that an earlier process began, or of a new one.
+    /// Creates the history of a new session, or of one that an earlier process began.
     pub(crate) fn restored(
         messages: Vec<Arc<ChatMessage>>,
         usage_totals: UsageTotals,
@@ -76,12 +77,12 @@ impl History {
         history
     }
 
-    /// Stores the messages from now on.
+    /// Sets the recording that stores the messages.
     pub(crate) fn set_recording(&mut self, recording: Option<Arc<SessionRecording>>) {
         self.recording = recording;
     }
 
-    /// Queues what the messages became to be stored, without secrets of the session.
+    /// Queues the current messages to be stored, without the session's secrets.
     pub(crate) fn record(&self, handle: &SessionHandle) {
         if let Some(recording) = &self.recording {
             let secrets = handle.update(|session, _| session.secrets().clone());
@@ -89,7 +90,7 @@ impl History {
         }
     }
 
-    /// Returns whether the client was sent a title of the session.
+    /// Returns whether the client received a title for the session.
     pub(crate) fn is_titled(&self) -> bool {
         self.is_titled
     }
@@ -111,17 +112,19 @@ impl History {
         &self.usage_totals
     }
 
-    /// Adds a message; if the limits are exceeded, the oldest are left out.
+    /// Adds a message; if the limits are exceeded, the oldest messages are removed.
     pub(super) fn push_message(&mut self, message: ChatMessage) -> Arc<ChatMessage> {
         let message = Arc::new(message);
         self.size.add(MessagesSize::from_message(&message));
         Arc::make_mut(&mut self.messages).push(message.clone());
         if self.size.image_bytes > limits::MAX_HISTORY_IMAGE_BYTES {
-            // Half at once, so that a provider's cache of the session is rarely invalidated.
+            // Half of the images are removed at once, so that a provider's cache of the session is
+            // rarely invalidated.
             self.omit_oldest_images(limits::MAX_HISTORY_IMAGE_BYTES / 2);
         }
         if self.size.bytes > limits::MAX_HISTORY_BYTES {
-            // Half at once, for the same reason.
+            // Half of the messages are removed at once, so that a provider's cache of the session
+            // is rarely invalidated.
             self.drop_oldest_messages(limits::MAX_HISTORY_BYTES / 2);
         }
         message
@@ -153,7 +156,7 @@ impl History {
         }
     }
 
-    /// Adds results for the calls of a turn that was lost before they had any.
+    /// Adds results for the calls of a turn that was aborted before these calls had results.
     pub(super) fn add_results_for_lost_calls(&mut self) {
         let Some(ChatMessage::Assistant { calls, .. }) = self.messages.last().map(|last| &**last)
         else {
@@ -172,8 +175,8 @@ impl History {
         }
     }
 
-    /// Replaces the images of the oldest results by a note, until at most `bytes` of images are
-    /// left.
+    /// Replaces the images in the oldest results by a note, until the remaining images have at most
+    /// `bytes` bytes.
     fn omit_oldest_images(&mut self, bytes: usize) {
         for message in Arc::make_mut(&mut self.messages).iter_mut().filter(|it| has_images(it)) {
             if self.size.image_bytes <= bytes {
@@ -185,8 +188,8 @@ impl History {
         }
     }
 
-    /// Replaces the images of the newest results by a note, if no reply followed them. Returns
-    /// whether there were any.
+    /// Replaces the images in the newest results by a note, if no reply followed these results.
+    /// Returns whether the results had images.
     pub(super) fn omit_newest_images(&mut self) -> bool {
         let messages = Arc::make_mut(&mut self.messages).iter_mut().rev();
         let mut newest = messages.take_while(|message| !is_reply(message));
@@ -197,16 +200,17 @@ impl History {
         true
     }
 
-    /// Leaves out the oldest messages until at most `bytes` are left, with a note in their place.
-    /// The newest prompt stays, and so does the newest reply if it came after the prompt. Returns
-    /// whether anything was left out.
+    /// Removes the oldest messages until at most `bytes` bytes remain, and puts a note in their
+    /// place. The newest prompt stays, and so does the newest reply if it came after this prompt.
+    /// Returns whether any message was removed.
     pub(super) fn drop_oldest_messages(&mut self, bytes: usize) -> bool {
         let is_prompt = |message: &Arc<ChatMessage>| matches!(**message, ChatMessage::User(_));
         let prompt = self.messages.iter().rposition(is_prompt);
         let reply = self.messages.iter().rposition(|message| is_reply(message));
         let end = prompt.max(reply).unwrap_or(self.messages.len());
         let (mut kept, mut left_out) = (self.size.bytes, 0);
-        // Only before a reply or a prompt: a call is never separated from its result.
+        // Messages are split only before a reply or a prompt, so that a call is never separated
+        // from its result.
         for (place, message) in self.messages.iter().enumerate().take(end) {
             if kept <= bytes && !matches!(**message, ChatMessage::ToolResults(_)) {
                 break;
@@ -228,21 +232,21 @@ impl History {
         true
     }
 
-    /// Counts a request to a model. Returns the number of earlier ones since the model was
-    /// selected.
+    /// Counts a request to a model. Returns the number of earlier requests to this model since it
+    /// was selected.
     pub(super) fn take_request_index(&mut self, taken_up: u64) -> usize {
         let before = self.request_count_of_model(taken_up);
         self.add_request_count(taken_up, 1);
         before
     }
 
-    /// Counts requests to a model.
+    /// Adds `count` requests to the number of requests to a model.
     pub(super) fn add_request_count(&mut self, taken_up: u64, count: usize) {
         self.usage_totals.requests += count as u64;
         self.requests_of_model = (taken_up, self.request_count_of_model(taken_up) + count);
     }
 
-    /// Returns the number of requests to a model since it was selected.
+    /// Returns the number of requests to a model since the model was selected.
     pub(super) fn request_count_of_model(&self, taken_up: u64) -> usize {
         if self.requests_of_model.0 == taken_up { self.requests_of_model.1 } else { 0 }
     }
@@ -290,8 +294,8 @@ fn is_left_out_note(message: Option<&Arc<ChatMessage>>) -> bool {
     matches!(message.map(|message| &**message), Some(ChatMessage::Context(text)) if text == LEFT_OUT_NOTE)
 }
 
-/// Returns the bytes of a message's content. Replay data is not counted; it is assumed to be of the
-/// same size.
+/// Returns the number of bytes in a message's content. Replay data is not counted; it is assumed to
+/// have about the size of the content.
 fn byte_len(message: &ChatMessage) -> usize {
     match message {
         ChatMessage::User(parts) => parts.iter().map(ContentPart::byte_len).sum(),

@@ -1,5 +1,5 @@
-//! A reply of the model while it streams: text is shown at once, calls are announced, and all of it
-//! is buffered until the reply is complete.
+//! A reply of the model while it streams. Text is shown at once and calls are announced, but calls
+//! run only after the whole reply has been received.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,24 +19,24 @@ use crate::limits;
 use crate::options::ActiveOptions;
 use crate::retry::{PartialOutput, next_event_within_idle_timeout};
 
-/// A reply, as far as it has been received.
+/// The received part of a reply.
 pub(super) struct StreamedReply {
-    /// The id of the reply, which names its batch of calls.
+    /// Id of the reply, which is also the id of its batch of calls.
     id: String,
-    /// The role of the latest text, and the id of its message.
+    /// The role of the latest text, and the id of the message that contains this text.
     last_message: Option<(Role, String)>,
     pub(super) text: String,
     pub(super) thought: String,
     pub(super) calls: Vec<PendingCall>,
-    /// The provider's replay data; only if the whole reply is kept.
+    /// The provider's replay data, which is used only if the whole reply is kept.
     pub(super) replay: Option<ProviderReplay>,
     usage: Option<TokenUsage>,
     pub(super) stop: Option<ModelStopReason>,
     pub(super) error: Option<ModelError>,
     pub(super) is_cancelled: bool,
-    /// Bytes of the whole reply.
+    /// Size of the whole reply in bytes.
     bytes: usize,
-    /// Number of calls beyond [`limits::MAX_REPLY_CALLS`], and of those that the session did not
+    /// Number of calls beyond [`limits::MAX_REPLY_CALLS`], plus the calls that the session did not
     /// accept.
     pub(super) left_out_calls: usize,
 }
@@ -59,7 +59,7 @@ impl StreamedReply {
         }
     }
 
-    /// Sends a request to the model and shows its reply while it arrives.
+    /// Sends a request to the model and shows the reply while it arrives.
     pub(super) async fn request_and_receive(turn: &Turn<'_>, history: &mut History) -> Self {
         let chosen = (turn.active_options)();
         let system = context::system_prompt(turn, &chosen);
@@ -89,7 +89,7 @@ impl StreamedReply {
         reply
     }
 
-    /// Returns whether a part of the reply was shown.
+    /// Returns whether the client was shown a part of the reply.
     pub(super) fn partial_output(&self) -> PartialOutput {
         match self.is_empty() {
             true => PartialOutput::None,
@@ -97,18 +97,18 @@ impl StreamedReply {
         }
     }
 
-    /// Returns whether nothing of the reply was shown.
+    /// Returns whether the client was shown no part of the reply.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty() && self.thought.is_empty() && self.calls.is_empty()
     }
 
-    /// Ends the calls of an incomplete reply: they are neither run nor repeated.
+    /// Ends the calls of an incomplete reply; these calls are neither run nor repeated.
     pub(super) fn cancel_calls(&mut self) {
         let reason = if self.is_cancelled { CallEndReason::Turn } else { CallEndReason::Error };
         self.calls.drain(..).for_each(|call| call.open.finish(CallEnd::cancelled(reason)));
     }
 
-    /// Returns the newest call with an id that the model assigned.
+    /// Returns the newest call to which the model assigned this id.
     fn find_call(&mut self, model_id: &str) -> Option<&mut PendingCall> {
         self.calls.iter_mut().rev().find(|pending| pending.call.id == model_id)
     }
@@ -147,8 +147,9 @@ impl StreamedReply {
         }
     }
 
-    /// Sends text to the client. It continues the previous message unless the role changed or a
-    /// call began in between, because clients join the chunks of a message.
+    /// Sends text to the client. The text continues the previous message, because clients join the
+    /// chunks of a message. If the role changed or a call began in between, the text begins a new
+    /// message.
     fn send_text(&mut self, role: Role, text: String, turn: &Turn<'_>) {
         self.bytes += text.len();
         let message = match &self.last_message {
@@ -159,7 +160,7 @@ impl StreamedReply {
         turn.handle.send_message_chunk(MessageChunk { role, message, text });
     }
 
-    /// Announces a call to the client before its arguments arrive.
+    /// Announces a call to the client before the arguments of the call arrive.
     fn announce_call(&mut self, id: String, name: String, turn: &Turn<'_>) {
         self.last_message = None;
         let open = match self.calls.len() < limits::MAX_REPLY_CALLS {
@@ -198,7 +199,7 @@ async fn receive_event_when_writable(
     next_event_within_idle_timeout(stream).await
 }
 
-/// A call whose arguments are still streaming, or complete.
+/// A call with arguments that are still streaming or complete.
 pub(super) struct PendingCall {
     pub(super) open: OpenCall,
     pub(super) call: ModelToolCall,
@@ -208,14 +209,14 @@ pub(super) struct PendingCall {
     reported_bytes: usize,
 }
 
-/// The state of a call's arguments: still streaming, or their value or parse error.
+/// The state of a call's arguments: still streaming, parsed to a value, or a parse error.
 enum ArgumentsState {
     Streaming,
     Complete(Result<Value, String>),
 }
 
 impl PendingCall {
-    /// Creates a call of which only the name is known.
+    /// Creates a call whose arguments have not arrived yet.
     pub(super) fn new(open: OpenCall, id: String, name: String) -> Self {
         Self {
             open,
@@ -226,7 +227,7 @@ impl PendingCall {
         }
     }
 
-    /// Appends a fragment, and updates the client for every complete argument and every
+    /// Appends a fragment. Updates the client for every complete argument and every
     /// [`limits::ARGUMENTS_UPDATE_BYTES`] bytes.
     pub(super) fn push_fragment(&mut self, fragment: &str, turn: &Turn<'_>) {
         if !matches!(self.arguments_state, ArgumentsState::Streaming) {
@@ -263,12 +264,12 @@ impl PendingCall {
                 turn.context,
             );
         }
-        // Nothing more arrives that could give it a title.
+        // No further argument can give the call a better title.
         self.open.handle().limit_first_report_delay(Duration::ZERO);
         self.arguments_state = ArgumentsState::Complete(args);
     }
 
-    /// Returns the arguments, or why there are none.
+    /// Returns the arguments, or the reason why they cannot be used.
     pub(super) fn arguments(&self) -> Result<&Value, &str> {
         match &self.arguments_state {
             ArgumentsState::Streaming => Err(INCOMPLETE_ARGUMENTS),
@@ -276,7 +277,8 @@ impl PendingCall {
         }
     }
 
-    /// Splits it into the open call, the call as the model sent it, and its arguments.
+    /// Splits this value into the open call, the call as the model sent it, and the call's
+    /// arguments.
     pub(super) fn into_parts(self) -> (OpenCall, ModelToolCall, Result<Value, String>) {
         let args = match self.arguments_state {
             ArgumentsState::Streaming => Err(INCOMPLETE_ARGUMENTS.to_owned()),
@@ -286,7 +288,7 @@ impl PendingCall {
     }
 }
 
-/// Parses arguments; empty ones are an empty object.
+/// Parses arguments; empty arguments are an empty object.
 fn parse_arguments(arguments: &str) -> Result<Value, String> {
     if arguments.trim().is_empty() {
         return Ok(json!({}));

@@ -1,4 +1,4 @@
-//! Whole turns, with a fake model, fake tools, and a client that checks every update.
+//! Tests of whole turns, with a fake model, fake tools, and a client that checks every update.
 
 mod background_commands;
 mod cancellation;
@@ -37,11 +37,11 @@ use super::history::tests::check_valid;
 use super::*;
 use crate::secrets::LiveSecrets;
 
-/// How many steps a client, a tool and a model yield before they continue.
+/// Number of steps that a client, a tool and a model yield before they continue.
 const STEPS: usize = 3;
 
-/// Works for a few steps. `look` reads, `alter` changes and needs permission, `order` runs a
-/// command.
+/// A tool that works for a few steps. `look` reads, `alter` changes and needs permission, and
+/// `order` runs a command.
 #[derive(Debug)]
 struct Worker {
     name: &'static str,
@@ -51,7 +51,7 @@ struct Worker {
     log: Arc<Mutex<Vec<Step>>>,
 }
 
-/// The start or end of a call, with the path of its arguments, which is unique.
+/// The start or the end of a call, with the path in its arguments, which is unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Begin(String),
@@ -61,9 +61,9 @@ enum Step {
 #[derive(Clone, Deserialize, JsonSchema)]
 struct Args {
     path: String,
-    /// Number of steps that it works for.
+    /// Number of steps for which the call works.
     steps: Option<usize>,
-    /// The text of the result.
+    /// Text of the call's result.
     says: Option<String>,
 }
 
@@ -105,7 +105,14 @@ impl Tool for Worker {
         self.log.lock().unwrap().push(Step::Begin(name.clone()));
         for step in 0..args.steps.unwrap_or(STEPS) {
             invocation.call.append_content(Content::from_text(format!("step {step}")));
-            yield_now().await;
+            match args.steps {
+                // The clock is paused: it moves once no other call can begin or continue.
+                Some(_) => {
+                    let never = std::future::pending::<()>();
+                    drop(tokio::time::timeout(Duration::from_millis(1), never).await);
+                }
+                None => yield_now().await,
+            }
         }
         self.log.lock().unwrap().push(Step::End(name.clone()));
         let image = (name == "an image")
@@ -116,7 +123,7 @@ impl Tool for Worker {
     }
 }
 
-/// A call whose arguments arrive in fragments.
+/// Returns the events of a call whose arguments arrive in fragments.
 fn call(id: &str, name: &str) -> Vec<ModelEvent> {
     call_with(id, name, &format!(r#"{{"path": "/{id}"}}"#))
 }
@@ -143,7 +150,7 @@ struct ClientRecord {
     said: String,
     thought: String,
     states: Vec<SessionStatePart>,
-    /// The role and the message id of the chunks, whenever they changed.
+    /// The role and the message id of the chunks, at each change of either.
     messages: Vec<(Role, String)>,
     turn_answered: bool,
     after_the_answer: usize,
@@ -293,8 +300,8 @@ impl TurnFixture {
         }
     }
 
-    /// Ends the turn as the session does. Returns everything that the client received, including
-    /// later updates.
+    /// Ends the turn in the same way as a session does. Returns everything that the client
+    /// received, including later updates.
     async fn end(self) -> ClientRecord {
         self.handle.end_turn(&"t1".into(), CallEndReason::Turn);
         self.cancel.cancel();

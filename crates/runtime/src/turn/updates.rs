@@ -1,5 +1,5 @@
-//! Updates of a turn beyond its messages and calls, and notes for the model: background commands
-//! that ended, and files that others wrote late.
+//! Updates of a turn in addition to messages and calls, and notes for the model. They report
+//! background commands that ended, and files that other programs wrote late.
 
 use std::time::Duration;
 
@@ -18,9 +18,8 @@ use crate::context::date;
 use crate::limits;
 use crate::options::ActiveOptions;
 
-/// Adds the usage of a reply, and sends how full the context is, if the model's context window is
-/// known.
-/// (<https://agentclientprotocol.com/protocol/v1/schema#usageupdate>)
+/// Adds the usage of a reply. If the model's context window is known, sends the client the used
+/// part of the window. (<https://agentclientprotocol.com/protocol/v1/schema#usageupdate>)
 pub(super) fn record_and_send_usage(
     handle: &SessionHandle,
     usage: Option<&TokenUsage>,
@@ -42,8 +41,8 @@ pub(super) fn record_and_send_usage(
     handle.send_state(SessionStatePart::Usage(usage));
 }
 
-/// Sends the time of the session's last activity, and once a title: the first line of its first
-/// prompt.
+/// Sends the time of the session's last activity. The first call also sends a title: the first line
+/// of the session's first prompt.
 /// (<https://agentclientprotocol.com/protocol/v1/schema#sessioninfoupdate>)
 pub(super) fn send_session_info(handle: &SessionHandle, prompt: &str, history: &mut History) {
     let now = handle.update(|_, now| now.wall);
@@ -57,8 +56,8 @@ pub(super) fn send_session_info(handle: &SessionHandle, prompt: &str, history: &
     handle.send_state(SessionStatePart::Info(info));
 }
 
-/// Notifies the client that a request is retried, and when. It is sent as a thought, because it is
-/// not an answer: clients show it, and may collapse it.
+/// Notifies the client that a request will be retried, and when. The notice is sent as a thought,
+/// because it is not an answer: clients show thoughts, and may collapse them.
 pub(super) fn send_retry_notice(handle: &SessionHandle, error: &ModelError, pause: Duration) {
     let seconds = pause.as_secs_f64();
     let what = escape_invisible(&error.to_string());
@@ -73,7 +72,7 @@ pub(crate) fn send_notice(handle: &SessionHandle, text: String) {
 }
 
 /// Runs a call for each background command whose end was not reported yet, and adds a note for the
-/// model. A cancelled turn leaves the rest to the next one.
+/// model. If the turn is cancelled, the next turn reports the remaining commands.
 pub(super) async fn report_ended_commands(turn: &Turn<'_>, history: &mut History) {
     let batch = Ulid::generate().to_string();
     let background = turn.context.workspace.background_commands();
@@ -97,7 +96,8 @@ pub(super) async fn report_ended_commands(turn: &Turn<'_>, history: &mut History
     }
 }
 
-/// Reports late writes to the user and the model. A cancelled turn leaves the rest to the next one.
+/// Reports late writes of other programs to the user and the model. If the turn is cancelled, the
+/// next turn reports the remaining writes.
 pub(super) async fn report_late_writes(turn: &Turn<'_>, history: &mut History) {
     tokio::select! {
         biased;
@@ -119,7 +119,7 @@ fn micros_to_dollars(micros: u64) -> f64 {
 /// Returns the first non-empty line of a prompt, with invisible characters escaped.
 fn session_title(prompt: &str) -> Option<String> {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
-    // Cut before escaping, which only makes it longer.
+    // The line is truncated before it is escaped, because escaping only makes a line longer.
     let start = line.char_indices().nth(limits::MAX_TITLE_CHARS + 1).map_or(line.len(), |at| at.0);
     let shown = escape_invisible(&line[..start]);
     if shown.chars().count() <= limits::MAX_TITLE_CHARS {

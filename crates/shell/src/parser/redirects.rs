@@ -7,10 +7,10 @@ use super::{LinePart, ParseFailure, ShellParser, ShellWord};
 /// A heredoc, whose body begins on the next line.
 pub(super) struct Heredoc {
     delimiter: ShellWord,
-    /// Whether its body expands.
+    /// Whether the shell expands the body.
     expands: bool,
     strips_tabs: bool,
-    /// Index of the command that reads it.
+    /// Index of the command that reads the heredoc.
     pub(super) command_index: Option<usize>,
 }
 
@@ -73,7 +73,8 @@ impl ShellParser<'_> {
                 }
                 let backslashes = line.len() - line.trim_end_matches('\\').len();
                 if expands && backslashes % 2 == 1 {
-                    // It continues on the next line, which then is no delimiter.
+                    // The line continues on the next line, so the next line cannot be the
+                    // delimiter.
                     return Err(ParseFailure::Unclear);
                 }
                 body.push_str(line);

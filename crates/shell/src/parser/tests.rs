@@ -1,4 +1,4 @@
-//! How lines are split, and which ones are rejected.
+//! Tests of splitting and rejecting lines.
 
 #![expect(clippy::disallowed_methods, reason = "tests compare with the lines that a shell runs")]
 
@@ -10,7 +10,7 @@ use pretty_assertions::assert_eq;
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Formats the words of a command; a leading `?` marks those that expand.
+/// Formats the words of a command; a leading `?` marks words that expand.
 fn words(words: &[ShellWord]) -> Vec<String> {
     let mark = |word: &ShellWord| if word.expands { "?" } else { "" };
     words.iter().map(|word| format!("{}{}", mark(word), word.text)).collect()
@@ -287,13 +287,13 @@ proptest::proptest! {
     }
 }
 
-/// Returns the commands that a shell runs and the files that it creates for a line, where no
-/// program exists.
+/// Returns the commands that a shell runs and the files that it creates for a line. No program
+/// exists in the shell's environment.
 #[cfg(target_os = "linux")]
 fn by_shell(line: &str) -> (Vec<String>, Vec<String>) {
-    // Each command writes to a separate file, because some run at the same time. An endless one is
-    // killed, and a function that calls itself is stopped early: with `&`, it would fill the
-    // machine with shells.
+    // Each command writes to a separate file, because some run at the same time. An endless command
+    // is killed. A function that calls itself is stopped early, because with `&` it would start
+    // shells without limit.
     let (folder, told) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let script = format!(
         "PATH=/nowhere FUNCNEST=5\ncommand_not_found_handle() {{ local IFS=$'\\037'; \
@@ -323,7 +323,8 @@ fn by_shell(line: &str) -> (Vec<String>, Vec<String>) {
     (ran, entries(&folder).map(name).collect())
 }
 
-/// Returns whether a command that ran was found: the same words, or some that expand.
+/// Returns whether the parser found a command that ran: a command with the same words, or with
+/// words that expand.
 #[cfg(target_os = "linux")]
 fn is_found(ran: &str, command: &SimpleCommand) -> bool {
     let expands = command.words.iter().any(|word| word.expands);
@@ -333,8 +334,8 @@ fn is_found(ran: &str, command: &SimpleCommand) -> bool {
     told == ran || expands && is_program
 }
 
-/// Returns the commands of a line, and those in the arguments of `eval` and `trap`; `None` if the
-/// line needs permission.
+/// Returns the commands of a line, and the commands in the arguments of `eval` and `trap`. Returns
+/// `None` if the line needs permission.
 #[cfg(target_os = "linux")]
 fn all_commands(line: &str) -> Option<Vec<SimpleCommand>> {
     let mut commands = commands(line).ok()?;
@@ -362,7 +363,7 @@ fn all_commands(line: &str) -> Option<Vec<SimpleCommand>> {
     Some(commands)
 }
 
-/// Compares the commands found in a line with those that a shell runs.
+/// Compares the commands that the parser finds in a line with the commands that a shell runs.
 #[cfg(target_os = "linux")]
 fn compare(line: &str) -> Result<(), proptest::test_runner::TestCaseError> {
     let Some(commands) = all_commands(line) else { return Ok(()) };
@@ -388,7 +389,8 @@ const LETTERS: &[&str] = &[
     ";fi", "[[ ", " ]]", "a=", "a=(", "$((1", "))", "{x,y}", "@", "\t",
 ];
 
-/// Forms that hide commands from parsers with other rules than the shell: beginning and end.
+/// Forms that hide commands from parsers with other rules than the shell. Each entry is the
+/// beginning and the end of a form.
 #[cfg(target_os = "linux")]
 const FORMS: &[(&str, &str)] = &[
     ("for y do ", "; done"),
@@ -486,7 +488,7 @@ proptest::proptest! {
         compare(&format!("x{}", pieces.concat()))?;
     }
 
-    /// The same for nested forms, complete or broken.
+    /// Compares nested forms, complete or broken. `PROPTEST_CASES` sets the number of lines.
     #[test]
     fn no_form_hides_a_command_from_the_reader(
         forms in proptest::collection::vec(proptest::sample::select(FORMS), 1..4),

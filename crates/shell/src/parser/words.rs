@@ -56,7 +56,7 @@ impl ShellParser<'_> {
         Ok(word)
     }
 
-    /// Parses a double-quoted text, or up to the end of the input without a `closer`.
+    /// Parses a double-quoted text. If `closer` is `None`, parses up to the end of the input.
     pub(super) fn parse_double_quoted(
         &mut self,
         word: &mut ShellWord,
@@ -75,7 +75,7 @@ impl ShellParser<'_> {
                 Some('\\') => {
                     self.bump();
                     match self.next() {
-                        // It may join a `$` with the rest of an expansion.
+                        // A line continuation may join a `$` with the rest of an expansion.
                         Some('\n') if word.text.ends_with('$') => {
                             return Err(ParseFailure::Unclear);
                         }
@@ -99,7 +99,7 @@ impl ShellParser<'_> {
                 self.bump();
                 return self.parse_ansi_quoted(word);
             }
-            // A translated string stands for itself.
+            // In a translated string `$"…"`, the `$` has no other effect.
             Some('"') if !is_quoted => return Ok(()),
             // The obsolete syntax of arithmetic.
             Some('[') => return Err(ParseFailure::Unclear),
@@ -180,7 +180,7 @@ impl ShellParser<'_> {
         }
     }
 
-    /// Parses up to the end of `((…))`. It is unclear if the text may also be commands in
+    /// Parses up to the end of `((…))`. Fails as unclear if the text may also be commands in
     /// parentheses.
     pub(super) fn parse_arithmetic(&mut self) -> Result<(), ParseFailure> {
         let (mut open, mut within) = (0, ShellWord::default());
@@ -202,8 +202,8 @@ impl ShellParser<'_> {
         }
     }
 
-    /// Parses up to the end of `$'…'`. It is unclear if a plain `sh` would find another end, or if
-    /// a letter is given by its number.
+    /// Parses up to the end of `$'…'`. Fails as unclear if a plain `sh` would find another end, or
+    /// if the text contains the numeric escape of a character.
     fn parse_ansi_quoted(&mut self, word: &mut ShellWord) -> Result<(), ParseFailure> {
         word.is_quoted = true;
         loop {
@@ -230,7 +230,7 @@ impl ShellParser<'_> {
                 '`' => break,
                 '\\' => match self.next().ok_or(ParseFailure::Unclear)? {
                     letter @ ('`' | '\\' | '$') => text.push(letter),
-                    // Within double quotes, the escape is another one.
+                    // In double quotes, this escape has another meaning.
                     '"' => return Err(ParseFailure::Unclear),
                     letter => text.extend(['\\', letter]),
                 },

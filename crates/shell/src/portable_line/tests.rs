@@ -1,4 +1,4 @@
-//! Portable and other lines, and that a shell runs only the parsed commands.
+//! Tests of portable lines and other lines. A shell must run exactly the parsed commands.
 
 use super::parse_portable_line;
 
@@ -65,7 +65,7 @@ fn by_shell(line: &str, status: u8) -> (Vec<String>, Vec<String>) {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("plain-{}-{number}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
-    // In one write, because the programs of a pipe run at the same time.
+    // Each program prints in one write, because the programs of a pipe run at the same time.
     let script = format!(
         "PATH=/nowhere\ncommand_not_found_handle() {{ local IFS=$'\\037'; \
          printf '%s\\037\\036' \"$*\" >&9; return {status}; }}\n{line}\n"
@@ -85,7 +85,8 @@ fn by_shell(line: &str, status: u8) -> (Vec<String>, Vec<String>) {
 
 #[cfg(target_os = "linux")]
 proptest::proptest! {
-    /// The shell receives only portable lines, and these are harmless.
+    /// The shell runs only portable lines, which are harmless here because every program only
+    /// prints its words.
     #[test]
     fn a_shell_runs_and_writes_nothing_else(
         pieces in proptest::collection::vec(

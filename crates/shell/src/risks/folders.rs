@@ -1,7 +1,6 @@
-//! The folders in which the commands of a line may run, as far as its text shows.
+//! Determines, from the text of a line, the folders in which its commands may run.
 //!
-//! A `cd` may fail or may not be reached: then the following commands run where they would without
-//! it.
+//! If a `cd` fails or is not reached, the following commands run in the folder before the `cd`.
 
 use std::mem::take;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,8 @@ use crate::parser::ShellWord;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PossibleFolders {
     current: Vec<Option<PathBuf>>,
-    /// The folders in which the rest of an `&&` chain does not run, because one of its `cd` failed.
+    /// The folders in which the rest of an `&&` chain does not run, because a `cd` in the chain
+    /// failed.
     after_failed_cd: Vec<Option<PathBuf>>,
 }
 
@@ -29,13 +29,13 @@ impl PossibleFolders {
         self.current.iter().map(Option::as_deref)
     }
 
-    /// Changes to a folder, or stays if that fails.
+    /// Changes to a folder. If the change fails, the following commands run in the current folder.
     pub(super) fn enter_or_stay(&mut self, args: &[ShellWord]) {
         let entered = self.resolve_cd(args);
         add_folders_up_to_limit(&mut self.current, entered);
     }
 
-    /// Changes to a folder; if that fails, the rest of the chain does not run.
+    /// Changes to a folder. If the change fails, the rest of the `&&` chain does not run.
     pub(super) fn enter_or_skip_chain(&mut self, args: &[ShellWord]) {
         let entered = self.resolve_cd(args);
         let here = take(&mut self.current);

@@ -6,7 +6,8 @@ use super::has_switch;
 pub(super) fn risk_keys(words: &[&str]) -> Vec<&'static str> {
     let mut rest = words;
     let mut sets = false;
-    // The options before the subcommand; the value of some is a separate word.
+    // Skips the options before the subcommand. Some of these options have their value in a separate
+    // word.
     while let [option, after @ ..] = rest
         && option.starts_with('-')
     {
@@ -106,7 +107,7 @@ const OPTIONS_WITH_VALUE: &[&str] = &[
 const EXEC_OPTIONS: &[&str] =
     &["--exec", "--extcmd", "--open-files-in-pager", "--receive-pack", "--upload-pack"];
 
-/// The same, per subcommand.
+/// Prefixes of options by which a subcommand runs a program, per subcommand.
 const SUBCOMMAND_EXEC_OPTIONS: &[(&str, &str)] = &[
     ("bisect", "run"),
     ("clone", "-u"),

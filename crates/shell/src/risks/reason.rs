@@ -6,8 +6,8 @@ use callboard_text::escape_invisible;
 
 /// A reason to ask about a line: the key of a sentence, and the word of the line that it contains.
 ///
-/// It displays as an English sentence, e.g. "`eval` runs a text as a command". For another
-/// language, translate the key.
+/// The `Display` output of a reason is an English sentence, e.g. "`eval` runs a text as a command".
+/// For another language, translate the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RiskReason {

@@ -7,15 +7,15 @@ use callboard_text::normalise;
 use super::{ShellContext, is_find_exec, program_name};
 use crate::parser::ShellWord;
 
-/// How much of a removal's target is removed.
+/// The part of a target that a removal deletes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RemovalExtent {
     All,
-    /// Only the matching files beneath it.
+    /// Only the matching files below the target.
     Matching,
 }
 
-/// Returns the folders beneath which `find` removes something, and how much.
+/// Returns the folders in which `find` removes files, and the extent of the removal.
 pub(super) fn folders_removed_by_find(args: &[ShellWord]) -> (Vec<ShellWord>, RemovalExtent) {
     let runs_rm =
         |pair: &[ShellWord]| is_find_exec(&pair[0].text) && program_name(&pair[1]) == "rm";
@@ -30,7 +30,7 @@ pub(super) fn folders_removed_by_find(args: &[ShellWord]) -> (Vec<ShellWord>, Re
     let turns = |word: &ShellWord| FIND_NEGATIONS.contains(&&*word.text);
     let leaves = args.windows(2).any(looks) && !args.iter().any(turns);
     let extent = if leaves { RemovalExtent::Matching } else { RemovalExtent::All };
-    // Before the folders, options for following links.
+    // Options for following links precede the folders.
     let option = |word: &&ShellWord| word.text == "-D" || is_find_link_option(&word.text);
     let options = args.iter().take_while(option).count();
     let is_folder = |word: &&ShellWord| !word.text.starts_with(['-', '(', '!']);
@@ -41,7 +41,8 @@ pub(super) fn folders_removed_by_find(args: &[ShellWord]) -> (Vec<ShellWord>, Re
     (folders, extent)
 }
 
-/// Returns whether removing a target from a folder removes more than the project can spare.
+/// Returns whether the removal of a target, relative to a folder, would or might remove a project
+/// folder, a home, `.git` or files outside of the project.
 pub(super) fn removes_vital(
     target: &ShellWord,
     cwd: Option<&Path>,
@@ -77,7 +78,7 @@ pub(super) fn removes_vital(
     starts_unknown || climbs || is_outside || extent == RemovalExtent::All && is_above
 }
 
-/// Removes trailing patterns that match every name: they stand for the whole folder.
+/// Removes trailing patterns that match every name: such a pattern means the whole folder.
 fn strip_match_all_names(text: &str) -> &str {
     let mut folder = text.trim_end_matches('/');
     loop {
@@ -111,5 +112,5 @@ const FIND_TESTS: &[&str] = &[
     "-size", "-empty",
 ];
 
-/// Operators of `find` that invert a selection, or add that of another test.
+/// Operators of `find` that invert a selection, or that combine two selections.
 const FIND_NEGATIONS: &[&str] = &["!", "-not", "-o", "-or", ","];

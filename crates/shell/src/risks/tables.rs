@@ -28,7 +28,8 @@ pub(super) fn names_secret_file(word: &ShellWord) -> bool {
     names.iter().any(is_one) || names.windows(2).any(is_pair)
 }
 
-/// Returns whether a path is a process file: its environment, its memory, its open files.
+/// Returns whether a path is a file of a process in `/proc`, e.g. its environment, its memory or
+/// its open files.
 pub(super) fn is_process_file(path: &Path) -> bool {
     let Ok(name) = path.strip_prefix("/proc") else { return false };
     !HARMLESS_PROC_FILES.iter().any(|known| name == Path::new(known))
@@ -38,7 +39,7 @@ pub(super) fn is_process_file(path: &Path) -> bool {
 const HARMLESS_PROC_FILES: &[&str] =
     &["", "cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version"];
 
-/// Returns whether a name equals another one, or is a pattern with the same beginning.
+/// Returns whether a name equals another name, or is a pattern with the same beginning.
 fn may_match(name: &str, other: &str, word: &ShellWord) -> bool {
     let known = name.split(['*', '?', '[', '{']).next().unwrap_or_default();
     let tells = known.len() >= if known.starts_with('.') { 2 } else { 3 };
@@ -60,7 +61,8 @@ pub(super) fn risky_variable(word: &ShellWord) -> Option<&str> {
     (!is_harmless).then_some(name)
 }
 
-/// Variables that name programs, with harmless values, which suppress prompts and paging.
+/// Variables that name programs, with values that are harmless because they only suppress prompts
+/// and paging.
 const HARMLESS_ASSIGNMENTS: &[(&str, &str)] = &[
     ("GIT_EDITOR", "true"),
     ("GIT_PAGER", "cat"),

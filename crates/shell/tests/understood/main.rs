@@ -1,9 +1,10 @@
-//! Runs command lines that are understood, to find those that do more than the table allows.
+//! Runs command lines that are understood, and finds the lines that do more than the table allows.
 //!
 //! Most lines are drawn at random from the options in the programs' own help and manuals, with
-//! values that name paths outside the project. A line that [`understand`] accepts would run without
-//! a question. It is therefore run here, in namespaces and traced. The test fails if the line reads
-//! or changes a canary, writes elsewhere, connects, or starts a program that is not in its row.
+//! values that name paths outside the project. A line that
+//! [`analyze_command`](callboard_shell::analyze_command) accepts would run without a question. The
+//! test therefore runs such a line, in namespaces and traced. The test fails if the line reads or
+//! changes a canary, writes elsewhere, connects, or starts a program that is not in its row.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by them")]
@@ -134,7 +135,7 @@ impl ProgramTest<'_> {
             return true;
         }
         if let ["git", "add" | "commit"] = self.program.words {
-            // The previous line left nothing to add.
+            // The previous line may have left no changes for this line to add or commit.
             self.scratch.reset_project();
         }
         let (ending, violations) = self.scratch.run(&line, self.program);

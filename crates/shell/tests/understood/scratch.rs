@@ -21,7 +21,8 @@ pub(crate) const CANARIES: &[&str] = &[
 ];
 const CANARY: &str = "--canary=/srv/me/.bashrc\n";
 const TRACE: &str = "/srv/trace.log";
-/// Output file of the commands. Not `/dev/null`, because `grep` reads less when it writes there.
+/// Output file of the commands. The output file is not `/dev/null`, because `grep` reads less when
+/// it writes to `/dev/null`.
 const OUTPUT: &str = "/srv/output";
 const TEMPLATE: &str = "/srv/template";
 const TIMEOUT_SECONDS: &str = "10";
@@ -220,7 +221,8 @@ fn create_project() {
         text
     });
     fs::write(Path::new(PROJECT).join("many.txt"), many).expect("/srv is writable");
-    // Not for operands, which the tools resolve, but for programs that walk through folders.
+    // The links are for programs that walk through folders. Links in operands need no test, because
+    // the tools resolve them.
     for (link, target) in LINKS {
         let link = Path::new(PROJECT).join(link);
         let folder = link.parent().expect("it lies in the project");

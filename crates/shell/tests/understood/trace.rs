@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use crate::scratch::{CANARIES, HOME, PROJECT};
 use crate::table::Program;
 
-/// System calls that read, change or start files, or that connect. `?` marks those that not every
-/// architecture has.
+/// System calls that read, change or start files, or that connect. `?` marks system calls that not
+/// every architecture has.
 pub(crate) const CALLS: &str = "trace=?execve,?execveat,?connect,?sendto,?sendmsg,?open,?openat,?openat2,?creat,?rename,\
      ?renameat,?renameat2,?unlink,?unlinkat,?rmdir,?mkdir,?mkdirat,?link,?linkat,?symlink,\
      ?symlinkat,?truncate,?chmod,?fchmodat,?chown,?lchown,?fchownat,?utimensat,?mknod,?mknodat,\
@@ -154,7 +154,7 @@ impl TracedCall {
     }
 }
 
-/// Whether a program of the table may start another one.
+/// Returns whether a program of the table may start another program.
 fn may_start(program: &Program, path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     // Programs in /tmp were built by the line.

@@ -1,4 +1,5 @@
-//! The fixture of each rule: its own store, sessions in it, and comparisons that describe a failure.
+//! The fixture of each rule: a separate store, sessions in the store, and comparisons that describe
+//! a failure.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::record::{RecordStream, SessionChange, SessionRecord, StoredRecord};
 use crate::session::{NewSession, SessionFilter, SessionFolder};
 use crate::store::{OpenSession, SessionStore};
 
-/// How a rule is broken.
+/// A description of how a store breaks a rule.
 #[derive(Debug)]
 pub(super) struct RuleBroken(pub(super) String);
 
@@ -23,7 +24,7 @@ impl From<SessionStoreError> for RuleBroken {
 
 pub(super) type CheckResult = Result<(), RuleBroken>;
 
-/// The store of one rule.
+/// The store in which one rule is checked.
 pub(super) struct RuleBench<'a> {
     name: &'a str,
     open: &'a dyn Fn(&str) -> Arc<dyn SessionStore>,
@@ -35,12 +36,12 @@ impl<'a> RuleBench<'a> {
         Self { name, open, store: open(name) }
     }
 
-    /// Opens the store once more, as another process.
+    /// Opens the store again, as another process would.
     pub(super) fn open_again(&self) -> Arc<dyn SessionStore> {
         (self.open)(self.name)
     }
 
-    /// Stores a session with one prompt, at a time.
+    /// Stores a session with one prompt at the time `at`.
     pub(super) fn create_session(
         &self,
         session: &str,
@@ -49,7 +50,7 @@ impl<'a> RuleBench<'a> {
         self.store.create(&new_session(session), &[prompt_change("first")], at)
     }
 
-    /// Returns the texts of a stream, each with its prompt: `1:text`.
+    /// Returns the texts of the client's stream, each with its prompt number: `1:text`.
     pub(super) fn client_texts(&self, session: &str) -> Result<Vec<String>, SessionStoreError> {
         self.texts_of_stream(session, RecordStream::Client)
     }
@@ -104,12 +105,12 @@ pub(super) fn session_folder(cwd: &str, canonical: &str) -> SessionFolder {
     SessionFolder { cwd: cwd.into(), canonical: canonical.into() }
 }
 
-/// So many seconds after some time.
+/// Returns the time `seconds` seconds after a fixed start time.
 pub(super) fn time_after_start(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds)
 }
 
-/// A record that holds a text, and is found by it.
+/// Returns a record that contains a text and that a search for the text finds.
 pub(super) fn text_record(text: &str) -> SessionRecord {
     SessionRecord {
         stream: RecordStream::Client,
@@ -141,12 +142,12 @@ pub(super) fn part_change(name: &str, json: Option<&str>) -> SessionChange {
     SessionChange::Part { name: name.to_owned(), json: json.map(str::to_owned) }
 }
 
-/// Returns the text that a record holds.
+/// Returns the text in a record.
 pub(super) fn record_text(record: &StoredRecord) -> String {
     record.parse_json().unwrap_or_else(|error| format!("{}: {error}", record.json))
 }
 
-/// Checks that something is so.
+/// Returns an error unless `is_so` is true.
 pub(super) fn ensure(is_so: bool, what: &str) -> CheckResult {
     if is_so { Ok(()) } else { Err(RuleBroken(what.to_owned())) }
 }
@@ -162,7 +163,7 @@ pub(super) fn ensure_equal<A: Debug + PartialEq<B>, B: Debug + ?Sized>(
     }
 }
 
-/// Checks that an operation is refused by an error.
+/// Checks that an operation fails with a given error.
 macro_rules! refused {
     ($result:expr, $error:pat) => {
         match $result {

@@ -1,4 +1,4 @@
-//! Rules of copies, removals and retention.
+//! Rules for forks, removals and retention.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ fn a_fork_has_all_that_its_parent_has(bench: &RuleBench<'_>) -> CheckResult {
     ];
     parent.write(&changes, time_after_start(2))?;
     let into = NewSession { id: session_id("b"), folder: session_folder("/b", "/real/b") };
-    // Its parent is open, and may be so in another process.
+    // The parent session is open, and another process may have opened it.
     let fork = bench.open_again().fork(&session_id("a"), &into, None, time_after_start(3))?;
     ensure_equal(fork.id(), &session_id("b"))?;
     refused!(bench.store.open(&session_id("b")), Held { .. })?;
@@ -134,13 +134,13 @@ fn a_removed_session_is_gone_with_all_that_belonged_to_it(bench: &RuleBench<'_>)
     refused!(bench.store.open(&session_id("a")), UnknownSession(_))?;
     refused!(bench.store.delete(&session_id("a")), UnknownSession(_))?;
     ensure_equal(&bench.listed_ids(&SessionFilter::default())?, &["b"])?;
-    // Its id can be used again, and nothing of it comes back.
+    // The id of the removed session can be used again, and none of its old data comes back.
     drop(bench.create_session("a", time_after_start(3))?);
     ensure_equal(&bench.client_texts("a")?, &["1:first"])?;
     ensure(bench.store.parts(&session_id("a"))?.parts.is_empty(), "a part of it came back")
 }
 
-/// Keeps sessions for so many seconds.
+/// Returns a policy that keeps sessions for `seconds` seconds.
 fn retention_of_seconds(seconds: u64) -> RetentionPolicy {
     RetentionPolicy { keep: Some(Duration::from_secs(seconds)), ..RetentionPolicy::default() }
 }

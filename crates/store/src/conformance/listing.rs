@@ -1,4 +1,4 @@
-//! Rules of lists and searches.
+//! Rules for lists and searches.
 
 use super::bench::{
     CheckResult, RuleBench, append_change, ensure, ensure_equal, new_session, prompt_change,
@@ -35,7 +35,7 @@ fn sessions_are_listed_by_their_newest_update(bench: &RuleBench<'_>) -> CheckRes
 fn a_list_comes_in_pages_that_a_cursor_joins(bench: &RuleBench<'_>) -> CheckResult {
     let many = MAX_PAGE_SESSIONS + 10;
     for number in 0..many {
-        // Three of each time.
+        // Three sessions have the same time.
         drop(bench.create_session(&format!("s{number:03}"), time_after_start(number as u64 / 3))?);
     }
     let mut filter = SessionFilter { limit: Some(usize::MAX), ..SessionFilter::default() };
@@ -47,7 +47,7 @@ fn a_list_comes_in_pages_that_a_cursor_joins(bench: &RuleBench<'_>) -> CheckResu
         let page = bench.store.list(&filter)?;
         ensure(page.sessions.len() <= 7, "a page is longer than was asked for")?;
         all.extend(page.sessions);
-        // A session that is stored meanwhile shifts no page.
+        // A session that is stored between two pages shifts no page.
         drop(bench.create_session(&format!("new{}", all.len()), time_after_start(1000))?);
         filter.cursor = page.next;
         if filter.cursor.is_none() {
@@ -86,7 +86,7 @@ fn sessions_are_found_by_either_name_of_their_folder(bench: &RuleBench<'_>) -> C
 }
 
 impl RuleBench<'_> {
-    /// Returns the session and prompt of each hit.
+    /// Returns the session and the prompt of each hit.
     fn find_hits(&self, words: &str) -> Result<Vec<(String, u32)>, crate::SessionStoreError> {
         let hits =
             self.store.search(&SessionSearch { words: words.to_owned(), ..Default::default() })?;

@@ -1,4 +1,4 @@
-//! Rules of loads, short forms and attachments.
+//! Rules for loads, short forms and attachments.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ rules![
 
 fn the_newest_records_are_whole_as_far_as_the_budget_goes(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
-    // Ten bytes each, with the quotes.
+    // Each text has ten bytes, including the quotes.
     let records = ["oldest00", "middle00", "newest00"];
     let changes = records.map(|whole| SessionChange::Append(record_with_brief(whole, "-")));
     session.write(&changes, time_after_start(2))?;
@@ -54,7 +54,7 @@ fn a_record_without_a_short_form_is_whole_and_counts_for_nothing(
     let changes = [
         SessionChange::Append(record_with_brief("12345678", "-")),
         append_change(&long),
-        // The budget is that of one stream.
+        // The budget covers one stream only.
         SessionChange::Append(of_model),
     ];
     session.write(&changes, time_after_start(2))?;

@@ -1,4 +1,4 @@
-//! Rules of sessions that are created, opened and changed.
+//! Rules for sessions that are created, opened and changed.
 
 use super::bench::{
     CheckResult, RuleBench, append_change, ensure, ensure_equal, new_session, part_change,

@@ -1,4 +1,4 @@
-//! Copies of sessions, made a step at a time so that other processes can write in between.
+//! Copies sessions in small steps, so that other processes can write in between.
 
 use acp_types::schema::v1::SessionId;
 use rusqlite::{Transaction, params};
@@ -11,8 +11,8 @@ use crate::error::SessionStoreError;
 use crate::limits::STEP_RECORDS;
 use crate::session::{NewSession, SessionSummary, StoredParts};
 
-/// Copies the first prompts of a session into a new one, whose lock is held, and returns its key.
-/// Damaged records are skipped.
+/// Copies the first prompts of a session into a new session and returns the new session's key; the
+/// lock of the new session must be held. Damaged records are skipped.
 pub(super) fn copy_session(
     store: &SqliteStoreState,
     from: &SessionId,
@@ -26,7 +26,8 @@ pub(super) fn copy_session(
         writing.finish_write()?;
         Ok(key)
     })?;
-    // All of it as it is at one time, whatever its holder does meanwhile.
+    // The copy reads one consistent state of the session, even if another process changes it at the
+    // same time.
     let copied = store.database.read_on_new_connection(|source| {
         let (summary, parts) = (read::summary(source, from)?, read::parts(source, from)?);
         let copying = SessionCopy { store, from, into, key, now };
@@ -35,7 +36,7 @@ pub(super) fn copy_session(
         Ok(key)
     });
     if copied.is_err() {
-        // If it cannot be removed now, it goes when the store is pruned.
+        // If the incomplete copy cannot be removed now, pruning removes it later.
         drop(remove::remove_session(store, &into.id, key));
     }
     copied
@@ -90,7 +91,7 @@ impl SessionCopy<'_> {
         Ok(self.store.database.run_write_transaction(write)?)
     }
 
-    /// Makes the copy a session like others.
+    /// Marks the copy as complete, so that it becomes an ordinary session.
     fn finish_copy(
         &self,
         summary: &SessionSummary,

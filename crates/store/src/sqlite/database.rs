@@ -1,4 +1,4 @@
-//! The database: how it is opened, and how work is done in transactions.
+//! The database: opening it, and transactions on it.
 
 use std::fs::File;
 use std::io;
@@ -15,24 +15,26 @@ use super::schema;
 use crate::error::SessionStoreError;
 use crate::limits::{BUSY_PAUSE, BUSY_TIME, CACHE_BYTES, CHECKPOINT_PAGES, LOG_PAGES, STEP_PAGES};
 
-/// A database that is open, by a connection for what is written and one for what is read.
+/// An open database, with one connection for writes and one for reads.
 #[derive(Debug)]
 pub(super) struct SessionDatabase {
     path: PathBuf,
     random: fn() -> u64,
     writer: Mutex<Connection>,
     reader: Mutex<Connection>,
-    /// For checkpoints, so that neither of the others waits for them. Opened by the first one.
+    /// A connection for checkpoints, so that neither reads nor writes wait for a checkpoint. The
+    /// first checkpoint opens the connection.
     syncer: Mutex<Option<Connection>>,
 }
 
 impl SessionDatabase {
-    /// Opens the database in a folder, and makes both where they are missing.
+    /// Opens the database in a folder, and creates the folder and the database if they are missing.
     pub(super) fn open(folder: &Path, random: fn() -> u64) -> Result<Self, SessionStoreError> {
         let prepared = create_private_folder(folder).and_then(|()| restrict_to_owner(folder));
         let failed = |error| SessionStoreError::from_io(folder, error);
         prepared.map_err(failed)?;
-        // The database itself must not be a link, but what leads to it may be.
+        // The database file itself must not be a symbolic link, but its parent folders may be
+        // links.
         let path = folder.canonicalize().map_err(failed)?.join(NAME);
         create_private_file_if_missing(&path)
             .map_err(|error| SessionStoreError::from_io(&path, error))?;
@@ -44,7 +46,8 @@ impl SessionDatabase {
         prepare_while_busy(&mut writer, &path, random)?;
         let reader = connect()?;
         if !has_log {
-            // The names of the database and its log survive a power failure, too.
+            // After this sync, the directory entries of the database and its log survive a power
+            // failure too.
             sync_folder(folder).map_err(failed)?;
         }
         let (writer, reader) = (Mutex::new(writer), Mutex::new(reader));
@@ -55,7 +58,7 @@ impl SessionDatabase {
         &self.path
     }
 
-    /// Does work that changes the database: all of it, or nothing if it fails.
+    /// Runs `work` in a write transaction, which is rolled back if `work` fails.
     pub(super) fn run_write_transaction<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
@@ -73,7 +76,7 @@ impl SessionDatabase {
         done.map_err(|fault| fault.into_store_error(&self.path))
     }
 
-    /// Reads the database as it is at one time.
+    /// Runs `work` in a read transaction, which sees one consistent state of the database.
     pub(super) fn run_read_transaction<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
@@ -81,7 +84,7 @@ impl SessionDatabase {
         self.read_with_connection(&mut lock_connection(&self.reader), work)
     }
 
-    /// Reads it for longer, on another connection, so that no other read waits for that.
+    /// Runs a long read on a new connection, so that no other read waits for it.
     pub(super) fn read_on_new_connection<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
@@ -103,11 +106,12 @@ impl SessionDatabase {
         read.map_err(|fault| fault.into_store_error(&self.path))
     }
 
-    /// Lets commits survive a power failure. If the log is long, moves it into the database as far as
-    /// no reader needs the old pages.
+    /// Syncs the log to the disk, so that commits survive a power failure. If the log is long, its
+    /// pages are moved into the database, except pages whose older version a reader still needs.
     pub(super) fn sync_and_checkpoint(&self) -> Result<(), SessionStoreError> {
         let log = log_path(&self.path);
-        // Commits that a checkpoint took out of the log are in the database, which SQLite has synced.
+        // A checkpoint may have moved commits from the log into the database; SQLite has then
+        // synced the database.
         match File::open(&log).and_then(|file| file.sync_data()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(SessionStoreError::from_io(&log, error))
@@ -116,7 +120,8 @@ impl SessionDatabase {
         }
     }
 
-    /// Moves the log into the database if so many of its pages are not there yet.
+    /// Moves the log into the database if at least `least` pages of the log have not been moved
+    /// yet.
     fn checkpoint_if_needed(&self, least: i64) -> Result<(), SessionStoreError> {
         let moved = self.try_checkpoint_if_needed(least);
         moved.map_err(|fault| fault.into_store_error(&self.path))
@@ -133,17 +138,18 @@ impl SessionDatabase {
         if logged - moved >= least {
             connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], pages)?;
         }
-        // Writers seldom leave a moment in which the log could begin anew, and the first process
-        // that opens the database reads all of it. Most pages are moved by now, so that the lock of
-        // writers is held only for the rest. If a reader prevents that, it is tried again later.
+        // Writers seldom pause long enough for the log to start over, and the first process that
+        // opens the database reads the whole log. Most pages are moved by now, so the writers' lock
+        // is held only for the remaining pages. If a reader prevents the truncation, the next
+        // checkpoint tries again.
         if logged >= LOG_PAGES {
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         }
         Ok(())
     }
 
-    /// Gives the room of what was removed back to the file system, in steps between which others can
-    /// write.
+    /// Returns the space of removed data to the file system, in steps, so that other processes can
+    /// write in between.
     pub(super) fn release_free_pages(&self) -> Result<(), SessionStoreError> {
         let mut free = i64::MAX;
         loop {
@@ -156,7 +162,7 @@ impl SessionDatabase {
             let left: i64 =
                 left.map_err(|error| TransactionFault::from(error).into_store_error(&self.path))?;
             if left == 0 || left >= free {
-                // The file ends where it did until then.
+                // The database file shrinks only when a checkpoint moves the log into it.
                 return self.checkpoint_if_needed(1);
             }
             free = left;
@@ -171,7 +177,7 @@ fn log_path(database: &Path) -> PathBuf {
     path.into()
 }
 
-/// Makes the file where it is missing, so that it is its owner's alone from the first.
+/// Creates the file if it is missing; only its owner can ever access it.
 fn create_private_file_if_missing(path: &Path) -> io::Result<()> {
     match create_private_file(path) {
         Ok(_) => Ok(()),
@@ -193,7 +199,8 @@ fn open_connection(path: &Path, random: fn() -> u64) -> Result<Connection, Trans
         None => false,
     }))?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // Neither a commit nor the end of a process waits for a disk: see `SessionDatabase::sync_and_checkpoint`.
+    // Neither a commit nor the exit of a process waits for a disk: see
+    // `SessionDatabase::sync_and_checkpoint`.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     disable_checkpoint_on_close(&connection)?;
     connection.pragma_update(None, "cache_size", -(CACHE_BYTES / 1024))?;
@@ -203,8 +210,8 @@ fn open_connection(path: &Path, random: fn() -> u64) -> Result<Connection, Trans
     Ok(connection)
 }
 
-/// Prepares a database, and retries for [`BUSY_TIME`] while another process does so: SQLite does not
-/// call the busy handler when the journal mode changes.
+/// Prepares a database. Retries for [`BUSY_TIME`] while another process does the same, because
+/// SQLite does not call the busy handler when the journal mode changes.
 fn prepare_while_busy(
     connection: &mut Connection,
     path: &Path,
@@ -227,9 +234,10 @@ fn enable_wal_and_migrate(
     connection: &mut Connection,
     path: &Path,
 ) -> Result<(), TransactionFault> {
-    // Nothing is written to what is not ours.
+    // The version is checked first, so that nothing is written to the database of another program.
     if schema::committed_version(connection, path, schema::STEPS)? == 0 {
-        // Elsewhere it would only wait for the lock of writers.
+        // In an existing database, this setting has no effect and would only wait for the writers'
+        // lock.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
     let mode = |row: &Row<'_>| row.get::<_, String>(0);
@@ -241,27 +249,28 @@ fn enable_wal_and_migrate(
     schema::migrate_to_newest(connection, path, schema::STEPS)
 }
 
-/// Lets a connection that is the last one leave the log as it is when it is closed.
+/// Disables the checkpoint that SQLite makes when the last connection to the database is closed.
 fn disable_checkpoint_on_close(connection: &Connection) -> Result<(), TransactionFault> {
     let option = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     Ok(connection.set_db_config(option, true).map(drop)?)
 }
 
-/// Returns how long to wait before another try for a lock of the database, after so many; none
-/// after [`BUSY_TIME`] in all. Processes that wait for the same come back at different times.
+/// Returns the pause before the next try to lock the database, after `tries` tries; `None` once the
+/// pauses add up to [`BUSY_TIME`]. The random part makes processes that wait for the same lock
+/// retry at different times.
 fn busy_retry_pause(tries: i32, random: u64) -> Option<Duration> {
     let pause = |tries: i32| {
         let millis = 1_u64.checked_shl(tries.unsigned_abs()).unwrap_or(u64::MAX);
         Duration::from_millis(millis).min(BUSY_PAUSE)
     };
     let waited: Duration = (0..tries.clamp(0, 1000)).map(pause).sum();
-    // Between half of it and all of it.
+    // The result lies between half of the pause and the full pause.
     let jittered = pause(tries).mul_f64(0.5 + (random % 512) as f64 / 1024.0);
     (waited < BUSY_TIME).then_some(jittered)
 }
 
 fn lock_connection<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A transaction that was cut off by a panic was rolled back.
+    // If a panic interrupted a transaction, SQLite has rolled it back.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

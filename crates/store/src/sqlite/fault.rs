@@ -1,4 +1,4 @@
-//! Failures within a transaction, and what they are to the caller.
+//! Failures within a transaction, and their conversion to errors for the caller.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use rusqlite::{Error, ErrorCode};
 
 use crate::error::SessionStoreError;
 
-/// Why a transaction ended without a commit.
+/// Reason why a transaction ended without a commit.
 #[derive(Debug)]
 pub(super) enum TransactionFault {
     Store(SessionStoreError),
@@ -22,7 +22,7 @@ impl TransactionFault {
         })
     }
 
-    /// Whether what was read is damaged, so that something else may still be read.
+    /// Returns whether the fault is damaged data, so that other data may still be readable.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Store(error) => matches!(error, SessionStoreError::Damaged { .. }),
@@ -68,12 +68,12 @@ impl From<SessionStoreError> for TransactionFault {
 fn is_damage_error(error: &Error) -> bool {
     match error {
         Error::SqliteFailure(failure, _) => {
-            // A page that ends too early: the file was cut.
+            // A page is incomplete: the file was truncated.
             const SHORT_READ: i32 = rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
             let codes = [ErrorCode::DatabaseCorrupt, ErrorCode::NotADatabase];
             codes.contains(&failure.code) || failure.extended_code == SHORT_READ
         }
-        // A value is of another type or range than was written.
+        // A value has another type or range than the store writes.
         Error::InvalidColumnType(..)
         | Error::IntegralValueOutOfRange(..)
         | Error::FromSqlConversionFailure(..)

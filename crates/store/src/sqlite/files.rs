@@ -1,4 +1,4 @@
-//! Files beside the database: the folders, and what is too large for it.
+//! Folders and files next to the database, for contents that are too large for the database.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -9,7 +9,7 @@ use crate::error::SessionStoreError;
 use crate::limits::MAX_RECORD_BYTES;
 use crate::record::AttachmentId;
 
-/// The large contents of one session, each in a file that is named by its hash.
+/// The large contents of one session, each in a file whose name is the hash of its content.
 #[derive(Debug)]
 pub(super) struct SessionFiles {
     folder: PathBuf,
@@ -24,7 +24,8 @@ impl SessionFiles {
         self.folder.join(id.to_string())
     }
 
-    /// Writes contents, which are to be [synced](sync_all) later. Returns those that were not there.
+    /// Writes contents to files; the caller must [sync](sync_all) them later. Returns the ids of
+    /// the contents that had no file before.
     pub(super) fn write_contents(
         &self,
         contents: &[(AttachmentId, &[u8])],
@@ -33,7 +34,7 @@ impl SessionFiles {
             return Ok(Vec::new());
         }
         let mut added = Vec::new();
-        // Only the holder of the session writes here, one file at a time.
+        // Only the process that holds the session writes here, one file at a time.
         let unfinished = self.folder.join("unfinished");
         let mut write = |(id, bytes): &(AttachmentId, &[u8])| {
             drop(fs::remove_file(&unfinished));
@@ -52,7 +53,7 @@ impl SessionFiles {
         Ok(added)
     }
 
-    /// Reads contents; none if they are missing or damaged.
+    /// Reads the content with this id; returns `None` if it is missing or damaged.
     pub(super) fn read_if_intact(&self, id: AttachmentId) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let file = File::open(self.path_of_contents(id)).ok()?;
@@ -60,7 +61,8 @@ impl SessionFiles {
         (AttachmentId::for_bytes(&bytes) == id).then_some(bytes)
     }
 
-    /// Links to the contents of another session, which are never changed. Missing ones are skipped.
+    /// Links to the contents of another session; contents are never changed, so both sessions can
+    /// share them. Missing contents are skipped.
     pub(super) fn link_from_session(
         &self,
         other: &Self,
@@ -75,7 +77,7 @@ impl SessionFiles {
                 match fs::hard_link(&from, &to) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    // Some file systems have no second names.
+                    // Some file systems do not support hard links.
                     Err(_) => drop(fs::copy(&from, &to)?),
                     Ok(()) => {}
                 }
@@ -85,12 +87,13 @@ impl SessionFiles {
         linked.map_err(|error| SessionStoreError::from_io(&self.folder, error))
     }
 
-    /// Removes contents that no record names any more. If that fails, they go with the session.
+    /// Removes contents that no record names any more. If the removal fails, the contents are
+    /// removed with the session.
     pub(super) fn remove_contents(&self, ids: &[AttachmentId]) {
         ids.iter().for_each(|id| drop(fs::remove_file(self.path_of_contents(*id))));
     }
 
-    /// Removes all of them.
+    /// Removes all contents of the session.
     pub(super) fn remove_all_contents(&self) -> Result<(), SessionStoreError> {
         match fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -105,9 +108,10 @@ impl SessionFiles {
     }
 }
 
-/// Lets files survive a power failure with their names. One that was removed meanwhile is no error.
+/// Syncs files and their directory entries to the disk, so that both survive a power failure. A
+/// file that was removed in the meantime is not an error.
 pub(super) fn sync_all(paths: &[PathBuf]) -> Result<(), SessionStoreError> {
-    // Their names are the last ones that are synced.
+    // The folders, which contain the file names, are synced last.
     let folders: BTreeSet<_> = paths.iter().filter_map(|path| path.parent()).collect();
     for path in paths.iter().map(PathBuf::as_path).chain(folders) {
         match File::open(path).and_then(|file| file.sync_all()) {
@@ -120,7 +124,7 @@ pub(super) fn sync_all(paths: &[PathBuf]) -> Result<(), SessionStoreError> {
     Ok(())
 }
 
-/// Makes a folder, and those above it that are missing, for its owner alone.
+/// Creates a folder and its missing parents, so that only their owner can access them.
 pub(super) fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -129,7 +133,7 @@ pub(super) fn create_private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Makes a file for its owner alone, where there is none.
+/// Creates a new file that only its owner can access.
 pub(super) fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.create_new(true).write(true);
@@ -138,7 +142,8 @@ pub(super) fn create_private_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Removes the rights of others to a file or folder, and refuses one of another user.
+/// Removes the access of other users to a file or folder, and refuses a file or folder of another
+/// user.
 #[cfg(unix)]
 pub(super) fn restrict_to_owner(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -158,7 +163,8 @@ pub(super) fn restrict_to_owner(path: &Path) -> io::Result<()> {
     fs::symlink_metadata(path).map(drop)
 }
 
-/// Returns how many bytes are free for this user on the disk of a folder, if the system says so.
+/// Returns the number of free bytes for this user on the disk of a folder, if the system reports
+/// the number.
 #[cfg(unix)]
 pub(super) fn free_disk_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
@@ -170,7 +176,7 @@ pub(super) fn free_disk_bytes(_: &Path) -> Option<u64> {
     None
 }
 
-/// Lets the names in a folder survive a power failure.
+/// Syncs the directory entries of a folder to the disk, so that they survive a power failure.
 #[cfg(unix)]
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()

@@ -1,4 +1,4 @@
-//! The lock of an open session: a file that the system unlocks when its process ends.
+//! The lock of an open session: a locked file, which the system unlocks when the process ends.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -11,7 +11,7 @@ use crate::error::SessionStoreError;
 use crate::holder::SessionHolder;
 use crate::limits::{LOCK_TRIES, MAX_HOLDER_BYTES};
 
-/// Keeps others from opening a session until it is dropped.
+/// A lock that prevents other processes from opening a session until it is dropped.
 #[derive(Debug)]
 pub(super) struct SessionLock {
     path: PathBuf,
@@ -19,7 +19,7 @@ pub(super) struct SessionLock {
 }
 
 impl SessionLock {
-    /// Takes the lock of a session without waiting. `folder` is that of all locks.
+    /// Takes the lock of a session without waiting. `folder` contains all lock files.
     pub(super) fn try_acquire(
         folder: &Path,
         session: &SessionId,
@@ -38,10 +38,10 @@ impl SessionLock {
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            // The holder before removed the name when it released the lock.
+            // The previous holder removes the file from the folder when it releases the lock.
             if is_still_at_path(&file, &path) {
                 let text = holder.to_json();
-                // It is only shown to others.
+                // The content is only information for other processes, so errors are ignored.
                 drop(file.set_len(0).and_then(|()| file.write_all(text.as_bytes())));
                 return Ok(Self { path, file });
             }
@@ -52,9 +52,11 @@ impl SessionLock {
 
 impl Drop for SessionLock {
     fn drop(&mut self) {
-        // Before it is unlocked, so that no other process has locked the name.
+        // The file is removed before it is unlocked, because another process may lock a file of
+        // this name right afterwards.
         drop(fs::remove_file(&self.path));
-        // A child that is being spawned has a copy of the file, which would keep the lock.
+        // A child process that is being spawned has a copy of the descriptor, which would hold the
+        // lock.
         drop(self.file.unlock());
     }
 }
@@ -78,7 +80,7 @@ fn is_still_at_path(file: &File, path: &Path) -> bool {
     open.is_ok_and(|open| named.is_ok_and(|named| same(&open, &named)))
 }
 
-/// Elsewhere a file that is open keeps its name.
+/// On this system, an open file cannot lose its name.
 #[cfg(not(unix))]
 fn is_still_at_path(_: &File, _: &Path) -> bool {
     true

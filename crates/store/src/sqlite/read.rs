@@ -18,7 +18,7 @@ use crate::session::{
 };
 use crate::time::time_from_millis;
 
-/// Returns the key of a session that is whole.
+/// Returns the key of a session that is stored completely.
 pub(super) fn find_session_key(
     transaction: &Transaction<'_>,
     session: &SessionId,
@@ -79,7 +79,7 @@ pub(super) fn list(
             let sql = format!("SELECT {SUMMARY} FROM session WHERE {before} {order}");
             summaries(transaction, &sql, params![updated, id, limit.cast_signed()])?
         }
-        // Each by its own index.
+        // Each of the two names is found through a separate index.
         Some(cwd) => {
             let sql = format!("{} UNION {} {order}", one("cwd"), one("canonical"));
             let cwd = path_text(cwd);
@@ -164,14 +164,15 @@ pub(super) fn begin_load(
     };
     match find_load_start(transaction, key, stream, budget) {
         Ok((next, whole_from)) => (load.next, load.whole_from) = (next, whole_from),
-        // An index is damaged; the records may be read all the same.
+        // An index is damaged; the records may still be readable.
         Err(fault) if fault.is_damage() => (load.whole_from, load.damaged) = (end, 1),
         Err(fault) => return Err(fault),
     }
     Ok(load)
 }
 
-/// Returns the number of the first record of a load, and of the first that is given whole.
+/// Returns the number of the first record of a load, and the number from which records are returned
+/// in their whole form.
 fn find_load_start(
     transaction: &Transaction<'_>,
     key: i64,
@@ -201,7 +202,7 @@ fn seq_from_row_id(id: i64) -> u64 {
     id.cast_unsigned() & u64::from(u32::MAX)
 }
 
-/// Fills a page with the records that follow, and skips damaged pages.
+/// Fills a page with the next records, and skips damaged pages of the database.
 pub(super) fn next_page(
     transaction: &Transaction<'_>,
     files: &SessionFiles,
@@ -229,7 +230,7 @@ fn fill_page(
     load: &mut SessionLoadProgress,
     page: &mut RecordPage,
 ) -> Result<(), TransactionFault> {
-    // The JSON of a record in its short form is not read.
+    // The whole JSON of a record is not read if the record is returned in its short form.
     let sql = format!(
         "SELECT {COLUMNS}, CASE WHEN brief IS NULL OR id >= ?4 THEN json END FROM record \
          WHERE id BETWEEN ?1 AND ?2 AND stream = ?3 ORDER BY id"
@@ -259,8 +260,9 @@ fn fill_page(
     Ok(())
 }
 
-/// Returns the number of a record behind the next one from which on something can be read: the end
-/// if nothing can. Pages of the database hold neighbours, so that it looks in growing steps.
+/// Returns the number of the next readable record after a damaged record; returns the end if no
+/// later record is readable. Neighbouring records share a database page, so the search uses growing
+/// steps.
 fn find_next_readable(
     transaction: &Transaction<'_>,
     key: i64,

@@ -1,5 +1,5 @@
-//! Sessions that are removed: one that is named, those that are too old or too much, and what
-//! processes left that were killed.
+//! Removes sessions: one by its id, those that are too old or too large, and the remains that
+//! killed processes left.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,8 @@ use crate::retention::{PruneBudget, PruneOutcome, PruneReport, RetentionPolicy};
 use crate::session::is_valid_session_id;
 use crate::time::time_from_millis;
 
-/// Removes a session whose lock is held. If that is cut off, the rest goes when the store is pruned.
+/// Removes a session whose lock is held. If the removal is interrupted, pruning removes the rest
+/// later.
 pub(super) fn remove_session(
     store: &SqliteStoreState,
     session: &SessionId,
@@ -44,10 +45,10 @@ pub(super) fn remove_session(
     })
 }
 
-/// A session that may go.
+/// A session that pruning may remove.
 struct PruneCandidate {
     key: i64,
-    /// Not, where it has no prompt or is not whole.
+    /// False if the session has no prompt or is incomplete.
     is_listed: bool,
     updated: i64,
     id: String,
@@ -99,7 +100,8 @@ pub(super) fn prune_sessions(
     Ok(pruned)
 }
 
-/// Returns the sessions behind one, those that are not listed first, then the oldest.
+/// Returns the sessions that follow `before` in the order of removal: first those that are not
+/// listed, then the oldest.
 fn next_prune_candidates(
     store: &SqliteStoreState,
     before: Option<&PruneCandidate>,
@@ -128,7 +130,8 @@ fn next_prune_candidates(
     })
 }
 
-/// Removes a session, unless it is open or was changed meanwhile. Returns whether it is gone.
+/// Removes a session, unless the session is open or was changed after it was selected. Returns
+/// whether the session was removed.
 fn remove_unless_open_or_changed(
     store: &SqliteStoreState,
     candidate: &PruneCandidate,
@@ -154,14 +157,14 @@ fn remove_unless_open_or_changed(
     Ok(is_same)
 }
 
-/// Removes the files and locks of sessions that are not stored: their processes were killed before
-/// or behind the commit.
+/// Removes the files and locks of sessions that are not stored: their processes were killed just
+/// before or after the commit.
 fn remove_leftover_files_and_locks(store: &SqliteStoreState) -> Result<(), SessionStoreError> {
     let named: BTreeSet<_> =
         session_ids_in_folder(&store.files).chain(session_ids_in_folder(&store.locks)).collect();
     for name in named {
         let id = SessionId::new(name.as_str());
-        // A process that creates a session takes its lock first.
+        // A process that creates a session takes the session's lock first.
         let Ok(_lock) = store.lock_session(&id) else { continue };
         let is_stored = store.database.run_read_transaction(|transaction| {
             let sql = "SELECT 1 FROM session WHERE id = ?1";
@@ -178,7 +181,7 @@ fn remove_leftover_files_and_locks(store: &SqliteStoreState) -> Result<(), Sessi
     Ok(())
 }
 
-/// Returns the ids of sessions by which something in a folder is named.
+/// Returns the session ids that occur as file names in a folder.
 fn session_ids_in_folder(folder: &Path) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries

@@ -10,11 +10,11 @@ use crate::limits::FILE_BYTES;
 use crate::record::{AttachmentId, RecordForm, RecordStream, SessionRecord, StoredRecord};
 use crate::time::time_from_millis;
 
-/// The columns that [`RecordRow::from_row`] expects; the JSON follows them.
+/// The columns that [`RecordRow::from_row`] expects; the column with the JSON follows them.
 pub(super) const COLUMNS: &str = "id, prompt, begins_prompt, stream, starts_stream, at, kind, \
      version, subject, brief, attachments, bytes, json_bytes, json_hash, sum";
 
-/// A row of records.
+/// A record as a row of the database.
 #[derive(Debug)]
 pub(super) struct RecordRow<'a> {
     pub(super) seq: u64,
@@ -31,12 +31,12 @@ pub(super) struct RecordRow<'a> {
     pub(super) bytes: i64,
     json_bytes: i64,
     json_hash: AttachmentId,
-    /// None where it lies in a file, or was not read.
+    /// `None` if the JSON is stored in a file, or was not read.
     json: Option<Cow<'a, str>>,
 }
 
 impl<'a> RecordRow<'a> {
-    /// Makes the row of a record.
+    /// Creates the row of a record.
     pub(super) fn from_record(
         record: &'a SessionRecord,
         (seq, prompt, begins_prompt, at): (u64, u32, bool, u64),
@@ -64,12 +64,12 @@ impl<'a> RecordRow<'a> {
         }
     }
 
-    /// Reads the columns of [`COLUMNS`], and the JSON behind them. None if it is not as it was
-    /// written.
+    /// Reads the columns of [`COLUMNS`], and the JSON after them. Returns `None` if the row does
+    /// not match its checksum.
     ///
     /// # Errors
     ///
-    /// Those of SQLite.
+    /// Returns the errors of SQLite.
     pub(super) fn from_row(row: &Row<'_>, session: &str) -> Result<Option<Self>, Error> {
         let hash = |at: usize| row.get::<_, [u8; 32]>(at);
         let attachments: Option<Vec<u8>> = row.get(10)?;
@@ -96,7 +96,7 @@ impl<'a> RecordRow<'a> {
         Ok(is_intact.then_some(read))
     }
 
-    /// Writes the row for a session with this key and id.
+    /// Inserts the row for the session with this key and id.
     pub(super) fn insert(
         &self,
         transaction: &Transaction<'_>,
@@ -130,14 +130,14 @@ impl<'a> RecordRow<'a> {
         Ok(())
     }
 
-    /// Returns the contents that are stored in files of the session.
+    /// Returns the ids of the contents that are stored in files of the session.
     pub(super) fn ids_of_files(&self) -> Vec<AttachmentId> {
         let json = self.json.is_none().then_some(self.json_hash);
         json.into_iter().chain(self.attachments.iter().copied()).collect()
     }
 
-    /// Returns the record, in its short form if it is before `first_whole_record_number` or its whole form is
-    /// damaged. The flag is true if anything is damaged.
+    /// Returns the record in its short form if its number is less than `whole_from` or its whole
+    /// form is damaged. The flag is true if anything is damaged.
     pub(super) fn into_stored_record(
         self,
         files: &SessionFiles,
@@ -169,8 +169,8 @@ impl<'a> RecordRow<'a> {
         (record, is_damaged)
     }
 
-    /// Sums up all but the whole JSON, of which it is the hash, and the text for searches, by which
-    /// nothing is decided.
+    /// Returns the checksum of the row. The whole JSON is covered through its hash. The search text
+    /// is not covered, because no result depends on it alone.
     fn checksum(&self, session: &str) -> [u8; 32] {
         let mut sum = FieldHasher::new(session);
         let numbers = [
@@ -207,7 +207,7 @@ fn is_stored_in_row(record: &SessionRecord) -> bool {
     record.json.len() < FILE_BYTES
 }
 
-/// A stream as it is stored.
+/// Returns the number under which a stream is stored.
 pub(super) fn stream_number(stream: RecordStream) -> i64 {
     match stream {
         RecordStream::Client => 0,
@@ -215,16 +215,16 @@ pub(super) fn stream_number(stream: RecordStream) -> i64 {
     }
 }
 
-/// The id of a record's row. A session's rows lie side by side.
+/// Returns the id of a record's row. The rows of one session have adjacent ids.
 pub(super) fn row_id(key: i64, seq: u64) -> i64 {
     (key << 32) | (seq & u64::from(u32::MAX)).cast_signed()
 }
 
-/// A hash over fields that cannot be taken for one another.
+/// A hash over separate fields, which depends on the boundaries between the fields.
 pub(super) struct FieldHasher(Sha256);
 
 impl FieldHasher {
-    /// Begins with the session that the fields are of.
+    /// Creates a hash that begins with the id of the session that the fields belong to.
     pub(super) fn new(session: &str) -> Self {
         let mut sum = Self(Sha256::new());
         sum.add_field(session.as_bytes());

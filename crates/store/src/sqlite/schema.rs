@@ -1,4 +1,4 @@
-//! The versions of the database, and the step from each to the next.
+//! The versions of the database schema, and the migration step from each version to the next.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use super::fault::TransactionFault;
 use super::files::create_private_file;
 use crate::error::SessionStoreError;
 
-/// The statements that make version 1 of an empty database, version 2 of version 1, and so on. A
-/// released step never changes.
+/// SQL statements of the migration steps: the first creates version 1 in an empty database, the
+/// second migrates version 1 to version 2, and so on. A released step never changes.
 pub(super) const STEPS: &[&str] = &[include_str!("schema.sql")];
 
-/// Marks a database as one of sessions: `ACPs`.
+/// Marks an SQLite database as a session store: the bytes `ACPs`.
 const APPLICATION_ID: i64 = 0x4143_5073;
 
-/// Brings a database to the newest version. An older one is copied first.
+/// Migrates a database to the newest version. A database of an older version is copied first.
 pub(super) fn migrate_to_newest(
     connection: &mut Connection,
     path: &Path,
@@ -27,7 +27,7 @@ pub(super) fn migrate_to_newest(
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have done it meanwhile.
+    // Another process may have migrated the database in the meantime.
     let version = read_version(&transaction, path, steps)?;
     if version > 0 && version < known {
         back_up_database(path, version)?;
@@ -39,14 +39,15 @@ pub(super) fn migrate_to_newest(
     transaction.pragma_update(None, "user_version", known)?;
     transaction.commit()?;
     if version > 0 {
-        // An older program finds the new version without the log. If readers prevent that, it finds
-        // it in the log.
+        // After this checkpoint, an older program finds the new version in the database itself. If
+        // readers prevent the checkpoint, the older program finds the new version in the log.
         drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
     }
     Ok(())
 }
 
-/// Refuses a database that another process brought to a newer version meanwhile.
+/// Returns an error if another process has migrated the database to a newer version since it was
+/// opened.
 pub(super) fn require_current_version(
     transaction: &Transaction<'_>,
     path: &Path,
@@ -61,15 +62,15 @@ pub(super) fn require_current_version(
     }
 }
 
-/// Refuses a database of a newer version without a change of any file, as far as its version is
-/// not only in the write-ahead log.
+/// Returns an error for a database of a newer version, without changing any file. A version that is
+/// only in the write-ahead log is not detected here.
 pub(super) fn refuse_newer_version(path: &Path) -> Result<(), TransactionFault> {
     let Some(name) = path.to_str() else { return Ok(()) };
     let escaped = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
-    // Other faults are reported when it is opened for use.
+    // Other faults are reported when the database is opened for use.
     let Ok(connection) = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)
     else {
         return Ok(());
@@ -82,7 +83,8 @@ pub(super) fn refuse_newer_version(path: &Path) -> Result<(), TransactionFault> 
     }
 }
 
-/// Returns the version outside of a transaction, while another process may migrate the database.
+/// Returns the version outside of a transaction; another process may migrate the database at the
+/// same time.
 pub(super) fn committed_version(
     connection: &mut Connection,
     path: &Path,
@@ -92,7 +94,7 @@ pub(super) fn committed_version(
     read_version(&transaction, path, steps)
 }
 
-/// Returns the version of a database of sessions, 0 if it is empty, as one transaction sees it.
+/// Returns the version of a session database, or 0 if it is empty, as one transaction sees it.
 fn read_version(
     connection: &Connection,
     path: &Path,
@@ -119,7 +121,7 @@ fn newer_version_error(path: &Path, version: i64, known: i64) -> TransactionFaul
     TransactionFault::Store(SessionStoreError::Newer { path: path.to_owned(), version, known })
 }
 
-/// Copies the database to a file beside it, while no other process can change it.
+/// Copies the database to a file next to it, while no other process can change it.
 fn back_up_database(path: &Path, version: i64) -> Result<(), TransactionFault> {
     let beside = |end: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -130,7 +132,8 @@ fn back_up_database(path: &Path, version: i64) -> Result<(), TransactionFault> {
     let failed = |error| TransactionFault::Store(SessionStoreError::from_io(&copy, error));
     drop(fs::remove_file(&unfinished));
     drop(create_private_file(&unfinished).map_err(failed)?);
-    // A transaction cannot be copied; another connection sees the state before it.
+    // SQLite cannot copy a database within a transaction; another connection sees the state before
+    // the transaction.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.execute("VACUUM INTO ?1", [unfinished.to_str()])?;

@@ -1,5 +1,5 @@
-//! Tests of what only SQLite and its files can do wrong. The rules of every store are in
-//! `conformance`, and several processes in `tests/processes.rs`.
+//! Tests of faults that can occur only in SQLite and its files. The rules for every store are
+//! tested in `conformance`, and several processes in `tests/processes.rs`.
 
 mod damage;
 mod disk;
@@ -33,7 +33,7 @@ fn database(folder: &Path) -> PathBuf {
     folder.join("sessions.sqlite3")
 }
 
-/// Runs statements on the database beside the store.
+/// Executes SQL statements on the database without using the store.
 fn run(folder: &Path, sql: &str) {
     Connection::open(database(folder)).unwrap().execute_batch(sql).unwrap();
 }
@@ -59,7 +59,7 @@ fn create(store: &SqliteSessionStore, session: &str) -> Box<dyn OpenSession> {
     store.create(&new(session), &[SessionChange::Prompt(record("first"))], NOW).unwrap()
 }
 
-/// Returns the texts of a session, and how many records are damaged.
+/// Returns the texts of a session, and the number of damaged records.
 fn texts(store: &SqliteSessionStore, session: &str) -> (Vec<String>, u64) {
     let mut load = store.begin_load(&id(session), RecordStream::Client, u64::MAX).unwrap();
     let mut texts = Vec::new();
@@ -72,7 +72,7 @@ fn texts(store: &SqliteSessionStore, session: &str) -> (Vec<String>, u64) {
     }
 }
 
-/// Returns each file beneath a folder with what it holds.
+/// Returns each file beneath a folder with its content.
 fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -108,7 +108,7 @@ fn the_holder_of_a_session_is_named_and_nothing_is_left_when_it_is_closed() {
     assert_eq!(error.to_string(), "session a is open in another process");
     drop(session);
     assert!(!lock.exists());
-    // A lock file that a killed process left does not hold anything.
+    // A lock file that a killed process left locks no session.
     fs::write(&lock, "garbage").unwrap();
     drop(store.open(&id("a")).unwrap());
 }
@@ -155,7 +155,7 @@ fn a_part_of_a_large_session_is_read_without_the_rest() {
         )
     };
     session.write(&(0..20).map(heavy).collect::<Vec<_>>(), NOW).unwrap();
-    // Nothing but the last two can be read.
+    // Only the last two records can be read.
     let files = contents(&folder.path().join("files/a"));
     assert_eq!(files.len(), 20);
     let mut load = store.begin_load(&id("a"), RecordStream::Client, 5 << 19).unwrap();
@@ -185,7 +185,8 @@ fn pruning_removes_what_killed_processes_left_and_gives_the_room_back() {
     let text = "x".repeat(60_000);
     large.write(&vec![append(&text); 50], NOW).unwrap();
     drop((large, create(&store, "kept")));
-    // One that was being removed, one that was being created, and one that is created now.
+    // The removal of `large` and the creation of `orphan` were interrupted, and `held` is being
+    // created now.
     run(folder.path(), "UPDATE session SET is_whole = 0 WHERE id = 'large'");
     assert!(matches!(store.open(&id("large")), Err(SessionStoreError::UnknownSession(_))));
     let files = |session: &str| folder.path().join("files").join(session);
@@ -225,7 +226,8 @@ fn a_copy_that_is_cut_off_is_never_seen_and_goes() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     drop(create(&store, "a"));
-    // Its attachments cannot be copied, because a file stands in their way.
+    // The attachments of the session cannot be copied, because a file blocks the path of their
+    // folder.
     let mut session = store.open(&id("a")).unwrap();
     session.write(&[append(&"x".repeat(100_000))], NOW).unwrap();
     fs::write(folder.path().join("files/b"), "x").unwrap();

@@ -12,7 +12,7 @@ use crate::limits::{MAX_PARTS, MAX_RECORDS, MAX_SESSION_BYTES, MAX_TITLE_BYTES};
 use crate::record::{AttachmentId, SessionChange, SessionRecord};
 use crate::session::{NewSession, SessionFolder};
 
-/// A session in a transaction that changes it.
+/// A session in a transaction that changes the session.
 #[derive(Debug)]
 pub(super) struct SessionWrite<'a> {
     transaction: &'a Transaction<'a>,
@@ -23,12 +23,12 @@ pub(super) struct SessionWrite<'a> {
     prompts: u32,
     next: u64,
     bytes: i64,
-    /// Files that removed records named.
+    /// Ids of files that removed records named.
     released: BTreeSet<AttachmentId>,
 }
 
 impl<'a> SessionWrite<'a> {
-    /// Adds a session without records, which is not whole yet.
+    /// Adds a session without records and marks it as incomplete.
     pub(super) fn insert_session(
         transaction: &'a Transaction<'a>,
         session: &'a NewSession,
@@ -63,7 +63,7 @@ impl<'a> SessionWrite<'a> {
         })
     }
 
-    /// Begins to change a session that is stored.
+    /// Begins to change a stored session.
     pub(super) fn begin_write(
         transaction: &'a Transaction<'a>,
         key: i64,
@@ -128,7 +128,8 @@ impl<'a> SessionWrite<'a> {
         Ok(())
     }
 
-    /// Writes what changed of the session itself, and returns the files that nothing names any more.
+    /// Writes the changes of the session's own row, and returns the files that no record names any
+    /// more.
     pub(super) fn finish_write(self) -> Result<Vec<AttachmentId>, TransactionFault> {
         if self.bytes.cast_unsigned() > MAX_SESSION_BYTES {
             let bytes = self.bytes.cast_unsigned();
@@ -160,7 +161,7 @@ impl<'a> SessionWrite<'a> {
             return Err(SessionStoreError::Invalid(what).into());
         }
         let seq = place.unwrap_or(self.next);
-        // The number of the next one has to fit as well.
+        // The number of the next record must fit into 32 bits as well.
         if seq + 1 >= MAX_RECORDS {
             return Err(too_large_error("the list of records", seq, MAX_RECORDS).into());
         }
@@ -170,15 +171,15 @@ impl<'a> SessionWrite<'a> {
         self.bytes += row.bytes;
         self.next = self.next.max(seq + 1);
         self.updated = self.updated.max(self.now);
-        // Written again, they are named again.
+        // The new record names these files again.
         for file in row.ids_of_files() {
             self.released.remove(&file);
         }
         Ok(())
     }
 
-    /// Removes the records of this prompt that are about the same as another one, and returns the
-    /// place of the first.
+    /// Removes the records of this prompt that have the same subject as `record`, and returns the
+    /// number of the first of them.
     fn remove_same_subject(
         &mut self,
         record: &SessionRecord,
@@ -207,7 +208,7 @@ impl<'a> SessionWrite<'a> {
         Ok(())
     }
 
-    /// Removes rows, and returns the number of the first one.
+    /// Removes rows, and returns the record number of the first of them.
     fn delete_records(
         &mut self,
         sql: &str,
@@ -229,7 +230,7 @@ impl<'a> SessionWrite<'a> {
         Ok(first)
     }
 
-    /// Returns which of the files that were released no record names any more.
+    /// Returns the released files that no record names any more.
     fn unreferenced_files(mut self) -> Result<Vec<AttachmentId>, TransactionFault> {
         if !self.released.is_empty() {
             let sql = "SELECT json IS NULL, json_hash, attachments FROM record \
@@ -293,12 +294,12 @@ impl<'a> SessionWrite<'a> {
     }
 }
 
-/// Returns the ids of the first and the last row that a session can have.
+/// Returns the smallest and the largest row id that records of a session can have.
 pub(super) fn session_row_id_range(key: i64) -> (i64, i64) {
     (row_id(key, 0), row_id(key, u64::from(u32::MAX)))
 }
 
-/// Sums up the folder of a session.
+/// Returns the checksum of a session's folder.
 pub(super) fn folder_checksum(session: &str, cwd: &str, canonical: &str) -> [u8; 32] {
     let mut sum = FieldHasher::new(session);
     sum.add_field(cwd.as_bytes());
@@ -306,7 +307,7 @@ pub(super) fn folder_checksum(session: &str, cwd: &str, canonical: &str) -> [u8;
     sum.finish()
 }
 
-/// Sums up a part of a session.
+/// Returns the checksum of a part of a session.
 pub(super) fn part_checksum(session: &str, name: &str, json: &str) -> [u8; 32] {
     let mut sum = FieldHasher::new(session);
     sum.add_field(name.as_bytes());

@@ -1,4 +1,4 @@
-//! Tests of the writer over a session whose writes wait for their outcome.
+//! Tests of the writer with a session that lets the test decide the result of each write.
 
 use pretty_assertions::assert_eq;
 
@@ -10,12 +10,12 @@ use crate::session::SessionFolder;
 
 const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
-/// A session whose writes wait for an outcome that a test sends.
+/// A session in which each write waits for a result that the test sends.
 #[derive(Debug)]
 struct Scripted {
     inner: Box<dyn OpenSession>,
     outcomes: Receiver<Option<SessionStoreError>>,
-    /// How many changes each write has.
+    /// Receives the number of changes of each write.
     writes: Sender<usize>,
 }
 
@@ -32,7 +32,7 @@ impl OpenSession for Scripted {
         let _ = self.writes.send(changes.len());
         match self.outcomes.recv() {
             Ok(Some(error)) => Err(error),
-            // Without a sender, all succeed.
+            // Without a sender, all writes succeed.
             Ok(None) | Err(_) => self.inner.write(changes, now),
         }
     }
@@ -93,7 +93,7 @@ fn changes_are_committed_in_their_order() {
     drop(recorder);
     bench.writer.flush().wait_blocking().unwrap();
     assert_eq!(stores.summary(&"a".into()).unwrap().prompts, 1);
-    // It is closed once its recorder is dropped.
+    // The session is closed once its recorder is dropped.
     drop(stores.open(&"a".into()).unwrap());
 }
 
@@ -122,7 +122,7 @@ fn a_change_that_is_refused_is_the_last_one_and_those_before_it_are_written() {
     let fourth = recorder.queue_changes(append("4"), NOW);
     drop(bench.outcomes.send(None));
     first.wait_blocking().unwrap();
-    // All at once, then one by one.
+    // The changes are first tried all at once, then one by one.
     for _ in 0..3 {
         drop(bench.outcomes.send(None));
     }
@@ -132,7 +132,7 @@ fn a_change_that_is_refused_is_the_last_one_and_those_before_it_are_written() {
     }
     assert!(matches!(recorder.failure(), Some(SessionStoreError::TooLarge { .. })));
     assert_eq!(bench.texts(), ["first", "1", "2"]);
-    // It is still open, so that no other process continues it.
+    // The session is still open, so that no other process continues it.
     assert!(bench.store.open(&"a".into()).is_err());
 }
 
@@ -144,7 +144,7 @@ fn a_change_that_cannot_be_written_now_is_written_later_before_those_behind_it()
         recorder.queue_changes(append("1"), NOW).wait_blocking(),
         Err(SessionStoreError::Busy(_))
     ));
-    // No write waits for the next try.
+    // A write that fails is answered at once, before the retry.
     assert!(matches!(
         recorder.queue_changes(append("2"), NOW).wait_blocking(),
         Err(SessionStoreError::Busy(_))
@@ -209,7 +209,7 @@ fn a_full_queue_ends_the_recording_and_leaves_no_gap() {
         [recorder.queue_changes(append(&large), NOW), recorder.queue_changes(append(&large), NOW)];
     let lost = recorder.queue_changes(append(&"x".repeat(MAX_RECORD_BYTES / 2)), NOW);
     assert!(matches!(lost.wait_blocking(), Err(SessionStoreError::QueueFull)));
-    // There would be room for this one.
+    // The queue would have room for this change.
     let behind = recorder.queue_changes(append("behind"), NOW);
     assert!(matches!(behind.wait_blocking(), Err(SessionStoreError::QueueFull)));
     drop(bench.outcomes);
@@ -253,7 +253,7 @@ fn the_first_write_of_a_new_session_stores_it() {
     commit.wait_blocking().unwrap();
     let load = || store.begin_load(&"a".into(), RecordStream::Client, 0).unwrap();
     assert_eq!(store.next_page(&mut load()).unwrap().len(), 2);
-    // Another recorder of that id is refused, and so is everything that follows.
+    // A second recorder of the same id is refused, and so are all later changes of that recorder.
     let second = writer.recorder_for_new_session(new());
     for changes in [vec![SessionChange::Prompt(record("second"))], append("2")] {
         let refused = second.queue_changes(changes, NOW).wait_blocking();
@@ -278,7 +278,7 @@ fn a_store_is_synced_after_commits_and_again_after_a_failure() {
     dirty.send(()).unwrap();
     let (first, second) = (synced.recv().unwrap(), synced.recv().unwrap());
     assert!(first >= begin + SYNC_INTERVAL && second >= first + SYNC_INTERVAL);
-    // The end of the writer is the last time.
+    // The sync after the end of the writer is the last one.
     dirty.send(()).unwrap();
     drop(dirty);
     thread.join().unwrap();
@@ -293,7 +293,7 @@ fn a_thread_ends_with_the_last_that_may_write() {
     let (store, writes) = (bench.store, bench.writes);
     drop((bench.writer, recorder));
     written.wait_blocking().unwrap();
-    // Its end of this channel is gone with the session.
+    // The session, and with it the sender of this channel, has been dropped.
     assert_eq!(writes.iter().count(), 1);
     drop(store.open(&"a".into()).unwrap());
 }

@@ -1,4 +1,4 @@
-//! Checks that the same lines match as in the ripgrep program.
+//! Checks that this crate finds the same matching lines as the ripgrep program.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use crate::{Result, patterns, rg, workspace};
 
-/// The result of this crate: matching lines by path and number, sorted.
+/// The result of a search by this crate: the matching lines, sorted by path and number.
 struct SearchOutcome {
     places: Vec<(PathBuf, u64)>,
-    /// The files with more matches than the pages can show, each with the number of lines found
-    /// here.
+    /// The files with more matches than the pages can show, each with the number of lines that this
+    /// crate found in the file.
     cut: Vec<(PathBuf, usize)>,
 }
 
@@ -74,8 +74,8 @@ fn keep_first_matches(places: &mut Vec<(PathBuf, u64)>, path: &Path, count: usiz
     });
 }
 
-/// Searches a part of a tree, or all of it. If there are more matches than the pages can show, each
-/// entry is searched separately.
+/// Searches a part of a tree, or the whole tree. If there are more matches than the pages can show,
+/// each entry is searched separately.
 fn run_search(workspace: &Workspace, query: &GrepQuery, part: &Path) -> Result<SearchOutcome> {
     let folder = workspace.cwd().join(part);
     let is_folder = folder.symlink_metadata()?.is_dir();
@@ -109,7 +109,8 @@ fn file_glob(part: &Path, is_folder: bool) -> Option<String> {
     (!glob.is_empty()).then(|| glob + beneath)
 }
 
-/// Collects all pages, up to the maximum offset. Returns whether these are all matches.
+/// Collects all pages, up to the maximum offset. Returns whether the collected pages contain all
+/// matches.
 fn search_all_pages(
     workspace: &Workspace,
     query: &GrepQuery,

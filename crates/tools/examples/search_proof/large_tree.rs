@@ -1,4 +1,4 @@
-//! Searches a tree that exceeds the limits: the reported omissions, and the peak memory.
+//! Searches a tree that exceeds the limits, and checks the reported omissions and the peak memory.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,9 +1,14 @@
-//! Compares the search with the ripgrep program and measures it. `cargo xtask accept` runs it.
+//! Compares the search with the ripgrep program and measures it. `cargo xtask accept` runs this
+//! example.
 //!
-//! `same RG SEED N TREE...` counts the patterns of N whose matches differ from those of `RG`,
-//! `time RG N TREE` compares the time of rare patterns, `cap N TREE` measures common ones,
-//! `cancel N SEED TREE` measures how long a cancelled search continues, and `big TREE` searches a
-//! tree that exceeds the limits. Each prints its figures, one of which is its `value`.
+//! - `same RG SEED N TREE...` runs N random searches, and counts the searches whose matches differ
+//!   from the matches of the program `RG`.
+//! - `time RG N TREE` compares the time of rare patterns with the time of `RG`.
+//! - `cap N TREE` measures the time of common patterns.
+//! - `cancel N SEED TREE` measures how long a cancelled search continues.
+//! - `big TREE` searches a tree that exceeds the limits.
+//!
+//! Each command prints its results, one of which is its `value`.
 
 mod cancel_latency;
 mod compare_with_rg;

@@ -1,4 +1,5 @@
-//! Search patterns: a fixed list of hard ones, and random ones from the words of a tree.
+//! Search patterns: a fixed list of difficult patterns, and random patterns from the words of a
+//! tree.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -67,7 +68,7 @@ const MULTILINE_PATTERNS: &[&str] = &[
     "a\\nb",
 ];
 
-/// Creates `count` searches, the same for the same seed and trees.
+/// Creates `count` searches. Equal seeds and trees result in equal searches.
 pub(crate) fn random_queries(trees: &[PathBuf], count: usize, seed: u64) -> Vec<GrepQuery> {
     let mut random = Random::new(seed);
     let lines = |pattern: &&str| GrepQuery { multiline: true, ..GrepQuery::new(*pattern) };

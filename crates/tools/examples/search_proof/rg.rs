@@ -9,19 +9,19 @@ use acp_tools::search::grep::GrepQuery;
 
 use crate::Result;
 
-/// Returns the matching lines that a process finds beneath a directory, by path and number, sorted.
-/// Returns `None` if it does not accept the pattern.
+/// Runs the ripgrep program and returns the matching lines beneath a directory, sorted by path and
+/// number. Returns `None` if ripgrep does not accept the pattern.
 pub(crate) fn matches(
     rg: &Path,
     query: &GrepQuery,
     tree: &Path,
 ) -> Result<Option<Vec<(PathBuf, u64)>>> {
     let output = command(rg, query, tree).stderr(Stdio::piped()).output()?;
-    // 1 means no match, 2 an error.
+    // Exit code 1 means no match, exit code 2 an error.
     if output.status.code() == Some(2) {
         return Ok(None);
     }
-    // A line without NUL reports that the rest of a file is binary.
+    // A line without a NUL byte reports that the rest of a file is binary.
     let lines = output.stdout.split(|byte| *byte == b'\n');
     let mut places: Vec<_> = lines.filter_map(parse_match_line).collect();
     places.sort_unstable();

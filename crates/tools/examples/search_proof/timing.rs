@@ -1,5 +1,5 @@
-//! Measures searches: rare patterns compared with the ripgrep program, and common ones up to their
-//! limit.
+//! Measures searches: rare patterns compared with the ripgrep program, and common patterns up to
+//! their limit.
 
 use std::path::Path;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{Result, rg, workspace};
 
-/// Patterns with fewer matches in crate sources than the limit.
+/// Patterns with fewer matches than the limit in the sources of a crate.
 const RARE_PATTERNS: [&str; 10] = [
     "fn main\\(\\) -> ExitCode",
     "Sherlock Holmes",
@@ -26,8 +26,9 @@ const RARE_PATTERNS: [&str; 10] = [
 /// Patterns that reach the limit within the first files.
 const COMMON_PATTERNS: [&str; 5] = ["fn", "use", "the", "\\w+\\(", "e"];
 
-/// Returns the time of rare patterns as a multiple of the time of the ripgrep process. Both are
-/// sums of the medians of `n` runs per pattern, which alternate.
+/// Returns the time of rare patterns as a multiple of the time of the ripgrep process. Each of the
+/// two times is the sum of the medians per pattern. For each pattern, this crate and ripgrep run
+/// alternately, `n` times each.
 pub(crate) fn time_rare_patterns(rg: &Path, n: usize, tree: &Path) -> Result<Value> {
     let space = workspace(tree)?;
     let (mut ours, mut theirs, mut each) = (0.0, 0.0, Vec::new());
@@ -51,7 +52,7 @@ pub(crate) fn time_rare_patterns(rg: &Path, n: usize, tree: &Path) -> Result<Val
     Ok(json!({ "value": ours / theirs, "ours_ms": ours_ms, "rg_ms": theirs_ms, "each": each }))
 }
 
-/// Returns the longest median of the response times for common patterns, in milliseconds.
+/// Returns the median response time of the slowest common pattern, in milliseconds.
 pub(crate) fn time_common_patterns(n: usize, tree: &Path) -> Result<Value> {
     let space = workspace(tree)?;
     let mut worst: f64 = 0.0;

@@ -1,4 +1,4 @@
-//! `delete_path`: deletes a file or a directory, which is kept so that it can be restored.
+//! `delete_path`: deletes a file or a directory, and keeps a backup if possible.
 
 use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
 use acp_types::ToolKind;
@@ -71,7 +71,7 @@ impl Tool for DeletePath {
             let found = inspect_entry_with_text(workspace, &workspace.resolve(&args.path)?)?;
             found.require_deletable()?;
             let effects = Effects::from(Effect::Delete(found.entry.path.path().to_owned()));
-            // A directory may contain anything.
+            // The content of a directory is not checked, so a directory always requires permission.
             let is_guarded = found.is_directory()
                 || !found.can_be_restored()
                 || guard::is_guarded(workspace, &found.entry.path);

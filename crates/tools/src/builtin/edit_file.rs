@@ -1,4 +1,5 @@
-//! `edit_file`: replaces text in files. It writes exactly what the preview showed, or nothing.
+//! `edit_file`: replaces text in files. The tool writes exactly the changes that the preview
+//! showed, or writes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -109,7 +110,8 @@ pub(crate) struct One {
 #[derive(Debug)]
 pub(crate) struct Plan {
     files: Vec<EditedFile>,
-    /// The files that are written to the disk. The client held the same text when it was asked.
+    /// The files that are written to the disk. For each of these files, the client held the same
+    /// text as the disk when the preview was created.
     saved_files: Vec<WorkspacePath>,
     write_safety: WriteSafety,
     /// Notes on the previous state of the files, and on the unsaved texts of the client.
@@ -126,11 +128,11 @@ struct EditedFile {
     old: DecodedText,
     lost_line_end: &'static str,
     old_hash: ContentHash,
-    /// Whether the client holds this text as an unsaved change.
+    /// Whether the client holds the text of this file with unsaved changes.
     is_unsaved: bool,
-    /// Whether the file differs from the one that the session last saw.
+    /// Whether the file has changed since the session last read or wrote it.
     is_stale: bool,
-    /// The new bytes and the change; empty before the edits are applied.
+    /// The new bytes of the file. This field and `change` are empty before the edits are applied.
     new: Vec<u8>,
     change: Option<FileChange>,
     outcomes: Vec<EditOutcome>,
@@ -206,7 +208,7 @@ impl Tool for EditFile {
             let mut files = Vec::new();
             for (path, edit) in edits {
                 load_file_and_add_edit(&mut files, (&path, edit), workspace, &held)?;
-                // A single file is read faster than a report could be shown.
+                // Reading a single file takes less time than the minimum interval between reports.
                 if of_files > 1 {
                     teller.report_if_due(file_read_progress(&files, of_files), || {
                         current_locations(files.last())
@@ -254,7 +256,8 @@ impl Tool for EditFile {
 }
 
 impl Plan {
-    /// Sends unsaved texts to the client and writes the other files: all or none.
+    /// Applies the edits to all files or to none: sends unsaved texts to the client, and writes the
+    /// other files.
     async fn apply(self, call: &CallHandle, context: &Context) -> Result<ToolOutput, ToolError> {
         require_no_unsaved_changes(context, self.saved_files.clone(), call.cancel_token()).await?;
         let plan = Arc::new(self);
@@ -275,7 +278,8 @@ impl Plan {
         match written.await {
             Err(error) if !held.is_empty() => {
                 let left = restore_in_client(context, &held).await;
-                // If a text could not be restored, the state has changed.
+                // If a text could not be restored, the code must not promise that nothing was
+                // changed.
                 let code = error.code().filter(|_| left.is_empty()).unwrap_or(ErrorCode::Io);
                 Err(ToolError::recoverable(code, format!("{error}{left}")))
             }
@@ -288,8 +292,8 @@ impl Plan {
 }
 
 impl Args {
-    /// Returns the replacements with their files. Using both forms of arguments, or neither, is an
-    /// error.
+    /// Returns the replacements with their files. Arguments that use both forms, or neither form,
+    /// are an error.
     fn into_edits(self) -> Result<Vec<(String, Edit)>, ToolError> {
         let Self { path, old_text, new_text, replace_all, occurrence, line, edits } = self;
         let edits = match (old_text, new_text, edits.is_empty()) {
@@ -321,7 +325,7 @@ impl Args {
     }
 }
 
-/// Adds a replacement to its file. Reads the file at its first use.
+/// Adds a replacement to the edits of its file. Reads the file before its first replacement.
 fn load_file_and_add_edit(
     files: &mut Vec<EditedFile>,
     (path, edit): (&str, Edit),
@@ -384,7 +388,8 @@ fn file_read_progress(files: &[EditedFile], of_files: usize) -> FileProgress {
     FileProgress { files: files.len(), total_files: of_files, bytes, total_bytes: None }
 }
 
-/// Returns the changed lines of the current file, or the file if they are not known yet.
+/// Returns the locations of the changed lines in the current file. If the changed lines are not
+/// known yet, returns the location of the file.
 fn current_locations(file: Option<&EditedFile>) -> Vec<Location> {
     let Some(file) = file else { return Vec::new() };
     match &file.change {
@@ -433,7 +438,7 @@ impl EditedFile {
         Ok(())
     }
 
-    /// Whether a number selects one of several places.
+    /// Returns whether an occurrence number or a line number selects one of several places.
     fn depends_on_position(&self, cancel: &IsCancelled<'_>) -> bool {
         let is_near = |edit: &Edit| matches!(edit.occurrence, Occurrence::NearLine(_));
         let is_counted = |edit: &Edit| match edit.occurrence {
@@ -456,9 +461,9 @@ impl EditedFile {
             .is_err_and(|error| ToolError::from(error).code() == Some(ErrorCode::AmbiguousMatch))
     }
 
-    /// Returns the state on which the change is based: the shown lines, wherever in the file they
-    /// are by then. If the place may not be unique, or not all lines are shown, it is the whole
-    /// file.
+    /// Returns the state on which the change is based: the text of the shown lines, without their
+    /// line numbers. If the place may not be unique, or not all lines are shown, the state is the
+    /// whole file.
     fn pre_image_fingerprint(&self) -> Vec<u8> {
         let Some(change) = &self.change else { return Vec::new() };
         let counts =
@@ -471,7 +476,8 @@ impl EditedFile {
         ContentHash::of_bytes(rests_on.as_bytes()).as_bytes().to_vec()
     }
 
-    /// Whether the file is written to the disk, and not by the client.
+    /// Returns whether the tool writes the file to the disk, instead of sending the text to the
+    /// client.
     fn is_written_to_disk(&self) -> bool {
         self.change.is_some() && !self.is_unsaved
     }
@@ -523,7 +529,7 @@ impl EditedFile {
                         text.push_str(&format!("In {path}, {how}.\n"));
                     }
                 }
-                // The notes report these.
+                // `already_applied_notes` reports these outcomes.
                 EditOutcome::AlreadyApplied { .. } => {}
             }
         }
@@ -538,7 +544,7 @@ impl EditedFile {
     }
 }
 
-/// Describes how a text was found if the match is not exact.
+/// Describes how a text was found, if the match is not exact.
 fn inexact_match_note(rung: MatchKind) -> Option<&'static str> {
     match rung {
         MatchKind::Exact => None,
@@ -612,7 +618,7 @@ fn build_tool_output(plan: &Plan, workspace: &Workspace) -> ToolOutput {
         text.push_str(&report);
     }
     plan.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
-    // All locations again, whichever file was current last.
+    // Report the locations in all files, even if the last report named only one file.
     let locations = change_locations(plan.files.iter().filter_map(|file| file.change.as_ref()));
     let locations = (!locations.is_empty()).then_some(locations);
     let raw = json!({ "replacements": replacements });

@@ -23,7 +23,7 @@ pub(crate) struct FindPath;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// A glob. Without a slash it matches names anywhere, with one it matches whole paths.
+    /// A glob. Without a slash it matches names anywhere, with a slash it matches whole paths.
     #[schemars(extend("x-aliases" = ["glob", "glob_pattern", "query", "name", "search", "file_pattern"]))]
     pattern: String,
     /// The directory to search; the working directory if not given.

@@ -142,8 +142,8 @@ impl Tool for Grep {
         let searched = invocation.context.run_blocking(move |workspace| {
             let is_cancelled = || call.cancel_token().is_cancelled();
             let mut matches = search_at(workspace, &query, &at, &is_cancelled, &|seen| {
-                // The search threads are not runtime threads, but a call uses the clock of the
-                // runtime.
+                // The search threads are not threads of the runtime, but a call uses the clock of
+                // the runtime.
                 let _guard = runtime.enter();
                 report_search_progress(&call, seen);
             })?;
@@ -167,8 +167,8 @@ impl Tool for Grep {
     }
 }
 
-/// Refuses to search the stored outputs of commands. Reading them redacts secrets, but a search
-/// reveals the content of a line even if the line is not shown.
+/// Refuses to search the stored outputs of commands. Secrets are redacted when an output is read. A
+/// search would reveal the content of a line even if the line is not shown.
 fn refuse_stored_output_search(
     workspace: &Workspace,
     path: &Path,

@@ -65,7 +65,7 @@ impl Tool for MovePath {
     }
 
     async fn paths_to_read(&self, _: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
-        // Only names are shown.
+        // The preview shows only names, so no permission to read file contents is required.
         Ok(Vec::new())
     }
 
@@ -85,12 +85,12 @@ impl Tool for MovePath {
                 let message = format!("{} lies in {}", args.to, args.from);
                 return Err(ToolError::invalid_arguments(message));
             }
-            // A directory may contain anything.
+            // The content of a directory is not checked, so a directory always requires permission.
             let is_guarded = found.is_directory()
                 || [&found.entry.path, &to.path]
                     .into_iter()
                     .any(|at| guard::is_guarded(workspace, at));
-            // Read rules may treat the file differently under its new name.
+            // Rules about reading may treat the file differently under its new name.
             let read = if found.is_directory() { Effect::Search } else { Effect::Read };
             let effects =
                 [read(old.clone()), Effect::Delete(old.clone()), Effect::Write(new.clone())];

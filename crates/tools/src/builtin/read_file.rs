@@ -80,8 +80,9 @@ impl Tool for ReadFile {
         let context = invocation.context;
         let workspace = context.workspace.workspace_for_reading(&args.path);
         if !Arc::ptr_eq(&workspace, &context.workspace) {
-            // An output of this session, which lies outside of the project folders. It needs no
-            // permission, and a link in its place is not followed.
+            // The path is an output of this session, which is outside of the project folders.
+            // Reading an output of this session needs no permission. A link that replaces the
+            // output is not followed.
             let at = workspace.resolve(&args.path)?;
             return Ok(ToolPreview::new((args, at, workspace)));
         }
@@ -120,8 +121,8 @@ impl Tool for ReadFile {
             };
             Ok(match reading {
                 FileContent::Text(mut window) => {
-                    // Outputs of other sessions are also redacted, but reading them needs
-                    // permission like any file outside.
+                    // Outputs of other sessions are also redacted. Reading them needs permission,
+                    // like any file outside of the project folders.
                     let is_kept =
                         is_output || workspace.outputs().is_output_of_any_session(at.path());
                     if is_kept {
@@ -147,7 +148,7 @@ fn redact(window: &mut FileExcerpt, session: &SessionHandle) {
 }
 
 /// Numbers the lines of a redacted text as in the original text `was`. A redaction may have
-/// replaced several lines by one.
+/// replaced several lines by one line.
 fn number_redacted_lines(first: u32, was: &str, text: &str) -> String {
     let (was, lines): (Vec<_>, Vec<_>) = (was.lines().collect(), text.lines().collect());
     let (mut at, mut gone) = (0, was.len().saturating_sub(lines.len()));
@@ -183,8 +184,8 @@ fn describe_requested_lines(args: &Args) -> CallDescription {
     }
 }
 
-/// Returns the result. The notes are for the model and the user, because both have to know which
-/// text it is.
+/// Returns the result. The notes are for the model and the user, because both need to know whether
+/// the text is from the disk or from the editor.
 fn text_output(mut window: FileExcerpt, notes: &[String]) -> ToolOutput {
     window.notes.extend_from_slice(notes);
     let language = window.path.extension().and_then(|name| name.to_str()).unwrap_or_default();
@@ -205,12 +206,14 @@ fn text_output(mut window: FileExcerpt, notes: &[String]) -> ToolOutput {
     }
 }
 
-/// Returns the location of the first line. It is known only now if lines were counted from the end.
+/// Returns the location of the first line. If the lines were counted from the end, this location is
+/// not known before the file is read.
 fn start_location(window: &FileExcerpt) -> Option<Location> {
     Some(Location::try_new(&window.path).ok()?.with_line(window.first_line))
 }
 
-/// The model always receives the image, the client only if it is small enough.
+/// Returns the result for an image. The model always receives the image. The client receives the
+/// image only if it is small enough, and a link otherwise.
 fn image_output(image: &ImageFile, path: &Path) -> ToolOutput {
     let (images, content) = match image.bytes.len() > MAX_CLIENT_IMAGE_BYTES {
         true => (vec![image.to_base64()], image.to_link_content(path)),

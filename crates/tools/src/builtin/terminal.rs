@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// The directory to run it in; the working directory if not given.
     #[schemars(extend("x-aliases" = ["workdir", "working_directory", "working_dir", "directory", "dir", "cd", "path"]))]
     cwd: Option<String>,
-    /// Milliseconds after which the command is ended, at most 3600000. Without it, a foreground
+    /// Milliseconds after which the command is ended, at most 3600000. If not given, a foreground
     /// command continues in the background after 120000, or is ended then if the client runs it.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     timeout_ms: Option<u64>,
@@ -48,7 +48,8 @@ pub(crate) struct Args {
     background: Option<bool>,
     /// Milliseconds after which the command continues in the background if it still runs.
     background_after_ms: Option<u64>,
-    /// Run the command in a terminal. Without one, which is faster, programs write plain text.
+    /// Run the command in a terminal. Without a terminal, which is faster, programs write plain
+    /// text.
     #[schemars(extend("x-aliases" = ["pty"]))]
     tty: Option<bool>,
 }
@@ -61,9 +62,10 @@ pub(crate) struct Plan {
     is_background: bool,
     /// How long the call waits for the command.
     foreground_wait: Option<Duration>,
-    /// Whether the arguments request the background, now or later.
+    /// Whether the arguments request that the command runs in the background, at once or later.
     is_background_requested: bool,
-    /// The working directory, and a handle to it in case another directory gets the name.
+    /// The working directory. The handle ensures that the command runs in this directory even if
+    /// another directory gets its name.
     cwd_path: WorkspacePath,
     cwd_handle: Arc<Dir>,
 }
@@ -146,7 +148,7 @@ impl Tool for Terminal {
             let message = format!("{} is not a directory.", at.given());
             return Err(ToolError::recoverable(ErrorCode::NotADirectory, message));
         }
-        // A directory that was removed is still a directory.
+        // `metadata` also succeeds for a directory that was removed, but `open_dir` fails.
         let folder = Arc::new(context.workspace.open_dir(&at)?);
         let identity =
             folder.own_id().map_err(|error| context.workspace.explain_io_error(&at, &error))?;

@@ -97,8 +97,9 @@ impl Tool for TerminalInput {
             );
             return Err(ToolError::invalid_arguments(message));
         };
-        // The program that reads the input is unknown, so rules for commands do not apply. But if
-        // it were a shell, the same lines would always require permission here as in a command.
+        // The program that reads the input is unknown, so rules for commands do not apply. The
+        // program may be a shell, so a line that always requires permission as a command also
+        // requires it as input.
         let (workspace, line) = (context.workspace.clone(), text.clone());
         let home = context.env.get("HOME").map(PathBuf::from);
         let judged = run_on_blocking_thread(move || {

@@ -1,4 +1,4 @@
-//! `terminal_list`: lists the background commands, running and ended.
+//! `terminal_list`: lists the background commands, running and finished.
 
 use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::ToolKind;

@@ -1,4 +1,4 @@
-//! `terminal_output`: returns the new output of a background command, or all of it.
+//! `terminal_output`: returns the new output of a background command, or its whole output.
 
 use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::ToolKind;

@@ -1,4 +1,4 @@
-//! `terminal_wait`: waits until a background command has ended.
+//! `terminal_wait`: waits until a background command has finished.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests for the built-in tools through their calls.
+//! Tests for the built-in tools. Each test runs whole calls.
 
 mod change_tools;
 mod changed_since_preview;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Context, Registry};
 
-/// Opens a call for requests to a tool outside of a complete call.
+/// Opens a call, so that a test can make single requests to a tool.
 fn open_call(context: &Context) -> OpenCall {
     let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
     let patch = ToolCallPatch::for_new_call("tool", "Tool", ToolKind::Other);

@@ -1,9 +1,10 @@
 //! Unsaved texts of the client: files whose text in the editor differs from the disk.
 //!
-//! A call works on the disk unless the client holds another text of the file. Then it reads that
-//! text and changes it through the client. Differences are reported to the model and in the
-//! permission request, and unsaved changes are never overwritten without that. The client is asked
-//! only about files that the call may access on the disk, after the same check of the path.
+//! A call works on the disk unless the client holds another text of the file. If the client holds
+//! another text, the call reads that text and changes it through the client. The permission request
+//! and the result for the model report the difference. An unsaved change is never overwritten
+//! without such a report. The client is asked only about files that the call may access on the
+//! disk, after the same check of the path.
 
 mod text_comparison;
 
@@ -26,7 +27,7 @@ use crate::tool::backend::TextBackend;
 
 use self::text_comparison::{TextComparison, compare_with_disk, lost_line_end};
 
-/// The texts of one call's files that the client holds and that differ from the disk.
+/// The texts that the client holds for the files of one call, if they differ from the disk.
 #[derive(Debug, Default)]
 pub(crate) struct UnsavedTexts {
     texts: Vec<UnsavedText>,
@@ -39,10 +40,10 @@ struct UnknownText {
     /// The canonical path.
     real_path: PathBuf,
     shown: String,
-    /// Written as the end of a sentence.
+    /// The reason, written as the end of a sentence.
     reason: Note,
-    /// Whether the client holds another text with decoding errors. Then neither that text nor the
-    /// one of the disk may be written.
+    /// Whether the client holds another text with decoding errors. In this case neither the
+    /// client's text nor the text on the disk may be written.
     is_garbled: bool,
 }
 
@@ -84,8 +85,8 @@ impl UnsavedTexts {
     ///
     /// # Errors
     ///
-    /// `unsaved_changes` if the client holds an unsaved text and does not accept another one, or if
-    /// its text has decoding errors.
+    /// `unsaved_changes` if the client holds an unsaved text and does not accept a new text, or if
+    /// the client's text has decoding errors.
     pub(crate) async fn query_for_change(
         context: &Context,
         given: &[String],
@@ -95,7 +96,8 @@ impl UnsavedTexts {
         }
         let given = given.to_vec();
         let looked = context.run_blocking(move |workspace| {
-            // Each file once, whatever its names. The tool itself reports errors of the paths.
+            // Request each file once, even if the call names it by several paths. The tool itself
+            // reports errors of the paths.
             let mut known = BTreeSet::new();
             let places =
                 given.iter().filter_map(|given| workspace.resolve_and_follow_links(given).ok());
@@ -135,18 +137,18 @@ impl UnsavedTexts {
         self.texts.iter().find(|held| held.real_path == real).map(|held| held.text.as_str())
     }
 
-    /// Returns the line end that this text lacks only because the client lost it.
+    /// Returns the last line end of a file, if the client lost it when it read the file.
     pub(crate) fn lost_line_end(&self, real: &Path) -> &'static str {
         self.texts.iter().find(|held| held.real_path == real).map_or("", |held| held.lost_line_end)
     }
 
-    /// Returns the text, if the client was asked about one file only.
+    /// Returns the client's text, if the client was asked about one file only.
     pub(crate) fn text_if_single_file(&self) -> Option<&str> {
         self.texts.first().map(|held| held.text.as_str())
     }
 
-    /// Whether the client held the same text as the disk, by the canonical path. Texts that could
-    /// not be determined were reported in the permission request.
+    /// Whether the client held the same text of a file as the disk. The file is given by its
+    /// canonical path. The permission request reports texts that could not be determined.
     pub(crate) fn is_same_on_disk(&self, real: &Path) -> bool {
         self.unsaved_text(real).is_none()
             && self.unknown_texts.iter().all(|doubt| doubt.real_path != real)
@@ -182,8 +184,8 @@ impl UnsavedTexts {
     }
 }
 
-/// Checks that the client still holds the same texts as the disk, just before files are written
-/// there. The user may have typed during the permission request.
+/// Checks that the client still holds the same texts as the disk, just before the files on the disk
+/// are written. The user may have typed during the permission request.
 ///
 /// # Errors
 ///
@@ -301,7 +303,8 @@ enum DiskContent {
 }
 
 impl DiskFile {
-    /// Returns `None` for a file that is not text. Editors do not hold it, and the tools refuse it.
+    /// Reads a file from the disk. Returns `None` for a file that is not text, because editors do
+    /// not hold such files and the tools refuse them.
     fn read_if_text(workspace: &Workspace, at: &WorkspacePath) -> Result<Option<Self>, ToolError> {
         let real = workspace.canonicalize(at)?.path().to_owned();
         let disk = match read_whole(workspace, at, MAX_CLIENT_TEXT_BYTES) {
@@ -323,8 +326,8 @@ pub(crate) struct ClientRewrite<'a> {
     /// The canonical path at the time of the preview.
     pub(crate) real_path: &'a Path,
     pub(crate) expected_text: &'a str,
-    /// The last line end that `expected_text` lacks because the client lost it. It is restored with
-    /// the text.
+    /// The last line end that `expected_text` lacks because the client lost it. If the old text is
+    /// restored, this line end is added.
     pub(crate) lost_line_end: &'static str,
     pub(crate) new_text: &'a str,
 }
@@ -333,8 +336,9 @@ pub(crate) struct ClientRewrite<'a> {
 ///
 /// # Errors
 ///
-/// `changed_since_preview` if the client now holds another text. `io` if it did not accept one, and
-/// `cancelled` if the call was cancelled between two texts; earlier ones are restored.
+/// `changed_since_preview` if the client now holds another text. `io` if the client did not accept
+/// a text, and `cancelled` if the call was cancelled between two texts. In all cases the texts that
+/// were already changed are restored.
 pub(crate) async fn rewrite_in_client(
     context: &Context,
     texts: &[ClientRewrite<'_>],
@@ -365,15 +369,16 @@ pub(crate) async fn rewrite_in_client(
     Ok(())
 }
 
-/// Records the texts that were sent to the client, once the call cannot fail any more.
+/// Records the texts that were sent to the client. Call this function only when the call can no
+/// longer fail.
 pub(crate) async fn record_rewrites(context: &Context, texts: &[ClientRewrite<'_>]) {
     for text in texts {
         text.record_for_undo(context).await;
     }
 }
 
-/// Restores changed texts in the client, the last one first. Returns a message about those that the
-/// client did not accept.
+/// Restores changed texts in the client, in reverse order. Returns a message about the texts that
+/// the client did not accept.
 pub(crate) async fn restore_in_client(context: &Context, texts: &[ClientRewrite<'_>]) -> String {
     let Some(backend) = &context.text else { return String::new() };
     let mut left = String::new();
@@ -386,7 +391,8 @@ pub(crate) async fn restore_in_client(context: &Context, texts: &[ClientRewrite<
 }
 
 impl ClientRewrite<'_> {
-    /// Checks that the path still points to the file that was shown, and that its text is the same.
+    /// Checks that the path still points to the file of the preview, and that the text of the file
+    /// is the same.
     async fn require_unchanged(
         &self,
         context: &Context,
@@ -412,8 +418,8 @@ impl ClientRewrite<'_> {
         }
     }
 
-    /// Records the current content of the file, which the client may have saved in its own format.
-    /// If it was saved unchanged, the change can be undone like any other.
+    /// Records the current content of the file, which the client may have saved in another format.
+    /// If the client saved the text unchanged, the change can be undone like any other change.
     async fn record_for_undo(&self, context: &Context) {
         let path = self.real_path.to_owned();
         let (found, text) =

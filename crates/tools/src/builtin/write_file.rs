@@ -55,14 +55,14 @@ pub(crate) struct Plan {
     at: WorkspacePath,
     bytes: Vec<u8>,
     found: PreImage,
-    /// The canonical path of a file with unsaved changes in the client. The client's text is the
-    /// old content, except for this last line end, which the client lost.
+    /// The canonical path of a file with unsaved changes in the client, and the last line end of
+    /// the file. The old content is the client's text plus this line end, which the client lost.
     unsaved: Option<(PathBuf, &'static str)>,
     /// The file, if the client held the same text as the disk.
     saved_file: Option<WorkspacePath>,
     write_safety: WriteSafety,
-    /// Notes on the unsaved text of the client and on the kept format of the file, one sentence
-    /// each.
+    /// Notes on the unsaved text of the client and on the preserved format of the file, one
+    /// sentence each.
     notes: Vec<Note>,
 }
 
@@ -112,7 +112,7 @@ impl Tool for WriteFile {
             UnsavedTexts::query_for_change(context, std::slice::from_ref(&args.path)).await?;
         let preview = context.run_blocking(move |workspace| {
             let at = workspace.resolve_and_follow_links(&args.path)?;
-            // Rules apply to the file that will change, not to a link to it.
+            // Rules apply to the file that will change, not to a link to this file.
             let real = workspace.canonicalize(&at)?;
             let text = held.unsaved_text(real.path());
             let found = match text {
@@ -154,7 +154,7 @@ impl Tool for WriteFile {
             let kept = keeps.then(|| Note::new("kept").with_notes("what", kept, ", "));
             let notes = kept.into_iter().chain(blind).chain(held.notes_for_change());
             let written = FileWrite { path: &at, expected: found.bytes(), bytes: &bytes };
-            // The client writes the texts that it holds.
+            // The client, not the tool, writes the texts that the client holds.
             let written = text.is_none().then_some(written);
             let protection = WriteSafety::assess(workspace, written.as_slice())?;
             let notes: Vec<_> = notes.chain(protection.notes()).collect();
@@ -201,7 +201,8 @@ impl Tool for WriteFile {
 }
 
 impl Plan {
-    /// Sends the text to the client if it holds the file, or writes the file.
+    /// Sends the text to the client if the client holds the file. Otherwise writes the file to the
+    /// disk.
     async fn apply(self, call: &CallHandle, context: &Context) -> Result<ToolOutput, ToolError> {
         require_no_unsaved_changes(
             context,
@@ -254,7 +255,7 @@ impl Plan {
     }
 }
 
-/// Returns the old text, and the new one in the same encoding and with the same line ends.
+/// Returns the old text, and the new text in the encoding and with the line ends of the old text.
 fn encode_like_old(args: &Args, found: &PreImage) -> Result<(String, ReencodedText), ToolError> {
     let plain = || {
         let (text, bytes) = (args.content.clone(), args.content.clone().into_bytes());
@@ -262,7 +263,7 @@ fn encode_like_old(args: &Args, found: &PreImage) -> Result<(String, ReencodedTe
     };
     let Some(bytes) = found.bytes() else { return Ok((String::new(), plain())) };
     let Ok(old) = DecodedText::decode(&args.path, bytes.to_vec()) else {
-        // A file that is not text has no format to keep.
+        // A file that is not text has no encoding or line ends to preserve.
         return Ok((String::from_utf8_lossy(bytes).into_owned(), plain()));
     };
     let whole = old.encode_replacement(&args.content).map_err(|letter| {

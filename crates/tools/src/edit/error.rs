@@ -12,19 +12,19 @@ use crate::limits::{
     MAX_NEAR_MISS_OLD_TEXT_BYTES, MAX_NEAR_MISS_OLD_TEXT_LINES, MAX_WHOLE_FILE_BYTES,
 };
 
-/// Why no edit was applied.
+/// The error of a list of edits, none of which was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EditError {
-    /// The edit that cannot be applied, from 1.
+    /// The number of the edit that cannot be applied, from 1.
     pub edit_number: usize,
-    /// Number of edits.
+    /// The total number of edits.
     pub edit_count: usize,
     /// The kind of failure.
     pub kind: EditErrorKind,
 }
 
-/// Why an edit cannot be applied.
+/// The reason why an edit cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditErrorKind {
@@ -32,9 +32,11 @@ pub enum EditErrorKind {
     EmptyOldText,
     /// The old and the new text are equal.
     SameText,
-    /// The texts differ in line ends only, and the file does not have those of the old text.
+    /// The two texts differ in line ends only, and the file does not have the line ends of the old
+    /// text.
     SameExceptLineEnds,
-    /// The new text has a carriage return that ends no line, and the file has none.
+    /// The new text has a carriage return that ends no line, but the file has no such carriage
+    /// return.
     LoneCarriageReturn,
     /// The new text contains a placeholder for omitted text.
     Placeholder {
@@ -43,16 +45,17 @@ pub enum EditErrorKind {
     },
     /// The old text does not occur in the file.
     NoMatch {
-        /// The most similar places, the best first.
+        /// The most similar places, in descending order of similarity.
         near_misses: Vec<NearMiss>,
         /// The parts that were not compared.
         truncation: ComparisonTruncation,
-        /// The line of the only place that has the new text as whole lines, if there is one.
+        /// The number of the line where the new text exists as whole lines, if there is exactly one
+        /// such place.
         new_text_line: Option<u32>,
     },
     /// The old text occurs several times, and exactly one occurrence was expected.
     Ambiguous {
-        /// Number of places, at most 1,000.
+        /// Number of places, counted up to 1,000.
         places: usize,
         /// The first places.
         contexts: Vec<MatchContext>,
@@ -62,9 +65,9 @@ pub enum EditErrorKind {
         /// Number of places.
         places: usize,
     },
-    /// The old text was found, but the new text makes no difference there.
+    /// The old text was found, but replacing it would not change the file.
     NoEffect,
-    /// Cancelled, or not completed within 20 s.
+    /// The edit was cancelled, or did not complete within 20 s.
     CancelledOrTimedOut,
     /// The new text should be inserted before a line that the file does not have.
     NoSuchLine {
@@ -164,7 +167,8 @@ impl fmt::Display for EditErrorKind {
     }
 }
 
-/// Writes the places that are similar to a missing old text, and what was not compared with it.
+/// Writes the places that are similar to a missing old text, and the parts that were not compared
+/// with the old text.
 fn write_no_match(
     near: &[NearMiss],
     uncompared: ComparisonTruncation,
@@ -227,7 +231,7 @@ impl From<EditError> for ToolError {
     }
 }
 
-/// Writes the most similar places, with a quote of the best one.
+/// Writes the most similar places, and quotes the best of them.
 fn write_nearest(near: &[NearMiss], formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     let [best, others @ ..] = near else { return Ok(()) };
     let is_part = best.quote.as_ref().is_some_and(|quote| quote.is_partial_line);

@@ -1,11 +1,11 @@
-//! Removes the line numbers of `read_file` where they were copied into an edit.
+//! Removes the line numbers of `read_file` if they were copied into an edit.
 
 use std::ops::Range;
 
-/// Returns both texts of an edit without line numbers, if each line of the old text has one and
-/// they are consecutive. In the new text, a line number is removed only if it occurs in the old
-/// text or continues its numbers. Other numbers are text of the file, e.g. the first column of a
-/// table.
+/// Returns both texts of an edit without line numbers. Returns `None` unless each line of the old
+/// text has a number and the numbers are consecutive. In the new text, a number is removed only if
+/// it occurs in the old text or continues the numbers of the old text. Other numbers are text of
+/// the file, e.g. the first column of a table.
 pub(super) fn strip_line_numbers(old: &str, new: &str) -> Option<(String, String)> {
     let mut carried: Option<Range<u32>> = None;
     let mut numbered = |line| {
@@ -28,7 +28,7 @@ pub(super) fn strip_line_numbers(old: &str, new: &str) -> Option<(String, String
         .then(|| (old_text, new.split_inclusive('\n').map(plain).collect()))
 }
 
-/// Splits a line into its number and the rest after the tab.
+/// Splits a line into its line number and the text after the tab.
 fn split_line_number(line: &str) -> Option<(u32, &str)> {
     let (number, rest) = line.split_once('\t')?;
     let number = number.trim_start_matches(' ');
@@ -36,7 +36,7 @@ fn split_line_number(line: &str) -> Option<(u32, &str)> {
     Some((number.parse().ok().filter(|_| is_number)?, rest))
 }
 
-/// Parses the number of a blank line without its tab.
+/// Parses the line number of a blank line that lacks its tab.
 fn blank_line_number(line: &str) -> Option<(u32, &str)> {
     let number = line.trim_end_matches(['\r', '\n']);
     let is_number = number.trim().bytes().all(|byte| byte.is_ascii_digit());
@@ -59,7 +59,7 @@ mod tests {
                 "     9\tx\n    10\n    11\tb\n    12\n    13\tc\n",
                 texts("a\n\nb\n", "x\n\nb\n\nc\n"),
             ),
-            // Rows of a table; the inserted lines have no line numbers.
+            // The rows of the table are numbered; the inserted lines have no line numbers.
             (
                 "     9\tid\tname\n",
                 "     9\tid\tname\n1\tAnn\n17\tBob\n12\n",

@@ -1,8 +1,9 @@
 //! The match strategies for the text of an edit, from exact to least strict.
 //!
-//! Each strategy ignores more than the one before: line ends and trailing whitespace, a different
-//! indentation of all lines, lookalike quotes, dashes and spaces, and tabs instead of spaces. If
-//! the last one fails, nothing is replaced. All but the first one match whole lines or words only.
+//! Each strategy ignores more differences than the previous one: line ends and trailing whitespace,
+//! a different indentation of all lines, lookalike quotes, dashes and spaces, and tabs instead of
+//! spaces. If the last strategy fails, nothing is replaced. All strategies but the first match
+//! whole lines or words only.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,23 +22,24 @@ use crate::limits::MAX_WHOLE_FILE_BYTES;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum MatchKind {
-    /// Exactly, except that line ends may be LF or CRLF.
+    /// The text matches exactly, except that line ends may be LF or CRLF.
     Exact,
-    /// With different whitespace at the ends of lines, or without the last line end.
+    /// The whitespace at the ends of lines differs, or the last line end is missing.
     TrailingWhitespace,
-    /// With a different indentation of all lines. The new text was indented in the same way.
+    /// The indentation of all lines differs. The new text was indented in the same way.
     Indentation,
-    /// With lookalike quotes, dashes or spaces.
+    /// Lookalike quotes, dashes or spaces differ.
     LookalikeCharacters,
-    /// Once, with tabs instead of spaces or the other way round. The new text was indented in the
-    /// same way.
+    /// The file has tabs instead of spaces, or spaces instead of tabs. The new text was indented in
+    /// the same way. This match must be unique.
     TabsOrSpaces,
-    /// Once, without the line numbers of `read_file`, which were also removed from the new text.
+    /// The text matches without the line numbers of `read_file`, which were also removed from the
+    /// new text. This match must be unique.
     LineNumbers,
 }
 
 impl MatchKind {
-    /// The strategies other than `LineNumbers`, the strictest first.
+    /// The strategies other than `LineNumbers`, in descending order of strictness.
     pub(super) const STRICTEST_FIRST: [Self; 5] = [
         Self::Exact,
         Self::TrailingWhitespace,
@@ -58,7 +60,7 @@ impl MatchKind {
     }
 }
 
-/// A text to be replaced and its replacement, both with line feeds as line ends.
+/// A text to be replaced and its replacement. Both texts have only line feeds as line ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Replacement<'a> {
     pub(super) old: &'a str,
@@ -77,21 +79,21 @@ pub(super) struct FoundPlaces<'a> {
 /// A place where the text was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MatchPlace {
-    /// The offset in the view.
+    /// The offset of the place in the normalised view.
     start: usize,
     shift: Reindentation,
 }
 
-/// The difference between the indentation of a place and of the old text.
+/// The difference between the indentation of a place and the indentation of the old text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Reindentation {
     #[default]
     None,
-    /// All lines are indented by the same string more or less.
+    /// The same string is added to the indentation of all lines, or removed from it.
     AddOrRemove { added: String, removed: String },
-    /// Tabs instead of this number of spaces each.
+    /// Each group of this number of spaces is replaced by a tab.
     SpacesToTabs(usize),
-    /// This number of spaces instead of each tab.
+    /// Each tab is replaced by this number of spaces.
     TabsToSpaces(usize),
 }
 
@@ -106,7 +108,8 @@ impl<'a> FoundPlaces<'a> {
         Self { view: NormalisedView::new(text, Normalisation::Exact), replacement, places }
     }
 
-    /// Finds the places with exactly the line ends of `old`, which contains carriage returns.
+    /// Finds the places that have exactly the line ends of `old`. The text `old` contains carriage
+    /// returns.
     pub(super) fn find_with_exact_line_ends(
         text: &'a str,
         old: &str,
@@ -121,7 +124,7 @@ impl<'a> FoundPlaces<'a> {
         Self { view, replacement, places }
     }
 
-    /// Finds a text with one strategy. Returns no places if it is cancelled.
+    /// Finds a text with one strategy. Returns no places if the search is cancelled.
     pub(super) fn find_by_strategy(
         rung: MatchKind,
         text: &'a str,
@@ -146,8 +149,8 @@ impl<'a> FoundPlaces<'a> {
                 only_if_single(MatchPlace::find_all(&view.text, &old.text, 2, cancel, lines))
             }
             MatchKind::TrailingWhitespace | MatchKind::LookalikeCharacters => {
-                // Trailing whitespace of the old text that was ignored means that the line ends
-                // there.
+                // If the ignored end of the old text is whitespace, the match must end at the end
+                // of a line.
                 let ends_line = pair.old.ends_with([' ', '\t']);
                 let fits = |start, end| {
                     is_whole_words(&view.text, start, end)
@@ -175,13 +178,13 @@ impl<'a> FoundPlaces<'a> {
         }
     }
 
-    /// Returns the offset of a place in the text.
+    /// Returns the offset of a place in the raw text.
     pub(super) fn start(&self, place: &MatchPlace) -> usize {
         self.view.raw_position(place.start)
     }
 
-    /// Returns the offset of the new text, if it already exists at the place as whole lines, with
-    /// the old text as a part.
+    /// Returns the offset of the new text, if it already exists as whole lines and contains the old
+    /// text of this place.
     pub(super) fn already_applied_at(&self, place: &MatchPlace) -> Option<usize> {
         let (Replacement { old, new, .. }, text) = (self.replacement, &self.view.text);
         let mut starts = new.match_indices(old).filter_map(|(at, _)| place.start.checked_sub(at));
@@ -192,9 +195,9 @@ impl<'a> FoundPlaces<'a> {
         starts.find(is_there).map(|start| self.view.raw_position(start))
     }
 
-    /// Returns the splices that replace some of the places. The common beginning and end of both
-    /// texts stay unchanged, and so does ignored text there. Returns `None` if the result would
-    /// exceed the maximum file size.
+    /// Returns the splices that replace some of the places. The common beginning and end of the old
+    /// and the new text stay unchanged, including ignored text there. Returns `None` if the result
+    /// would exceed the maximum file size.
     pub(super) fn to_splices(&self, places: &[MatchPlace]) -> Option<Vec<TextEdit>> {
         let (mut splices, mut end, mut line_ends) = (Vec::new(), 0, self.view.line_end_lookup());
         let new_lines = memchr_iter(b'\n', self.replacement.new.as_bytes()).count() + 1;
@@ -249,7 +252,7 @@ impl<'a> FoundPlaces<'a> {
     }
 }
 
-/// Whether a part of a text begins at the start of a line and ends at the end of a line.
+/// Whether a part of a text consists of whole lines.
 pub(super) fn is_whole_lines(text: &str, start: usize, end: usize) -> bool {
     is_line_start(text, start) && (is_line_end(text, end) || text[start..end].ends_with('\n'))
 }
@@ -262,7 +265,8 @@ fn is_line_end(text: &str, place: usize) -> bool {
     place == text.len() || text.as_bytes()[place] == b'\n'
 }
 
-/// Whether a part of a text splits no word at its ends, and contains words or is whole lines.
+/// Whether a part of a text splits no word at its ends, and also contains a word or consists of
+/// whole lines.
 fn is_whole_words(text: &str, start: usize, end: usize) -> bool {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let cuts = |at: usize| {
@@ -273,25 +277,26 @@ fn is_whole_words(text: &str, start: usize, end: usize) -> bool {
     !cuts(start) && !cuts(end) && (has_words || is_whole_lines(text, start, end))
 }
 
-/// Returns the place if it is the only one.
+/// Returns the places if there is exactly one, and no places otherwise.
 fn only_if_single(places: Vec<MatchPlace>) -> Vec<MatchPlace> {
     if places.len() == 1 { places } else { Vec::new() }
 }
 
 impl MatchPlace {
-    /// Returns the exact matches in a text that do not split a line end.
+    /// Returns the exact matches in a text. Matches that would split a line end are excluded.
     fn find_exact(text: &str, wanted: &str, most: usize, cancel: &IsCancelled<'_>) -> Vec<Self> {
         let is_cut = |at| is_within_line_end(text, at);
         Self::find_all(text, wanted, most, cancel, |start, end| !is_cut(start) && !is_cut(end))
     }
 
-    /// Whether a text occurs exactly once in another one.
+    /// Whether a text occurs exactly once in another text.
     pub(super) fn is_unique(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> bool {
         Self::find_all(text, wanted, 2, cancel, |_, _| true).len() == 1
     }
 
     /// Returns all places for which `fits` accepts the start and the end. Overlapping places are
-    /// included, because they are ambiguous too. After a cancellation they are incomplete.
+    /// included, because overlapping places are ambiguous too. After a cancellation the list of
+    /// places is incomplete.
     fn find_all(
         text: &str,
         wanted: &str,
@@ -326,7 +331,7 @@ impl<'a> CancelCheck<'a> {
         Self { cancel, work: 0 }
     }
 
-    /// Adds work in bytes. Returns whether the search has to end.
+    /// Adds an amount of work in bytes. Returns whether the search must stop.
     pub(super) fn add_work_and_check(&mut self, work: usize) -> bool {
         self.work += work;
         let asks = self.work >= BYTES_PER_CANCEL_CHECK;
@@ -343,7 +348,8 @@ const BYTES_PER_CANCEL_CHECK: usize = 64 * 1024;
 /// Cost of checking one candidate, in bytes.
 const CANDIDATE_COST_BYTES: usize = 16;
 
-/// Returns the places of whole lines that are all indented by the same string more or less.
+/// Returns the places of whole lines whose indentation is longer or shorter than in the searched
+/// text by the same string in each line.
 fn find_reindented(
     text: &str,
     wanted: &str,
@@ -404,7 +410,7 @@ fn border_lengths(pattern: &[usize]) -> Vec<usize> {
 }
 
 /// Returns the places of whole lines that are indented with tabs instead of spaces, or with spaces
-/// instead of tabs. The first line may lack its indentation.
+/// instead of tabs. The first line of the searched text may lack its indentation.
 fn find_retabbed(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> Vec<MatchPlace> {
     let (mut tried, mut places) = (vec![wanted.to_owned()], Vec::new());
     for width in [4, 2, 8, 3] {
@@ -418,8 +424,8 @@ fn find_retabbed(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> Vec<Matc
                 let is_indented = wanted.starts_with([' ', '\t']);
                 line == start || (!is_indented && text[line..start].trim().is_empty())
             };
-            // In a long line, most candidates are far from the start of the line, so the end is
-            // checked first.
+            // In a long line, most candidates are far from the start of the line. So the end of a
+            // candidate is checked first.
             let fits = |start: usize, end| {
                 (is_line_end(text, end) || wanted.ends_with('\n')) && is_begun(start)
             };
@@ -432,7 +438,7 @@ fn find_retabbed(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> Vec<Matc
 }
 
 impl Reindentation {
-    /// Returns the conversion that turns one line into the other.
+    /// Returns the conversion of the indentation that turns one line into the other.
     fn from_lines(wanted: &str, found: &str) -> Option<Self> {
         let indent = |line: &str| line[..line.len() - without_indentation(line).len()].to_owned();
         let (wanted, found) = (indent(wanted), indent(found));
@@ -458,7 +464,8 @@ impl Reindentation {
         }
     }
 
-    /// A line with a shorter indentation than the removed one loses all of it.
+    /// Converts a line. If the indentation of the line is shorter than the string to remove, the
+    /// whole indentation is removed.
     fn apply_to_line<'a>(&self, line: &'a str) -> Cow<'a, str> {
         if line.trim().is_empty() {
             return line.into();
@@ -502,8 +509,8 @@ fn without_indentation(line: &str) -> &str {
     line.trim_start_matches(|letter: char| letter.is_whitespace() && letter != '\r')
 }
 
-/// Returns the lengths in bytes of the common prefix and the common suffix of both texts. The
-/// prefix prefers whole lines to whole characters.
+/// Returns the lengths in bytes of the common prefix and the common suffix of two texts. The prefix
+/// ends after a whole line if possible, otherwise after a whole character.
 fn common_affix_bytes(old: &str, new: &str) -> (usize, usize) {
     let same = |(old, new): &(char, char)| old == new;
     let length = |(letter, _): (char, char)| letter.len_utf8();

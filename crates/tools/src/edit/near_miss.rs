@@ -1,7 +1,7 @@
-//! Finds the lines that are most similar to a missing text.
+//! Finds the lines that are most similar to a text that has no match.
 //!
-//! Words that are rare in the file vote for places. Around the best places the lines of both texts
-//! are aligned, so that missing lines do not move the boundaries of the result.
+//! Words that are rare in the file vote for places. Around the places with the most votes, the
+//! lines of both texts are aligned. So missing lines do not move the boundaries of the result.
 
 use std::collections::HashMap;
 
@@ -19,17 +19,19 @@ use crate::limits::{
 /// Minimum similarity of a place that is shown.
 const MIN_SIMILARITY: f32 = 0.5;
 
-/// Maximum weight of a line that only the file has, because an omitted line is often a long one.
+/// Maximum weight of a line that only the file has. The limit exists because models often omit long
+/// lines.
 const MAX_SKIPPED_LINE_WEIGHT: f32 = 8.0;
 
-/// Maximum distance in lines between a place and the votes that count for it.
+/// Maximum distance in lines between a place and the votes that are counted for this place.
 const VOTE_SPREAD_LINES: usize = 2;
 
-/// A line this many times as long as a single-line text is compared in part.
+/// A line of the file that is longer than a searched single-line text by this factor is compared
+/// only in part.
 const PARTIAL_MATCH_LENGTH_FACTOR: usize = 2;
 
-/// Combined size in bytes above which two lines are not compared if their lengths alone make them
-/// dissimilar.
+/// Combined size in bytes of two long lines. Two lines above this size are not compared if their
+/// lengths alone make them dissimilar.
 const LONG_LINES_BYTES: usize = 400;
 
 /// A place that is similar to the searched text.
@@ -40,10 +42,10 @@ pub struct NearMiss {
     pub line: u32,
     /// The last line.
     pub last_line: u32,
-    /// The similarity in percent. 100 only if the lines differ in leading and trailing whitespace
-    /// only.
+    /// The similarity in percent. The value is 100 only if the lines differ in leading and trailing
+    /// whitespace only.
     pub percent: u8,
-    /// The text of the file at the best place, truncated to the limit.
+    /// The text of the file at the best place, truncated to the size limit.
     pub quote: Option<QuotedLines>,
 }
 
@@ -57,7 +59,8 @@ pub struct ComparisonTruncation {
     pub file: bool,
 }
 
-/// Returns the places that are most similar to `wanted`, the best first, and what was not compared.
+/// Returns the places that are most similar to `wanted`, the best first, and the parts that were
+/// not compared.
 pub(super) fn find_near_misses(
     text: &str,
     wanted: &str,
@@ -91,7 +94,8 @@ pub(super) fn find_near_misses(
         places
             .sort_by(|one, other| of(other).total_cmp(&of(one)).then(one.first.cmp(&other.first)));
     };
-    // Of overlapping places, one may lack the end because its window did not reach it.
+    // A place may lack its end because its window was too short, so the better of two overlapping
+    // places is kept.
     in_order_of(&mut places, |place| place.score);
     let mut found = Vec::<Alignment>::new();
     for place in places {
@@ -129,7 +133,7 @@ pub(super) fn find_near_misses(
     (found.iter().enumerate().map(near).collect(), uncompared)
 }
 
-/// Returns the lines of a text that are compared, at least one.
+/// Returns the lines of a text that are compared. At least one line is compared.
 fn compared_lines<'a>(wanted: &'a [&'a str]) -> &'a [&'a str] {
     let mut room = MAX_NEAR_MISS_OLD_TEXT_BYTES;
     let fits = |line: &&&str| match room.checked_sub(line.len()) {
@@ -145,9 +149,9 @@ fn compared_lines<'a>(wanted: &'a [&'a str]) -> &'a [&'a str] {
 
 /// A word of the searched text.
 struct WordOccurrences {
-    /// The lines of the searched text that contain it.
+    /// The lines of the searched text that contain the word.
     offsets: Vec<usize>,
-    /// Number of lines of the file that contain it, and the last one of these.
+    /// Number of lines of the file that contain the word. `last` is the last of these lines.
     lines: usize,
     last: Option<usize>,
 }
@@ -164,7 +168,7 @@ fn find_candidate_ends(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<
             }
         }
     }
-    // A word in many lines of the text does not identify a place.
+    // A word in many lines of the searched text does not identify a place.
     words.retain(|_, word| word.offsets.len() <= MAX_LINES_PER_WORD);
     for (at, line) in lines.iter().enumerate() {
         if check.add_work_and_check(line.len()) {
@@ -198,7 +202,7 @@ fn find_candidate_ends(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<
         at.saturating_sub(VOTE_SPREAD_LINES)..(at + VOTE_SPREAD_LINES + 1).min(votes.len())
     };
     let mut sums: Vec<f32> = (0..votes.len()).map(|at| votes[around(at)].iter().sum()).collect();
-    // Of equal votes, the first one.
+    // If several lines have the same number of votes, the first of these lines is used.
     let highest = |of: &[f32], within: std::ops::Range<usize>| {
         within.rev().max_by(|one, other| of[*one].total_cmp(&of[*other]))
     };
@@ -211,7 +215,8 @@ fn find_candidate_ends(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<
     best.take(MAX_NEAR_MISS_CANDIDATES).collect()
 }
 
-/// Votes for lines that are similar to the longest one, for a text without any word of the file.
+/// Votes for lines that are similar to the longest line of the searched text. Used if no word of
+/// the searched text occurs in the file.
 fn vote_by_longest_line(
     lines: &[&str],
     wanted: &[&str],
@@ -232,7 +237,7 @@ fn vote_by_longest_line(
     }
 }
 
-/// Returns the words of a line, and the whole line.
+/// Returns the words of a line, and also the whole line.
 fn words_and_whole_line(line: &str) -> impl Iterator<Item = &str> {
     let line = line.trim();
     let words = line.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
@@ -243,20 +248,23 @@ fn words_and_whole_line(line: &str) -> impl Iterator<Item = &str> {
 struct Alignment {
     first: usize,
     last: usize,
-    /// The first line that differs, and the byte offset of the difference.
+    /// The first line that differs. `column` is the byte offset of the difference in this line.
     differs: usize,
     column: usize,
-    /// The score of the whole text at this place, and its similarity to these lines.
+    /// The score of the whole text at this place. `likeness` is the similarity of the text to these
+    /// lines.
     score: f32,
     likeness: f32,
     /// Whether only whitespace around lines differs.
     is_same: bool,
-    /// The offset of the text in the only line, if it is similar to a part of that line.
+    /// The offset of the text in the only line of the alignment, if the text is similar to a part
+    /// of that line.
     part: Option<usize>,
 }
 
-/// Finds the line most similar to a single-line text, among those around the line that ends before
-/// `end`. Of a much longer line, only the most similar part is compared.
+/// Finds the line that is most similar to a single-line text. Only the lines around the line that
+/// ends before `end` are compared. If a line is much longer than the text, only its most similar
+/// part is compared.
 fn closest_line(
     lines: &[&str],
     wanted: &str,
@@ -330,7 +338,7 @@ fn align(
     end: usize,
     check: &mut CancelCheck<'_>,
 ) -> Option<Alignment> {
-    // Maximum number of missing or additional lines of the text.
+    // Maximum number of lines that the text may lack or add.
     let slack = 4 + wanted.len() / 4;
     let window = end.saturating_sub(wanted.len() + slack)..(end + slack).min(lines.len());
     let pairs: Vec<_> = wanted.iter().map(|line| BytePairs::of_line(line)).collect();
@@ -349,7 +357,8 @@ fn align(
                     return None;
                 }
                 let likeness = line.similarity(wanted);
-                // A short line that is equal outweighs a skipped line before it.
+                // The minimum weight ensures that an equal short line outweighs a skipped line
+                // before it.
                 let least =
                     if likeness >= 1.0 && own > 1.0 { MAX_SKIPPED_LINE_WEIGHT } else { own };
                 let both = own.max(line.weight()).max(least) * (2.0 * likeness - 1.0);
@@ -369,7 +378,7 @@ fn align(
         }
     }
     let last_row = pairs.len() * width;
-    // Of equal scores, the one nearest to the words, and the first of these.
+    // Of several columns with equal scores, the one nearest to `end` wins, then the first one.
     let away = |column: usize| column.abs_diff(end - window.start);
     let mut column = (0..width).rev().max_by(|a, b| {
         let better = score[last_row + a].total_cmp(&score[last_row + b]);
@@ -409,7 +418,7 @@ fn align(
     Some(Alignment { first, last, differs, column, score, likeness, is_same, part: None })
 }
 
-/// The pairs of adjacent bytes of a line, sorted.
+/// The sorted pairs of adjacent bytes of a line.
 struct BytePairs(Vec<[u8; 2]>);
 
 impl BytePairs {
@@ -428,7 +437,7 @@ impl BytePairs {
         (self.0.len() + 1) as f32
     }
 
-    /// Returns the share of common pairs, from 0 to 1.
+    /// Returns the share of byte pairs that both lines have in common, from 0 to 1.
     fn similarity(&self, other: &Self) -> f32 {
         let all = self.0.len() + other.0.len();
         if all == 0 {
@@ -452,11 +461,11 @@ impl BytePairs {
         (2 * both) as f32 / all as f32
     }
 
-    /// Finds the part of a longer line, with the length of this one, that has the most pairs in
-    /// common. Returns the share of pairs and the offset of the part.
+    /// Finds the part of a longer line that has the most byte pairs in common with this line. The
+    /// part is as long as this line. Returns the share of common pairs and the offset of the part.
     fn most_similar_part(&self, line: &str) -> Option<(f32, usize)> {
         let (width, start) = (self.0.len(), line.len() - line.trim_start().len());
-        // Number of missing pairs in the part; negative for surplus ones.
+        // Number of each byte pair that the part lacks. A negative number means surplus pairs.
         let mut missing = HashMap::<[u8; 2], i32>::new();
         self.0.iter().for_each(|pair| *missing.entry(*pair).or_default() += 1);
         let bytes = line.trim().as_bytes();

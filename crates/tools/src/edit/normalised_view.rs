@@ -1,4 +1,4 @@
-//! A normalised view of a text for comparison, with a mapping to offsets of the raw text.
+//! A normalised view of a text for comparison, and a mapping of its offsets to the raw text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,16 +7,17 @@ use memchr::{memchr, memrchr};
 
 use crate::files::encoding::line_ends::line_terminator_byte;
 
-/// How much of a text is ignored in a comparison.
+/// The differences that a comparison ignores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Normalisation {
-    /// Nothing.
+    /// No differences are ignored.
     Exact,
-    /// The kind of line ends.
+    /// The kind of line ends is ignored.
     LineEnds,
-    /// The kind of line ends, and trailing whitespace.
+    /// The kind of line ends and trailing whitespace are ignored.
     TrailingWhitespace,
-    /// All of the above, and the differences between lookalike quotes, dashes and spaces.
+    /// The kind of line ends, trailing whitespace, and the differences between lookalike quotes,
+    /// dashes and spaces are ignored.
     LookalikeCharacters,
 }
 
@@ -26,8 +27,8 @@ pub(super) struct NormalisedView<'a> {
     raw: &'a str,
     pub(super) level: Normalisation,
     pub(super) text: Cow<'a, str>,
-    /// The end of each stretch in the view and in the raw text. Both are equal within a stretch. A
-    /// replaced character is a separate stretch.
+    /// The end offset of each unchanged stretch, in the view and in the raw text. The view and the
+    /// raw text are equal within a stretch. A replaced character is a separate stretch.
     stretch_ends: Vec<(usize, usize)>,
 }
 
@@ -86,8 +87,8 @@ impl<'a> NormalisedView<'a> {
         Self { raw, level, text: Cow::Owned(builder.text), stretch_ends: builder.ends }
     }
 
-    /// Returns the offset in the raw text. It is right after the preceding text of the view, before
-    /// any ignored text.
+    /// Returns the offset in the raw text for an offset in the view. If ignored text lies at this
+    /// position, the result is the offset before the ignored text.
     pub(super) fn raw_position(&self, place: usize) -> usize {
         if place == 0 {
             return 0;
@@ -96,7 +97,8 @@ impl<'a> NormalisedView<'a> {
         self.stretch_ends.get(at).map_or(self.raw.len(), |(end, raw_end)| raw_end - (end - place))
     }
 
-    /// Returns the offset in the view. Ignored text maps to the offset between its neighbours.
+    /// Returns the offset in the view for an offset in the raw text. Offsets in ignored text map to
+    /// the position between the neighbours of the ignored text.
     pub(super) fn view_position(&self, place: usize) -> usize {
         let at = self.stretch_ends.partition_point(|(_, raw_end)| *raw_end < place);
         let before = at.checked_sub(1).map_or(0, |before| self.stretch_ends[before].0);
@@ -117,14 +119,14 @@ impl<'a> NormalisedView<'a> {
 pub(super) struct LineEndLookup<'a> {
     raw: &'a [u8],
     feed: u8,
-    /// The first line end after the previous offset.
+    /// The first line end at or after the previous offset.
     next: Option<usize>,
     last: Option<usize>,
 }
 
 impl LineEndLookup<'_> {
-    /// Returns the line end that applies at an offset: the one of its line, or else the last one of
-    /// the text. Offsets must not decrease.
+    /// Returns the line end that applies at an offset: the line end of its line, or the last line
+    /// end of the text if its line has none. Offsets must not decrease between calls.
     pub(super) fn line_end_at(&mut self, place: usize) -> &'static str {
         if self.next.is_some_and(|next| next < place) {
             self.next = memchr(self.feed, &self.raw[place..]).map(|at| place + at);
@@ -153,7 +155,7 @@ impl ViewBuilder {
         self.join_adjacent();
     }
 
-    /// Adds a line with lookalike characters replaced by plain ones.
+    /// Adds a line to the view, with plain characters instead of lookalike characters.
     fn push_plain_lookalikes(&mut self, raw_start: usize, line: &str) {
         let mut kept = 0;
         for (at, letter) in line.char_indices() {
@@ -173,7 +175,7 @@ impl ViewBuilder {
         self.join_adjacent();
     }
 
-    /// Merges the last two stretches if nothing was omitted between them.
+    /// Merges the last two stretches if no text was omitted between them.
     fn join_adjacent(&mut self) {
         if let [.., (view, raw), (next_view, next_raw)] = self.ends[..]
             && next_view - view == next_raw - raw
@@ -195,7 +197,7 @@ struct LineRanges<'a> {
 
 struct LineRange {
     content: Range<usize>,
-    /// The end of the line end.
+    /// The offset after the line end.
     end: usize,
 }
 
@@ -227,8 +229,8 @@ impl Iterator for LineRanges<'_> {
     }
 }
 
-/// Returns the plain character that a quote, dash or space looks like, also for the character
-/// itself.
+/// Returns the plain character that a quote, dash or space looks like. A plain character is
+/// returned unchanged.
 fn plain_lookalike(letter: char) -> Option<char> {
     match letter {
         '\''

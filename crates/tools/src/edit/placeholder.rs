@@ -1,10 +1,10 @@
-//! Finds placeholder lines that replace omitted text.
+//! Finds placeholder lines that stand for omitted text.
 
-/// The beginnings of comments in common languages.
+/// The characters that begin a comment in common programming languages.
 const COMMENT_MARKERS: [&str; 12] =
     ["//", "/*", "{/*", "#", "--", "<!--", "%", ";", "*", "(*", "\"\"\"", "rem "];
 
-/// Nouns for omitted text.
+/// Nouns that placeholders use for omitted text.
 const OMITTED_NOUNS: [&str; 26] = [
     "body",
     "class",
@@ -34,7 +34,7 @@ const OMITTED_NOUNS: [&str; 26] = [
     "things",
 ];
 
-/// The last words of a placeholder line, which say that the text still exists.
+/// The last words of a placeholder line, which indicate that the existing text stays unchanged.
 const UNCHANGED_ENDINGS: [&str; 12] = [
     "above",
     "before",
@@ -54,10 +54,9 @@ const UNCHANGED_ENDINGS: [&str; 12] = [
 const REST_BEGINNINGS: [&str; 8] =
     ["existing", "original", "other", "previous", "remaining", "rest", "same", "unchanged"];
 
-/// Returns the first line of `new` that consists of a comment and is a placeholder for omitted text
-/// of the file, such as `// ... rest of the code unchanged`. The file may contain such lines
-/// itself: lines of `replaced` do not count, and a line of the file may occur `more` additional
-/// times.
+/// Returns the first line of `new` that is a placeholder for omitted text of the file, such as the
+/// comment `// ... rest of the code unchanged`. A line that the file itself contains is not always
+/// a placeholder: it may occur as often as in `replaced`, and `more` additional times.
 pub(crate) fn find_placeholder_line<'a>(
     new: &'a str,
     file: &str,
@@ -78,7 +77,7 @@ pub(crate) fn find_placeholder_line<'a>(
 fn is_placeholder_line(line: &str) -> bool {
     let has_dots = line.contains("...") || line.contains('…');
     let is_comment = COMMENT_MARKERS.iter().any(|mark| starts_with_ignoring_case(line, mark));
-    // Some models omit even the comment: `... rest of the file ...`
+    // Some models even omit the comment marker: `... rest of the file ...`
     let is_bare = line.starts_with("...") || line.starts_with('…') || line.starts_with("[...");
     if !is_comment && !is_bare {
         return false;
@@ -115,7 +114,7 @@ fn starts_with_ignoring_case(line: &str, mark: &str) -> bool {
 mod tests {
     use super::find_placeholder_line;
 
-    /// Checks a text that replaces the whole file.
+    /// Checks a new text that replaces the whole file.
     fn written<'a>(new: &'a str, file: &str) -> Option<&'a str> {
         find_placeholder_line(new, file, file, 0)
     }
@@ -147,7 +146,7 @@ mod tests {
             assert_eq!(written(&new, "\n"), None, "there is nothing that could be left out");
             let file = format!("x\n  {line}  \n");
             assert_eq!(written(&new, &file), None, "{line}");
-            // Only as many as the file has, plus those that an edit inserts.
+            // A line may occur as often as in the file, plus the number that an edit inserts.
             assert_eq!(written(&new.repeat(2), &file), Some(line.trim()), "{line}");
             assert_eq!(find_placeholder_line(&new, &file, "x", 1), None, "{line}");
             assert_eq!(

@@ -1,4 +1,5 @@
-//! Quotes of the file in error messages. No other part of an error contains text of the file.
+//! Quotes of the file in error messages. Other parts of an error message contain no text of the
+//! file.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,13 +9,13 @@ use callboard_text::{code_fence, head};
 use super::line_at;
 use crate::limits::{MAX_EDIT_CONTEXT_LINE_BYTES, MAX_QUOTED_BYTES, MAX_QUOTED_LINES};
 
-/// Minimum percentage at which a place is taken for the intended one.
+/// Minimum similarity in percent for a place to be treated as the intended place.
 const CONFIDENT_PERCENT: u8 = 85;
 
-/// Number of lines before the differing one, if not all lines can be shown.
+/// Number of lines shown before the first differing line, if not all lines can be shown.
 const CONTEXT_LINES_BEFORE: usize = 3;
 
-/// Unchanged lines of the file.
+/// A quote of lines of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuotedLines {
@@ -31,9 +32,9 @@ pub struct QuotedLines {
 }
 
 impl QuotedLines {
-    /// Quotes lines, the first of which has the number `first`, from 0. If there are too many,
-    /// those around the line `differs` are shown. If that line is too long, the bytes around the
-    /// first difference are shown.
+    /// Quotes lines. The first line has the number `first`, counted from 0. If there are too many
+    /// lines, only the lines around the line `differs` are shown. If that line is too long, only
+    /// the bytes around the first difference are shown.
     pub(super) fn from_lines(
         lines: &[&str],
         first: usize,
@@ -132,7 +133,7 @@ impl QuotedLines {
     }
 }
 
-/// The side of the shown lines on which lines are omitted.
+/// The side of the quoted lines on which lines were omitted.
 #[derive(Clone, Copy)]
 enum OmittedSide {
     Before,
@@ -149,7 +150,7 @@ fn line_number(at: usize) -> u32 {
 pub struct MatchContext {
     /// The line where the place begins, from 1.
     pub line: u32,
-    /// The lines before and after the place and its own line, with their numbers.
+    /// The line of the place, and the lines before and after it, each with its line number.
     pub lines: Vec<(u32, String)>,
 }
 

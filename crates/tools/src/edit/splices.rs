@@ -16,15 +16,16 @@ pub fn apply_splices(text: &str, splices: &[TextEdit]) -> String {
     new + &text[end..]
 }
 
-/// Composes two steps into one. `first` produces the text `between`, to which `second` applies.
-/// Adjacent splices are joined.
+/// Composes two steps of splices into one. `first` produces the text `between`, to which `second`
+/// is applied. Adjacent splices are joined.
 pub(super) fn compose(first: Vec<TextEdit>, between: &str, second: Vec<TextEdit>) -> Vec<TextEdit> {
     if first.is_empty() {
         return second;
     }
     let mut joined = Vec::with_capacity(first.len() + second.len());
     let (mut first, mut second) = (first.into_iter().peekable(), second.into_iter().peekable());
-    // Offset of `between` relative to the old text, after the processed splices of `first`.
+    // Difference between an offset in `between` and the same offset in the old text, after the
+    // processed splices of `first`.
     let mut ahead = 0;
     loop {
         let starts = [

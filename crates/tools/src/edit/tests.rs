@@ -61,20 +61,21 @@ fn line_ends_are_those_of_the_place() {
         ("a\r\nb", edit("b", "b\nc"), "a\r\nb\r\nc"),
         ("a\r\nb\r\n", edit("a\n", ""), "b\r\n"),
         ("a\r\nb\r\n", edit("a\n", "a "), "a b\r\n"),
-        // Mixed line ends: unchanged lines keep theirs, also within the match.
+        // Unchanged lines keep their line ends, even if line ends are mixed and the match contains
+        // the lines.
         ("a\r\nb\nc\r\nd\n", edit("a\nb\nc\nd\n", "a\nb\nx\nd\n"), "a\r\nb\nx\r\nd\n"),
         ("a\nb\r\nc\n", edit("a", "a\nx"), "a\nx\nb\r\nc\n"),
         ("a\nb\r\nc\n", edit("b", "b\nx"), "a\nb\r\nx\r\nc\n"),
         ("x\r\ny\nx\r\nx\n", all("x", "1\n2"), "1\r\n2\r\ny\n1\r\n2\r\n1\n2\n"),
-        // The line ends are those of the file, whichever the edit uses.
+        // New lines get the line ends of the file, whichever line ends the edit uses.
         ("a\nb\n", edit("a\r\nb", "x\r\ny"), "x\ny\n"),
         ("a\r\nb\r\n", edit("a\r\nb", "x\ny"), "x\r\ny\r\n"),
         ("a\r\nb\r\n", edit("a\nb\r\n", "x\r\ny\nz\r\n"), "x\r\ny\r\nz\r\n"),
         ("a\rb\r", edit("a\rb", "a\rc"), "a\rc\r"),
         ("a\rb\r", edit("a\r\nb", "a\r\nc\nd"), "a\rc\rd\r"),
-        // If lines have several kinds, the exact line ends of the edit are matched.
+        // If a file has mixed line ends, the exact line ends of the edit are matched.
         ("a\nb\r\na\r\nb\n", edit("a\r\nb", "x\r\ny"), "a\nb\r\nx\r\ny\n"),
-        // Carriage returns that end no line are characters.
+        // A carriage return that ends no line is matched like any other character.
         ("a\rb\nc\n", edit("a\rb", "a\rd"), "a\rd\nc\n"),
         ("a\rb\r\nc\r\n", all("\r", " "), "a b\r\nc\r\n"),
         // An edit that changes only line ends is applied exactly.
@@ -155,7 +156,7 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
             "fn two() {\n\tcall(3);\n}\n",
             "Lines 5 to 7 are closest, 88 % alike:\n```\nfn two() {\n\tcall(2);\n}\n```\nSend exactly this",
         ),
-        // One additional line, and a missing one.
+        // One line is added, and one line is missing.
         (
             "fn one() {\n    call(1);\n    call(1);\n}\n",
             "\n```\nfn one() {\n    call(1);\n}\n```\n",
@@ -172,7 +173,7 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
         assert_eq!(error.code(), Some(ErrorCode::NoMatch));
         assert!(error.to_string().contains(expected), "{old:?}: {error}");
     }
-    // Of equally similar places, those that do not overlap.
+    // Of equally similar places, only places that do not overlap are shown.
     let lines = |text: &str, old| {
         let EditErrorKind::NoMatch { near_misses: near, .. } = expect_error(text, edit(old, ""))
         else {
@@ -190,7 +191,7 @@ fn what_is_said_of_the_closest_lines_is_true_of_long_ones_too() {
     let says = |text: &str, old: &str| apply(text, &[edit(old, "x")]).unwrap_err().to_string();
     let error = says("\ta\n   b\n", "  a\n  b\n");
     assert!(error.contains("closest, identical except for white space"), "{error}");
-    // They differ after the part of a line or text that a shortened comparison would cover.
+    // The lines differ after the part that a shortened comparison would compare.
     let line = "one, two, three, ".repeat(40);
     let error = says(&format!("{line}alpha\n"), &format!("{line}omega"));
     assert!(error.contains("99 % alike") && error.contains("alpha"), "{error}");
@@ -199,13 +200,13 @@ fn what_is_said_of_the_closest_lines_is_true_of_long_ones_too() {
     let error = says(&text, &old);
     assert!(error.contains("Lines 1 to 200 are closest, 99 % alike"), "{error:.200}");
     assert!(error.contains("Only the beginning of old_text was compared"), "{error}");
-    // A part of a long line.
+    // The text is similar to a part of a long line.
     let text = format!("{line}call(alpha, beta, gamma);{line}\n");
     let error = says(&text, "call(alpha, beta, delta);");
     assert!(error.contains("A part of line 1 is closest, "), "{error}");
     assert!(error.contains("call(alpha, beta, gamma);"), "{error}");
     assert!(error.contains("only a part of line 1") && !error.contains("exactly"), "{error}");
-    // After the part of the file that is searched.
+    // The similar place is after the part of the file that is searched.
     let filler = ("x".repeat(1_023) + "\n").repeat(crate::limits::MAX_NEAR_MISS_FILE_BYTES / 1_024);
     let text = filler + "let value = compute();\n";
     let error = says(&text, "let value = compose();");
@@ -213,7 +214,7 @@ fn what_is_said_of_the_closest_lines_is_true_of_long_ones_too() {
     assert!(error.contains("Only the first 4,194,304 bytes of the file"), "{error}");
 }
 
-/// Texts in which every word occurs everywhere, and of which nothing matches.
+/// Every word occurs everywhere in these texts, and nothing matches.
 #[test]
 fn each_search_can_be_cancelled() {
     let words = "a b ".repeat(50) + "\n";
@@ -255,7 +256,7 @@ fn what_is_quoted_is_bounded_and_shows_what_differs() {
     let long = "word ".repeat(10_000);
     let (.., quote) = near(&long, &long.replacen("word", "wort", 1));
     assert!(quote.is_truncated && quote.text.len() <= crate::limits::MAX_QUOTED_BYTES);
-    // The difference is shown, however long the lines are.
+    // The difference is shown even in very long lines.
     let (.., quote) = near(&format!("{long}alpha {long}"), &format!("{long}omega {long}"));
     assert!(quote.is_partial_line && quote.text.contains("alpha"), "{quote:?}");
     let text: String = (10..40).map(|n| format!("{n} {}\n", &long[..1_000])).collect();
@@ -278,22 +279,22 @@ fn an_edit_that_was_made_before_is_known_by_whole_lines_in_its_surroundings() {
         (&*done.text, &done.outcomes[..]),
         (text, &[EditOutcome::AlreadyApplied { line: 1 }][..])
     );
-    // A deletion too, if both of its neighbours exist.
+    // A deletion also counts as already applied, if both neighbours of the deleted text exist.
     let gone = edit("let answer = 42;\nlet x = 1;\nafter", "let answer = 42;\nafter");
     assert_eq!(apply(text, &[gone]).unwrap().outcomes, [EditOutcome::AlreadyApplied { line: 2 }]);
     for (text, old, new) in [
-        // The new text exists, but nothing shows that this edit created it.
+        // The new text exists, but no line shows that this edit created it.
         (text, "let answer = 41;", "let answer = 42;"),
         (text, "let answer = 42;\nlet other = 1;", "let answer = 42;"),
         (text, "before\nlet answer = 41;", "before\nlet answer = 42;"),
         (text, "let answer = 41;\nafter", "let answer = 42;\nafter"),
-        // It is a part of other lines.
+        // The new text is a part of other lines.
         ("one before\nlet answer = 42;\nafter\n", &*made.old_text, &*made.new_text),
         ("before\nlet answer = 42;\nafterwards\n", &*made.old_text, &*made.new_text),
         ("let total = compute_all(1, 2);\n", "compute_all(1)", "compute_all(1, 2)"),
-        // The surrounding lines occur everywhere.
+        // The surrounding lines occur everywhere in the file.
         ("}\nlet answer = 42;\n}\n", "}\nlet answer = 41;\n}\n", "}\nlet answer = 42;\n}\n"),
-        // It occurs twice.
+        // The new text occurs twice.
         (&text.repeat(2), &*made.old_text, &*made.new_text),
         (text, "gone", ""),
         (text, "gone\n\n", "\n"),
@@ -307,7 +308,7 @@ fn an_edit_that_was_made_before_is_known_by_whole_lines_in_its_surroundings() {
             "{old:?}"
         );
     }
-    // An edit that was already applied does not hide errors of others.
+    // An edit that was already applied does not hide the errors of other edits.
     let stale = edit("let answer = 41;", "let answer = 42;");
     let error = apply(text, &[edit("before", "first"), stale]).unwrap_err();
     assert_eq!((error.edit_number, error.edit_count), (2, 2));
@@ -336,7 +337,7 @@ fn an_edit_that_changes_nothing_is_no_replacement() {
         assert_eq!(reason, EditErrorKind::NoEffect, "{text:?} {edit:?}");
     }
     assert_eq!(expect_error("a\na\na\n", all("a", "a")), EditErrorKind::SameText);
-    // Of several places, those that change count.
+    // An edit of several places succeeds if at least one place changes.
     let edited = apply("a \na\n", &[all("a \n", "a\n")]);
     assert!(edited.is_ok_and(|edited| edited.text == "a\na\n"));
 }
@@ -400,7 +401,7 @@ fn an_insertion_that_is_there_already_is_not_made_again() {
     let edited_text = apply(text, std::slice::from_ref(&insert)).unwrap();
     assert_eq!(edited_text.outcomes, [EditOutcome::AlreadyApplied { line: 1 }]);
     assert_eq!(edited_text.text, text);
-    // An explicit occurrence is taken literally.
+    // An edit with an explicit occurrence is applied even if its new text already exists.
     let twice = Edit { occurrence: Occurrence::Nth(NonZeroU32::MIN), ..insert };
     assert_eq!(apply_one(text, twice).matches("thing").count(), 2);
 }
@@ -415,7 +416,7 @@ fn a_text_that_leaves_text_out_is_refused() {
     assert_eq!(line, "// ... rest of the code unchanged");
     let kept = apply_one(new, edit(new, &new.replace("a()", "b()")));
     assert_eq!(kept, new.replace("a()", "b()"));
-    // A file with such lines can get another one.
+    // A file that already contains such lines can get one more.
     let more = apply_one(new, edit("fn a() {", "// ... rest of the code unchanged\nfn a() {"));
     assert_eq!(more.matches("unchanged").count(), 2);
 }
@@ -441,7 +442,7 @@ proptest! {
         old in "[a-c]{0,3}(\n|\r\n)?X(\n|\r\n)?[a-c]{0,3}",
         new in "[d-f]{0,3}(\n[d-f]{0,3}){0,3}",
     ) {
-        // A carriage return followed by a line feed would become a different line end.
+        // A carriage return directly before a line feed would become a different line end.
         prop_assume!(!(before.ends_with('\r') && old.starts_with('\n')));
         prop_assume!(!(old.ends_with('\r') && after.starts_with('\n')));
         let text = format!("{before}{old}{after}");
@@ -449,14 +450,14 @@ proptest! {
             let result = apply_one(&text, edit(&wanted, &new));
             let inner = result.strip_prefix(&before).and_then(|rest| rest.strip_suffix(&after));
             let inner = inner.map(|inner| inner.replace("\r\n", "\n"));
-            // A file with the line ends of classic Mac OS keeps them.
+            // A file with the line ends of classic Mac OS keeps its line ends.
             let inner = inner.map(|inner| if text.contains('\n') { inner } else { inner.replace('\r', "\n") });
             prop_assert_eq!(inner, Some(new.clone()));
         }
     }
 
-    /// The model of an edit: the file with line feeds, in which texts with line feeds are replaced.
-    /// Only carriage returns that the file itself has are characters.
+    /// The reference model of an edit: the file with line feeds, in which texts with line feeds are
+    /// replaced. A carriage return counts as a character only if the file itself contains it.
     #[test]
     fn line_ends_are_those_of_the_file(
         text in "[ab \n\r]{0,12}",
@@ -477,7 +478,7 @@ proptest! {
         let result = apply(&file, &[Edit { old_text: old.clone(), new_text: new.clone(), occurrence: which }]);
         let Ok(edited) = result else { return Ok(()) };
         if wanted == with {
-            // The edit is about line ends, so it is applied exactly.
+            // An edit that changes line ends is applied exactly.
             prop_assert!(file.contains(&old));
             return Ok(());
         }
@@ -485,7 +486,7 @@ proptest! {
             prop_assert!(!text.contains(&wanted) || edited.text == file);
             return Ok(());
         };
-        // No other kind of line end appears, and only named lines are joined.
+        // The edited file has no new kind of line end. Only lines that the edit names are joined.
         let has = |end: &str| file.contains(end);
         prop_assert!(has("\r") || !edited.text.contains('\r'), "{:?}", edited.text);
         prop_assert!(has("\n") || end == "\n" || !edited.text.contains('\n') || !has("\r"));
@@ -517,11 +518,11 @@ fn a_text_that_would_be_too_large_is_not_made() {
     let line = "x".repeat(1 << 20);
     let text = "a\n".repeat(100_000);
     assert_eq!(expect_error(&text, all("a", &line)), EditErrorKind::ResultTooLarge);
-    // Each of many lines would get a long indentation.
+    // Each of many new lines would get a long indentation.
     let new = "y\n".repeat(1_000);
     let text = format!("{0}a\n{0}b\n", " ".repeat(1 << 20));
     assert_eq!(expect_error(&text, edit("a\nb\n", &new)), EditErrorKind::ResultTooLarge);
-    // Several edits, each of which is within the limit.
+    // Each of several edits is within the limit, but the result is not.
     let text = "a ".repeat(50);
     let grow = |old: &str, new: &str| all(old, &format!("{new} ").repeat(1_000));
     let edits = [grow("a ", "b"), grow("b ", "c"), grow("c ", "d")];

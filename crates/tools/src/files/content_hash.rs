@@ -59,19 +59,19 @@ impl KnownHashes {
         }
     }
 
-    /// Returns whether the session last saw the file with exactly this content.
+    /// Returns whether `now` is the content hash that the session last read or wrote for the file.
     pub(crate) fn is_last_seen_content(&self, path: &Path, now: ContentHash) -> bool {
         let known = lock(&self.0);
         known.hashes.get(path).is_some_and(|(_, stamp)| *stamp == now)
     }
 
-    /// Returns whether the session has seen the file, with any content.
+    /// Returns whether the session has read or written the file, with any content.
     pub(crate) fn contains(&self, path: &Path) -> bool {
         let known = lock(&self.0);
         known.hashes.contains_key(path)
     }
 
-    /// Returns whether the session has seen the file, but with different content.
+    /// Returns whether the session has read or written the file, but with different content.
     pub(crate) fn is_stale(&self, path: &Path, now: ContentHash) -> bool {
         let known = lock(&self.0);
         known.hashes.get(path).is_some_and(|(_, stamp)| *stamp != now)
@@ -90,7 +90,8 @@ impl<R> HashingReader<R> {
         Self { reader, hasher: Some(Sha256::new()) }
     }
 
-    /// Creates a reader that computes no hash, for files that are too large to be worth it.
+    /// Creates a reader that computes no hash. Such a reader is for files for which a hash would
+    /// cost too much time.
     pub(crate) fn without_hash(reader: R) -> Self {
         Self { reader, hasher: None }
     }

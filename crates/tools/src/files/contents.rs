@@ -1,15 +1,15 @@
 //! Writes files in place and detects concurrent writers.
 //!
-//! A change that another program writes in place before the comparison is detected, and a change
-//! that it writes after ours is kept. A change between the two is lost without notice, because no
-//! operating system offers a conditional write. Two more cases are detected: a write during the
-//! comparison, as far as the modification time shows it, and different content right after our
-//! write.
+//! A change that another program writes in place before the comparison is detected. A change that
+//! another program writes after our write is preserved. A change between the comparison and our
+//! write is lost without notice, because no operating system offers a conditional write. Two more
+//! cases are detected: a write during the comparison, if it changes the modification time, and
+//! different content right after our write.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 
-/// Returns whether a file holds exactly `bytes`, where `read` yields its content from the
+/// Returns whether a file holds exactly `bytes`. `read` reads the content of the file from the
 /// beginning.
 ///
 /// Returns `false` if the modification time changed during the comparison.
@@ -24,7 +24,8 @@ pub(super) fn equals_without_concurrent_change(
     Ok(rest_equals(read, bytes)? && modified()? == before)
 }
 
-/// Returns whether a file holds anything other than `bytes`; `false` if it cannot be read.
+/// Returns whether a file holds different content than `bytes`. Returns `false` if the file cannot
+/// be read.
 pub(super) fn differs_if_readable(mut file: &File, bytes: &[u8]) -> bool {
     let holds = file.rewind().and_then(|()| rest_equals(&mut file, bytes));
     holds.is_ok_and(|is_same| !is_same)
@@ -46,7 +47,7 @@ pub(super) fn rest_equals(file: &mut impl io::Read, mut bytes: &[u8]) -> io::Res
     }
 }
 
-/// Replaces the content of a file, writing from its beginning and truncating afterwards.
+/// Replaces the content of a file: writes from the beginning of the file, then truncates the file.
 pub(super) fn overwrite(file: &File, bytes: &[u8]) -> io::Result<()> {
     write_with_progress(file, bytes, &mut |_| {})?;
     file.set_len(bytes.len() as u64)
@@ -67,7 +68,7 @@ pub(super) fn write_with_progress(
     Ok(())
 }
 
-/// Bytes per chunk of a comparison, small enough to stay in the processor's cache.
+/// Bytes per chunk of a comparison. A chunk is small enough to stay in the cache of the processor.
 const COMPARE_CHUNK_BYTES: usize = 64 * 1024;
 
 /// Bytes per chunk of a write.

@@ -1,8 +1,8 @@
 //! Decodes the bytes of a file as text and encodes edited text back to the same encoding.
 //!
-//! UTF-8 is decoded strictly, and so is UTF-16 after its byte order mark. For all other bytes a
-//! legacy encoding is guessed, and it is used only if the decoded text encodes to the same bytes
-//! again. A byte order mark stays in the text, as its first character.
+//! UTF-8, and UTF-16 with a byte order mark, are decoded strictly. For all other bytes a legacy
+//! encoding is guessed. The guess is used only if the decoded text encodes to the same bytes again.
+//! A byte order mark stays in the text, as its first character.
 
 pub(crate) mod line_ends;
 
@@ -26,19 +26,21 @@ pub struct DecodedText {
     raw: Vec<u8>,
 }
 
-/// A replacement text with its bytes, and the properties preserved from the old text.
+/// A replacement text with its bytes, and a list of the properties that were preserved from the old
+/// text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReencodedText {
-    /// The text as the file will hold it.
+    /// The text that the file will contain.
     pub text: String,
     /// The encoded bytes of the text.
     pub bytes: Vec<u8>,
-    /// The properties that were preserved, for people; empty if preserving changed nothing.
+    /// The properties that were preserved, as text for users. Empty if the text needed no
+    /// conversion to preserve them.
     pub preserved: Vec<Note>,
 }
 
-/// The encoding of the characters as bytes.
+/// The encoding of the characters of a text as bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TextEncoding {
     Utf8,
@@ -55,7 +57,7 @@ enum ByteOrder {
 }
 
 impl DecodedText {
-    /// Decodes the bytes of a file; `given` is its name in errors.
+    /// Decodes the bytes of a file. `given` is the name of the file in errors.
     ///
     /// # Errors
     ///
@@ -98,7 +100,7 @@ impl DecodedText {
         &self.text
     }
 
-    /// Converts this into the text.
+    /// Converts this value into its text.
     pub(crate) fn into_string(self) -> String {
         self.text
     }
@@ -109,7 +111,8 @@ impl DecodedText {
         if self.encoding == TextEncoding::Utf8 { self.text.as_bytes() } else { &self.raw }
     }
 
-    /// Returns the name of the encoding unless it is UTF-8, with a remark if it was guessed.
+    /// Returns the name of the encoding, with a remark if the encoding was guessed. Returns `None`
+    /// for UTF-8.
     #[must_use]
     pub fn non_utf8_encoding_name(&self) -> Option<String> {
         match self.encoding {
@@ -120,7 +123,8 @@ impl DecodedText {
         }
     }
 
-    /// Returns the bytes with some ranges of the text replaced; all other bytes stay the same.
+    /// Replaces some ranges of the text, and returns the encoded result. All other bytes stay the
+    /// same.
     ///
     /// # Errors
     ///
@@ -141,10 +145,10 @@ impl DecodedText {
         Ok(bytes)
     }
 
-    /// Encodes a text that replaces all of this one.
+    /// Encodes a text that replaces this whole text.
     ///
-    /// The encoding, the byte order mark and the line ends of this text are preserved, if it has
-    /// any. Carriage returns that end no line stay.
+    /// The encoding, the byte order mark and the line ends of this text are preserved, if this text
+    /// has any. Carriage returns that end no line are not changed.
     ///
     /// # Errors
     ///
@@ -183,7 +187,7 @@ impl DecodedText {
     }
 }
 
-/// The character that marks a text as Unicode when it comes first.
+/// The byte order mark: as the first character, it marks a text as Unicode.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl TextEncoding {
@@ -233,7 +237,7 @@ impl ByteOrder {
     /// Detects the byte order by the byte order mark.
     fn from_byte_order_mark(bytes: &[u8]) -> Option<Self> {
         match bytes {
-            // The UTF-32LE mark begins with the UTF-16LE mark.
+            // The byte order mark of UTF-32LE begins with the byte order mark of UTF-16LE.
             [0xff, 0xfe, 0, 0, ..] => None,
             [0xff, 0xfe, ..] => Some(Self::LittleEndian),
             [0xfe, 0xff, ..] => Some(Self::BigEndian),
@@ -260,7 +264,7 @@ impl ByteOrder {
     }
 }
 
-/// Returns the line of the first invalid byte in a file that is UTF-8 for the most part.
+/// Returns the line of the first invalid byte in a file whose content is mostly UTF-8.
 ///
 /// Text in a legacy encoding rarely contains sequences that form valid multi-byte characters in
 /// UTF-8.

@@ -26,7 +26,7 @@ use self::line_reader::{ExcerptBuilder, LineReader, trim_partial_character};
 
 pub(crate) use self::image::ImageFile;
 
-/// The content of a file as it was read.
+/// The content that was read from a file.
 #[derive(Debug)]
 pub(crate) enum FileContent {
     /// Some lines of a text.
@@ -51,7 +51,8 @@ pub struct FileExcerpt {
     pub last_line: u32,
     /// The number of lines in the file; `None` if it is too large to count them.
     pub total_lines: Option<u32>,
-    /// The reason why the excerpt ends before the file does, if it does.
+    /// The reason why the excerpt ends before the end of the file. `None` if the excerpt reaches
+    /// the end.
     pub truncated_by: Option<TruncatedBy>,
     /// Additional notes, one sentence each.
     pub notes: Vec<String>,
@@ -68,14 +69,14 @@ pub struct FileExcerpt {
 pub enum TruncatedBy {
     /// The excerpt has as many lines as were requested, or as the default limit allows.
     LineLimit,
-    /// The excerpt has 256 KiB.
+    /// The excerpt has reached 256 KiB.
     ByteLimit,
-    /// The rest of the file is beyond 4 GiB and cannot be read.
+    /// The rest of the file is beyond the first 4 GiB and cannot be read.
     FileSizeLimit,
 }
 
 impl FileExcerpt {
-    /// Returns the offset at which to continue reading, if there is more to read.
+    /// Returns the offset at which to continue reading, if the file has more lines to read.
     #[must_use]
     pub fn next_offset(&self) -> Option<u32> {
         matches!(self.truncated_by, Some(TruncatedBy::LineLimit | TruncatedBy::ByteLimit))
@@ -113,7 +114,7 @@ impl FileExcerpt {
 /// Reads a resolved file: an image (PNG, JPEG, GIF or WebP) as a whole, or lines of a text as
 /// [`read_excerpt`] does.
 ///
-/// Fails with `too_large` for an image of more than [`MAX_IMAGE_BYTES`].
+/// Fails with `too_large` for an image larger than [`MAX_IMAGE_BYTES`].
 pub(crate) fn read_text_or_image(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -130,11 +131,12 @@ pub(crate) fn read_text_or_image(
 
 /// Reads lines of a text file: `limit` lines from line `offset`, counted from 1.
 ///
-/// A negative offset reads the last `-offset` lines. Zero means the beginning.
+/// A negative offset reads the last `-offset` lines. The offset zero means the beginning of the
+/// file.
 ///
 /// # Errors
 ///
-/// - As [`Workspace::resolve`] and [`Workspace::open_read`].
+/// - The errors of [`Workspace::resolve`] and [`Workspace::open_read`].
 /// - `binary_file` if the file is not text.
 /// - `invalid_arguments` for an offset beyond the end or a limit of zero.
 /// - `too_large` for lines beyond 4 GiB.
@@ -153,7 +155,7 @@ pub fn read_excerpt(
 ///
 /// # Errors
 ///
-/// `invalid_arguments` as [`read_excerpt`].
+/// `invalid_arguments` in the same cases as [`read_excerpt`].
 pub(crate) fn unsaved_excerpt(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -221,7 +223,8 @@ impl<'a> ReadRequest<'a> {
         })
     }
 
-    /// Reads an image. If the file is no image, rewinds it and returns `None`.
+    /// Reads an image. If the file is not an image, returns `None` and continues at the start of
+    /// the file.
     fn read_image(&self, file: &mut File) -> Result<Option<ImageFile>, ToolError> {
         let explain = |error: io::Error| self.workspace.explain_io_error(self.at, &error);
         let start = read_prefix(file).map_err(explain)?;
@@ -266,7 +269,8 @@ impl<'a> ReadRequest<'a> {
             return Ok(None);
         }
         file.rewind()?;
-        // A file that cannot be decoded is shown lossily or rejected as binary by the caller.
+        // The caller shows a file that cannot be decoded with replacement characters, or rejects it
+        // as binary.
         let text = read_to_cap(file, MAX_WHOLE_FILE_BYTES)?
             .and_then(|bytes| DecodedText::decode(self.at.given(), bytes).ok());
         Ok(text.filter(|text| text.non_utf8_encoding_name().is_some()))
@@ -295,7 +299,7 @@ impl<'a> ReadRequest<'a> {
             lines.skip_until_count(first.max(1) - 1)?;
             lines.read_into(&mut page, self.limit)?;
         }
-        // The lines of a large file are counted only if the last ones are requested.
+        // The lines of a large file are counted only if its last lines are requested.
         if self.bytes <= MAX_WHOLE_FILE_BYTES || first.is_err() {
             lines.skip_until_count(u64::MAX)?;
         }
@@ -322,7 +326,7 @@ impl<'a> ReadRequest<'a> {
         Ok(self.build_excerpt(first, page, counted, total))
     }
 
-    /// Records the content hash of the file, if it was read as a whole.
+    /// Records the content hash of the file, if the whole file was read.
     fn record_hash(&self, stamp: Option<ContentHash>) {
         if let (Some(stamp), Ok(real)) = (stamp, self.workspace.canonicalize(self.at)) {
             self.workspace.known_hashes().record(real.path(), stamp);
@@ -384,14 +388,14 @@ impl<'a> ReadRequest<'a> {
 
 /// Reads the bytes from which the kind of a file is detected.
 fn read_prefix(file: &mut File) -> io::Result<Vec<u8>> {
-    // Without this capacity, `read_to_end` would begin with reads of 32 and 64 bytes.
+    // Without this capacity, `read_to_end` would begin with short reads of 32 and 64 bytes.
     let mut start = Vec::with_capacity(SNIFF_BYTES);
     file.take(SNIFF_BYTES as u64).read_to_end(&mut start)?;
     Ok(start)
 }
 
 fn line_number(line: u64) -> u32 {
-    // Only a file that consists almost entirely of line ends has more lines.
+    // Only a file that consists almost entirely of line ends has more lines than a `u32` can count.
     u32::try_from(line).unwrap_or(u32::MAX)
 }
 

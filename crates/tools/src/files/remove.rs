@@ -1,8 +1,9 @@
 //! Deletes and moves files and directories.
 //!
-//! A deleted entry is moved to a backup from which it can be restored; if no backup is possible,
-//! the preview says so. The entry is compared with the preview after it was moved out of the way,
-//! where other programs do not find it by its name. If it differs, it is put back.
+//! A deleted entry is moved to a backup, from which it can be restored. If no backup is possible,
+//! the preview reports this. The entry is first moved to a temporary name, where other programs do
+//! not find it, and then compared with the preview. An entry that differs from the preview is put
+//! back.
 
 mod quarantine;
 #[cfg(test)]
@@ -42,11 +43,11 @@ pub struct ExistingEntry {
 /// Whether a deleted entry can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Restorability {
-    /// A backup is kept, so it can be restored.
+    /// A backup is kept, so the entry can be restored.
     Restorable,
     /// A backup is kept only until the next change, because the entry is so large.
     UntilNextChange,
-    /// The entry is lost for good, for this reason.
+    /// The deletion is permanent, for this reason.
     NotRestorable(Note),
 }
 
@@ -71,7 +72,7 @@ pub fn inspect_entry(
 ///
 /// # Errors
 ///
-/// As [`inspect_entry`].
+/// The errors of [`inspect_entry`].
 pub(crate) fn inspect_entry_with_text(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -100,7 +101,7 @@ fn inspect_entry_with_snapshot(
     Ok(ExistingEntry { entry, snapshot: seen, text, restorability: fate })
 }
 
-/// Rejects an entry that can be neither moved nor removed, before permission is requested.
+/// Rejects an entry that cannot be moved or removed, before permission is requested.
 fn require_removable(workspace: &Workspace, dir: &Dir, entry: &EntryPath) -> Result<(), ToolError> {
     dir.require_can_create().map_err(|error| workspace.explain_io_error(&entry.path, &error))?;
     if dir.is_mounted(&entry.name) {
@@ -127,7 +128,7 @@ impl ExistingEntry {
         !matches!(self.restorability, Restorability::NotRestorable(_))
     }
 
-    /// Returns the change that the deletion would cause.
+    /// Returns the change that a deletion of the entry would cause.
     #[must_use]
     pub(crate) fn deletion_change(&self) -> FileChange {
         let path = self.entry.path.path();
@@ -148,7 +149,8 @@ impl ExistingEntry {
         self.is_directory().then(note)
     }
 
-    /// Returns a note if the entry cannot be restored after its deletion, or not for long.
+    /// Returns a note if a deletion of the entry is permanent, or can be undone only for a short
+    /// time.
     #[must_use]
     pub(crate) fn restorability_note(&self) -> Option<Note> {
         match &self.restorability {
@@ -162,8 +164,8 @@ impl ExistingEntry {
         }
     }
 
-    /// Rejects an entry that can be neither backed up nor compared completely, before permission is
-    /// requested.
+    /// Rejects an entry before permission is requested, if no backup is possible and the entry is
+    /// too large to be compared completely.
     ///
     /// # Errors
     ///
@@ -184,11 +186,11 @@ impl ExistingEntry {
     ///
     /// # Errors
     ///
-    /// - `too_large` if it could not be restored and has too many entries to be compared.
-    /// - `changed_since_preview` if it was changed, or if a backup that the preview promised is
-    ///   impossible. The entry is put back.
-    /// - `not_found`, `not_permitted`, `io`. `io` includes an entry that was changed and cannot be
-    ///   put back because another program took its name.
+    /// - `too_large` if no backup is possible and the entry contains too many files to be compared.
+    /// - `changed_since_preview` if the entry was changed, or if a backup that the preview promised
+    ///   is impossible. The entry is put back.
+    /// - `not_found`, `not_permitted`, `io`. `io` includes the case that the entry was changed and
+    ///   cannot be put back, because another program uses its name.
     pub fn delete(&self, workspace: &Workspace) -> Result<(), ToolError> {
         self.require_deletable()?;
         let path = self.entry.path.path().to_owned();
@@ -200,7 +202,7 @@ impl ExistingEntry {
         Ok(())
     }
 
-    /// Removes the entry if it is unchanged; returns `None` if there is no backup.
+    /// Removes the entry if the entry is unchanged. Returns `None` if no backup was created.
     pub(crate) fn remove_if_unchanged(
         &self,
         workspace: &Workspace,
@@ -227,8 +229,8 @@ impl ExistingEntry {
         Err(changed_error(at))
     }
 
-    /// Moves a backup back to its place. If the name is taken, the error contains the path of the
-    /// backup.
+    /// Moves a backup back to its original path. If another entry has this path, the error contains
+    /// the path of the backup.
     pub(crate) fn restore(&self, workspace: &Workspace, blob: &Backup) -> Result<(), ToolError> {
         let EntryPath { parent, name, path: at } = &self.entry;
         let (dir, undo) = (workspace.open_dir(parent)?, workspace.undo_store());
@@ -260,8 +262,8 @@ impl ExistingEntry {
         });
         match copied {
             Ok(Some(blob)) => {
-                // The backup exists. The quarantined original is removed at the next start, if not
-                // now.
+                // The backup exists. If the quarantined original cannot be removed now, it is
+                // removed at the next start.
                 drop(aside.remove_for_good());
                 Ok(blob)
             }
@@ -293,12 +295,12 @@ impl ExistingEntry {
         }
     }
 
-    /// Moves the entry to an unused name if it is unchanged since the preview. Missing directories
-    /// are created.
+    /// Moves the entry to an unused name if the entry is unchanged since the preview. Missing
+    /// directories are created.
     ///
     /// # Errors
     ///
-    /// - `changed_since_preview`; the entry stays where it was.
+    /// - `changed_since_preview`. The entry is not moved in this case.
     /// - `invalid_arguments` if the new name exists.
     /// - `not_permitted`, also for a move to another file system.
     /// - `io`.
@@ -354,7 +356,7 @@ impl Restorability {
     fn for_entry(seen: &EntrySnapshot, workspace: &Workspace, dir: &Dir) -> Self {
         let is_large = seen.bytes > MAX_UNDO_BYTES;
         let is_beside = workspace.undo_store().is_on_same_file_system(dir);
-        // On another file system, the entry is copied.
+        // A backup on another file system is a copy of the entry.
         let bytes = if !is_beside && !is_large { seen.bytes } else { 0 };
         if let Err(why) = workspace.state_folder().require_space(bytes) {
             return Self::NotRestorable(why.note());
@@ -369,7 +371,7 @@ impl Restorability {
     }
 }
 
-/// Creates the error for a name that is taken.
+/// Creates the error for a name that already exists.
 pub(crate) fn already_exists_error(at: &WorkspacePath) -> ToolError {
     let message = format!("{} exists already. Choose another name, or delete it first", at.given());
     ToolError::recoverable(ErrorCode::InvalidArguments, message)
@@ -390,7 +392,8 @@ pub(crate) fn changed_error(at: &WorkspacePath) -> ToolError {
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
-/// Creates the error for an entry that was changed meanwhile and whose name is taken.
+/// Creates the error for an entry that was changed and cannot be put back, because another entry
+/// has its name.
 fn name_taken_error(at: &WorkspacePath, place: &str) -> ToolError {
     let given = at.given();
     let message = format!(

@@ -14,7 +14,7 @@ use crate::limits::{
     MAX_WHOLE_FILE_BYTES,
 };
 
-/// The state of a directory entry at one point in time.
+/// The state of a directory entry at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntrySnapshot {
     pub(crate) kind: FileKind,
@@ -45,7 +45,7 @@ impl EntrySnapshot {
             }
             FileKind::File | FileKind::Special => {
                 counted.bytes = look.bytes;
-                // A move changes the change time, so it is not compared.
+                // A move changes the change time, so the change time is not compared.
                 ContentHash::of_bytes(&encode_metadata(&EntryMetadata { changed: 0, ..look }))
             }
             FileKind::Link => ContentHash::of_bytes(dir.read_link(name)?.as_encoded_bytes()),
@@ -61,8 +61,8 @@ impl EntrySnapshot {
         Ok(counted)
     }
 
-    /// As [`Self::take`], but reads a file that is small enough to be edited once and returns its
-    /// bytes.
+    /// Takes a snapshot as [`Self::take`] does. A file that is small enough to be edited is read
+    /// once, and its bytes are returned.
     pub(crate) fn take_with_bytes(dir: &Dir, name: &OsStr) -> io::Result<(Self, Option<Vec<u8>>)> {
         let look = dir.entry_metadata(name)?;
         if look.kind != FileKind::File || look.bytes > MAX_WHOLE_FILE_BYTES {
@@ -115,7 +115,7 @@ impl EntrySnapshot {
         ContentHash::of_bytes(&listing)
     }
 
-    /// Returns the bytes that bind a permission to this state.
+    /// Returns the bytes that bind a permission to this state of the entry.
     pub(crate) fn fingerprint(&self) -> Vec<u8> {
         [&[self.kind as u8][..], self.hash.as_bytes()].concat()
     }

@@ -1,4 +1,4 @@
-//! The user's state folder, and the check whether it has space for a backup.
+//! The user's state folder, and the check whether the folder has space for a backup.
 
 pub(crate) mod journal;
 pub(crate) mod late_writes;
@@ -18,11 +18,12 @@ use crate::limits::STATE_PROBE_BYTES;
 use crate::note::Note;
 use callboard_text::path_text;
 
-/// The folder in which sessions keep backups, journals and outputs, if one is configured.
+/// The folder in which sessions keep backups, journals and outputs. May be absent.
 #[derive(Debug, Default)]
 pub(crate) struct StateFolder {
     folder: Option<PathBuf>,
-    /// Whether a write failed although the check succeeded; from then on, the check writes a probe.
+    /// Whether a write failed although the check had succeeded. After such a failure, each check
+    /// also writes some bytes, until a check succeeds.
     has_failed: AtomicBool,
 }
 
@@ -55,7 +56,7 @@ impl StateFolder {
             if writes {
                 tempfile::tempfile_in(folder)?.write_all(&[0; STATE_PROBE_BYTES])?;
             }
-            // A new name needs space, too.
+            // A new file name needs space, too.
             let wanted = bytes.saturating_add(STATE_PROBE_BYTES as u64);
             if dir.free_bytes()? < wanted { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         });
@@ -117,7 +118,8 @@ pub(crate) fn open_private_for_append(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
-/// Folders in the state folder: backups, journals of running calls, and complete outputs.
+/// The folder of backups in the state folder. `JOURNAL_FOLDER` holds the journals of running calls,
+/// and `OUTPUT_FOLDER` holds complete outputs.
 pub(crate) const UNDO_FOLDER: &str = "undo";
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
 pub(crate) const OUTPUT_FOLDER: &str = "output";

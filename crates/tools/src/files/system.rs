@@ -1,13 +1,13 @@
 //! Opens files beneath a pinned directory, and changes directory entries.
 //!
 //! On Linux the kernel confines every path to the directory (`openat2`), even during concurrent
-//! renames. On other systems, and where the kernel or its sandbox lacks `openat2`, the path is
-//! canonicalized, compared and opened. In this case, a program that replaces a directory by a link
-//! at exactly that moment can escape. [`PinnedDirectory::has_kernel_confinement`] reports which
-//! case applies.
+//! renames. On other systems, and if the kernel or its sandbox lacks `openat2`, the path is
+//! canonicalized, compared and opened. In this case the confinement has a race. If another program
+//! replaces a directory by a link at exactly that moment, the opened file can be outside of the
+//! directory. [`PinnedDirectory::has_kernel_confinement`] reports which case applies.
 //!
-//! A path that leaves the directory fails with [`io::ErrorKind::CrossesDevices`]. So does a loop of
-//! links, and so does a link in a path that must not have any.
+//! A path that leaves the directory fails with [`io::ErrorKind::CrossesDevices`]. A loop of links,
+//! and a link in a path that must not contain links, fail with the same error.
 
 #[cfg(any(test, not(unix)))]
 mod portable;
@@ -32,7 +32,7 @@ use std::ffi::OsString;
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read as _};
 
-/// Reads the rest of a file; `None` if it exceeds `cap` bytes.
+/// Reads the rest of a file. Returns `None` if the rest exceeds `cap` bytes.
 pub(crate) fn read_to_cap(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> {
     let known = file.metadata().map_or(0, |metadata| metadata.len().min(cap));
     // One extra byte lets `read_to_end` detect the end without a reallocation.
@@ -41,10 +41,10 @@ pub(crate) fn read_to_cap(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> 
     Ok((bytes.len() as u64 <= cap).then_some(bytes))
 }
 
-/// The device and inode number of a file or directory, unique in the system.
+/// The device number and the inode number of a file or directory. The pair is unique in the system.
 pub(crate) type FileId = (u64, u64);
 
-/// An open file, directory or metadata with a [`FileId`].
+/// A value that has a [`FileId`]: an open file, an open directory, or metadata.
 pub(crate) trait HasFileId {
     fn file_id(&self) -> io::Result<FileId>;
 }
@@ -84,16 +84,17 @@ pub(crate) struct DirectoryEntry {
     pub(crate) kind: FileKind,
 }
 
-/// The metadata of a directory entry, without following links.
+/// The metadata of a directory entry. Links are not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryMetadata {
     pub(crate) kind: FileKind,
     /// The unique id of the entry.
     pub(crate) file_id: FileId,
     pub(crate) bytes: u64,
-    /// The time of the last change of the content, in nanoseconds since the epoch.
+    /// The time of the last change of the content, in nanoseconds since the Unix epoch.
     pub(crate) modified: i128,
-    /// The time of the last change of content or metadata, including the name, in nanoseconds.
+    /// The time of the last change of the content or the metadata, in nanoseconds since the Unix
+    /// epoch. A new name also counts as a change.
     pub(crate) changed: i128,
 }
 
@@ -114,9 +115,9 @@ impl From<FileType> for FileKind {
 /// The users who can read a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileVisibility {
-    /// Only the owner.
+    /// Only the owner can read the file.
     Owner,
-    /// All users that the umask permits.
+    /// All users that the umask permits can read the file.
     Everyone,
 }
 

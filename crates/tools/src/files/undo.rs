@@ -1,6 +1,7 @@
 //! Undoes the last change of a session, completely or not at all.
 //!
-//! Files that another program changed since are skipped and do not block the other files.
+//! A file that another program changed after the session is skipped, and does not prevent the undo
+//! of the other files.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -64,7 +65,7 @@ enum UndoAction {
         found: Box<ExistingEntry>,
         to: EntryPath,
     },
-    /// Removes a created directory if it is empty.
+    /// Removes a directory that the change created, if the directory is empty.
     RemoveDirectory(WorkspacePath),
     /// Skips a file that cannot be restored.
     Skip(SkippedRestore, FileOperation),
@@ -76,17 +77,17 @@ enum UndoAction {
 pub(crate) struct SkippedRestore {
     /// The path of the file.
     pub path: PathBuf,
-    /// The reason, as a clause for the end of a sentence about the file.
+    /// The reason why the file is skipped, as a clause for the end of a sentence about the file.
     pub reason: Note,
-    /// The path of the backup, if there is one. It is kept for as long as entries that can be
-    /// undone.
+    /// The path of the backup, if a backup exists. The backup is kept as long as entries that can
+    /// be undone.
     pub backup: Option<PathBuf>,
 }
 
 impl UndoPlan {
-    /// Prepares to undo the last change, without changing anything.
+    /// Prepares to undo the last change. Changes no file.
     ///
-    /// Files that another program changed since are no error; they are skipped.
+    /// A file that another program changed since then is skipped and causes no error.
     ///
     /// # Errors
     ///
@@ -107,7 +108,7 @@ impl UndoPlan {
         Ok(Self { number, actions: deeds, write_safety: protection })
     }
 
-    /// Returns how the files that are rewritten are protected from a crash.
+    /// Returns how the files that the undo rewrites are protected from a crash.
     pub(crate) fn write_safety(&self) -> &WriteSafety {
         &self.write_safety
     }
@@ -117,12 +118,13 @@ impl UndoPlan {
         self.actions.iter().filter_map(UndoAction::file_change)
     }
 
-    /// Returns every path that undoing would change, and whether it is removed.
+    /// Returns every path that the undo would change, and whether the undo removes the path.
     pub(crate) fn affected_paths(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.affected_workspace_paths().map(|(at, is_gone)| (at.path(), is_gone))
     }
 
-    /// Returns the affected paths as resolved paths; only the last component may be a link.
+    /// Returns the affected paths as resolved paths. Only the last component of a path may be a
+    /// link.
     pub(crate) fn affected_workspace_paths(&self) -> impl Iterator<Item = (&WorkspacePath, bool)> {
         self.actions.iter().flat_map(|prepared| match prepared {
             UndoAction::Remove(found) => vec![(&found.entry.path, true)],
@@ -135,8 +137,8 @@ impl UndoPlan {
         })
     }
 
-    /// Returns the files that are skipped, because another program changed them or there is no
-    /// backup.
+    /// Returns the files that the undo skips, because another program changed them or no backup
+    /// exists.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = &SkippedRestore> {
         self.actions.iter().filter_map(|prepared| match prepared {
             UndoAction::Skip(staying, _) => Some(staying),
@@ -144,7 +146,7 @@ impl UndoPlan {
         })
     }
 
-    /// Returns hashes of the current state, for comparison with the preview.
+    /// Returns hashes of the current state of the files, for comparison with the preview.
     pub(crate) fn state_fingerprint(&self) -> Vec<u8> {
         let images = self.actions.iter().map(|prepared| match prepared {
             UndoAction::Remove(found) | UndoAction::MoveBack { found, .. } => {
@@ -164,12 +166,12 @@ impl UndoPlan {
         self.number.to_le_bytes().into_iter().chain(images.flatten()).collect()
     }
 
-    /// Undoes the change except for skipped files, or does nothing. Afterwards the change before it
-    /// is the last one, even if all files were skipped.
+    /// Undoes the change except for the skipped files, or does nothing. Afterwards the previous
+    /// change is the last change of the session, even if all files were skipped.
     ///
     /// # Errors
     ///
-    /// `changed_since_preview` if a file was changed meanwhile; `io`.
+    /// `changed_since_preview` if a file was changed since the preview; `io`.
     pub fn run(self, workspace: &Workspace) -> Result<(), ToolError> {
         let undo = workspace.undo_store();
         let Some(step) = undo.claim_last_entry(self.number) else {
@@ -184,8 +186,8 @@ impl UndoPlan {
         undone
     }
 
-    /// Returns the operations that are not undone: the skipped ones, and restored files whose
-    /// backup another program wrote to since it was read.
+    /// Returns the operations that the undo does not undo: the skipped operations, and files whose
+    /// backup another program wrote to after the undo had read it.
     fn unrestored(&self, workspace: &Workspace) -> UndoEntry {
         let is_written_late = |deed: &FileOperation, before: &[u8]| {
             let now = deed.backup().map(|blob| workspace.undo_store().read(blob));
@@ -225,7 +227,8 @@ impl UndoPlan {
         Ok(())
     }
 
-    /// Moves the created files into backups, so that a failure can restore them.
+    /// Moves the files that the change created into backups, so that they can be restored if the
+    /// undo fails.
     fn remove_created<'a>(
         &'a self,
         workspace: &Workspace,
@@ -241,7 +244,8 @@ impl UndoPlan {
         Ok(())
     }
 
-    /// Restores the rest: the bytes of any number of files, or the place of one entry.
+    /// Restores what the change replaced or removed: the bytes of any number of files, or one
+    /// deleted or moved entry.
     fn restore_contents(&self, workspace: &Workspace) -> Result<(), ToolError> {
         let replaced = restoring_file_writes(&self.actions);
         drop(write_all_without_backups(workspace, &replaced, &self.write_safety, &mut |_| {})?);
@@ -260,7 +264,7 @@ impl UndoPlan {
     }
 }
 
-/// Returns the writes that restore the old bytes.
+/// Returns the file writes that restore the old bytes.
 fn restoring_file_writes(deeds: &[UndoAction]) -> Vec<FileWrite<'_>> {
     let replaced = deeds.iter().filter_map(|prepared| match prepared {
         UndoAction::Rewrite { at, now, before, .. } => {
@@ -273,7 +277,7 @@ fn restoring_file_writes(deeds: &[UndoAction]) -> Vec<FileWrite<'_>> {
 
 /// The reason why an operation cannot be undone.
 enum UndoObstacle {
-    /// The file is skipped for a permanent reason, given by the key of its message.
+    /// The file is skipped for a permanent reason. The value is the message key of the reason.
     Skipped(&'static str),
     /// The file cannot be inspected now.
     Tool(ToolError),
@@ -372,7 +376,7 @@ impl UndoAction {
         })
     }
 
-    /// Returns the change that undoing would cause; `None` for directories.
+    /// Returns the file change that the undo would cause. Returns `None` for a directory.
     fn file_change(&self) -> Option<FileChange> {
         match self {
             Self::Remove(found) => Some(found.deletion_change()),

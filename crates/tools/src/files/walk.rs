@@ -1,13 +1,13 @@
 //! Walks the files beneath a directory, without those that `.gitignore` excludes.
 //!
 //! Directories and ignore files are opened like every other file of the workspace, so no link is
-//! followed and no call blocks. (The walker of the `ignore` crate opens ignore files by path and
-//! would block on a FIFO named `.gitignore`.) Entries are sorted by name, so equal trees give equal
-//! results.
+//! followed and no call blocks. The walker of the `ignore` crate is not used, because it opens
+//! ignore files by path and would block on a FIFO named `.gitignore`. Entries are sorted by name,
+//! so equal trees give equal results.
 //!
-//! `.ignore`, `.gitignore` and `.git/info/exclude` are respected, whether or not the directory is
-//! in a repository. Those of the parent directories count too, up to the top of the repository. The
-//! user's global ignore file is not read. Hidden files are included; `.git` never is.
+//! `.ignore`, `.gitignore` and `.git/info/exclude` are respected, even outside of a repository. The
+//! ignore files of the parent directories are respected too, up to the top of the repository. The
+//! user's global ignore file is not read. Hidden files are included, but `.git` is never included.
 
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -28,7 +28,7 @@ use crate::limits::{
     MAX_SEARCH_TIME, MAX_WALK_DEPTH,
 };
 
-/// A function that returns whether to stop. It is called regularly, from several threads.
+/// A function that returns whether to stop. Several threads call this function regularly.
 pub type IsCancelled<'a> = dyn Fn() -> bool + Sync + 'a;
 
 /// The reason why a listing or search stopped early.
@@ -50,7 +50,7 @@ pub(crate) struct SearchBudget<'a> {
     cancel: &'a IsCancelled<'a>,
 }
 
-/// The order of the entries of one directory.
+/// The order in which a walk returns the entries of one directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WalkOrder {
     ByName,
@@ -79,12 +79,12 @@ pub(crate) struct WalkEntry {
     pub(crate) kind: FileKind,
 }
 
-/// A depth-first walk beneath a directory. Each directory precedes its content.
+/// A depth-first walk beneath a directory. Each directory precedes its entries.
 pub(crate) struct Walk<'a> {
     top: WorkspacePath,
     /// The real path of the top directory.
     real: PathBuf,
-    /// The open directories from the top down, with their remaining entries.
+    /// The open directories from the top directory downwards, each with its remaining entries.
     levels: Vec<OpenDirectory>,
     /// The ignore rules of the parent directories.
     parent_rules: Vec<Gitignore>,
@@ -127,8 +127,8 @@ impl<'a> SearchBudget<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Begins a walk at a directory, `depth` levels deep. Directories deeper than
-    /// [`MAX_WALK_DEPTH`] count as unreadable.
+    /// Begins a walk at a directory. The walk is `depth` levels deep. Directories deeper than
+    /// [`MAX_WALK_DEPTH`] are counted as unreadable.
     pub(crate) fn new(
         workspace: &Workspace,
         at: &WorkspacePath,
@@ -199,7 +199,7 @@ impl<'a> Walk<'a> {
     fn descend(&mut self, path: PathBuf) {
         match self.open_and_list_directory(path) {
             Ok((level, more)) => {
-                // After a timeout or cancellation, only the early stop is reported.
+                // After a timeout or a cancellation, only the early stop is reported.
                 self.truncated_directories +=
                     usize::from(more && self.budget.early_stop().is_none());
                 self.levels.push(level);
@@ -212,7 +212,7 @@ impl<'a> Walk<'a> {
         let root = &self.top.root;
         let beneath = self.top.path_in_root.join(&path);
         let dir = root.pinned.open_dir(&beneath)?;
-        // Reading entries can be as slow as the disk.
+        // Reading entries can take long on a slow disk, so the budget is checked meanwhile.
         let (mut asked, budget) = (0_u32, self.budget);
         let (mut entries, more) = dir.entries_while(MAX_DIRECTORY_ENTRIES, || {
             asked = asked.wrapping_add(1);
@@ -236,7 +236,8 @@ impl<'a> Walk<'a> {
         Ok((OpenDirectory { path, dir: Arc::new(dir), entries: entries.into_iter(), rules }, more))
     }
 
-    /// Returns whether a file is ignored. The rules of the nearest directory take precedence.
+    /// Returns whether the ignore rules exclude a file. The rules of the nearest directory take
+    /// precedence.
     fn is_ignored(&self, path: &Path, kind: FileKind) -> bool {
         let levels = self.levels.iter().rev().map(|level| &level.rules);
         let mut rules =
@@ -294,8 +295,9 @@ pub(crate) fn search_thread_count() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_SEARCH_THREADS)
 }
 
-/// Returns the ignore rules of the parent directories, nearest first: those inside the root, then
-/// those up to the top of the repository that contains the root.
+/// Returns the ignore rules of the parent directories, the nearest first. The result begins with
+/// the directories inside the root. The directories from the root up to the top of its repository
+/// follow.
 fn parent_ignore_rules(top: &WorkspacePath) -> Vec<Gitignore> {
     let root = &top.root;
     let inside = top.path_in_root.ancestors().skip(1);
@@ -314,10 +316,10 @@ fn parent_ignore_rules(top: &WorkspacePath) -> Vec<Gitignore> {
     all
 }
 
-/// Reads the ignore rules of one directory. Later files override earlier ones.
+/// Reads the ignore rules of one directory. Rules in later files override rules in earlier files.
 ///
-/// `has` returns whether a name may exist in the directory. Most directories have none of these
-/// files, and trying to open each one would dominate the cost of a walk.
+/// `has` returns whether a name may exist in the directory. Most directories have no ignore files,
+/// and trying to open each possible file would dominate the cost of a walk.
 fn read_ignore_rules(
     root: &Pinned,
     beneath: &Path,

@@ -1,13 +1,15 @@
 //! The directories that tools may use, and the resolution of paths inside them.
 //!
-//! A path is first resolved by its text alone: it is made absolute against `cwd`, `.` and `..` are
-//! removed, and it is compared with the roots component by component. It is then opened beneath the
-//! descriptor of its root, which is pinned once, so that no link or rename can escape. Links to
-//! other places inside the roots work, including absolute ones.
+//! A path is first resolved by its text alone: the path is made absolute with `cwd`, and `.` and
+//! `..` are removed. Then the path is compared with the roots component by component. The path is
+//! then opened beneath the descriptor of its root. This descriptor is opened once, so no link or
+//! rename can make the path escape from the root. Links to other places inside the roots work,
+//! including absolute links.
 //!
-//! The path of a tool call is inspected ([`Workspace::resolve_and_follow_links`]) before the call is permitted. The
-//! [`WorkspacePath`] records the target of its links and the id of that directory. If they differ
-//! later, the path is refused. Only an inspected path may be outside of the roots.
+//! The path of a tool call is inspected ([`Workspace::resolve_and_follow_links`]) before the call
+//! is permitted. The [`WorkspacePath`] records the target of its links, and the id of the target
+//! directory. If the target or the id differs later, the path is refused. Only an inspected path
+//! may be outside of the roots.
 
 mod errors;
 mod git;
@@ -75,7 +77,7 @@ pub struct Workspace {
     journal_folder: Option<PathBuf>,
     /// Whether the journals of earlier processes were replayed.
     recovery_done: OnceLock<()>,
-    /// The real paths of files that can only be written in place.
+    /// The real paths of files that cannot be replaced, so they are written in place.
     in_place_only: Mutex<HashSet<PathBuf>>,
     /// Paths of the agent itself whose changes always need permission, e.g. the user's state
     /// folder.
@@ -87,7 +89,7 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// [`WorkspaceError`] if one of them is relative, missing or not a directory.
+    /// [`WorkspaceError`] if one of these paths is relative, missing or not a directory.
     pub fn new(cwd: PathBuf, additional: Vec<PathBuf>) -> Result<Self, WorkspaceError> {
         let mut roots = Vec::with_capacity(1 + additional.len());
         for path in [cwd].into_iter().chain(additional) {
@@ -117,14 +119,15 @@ impl Workspace {
 
     /// Keeps backups, journals and complete outputs in a folder, usually the user's state folder.
     ///
-    /// - `undo` holds backups of files that were written, moved or deleted. They expire after 30
+    /// - `undo` holds backups of files that were written, moved or deleted. Backups expire after 30
     ///   days.
-    /// - `journal` holds the journals of running calls. [`Workspace::recover_unfinished_writes`] replays those of
-    ///   killed processes.
-    /// - `output` holds complete outputs. They expire after 7 days.
+    /// - `journal` holds the journals of running calls. [`Workspace::recover_unfinished_writes`]
+    ///   replays the journals of killed processes.
+    /// - `output` holds complete outputs. Outputs expire after 7 days.
     ///
-    /// The folders are created on first use, which also removes expired content. The total size is
-    /// at most 2 GiB. If the folder cannot be written, nothing is kept, and previews say so.
+    /// The folders are created when they are first used, and expired content is removed at the same
+    /// time. The total size is at most 2 GiB. If the folder cannot be written, nothing is kept, and
+    /// previews report this.
     #[must_use]
     pub fn with_state_folder(self, folder: &Path) -> Self {
         let (state, journal) = (StateFolder::new(folder), Some(folder.join(JOURNAL_FOLDER)));
@@ -136,7 +139,8 @@ impl Workspace {
             .with_guarded_path(folder)
     }
 
-    /// Requires permission for each change of a file or folder and its content, wherever it is.
+    /// Requires permission for each change of a file or folder, including the content of a folder.
+    /// The path may be inside or outside of the roots.
     ///
     /// An example is the configuration of the agent itself, whatever its name.
     #[must_use]
@@ -147,32 +151,32 @@ impl Workspace {
 
     /// Reverts the files that killed processes left unfinished.
     ///
-    /// The first call replays the journals, which may take as long as reading the files; concurrent
-    /// calls wait for it. Every change calls this first, and so does every tool before it accesses
-    /// files.
+    /// The first call replays the journals, which may take as long as reading the files. Concurrent
+    /// calls wait for the first call. Every tool calls this method before it accesses files, and
+    /// every change calls it before its first write.
     pub fn recover_unfinished_writes(&self) {
         if let Some(journal) = &self.journal_folder {
             self.recovery_done.get_or_init(|| recover_unlocked_journals(journal));
         }
     }
 
-    /// Returns whether there are no journals to replay.
+    /// Returns whether all journals have been replayed, or no journals are kept.
     pub(crate) fn is_recovered(&self) -> bool {
         self.journal_folder.is_none() || self.recovery_done.get().is_some()
     }
 
-    /// Records that a file can only be written in place.
+    /// Records that a file cannot be replaced and must be written in place.
     pub(crate) fn record_in_place_only(&self, real: &Path) {
         let mut files = lock(&self.in_place_only);
         files.insert(real.to_owned());
     }
 
-    /// Returns whether a file is recorded as writable in place only.
+    /// Returns whether a file is recorded as a file that must be written in place.
     pub(crate) fn is_in_place_only(&self, real: &Path) -> bool {
         lock(&self.in_place_only).contains(real)
     }
 
-    /// Returns the folder of journals, after [`Self::recover_unfinished_writes`].
+    /// Returns the folder of journals. First calls [`Self::recover_unfinished_writes`].
     pub(crate) fn journal_folder(&self) -> Option<&Path> {
         self.recover_unfinished_writes();
         self.journal_folder.as_deref()
@@ -193,8 +197,8 @@ impl Workspace {
         &self.outputs
     }
 
-    /// Returns the workspace in which a path is read: a separate one for an output of this session,
-    /// which tools that write cannot access.
+    /// Returns the workspace in which to read a path. For an output of this session, the result is
+    /// a separate workspace, which tools that write cannot access.
     #[must_use]
     pub(crate) fn workspace_for_reading(self: &Arc<Self>, given: &str) -> Arc<Self> {
         Arc::clone(self.outputs.reader_for(given).unwrap_or(self))
@@ -205,19 +209,20 @@ impl Workspace {
         &self.known_hashes
     }
 
-    /// Returns the writes of other programs to files that this session had replaced, each once.
+    /// Returns the writes of other programs to files that this session had replaced. Each write is
+    /// returned only once.
     ///
-    /// Such programs had the file open, so their writes are in the backup. They are detected only
-    /// if the old file was moved into the store, which requires the same file system. For files
-    /// that are written in place, e.g. those with several hard links, the result lists those that
-    /// had different content right after the write.
+    /// Such a program had the old file open, so its write is in the backup. The write is detected
+    /// only if the old file was moved into the store of backups, which requires that both are on
+    /// the same file system. Some files are written in place, e.g. files with several hard links.
+    /// The result contains such a file if it had different content right after the write.
     #[must_use]
     pub fn take_late_writes(&self) -> Vec<LateWrite> {
         self.detect_late_writes();
         self.undo_store().take_late_writes()
     }
 
-    /// Detects the writes that [`Self::take_late_writes`] returns, without returning them.
+    /// Detects the writes that [`Self::take_late_writes`] returns, but keeps them for a later call.
     pub(crate) fn detect_late_writes(&self) {
         self.undo_store().detect_late_writes();
     }
@@ -234,7 +239,7 @@ impl Workspace {
         self.durability
     }
 
-    /// Returns the background commands of the session. They are terminated when the workspace is
+    /// Returns the background commands of the session. The commands are ended when the workspace is
     /// dropped.
     #[must_use]
     pub fn background_commands(&self) -> &BackgroundCommands {
@@ -254,16 +259,18 @@ impl Workspace {
 
     /// Returns whether the kernel confines every path to the roots.
     ///
-    /// If it does not, a process that replaces a directory by a link at exactly the right moment
-    /// can make a tool read or write outside of the roots. The client should warn the user.
+    /// Without confinement by the kernel, a race is possible. A process that replaces a directory
+    /// by a link at exactly the right moment can make a tool read or write outside of the roots. In
+    /// this case the client should warn the user.
     #[must_use]
     pub fn has_kernel_confinement(&self) -> bool {
         self.roots.iter().all(|root| root.pinned.has_kernel_confinement())
     }
 
-    /// Formats a path as [`path_text`] does, relative inside `cwd` and absolute elsewhere.
+    /// Formats a path as [`path_text`] does. Paths inside `cwd` are relative, all other paths are
+    /// absolute.
     ///
-    /// [`Workspace::resolve`] parses the result.
+    /// [`Workspace::resolve`] can parse the returned text.
     #[must_use]
     pub fn display(&self, path: &Path) -> String {
         match path.strip_prefix(&self.cwd) {
@@ -273,8 +280,8 @@ impl Workspace {
         }
     }
 
-    /// Resolves a path from the model by its text alone. Names may be quoted as [`path_text`] does
-    /// for names that text cannot represent.
+    /// Resolves a path from the model by its text alone. Names that text cannot represent may be
+    /// quoted in the format of [`path_text`].
     ///
     /// # Errors
     ///
@@ -288,7 +295,7 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// As [`Workspace::resolve`].
+    /// The errors of [`Workspace::resolve`].
     pub fn resolve_path(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
         self.resolve(&path_text(path))
     }
@@ -296,9 +303,9 @@ impl Workspace {
     /// Resolves a path from the model and follows its links, so that the call uses exactly the file
     /// that the preview shows.
     ///
-    /// The path may be outside of the roots. Then [`WorkspacePath::path`] is the real path, the
-    /// directory is pinned, and the caller must request permission. Links of `/proc` that expose
-    /// what processes have open are never followed, and nothing in `/proc` is accessible.
+    /// The path may be outside of the roots. In this case [`WorkspacePath::path`] is the real path,
+    /// the directory is pinned, and the caller must request permission. Links in `/proc` to files
+    /// that processes have open are never followed, and no file in `/proc` is accessible.
     ///
     /// # Errors
     ///
@@ -315,7 +322,7 @@ impl Workspace {
         )
     }
 
-    /// Inspects a path that the session recorded.
+    /// Inspects a path that the session recorded earlier.
     pub(crate) fn follow_links_of_recorded_path(
         &self,
         path: &Path,
@@ -323,18 +330,20 @@ impl Workspace {
         inspect::follow_links_and_record_file(self, &path_text(path), path.to_owned())
     }
 
-    /// Resolves a path that the session recorded, without following a link in the last component.
+    /// Resolves a path that the session recorded earlier. A link in the last component is not
+    /// followed.
     pub(crate) fn locate_without_following(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
         self.locate_in_roots(&path_text(path), path)
             .map_or_else(|| self.follow_links_of_recorded_path(path), Ok)
     }
 
-    /// Follows all links of a path, including the last component. Missing components stay as they
-    /// are.
+    /// Follows all links of a path, including the last component. Missing components are not
+    /// changed.
     ///
-    /// The result names the file that a write would change; rules about names must check this path.
-    /// Another process can invalidate it at any time, so it must not decide whether a file is
-    /// inside the roots: opening the file does. An inspected path must still have the same target.
+    /// The result is the path of the file that a write would change, so rules about names must
+    /// check this path. Another process can invalidate the result at any time. So it must not be
+    /// used to decide whether a file is inside the roots: only opening the file checks this. An
+    /// inspected path must still have the same target.
     ///
     /// # Errors
     ///
@@ -343,7 +352,7 @@ impl Workspace {
     /// - `not_a_directory`, `not_permitted`, `io`.
     pub fn canonicalize(&self, at: &WorkspacePath) -> Result<WorkspacePath, ToolError> {
         if at.inspected.is_some() && self.is_outside(at) {
-            // The directory is pinned, so its links no longer matter.
+            // The directory is pinned, so links in its path no longer matter.
             return Ok(at.clone());
         }
         let real = canonicalize_existing(&self.real_path(at))
@@ -364,8 +373,8 @@ impl Workspace {
         }
     }
 
-    /// Finds the root of an absolute, normalised path. The path to the root may contain links or
-    /// not.
+    /// Finds the root of an absolute, normalised path. The path of the root may be written with or
+    /// without links.
     fn locate_in_roots(&self, given: &str, path: &Path) -> Option<WorkspacePath> {
         self.roots.iter().find_map(|root| {
             let beneath = path
@@ -380,7 +389,7 @@ impl Workspace {
         at.root.real_path.join(&at.path_in_root)
     }
 
-    /// Returns whether a path is in none of the session's roots.
+    /// Returns whether a path is outside of all roots of the session.
     pub(crate) fn is_outside(&self, at: &WorkspacePath) -> bool {
         !self.roots.iter().any(|root| Arc::ptr_eq(root, &at.root))
     }
@@ -406,8 +415,8 @@ impl Workspace {
 
     /// Opens a regular file by its absolute path, if it exists inside the roots.
     ///
-    /// This is for files that are probed often and usually missing. Unlike [`Self::open_read`], it
-    /// returns no reason.
+    /// This method is for files that are probed often and are usually missing. Unlike
+    /// [`Self::open_read`], this method returns no reason for a failure.
     #[must_use]
     pub fn open_existing_file(&self, path: &Path) -> Option<File> {
         let at = self.locate_in_roots("", &normalise(path))?;
@@ -421,7 +430,7 @@ impl Workspace {
         file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
     }
 
-    /// Returns the metadata of a file, following links.
+    /// Returns the metadata of a file. Links are followed.
     ///
     /// # Errors
     ///
@@ -433,11 +442,12 @@ impl Workspace {
         open::open_confined(self, at, Pinned::metadata, Pinned::metadata_without_links)
     }
 
-    /// Opens a directory, and checks that it is the inspected one if it was inspected.
+    /// Opens a directory. If the path was inspected, checks that the directory is the inspected
+    /// directory.
     pub(crate) fn open_dir(&self, at: &WorkspacePath) -> Result<Dir, ToolError> {
         let dir = open::open_confined(self, at, Pinned::open_dir, Pinned::open_dir_without_links)?;
         if dir.is_removed() {
-            // A removed directory would appear empty.
+            // A removed directory would appear to be empty.
             return Err(self.explain_io_error(at, &io::ErrorKind::NotFound.into()));
         }
         open::require_inspected_file_id(self, at, &dir)?;
@@ -456,8 +466,8 @@ impl Workspace {
         explain_path_error(&at.given, error)
     }
 
-    /// Returns the effects of reading a file, by its named and its real path, for rules about
-    /// reading.
+    /// Returns the effects of reading a file, for rules about reading. The named path has one
+    /// effect. If the real path is different, the real path also has one effect.
     ///
     /// Returns no effects for a file that cannot be resolved.
     #[must_use]

@@ -1,16 +1,16 @@
-//! Writes whole files so that each holds either its old or its new content, never a mixture.
+//! Writes whole files. Each file has either its old or its new content, never a mixture.
 //!
-//! All new files are first created next to the old ones. Then each is exchanged with the old file,
-//! and the old file is compared with the preview. If another program wrote it meanwhile, the two
-//! are exchanged back, so that nothing is lost. If the file system does not support exchanges, the
-//! old file is compared once more and replaced immediately. If one of several files cannot be
-//! written, the previous ones are restored.
+//! All new files are first created next to the old files. Then each new file is exchanged with the
+//! old file, and the old file is compared with the preview. If another program wrote to the old
+//! file meanwhile, the two files are exchanged back, so that no content is lost. If the file system
+//! does not support exchanges, the old file is compared once more and replaced immediately. If one
+//! of several files cannot be written, the files before it are restored.
 //!
 //! The owner, the mode and the extended attributes (including access control lists) are preserved.
-//! A link stays a link: its target is written. Some files are written in place, with a copy next to
-//! them: files with several hard links, files whose owner or attributes cannot be copied, and mount
-//! points. A file in a folder where no other file can be created is written in place, too; its
-//! copies are in the state folder.
+//! A link is not replaced: the target of the link is written. Some files are written in place, with
+//! a copy in the same folder. These files are mount points, files with several hard links, and
+//! files whose owner or attributes cannot be copied. A file in a folder where no other file can be
+//! created is also written in place. The copies of such a file are in the state folder.
 
 mod staged;
 mod write_safety;
@@ -35,9 +35,9 @@ use self::write_safety::{BackupLocation, WriteMode};
 /// The state of a file when a change was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreImage {
-    /// The file did not exist.
+    /// No file existed.
     Missing,
-    /// A file with these bytes.
+    /// A file with these bytes existed.
     Bytes(Vec<u8>),
 }
 
@@ -46,18 +46,18 @@ pub enum PreImage {
 pub struct FileWrite<'a> {
     /// The path of the file.
     pub path: &'a WorkspacePath,
-    /// The bytes that the preview read; `None` if the file did not exist.
+    /// The bytes that the preview read. `None` if the file did not exist.
     pub expected: Option<&'a [u8]>,
     /// The new content.
     pub bytes: &'a [u8],
 }
 
-/// Reads a whole file for a preview. A missing file is no error.
+/// Reads a whole file for a preview. A missing file is not an error.
 ///
 /// # Errors
 ///
-/// As [`Workspace::open_read`] except for `not_found`; `too_large` for a file of more than `cap`
-/// bytes.
+/// The errors of [`Workspace::open_read`] except for `not_found`; `too_large` for a file of more
+/// than `cap` bytes.
 pub fn read_whole(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -74,13 +74,13 @@ pub fn read_whole(
     })
 }
 
-/// Writes a whole file if it is unchanged since the preview. Missing directories are created.
+/// Writes a whole file if the file is unchanged since the preview. Missing directories are created.
 ///
-/// A new file never overwrites one that another program created meanwhile.
+/// A new file never overwrites a file that another program created meanwhile.
 ///
 /// # Errors
 ///
-/// - `changed_since_preview`; nothing was written.
+/// - `changed_since_preview`. Nothing was written in this case.
 /// - `is_a_directory`, `not_a_regular_file`, `not_a_directory`.
 /// - `outside_roots` if a link leaves the roots.
 /// - `not_permitted`, also for a read-only file that could be replaced.
@@ -94,12 +94,13 @@ pub fn atomic_write(
     write_all_or_none(workspace, &[FileWrite { path: at, expected: expected.bytes(), bytes }])
 }
 
-/// Writes several files, all or none, as [`atomic_write`] does.
+/// Writes either all of several files or none of them. Each file is written as by [`atomic_write`].
 ///
 /// # Errors
 ///
-/// As [`atomic_write`], for the first file that cannot be written, or that is given twice. All
-/// files are then restored. If one of them could not be restored, the error names it.
+/// The errors of [`atomic_write`], for the first file that cannot be written, or that is given
+/// twice. All files are then restored. If a file could not be restored, the error contains its
+/// path.
 pub fn write_all_or_none(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
@@ -108,7 +109,8 @@ pub fn write_all_or_none(
     write_all_with_progress(workspace, changes, &protection, &mut |_| {})
 }
 
-/// As [`write_all_or_none`], with the permitted safety level and with progress reports to `watch`.
+/// Writes files as [`write_all_or_none`] does. Uses the permitted safety level, and reports the
+/// progress to `watch`.
 pub(crate) fn write_all_with_progress(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
@@ -127,14 +129,14 @@ pub(crate) fn write_all_with_progress(
     Ok(())
 }
 
-/// Written files. The old files are still next to them until this is dropped.
+/// Files that were written. The old files stay next to the new files until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct WrittenFiles<'a> {
     staged: Vec<StagedFile<'a>>,
     journal: Option<Journal>,
 }
 
-/// Writes several files, all or none, without backups.
+/// Writes either all of several files or none of them. Creates no backups.
 pub(crate) fn write_all_without_backups<'a>(
     workspace: &'a Workspace,
     changes: &[FileWrite<'a>],
@@ -166,7 +168,8 @@ pub(crate) fn write_all_without_backups<'a>(
         watch(far);
     }
     let WrittenFiles { staged, journal } = &mut written;
-    // After a power failure, a single exchanged file is either old or new without a synced journal.
+    // After a power failure, a single exchanged file is either old or new even if the journal was
+    // not synced.
     let needs_it = staged.len() > 1 || staged.iter().any(StagedFile::is_written_in_place);
     let durability = if needs_it { workspace.durability() } else { Durability::System };
     if let Some(journal) = journal {
@@ -185,8 +188,9 @@ pub(crate) fn write_all_without_backups<'a>(
         return Err(with_unrestored_files(error, &left));
     }
     if let Some(journal) = journal {
-        // Without this record, a kill at this point would revert the call, which is also
-        // consistent. After the call was reported as completed, a power failure must not revert it.
+        // If the process is killed before this record is written, the next start reverts the call,
+        // which is also consistent. After the call was reported as complete, a power failure must
+        // not revert the call. So the record is synced.
         drop(journal.write_done().and_then(|()| journal.sync(workspace.durability())));
     }
     for staged in staged {
@@ -198,10 +202,11 @@ pub(crate) fn write_all_without_backups<'a>(
     Ok(written)
 }
 
-/// Moves files into place, up to the first failure.
+/// Moves the files into place, and stops at the first failure.
 fn put_all_in_place(staged: &mut [StagedFile<'_>]) -> Result<(), ToolError> {
     for at in 0..staged.len() {
-        // A path can occur twice only if the second write was not previewed after the first one.
+        // Two writes of the same path are possible only if the second write was not previewed after
+        // the first one.
         let (before, rest) = staged.split_at_mut(at);
         let next = &mut rest[0];
         if before.iter().any(|before| before.path() == next.path()) {
@@ -223,7 +228,8 @@ fn sync_directory_entries<'a>(
 
 impl Drop for WrittenFiles<'_> {
     fn drop(&mut self) {
-        // In reverse order: a directory that was created for one file may contain later ones.
+        // The files are removed in reverse order, because a directory that was created for one file
+        // may contain later files.
         for staged in self.staged.iter_mut().rev() {
             if let (false, Some(journal)) = (staged.remove_temporary_files(), &mut self.journal) {
                 journal.keep_for_replay();
@@ -233,7 +239,7 @@ impl Drop for WrittenFiles<'_> {
 }
 
 impl PreImage {
-    /// Returns the bytes, if the file existed.
+    /// Returns the bytes of the file, if the file existed.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
@@ -269,15 +275,16 @@ fn begin_journal(
     Journal::begin(folder, names).map(Some).map_err(|error| state_folder_error(workspace, &error))
 }
 
-/// Creates the error for a state folder that failed although the preview found it usable. The next
-/// preview detects the failure.
+/// Creates the error for a state folder that failed, although the preview found the folder usable.
+/// The next preview detects the failure.
 fn state_folder_error(workspace: &Workspace, error: &io::Error) -> ToolError {
     let message =
         format!("no file was changed: {}", workspace.state_folder().record_failure(error));
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
-/// Creates the error for a failed backup. It names the state folder if that is unusable or full.
+/// Creates the error for a failed backup. The error names the state folder if the folder is
+/// unusable or full.
 pub(crate) fn explain_backup_error(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -291,12 +298,12 @@ pub(crate) fn explain_backup_error(
     }
 }
 
-/// Adds to an error the files that could not be restored, if any.
+/// Adds the files that could not be restored to an error, if there are any.
 pub(crate) fn with_unrestored_files(error: ToolError, left: &[String]) -> ToolError {
     if left.is_empty() {
         return error;
     }
-    // Always `io`: the other codes promise that nothing was changed.
+    // The code is always `io`, because the other codes promise that nothing was changed.
     let message = format!("{error}. These could not be restored: {}", left.join(", "));
     ToolError::recoverable(ErrorCode::Io, message)
 }

@@ -1,11 +1,16 @@
 //! Normalises the arguments that models write to the form of a tool's schema.
 //!
-//! Other names that models use are keywords in the schema of a field or a value: `x-aliases`,
-//! `x-opposites` for names with the opposite meaning of a boolean, and `x-fallback` for the value
-//! of a field that replaces unknown ones. `x-refused` of an object lists fields that it does not
-//! have, and without which a call would do something else than the model requested: `append` unless
-//! it is false, `mode=a` for that value only. `x-instead` says what to do in that case. The schema
-//! for models has none of these keywords. Valid arguments are not changed.
+//! Models use other names for a field or a value. Keywords in the schema declare these names:
+//!
+//! - `x-aliases` lists other names.
+//! - `x-opposites` lists names with the opposite meaning of a boolean.
+//! - `x-fallback` is the value of a field that replaces unknown values.
+//! - `x-refused` of an object lists fields that the object does not have. If such a field were
+//!   ignored, the call would do something else than the model requested. The entry `append` refuses
+//!   the field unless it is false; the entry `mode=a` refuses only this value.
+//! - `x-instead` is the advice for the model after a refusal.
+//!
+//! The schema for models has none of these keywords. Valid arguments are not changed.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -16,21 +21,21 @@ use crate::error::ToolError;
 use crate::limits::{MAX_ARGUMENT_NAME_BYTES, MAX_ARGUMENT_NOTES};
 use crate::tool::CallDescription;
 
-/// Normalised arguments, and notes on the changes for the model.
+/// Normalised arguments, and notes for the model about the changes.
 #[derive(Debug, Default)]
 pub(crate) struct NormalisedArguments {
     pub(crate) args: Value,
     pub(crate) notes: Vec<String>,
 }
 
-/// Removes the keywords that models need not know from a schema.
+/// Removes the keywords that are not for models from a schema.
 pub(crate) fn strip_internal_keywords(schema: &mut Value) {
     match schema {
         Value::Object(keywords) => {
             keywords.retain(|name, _| !name.starts_with("x-"));
             for (keyword, value) in keywords {
                 match (&**keyword, value) {
-                    // The tool chooses these names, which may begin with `x-`.
+                    // The tool chooses the names of its fields, so a name may begin with `x-`.
                     ("properties" | "patternProperties" | "$defs", Value::Object(named)) => {
                         named.values_mut().for_each(strip_internal_keywords);
                     }
@@ -44,11 +49,11 @@ pub(crate) fn strip_internal_keywords(schema: &mut Value) {
     }
 }
 
-/// Converts arguments to the form of a schema, as far as they can be understood.
+/// Converts arguments to the form of a schema, as far as the arguments can be interpreted.
 ///
 /// # Errors
 ///
-/// `invalid_arguments` for a field that is given by two names with different values, and for a
+/// `invalid_arguments` for a field that is given under two names with different values, and for a
 /// refused field.
 pub(crate) fn normalise(schema: &Value, args: &Value) -> Result<NormalisedArguments, ToolError> {
     let mut form = Normaliser { root: schema, notes: Vec::new() };
@@ -56,14 +61,15 @@ pub(crate) fn normalise(schema: &Value, args: &Value) -> Result<NormalisedArgume
     Ok(NormalisedArguments { args, notes: form.notes })
 }
 
-/// Whether a name that a model wrote means the field.
+/// Whether a name that a model wrote means this field.
 pub(crate) fn is_name_of_field(schema: &Value, field: &str, written: &str) -> bool {
     let property = &schema["properties"][field];
     written == field
         || name_and_aliases(field, property).any(|name| fold_name(name) == fold_name(written))
 }
 
-/// Describes a call by partial arguments. Returns `None` if they are not sufficient for a title.
+/// Describes a call by partial arguments. Returns `None` if the arguments are not sufficient for a
+/// title.
 ///
 /// A tool can only describe complete arguments. Missing strings are replaced by a placeholder that
 /// cannot occur in a path or title. If a part of the description depends on a placeholder, there is
@@ -77,7 +83,8 @@ pub(super) fn describe_partial(
     let is_text = |name: &&str| schema["properties"][*name]["type"] == "string";
     let missing = required.filter_map(Value::as_str).filter(|name| !args.contains_key(*name));
     let missing: Vec<_> = missing.filter(is_text).collect();
-    // A field with an alias is valid only without a placeholder for the same field.
+    // If a field was given under an alias, the arguments are valid only if the same field has no
+    // placeholder.
     let mut left_out = std::iter::once(None).chain(missing.iter().map(Some));
     let about = left_out.find_map(|left_out| {
         let mut args = args.clone();
@@ -85,13 +92,14 @@ pub(super) fn describe_partial(
         args.extend(stood_in.map(|name| ((*name).to_owned(), PENDING_STRING.into())));
         describe(&Value::Object(args))
     })?;
-    // An empty value may come from an optional argument that is still pending.
+    // An empty value may come from an optional argument that is not complete yet.
     let is_known =
         |(_, value): &(&str, String)| !value.contains(PENDING_STRING) && !value.is_empty();
     about.arguments.iter().all(is_known).then_some(about)
 }
 
-/// Placeholder for a pending string. No system allows it in a path.
+/// Placeholder for a string that has not been received completely. No system allows this character
+/// in a path.
 const PENDING_STRING: &str = "\0";
 
 struct Normaliser<'a> {
@@ -100,7 +108,7 @@ struct Normaliser<'a> {
 }
 
 impl<'a> Normaliser<'a> {
-    /// Converts a value. Returns `None` if it only says that the field is not given.
+    /// Converts a value. Returns `None` if the value means that the field is not given.
     fn normalise_value(
         &mut self,
         schema: &'a Value,
@@ -206,7 +214,7 @@ impl<'a> Normaliser<'a> {
         Ok(Value::Object(formed))
     }
 
-    /// Removes unknown fields if a schema does not allow additional ones.
+    /// Removes unknown fields if a schema does not allow additional fields.
     fn drop_unknown_fields(
         &mut self,
         schema: &Value,
@@ -231,7 +239,7 @@ impl<'a> Normaliser<'a> {
         Ok(Map::new())
     }
 
-    /// Returns the value of an enumeration that matches.
+    /// Returns the matching value of an enumeration.
     fn match_enum_value(
         &mut self,
         spellings: &[(&str, &Value)],
@@ -260,9 +268,9 @@ impl<'a> Normaliser<'a> {
         }
     }
 
-    /// Resolves references, and skips wrappers that only allow null.
+    /// Resolves references in a schema, and skips wrappers that only allow null.
     fn resolve_schema(&self, mut schema: &'a Value) -> &'a Value {
-        // The limit only matters for a schema that refers to itself, which no tool has.
+        // The limit only affects a schema that refers to itself, and no tool has such a schema.
         for _ in 0..8 {
             let name = schema["$ref"].as_str().and_then(|name| name.strip_prefix('#'));
             let some = schema["anyOf"].as_array().into_iter().flatten();
@@ -283,7 +291,7 @@ impl<'a> Normaliser<'a> {
     }
 }
 
-/// Returns the field that a name means, and whether it means the opposite.
+/// Returns the field that a name means, and whether the name has the opposite meaning.
 fn find_field<'a>(
     properties: &'a Map<String, Value>,
     written: &str,
@@ -372,7 +380,7 @@ mod tests {
     use serde::Deserialize;
     use serde_json::{Value, json};
 
-    /// One field of each kind.
+    /// A type with one field of each kind.
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "its schema is used")]
@@ -456,7 +464,7 @@ mod tests {
     fn what_is_unknown_is_left_out_and_noted() {
         let args = json!({"path": "a", "color": 1, "edits": [
             {"text": "x", "state": "soon", "why": 1}, {"text": "y", "state": 3, "why": 2},
-            // A refused field is accepted if it only requests the default behaviour.
+            // A refused field is accepted if its value only requests the default behaviour.
             {"text": "z", "append": false, "mode": "w"}, {"text": "z", "append": null},
         ]});
         let expected = json!({"path": "a", "edits": [
@@ -567,7 +575,8 @@ mod tests {
         assert_eq!(describe_partial_args(&json!({"text": "x"})), None);
         assert_eq!(describe_partial_args(&json!({"path": 1, "text": "x"})), None);
         assert_eq!(describe_partial_args(&json!({"path": "", "text": "x"})), None);
-        // Under an alias, where the placeholder of the field itself is refused.
+        // The field is given under an alias, and the schema refuses an additional placeholder for
+        // the same field.
         assert_eq!(describe_partial_args(&json!({"file": "a.rs"})), known);
     }
 }

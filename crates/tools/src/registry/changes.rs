@@ -14,8 +14,9 @@ use crate::limits::{MAX_CHANGES_NAMED, MAX_CHANGES_SHOWN, MAX_NOTES_SHOWN};
 use crate::note::Note;
 use crate::tool::{Context, run_on_blocking_thread};
 
-/// Returns the content items for changes, truncated to the limit, and whether all changes are shown
-/// completely. If not, a patch file of the session lists them, and the last item is a link to it.
+/// Returns the content items for changes, truncated to the limit. Also returns whether all changes
+/// are shown completely. If not, a patch file of the session contains all changes, and the last
+/// content item is a link to this file.
 pub(super) async fn content_and_patch_for_changes(
     changes: Vec<FileChange>,
     context: &Context,
@@ -28,7 +29,8 @@ pub(super) async fn content_and_patch_for_changes(
         let staged = run_on_blocking_thread(move || {
             Ok(write_patch_file(&changes, workspace.outputs(), title))
         });
-        // Without the file the request is still correct, because it reports the omitted part.
+        // If the patch file cannot be written, the request is still correct, because it reports the
+        // omitted part.
         shown.extend(staged.await.ok().flatten());
     }
     (shown, is_whole)
@@ -40,7 +42,7 @@ fn changes_to_bounded_content(changes: &[FileChange], titles: &Titles) -> (Vec<C
     for change in changes {
         let bounded = diff::shorten_change(change, room).unwrap_or_else(|| change.clone());
         let cut = bounded.unlisted;
-        // A change without hunks would look like a deletion of the content.
+        // If all hunks were omitted, the change would look like a deletion of the content.
         let is_empty = bounded.hunks.is_empty() && (!change.hunks.is_empty() || cut != (0, 0));
         if is_empty || shown.len() >= MAX_CHANGES_SHOWN {
             rest.push(change);
@@ -59,7 +61,7 @@ fn changes_to_bounded_content(changes: &[FileChange], titles: &Titles) -> (Vec<C
     (shown, is_whole && rest.is_empty())
 }
 
-/// Describes a change that has nothing else to show.
+/// Describes a change for which neither text nor hunks can be shown.
 fn change_sentence(change: &FileChange) -> Option<Note> {
     let is_shown = change.old_text.is_some() || change.new_text.is_some();
     if is_shown || !change.hunks.is_empty() {
@@ -77,7 +79,7 @@ fn change_sentence(change: &FileChange) -> Option<Note> {
     Some(from.into_iter().fold(note, |note, from| note.with_text("from", path_text(from))))
 }
 
-/// Describes the changes that are not shown at all.
+/// Returns a note on the changes that are not shown at all.
 fn omitted_files_note(rest: &[&FileChange]) -> Option<Note> {
     if let [only] = rest {
         return Some(omitted_lines_note("lines-not-shown", &only.path, only.line_counts()));
@@ -97,7 +99,8 @@ fn omitted_files_note(rest: &[&FileChange]) -> Option<Note> {
     (!rest.is_empty()).then(|| numbers.into_iter().fold(note, with))
 }
 
-/// Returns the notes of a call as content items, joined so that none exceeds the limit.
+/// Returns the notes of a call as content items. If there are too many notes, the last notes are
+/// joined.
 pub(super) fn notes_to_content(mut notes: Vec<String>) -> Vec<Content> {
     if notes.len() > MAX_NOTES_SHOWN {
         let rest = notes.split_off(MAX_NOTES_SHOWN - 1).join("\n");
@@ -129,8 +132,8 @@ fn write_patch_file<R>(
         }
         bytes += patch.len();
         if file.write_all(patch.as_bytes()).is_err() {
-            // A partial patch would be mistaken for the whole. If it cannot be deleted, it does no
-            // harm.
+            // A model or user would mistake an incomplete patch for the complete patch. If the
+            // incomplete file cannot be deleted, it does no harm, because no link refers to it.
             drop(std::fs::remove_file(&path));
             return None;
         }

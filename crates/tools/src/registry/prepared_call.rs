@@ -33,16 +33,16 @@ pub struct PreparedCall {
     name: String,
     /// The arguments as the model wrote them.
     args: Value,
-    /// The normalised arguments, and whether the title shows all named files.
+    /// The normalised arguments. The `bool` is whether the title shows all named files.
     normalised: Option<(Value, bool)>,
     /// Notes for the model on the arguments.
     notes: Vec<String>,
     context: Context,
     titles: Arc<Titles>,
-    /// Whether the content of an earlier preview is shown, which may be outdated.
+    /// Whether the content of an earlier preview is shown. This content may be outdated.
     is_previewed: bool,
-    /// URIs of the patch files that hold the omitted part of the permission request. They are
-    /// deleted with a call that does not run.
+    /// URIs of the patch files that contain the omitted part of the permission request. If the call
+    /// does not run, these files are deleted.
     patch_file_uris: Vec<String>,
 }
 
@@ -74,7 +74,8 @@ impl CallExecutor for PreparedCall {
         });
         let unread = unread.await.map_err(|error| to_failure(error, call))?;
         if call.judge_effects(&unread) == Verdict::Ask {
-            // A note reports it.
+            // The permission request for these reads shows a note as content. The preview must
+            // replace this note.
             self.is_previewed = true;
         }
         Ok(unread)
@@ -104,7 +105,7 @@ impl CallExecutor for PreparedCall {
         let notes = draft.notes.into_iter().chain(outside).map(|note| note.render(&titles));
         shown.extend(changes::notes_to_content(notes.collect()));
         if entry.spec.display == OutputDisplay::Terminal {
-            // The terminal of the call stays.
+            // The terminal of the call is kept.
             patch = shown.into_iter().fold(patch, ToolCallPatch::with_appended_content);
         } else if !shown.is_empty() || self.is_previewed {
             patch = patch.with_content(shown);
@@ -136,7 +137,7 @@ impl CallExecutor for PreparedCall {
         match failed {
             None => Ok(CallSuccess { text, images, patch }),
             Some((code, reason)) => {
-                // The call already shows the error.
+                // The client already shows the error for this call.
                 let failure = CallFailure::recoverable(code.as_str(), text);
                 Err(CallFailure { note: None, reason, patch, ..failure })
             }
@@ -151,8 +152,8 @@ impl Drop for PreparedCall {
 }
 
 impl PreparedCall {
-    /// Creates a call of a tool. `names` are the registered tools, for the error if this one is
-    /// unknown.
+    /// Creates a call of a tool. `names` are the names of the registered tools. The error for an
+    /// unknown tool contains these names.
     pub(super) fn new(
         tool: Option<Arc<RegisteredTool>>,
         tool_names: Vec<Cow<'static, str>>,
@@ -236,8 +237,8 @@ fn linked_uri(content: &Content) -> Option<String> {
     }
 }
 
-/// Returns the effects of reading those of the named files that `is_meant` selects. Files that do
-/// not exist or have no valid path have no text.
+/// Returns the effects of reading the named files that `is_meant` selects. A file that does not
+/// exist or has an invalid path has no effects.
 fn effects_of_reading(
     workspace: &Workspace,
     paths: &[String],
@@ -265,8 +266,8 @@ fn is_already_read(workspace: &Workspace, at: &WorkspacePath) -> bool {
     })
 }
 
-/// Returns the effects of a call. If none are declared, they are unknown for a tool that can do
-/// anything or would change files; unknown effects always require permission.
+/// Returns the effects of a call. If the preview declares no effects, they are unknown for a tool
+/// that can do anything or would change files. Unknown effects always require permission.
 pub(super) fn declared_or_unknown_effects<P>(spec: &Spec, draft: &ToolPreview<P>) -> Effects {
     let is_silent = draft.effects.iter().next().is_none();
     let changes = |change: &FileChange| {
@@ -277,13 +278,14 @@ pub(super) fn declared_or_unknown_effects<P>(spec: &Spec, draft: &ToolPreview<P>
     if is_silent && acts { Effects::from(Effect::Unknown) } else { draft.effects.clone() }
 }
 
-/// Returns files as locations, or `None` if there are none.
+/// Returns files as locations. Returns `None` if the list of files is empty.
 fn to_locations(paths: &[PathBuf]) -> Option<Vec<Location>> {
     let located: Vec<_> = paths.iter().filter_map(|path| Location::try_new(path).ok()).collect();
     (!located.is_empty()).then_some(located)
 }
 
-/// Converts an error to the failure of a call, without names of files that the call may not read.
+/// Converts an error to the failure of a call. Names of files that the call may not read are
+/// removed.
 fn to_failure(error: ToolError, call: &CallHandle) -> CallFailure {
     match error {
         ToolError::Recoverable(mut report) => {

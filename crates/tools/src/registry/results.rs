@@ -1,5 +1,5 @@
-//! Stores long results in a file of the session, with a link for the client. Outputs of commands
-//! are stored separately while they run.
+//! Stores long results in a file of the session, and adds a link for the client. Outputs of
+//! commands are stored separately while the commands run.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ use crate::limits::{MAX_INLINE_RESULT_BYTES, MAX_OUTPUT_FILE_BYTES};
 use crate::tool::{Context, ToolOutput, run_on_blocking_thread};
 use callboard_text::path_text;
 
-/// Stores a result in a file, if it is long and not already stored.
+/// Stores a result in a file, if the result is long and is not already stored.
 pub(super) async fn store_long_result(
     output: &mut ToolOutput,
     call: &CallHandle,
@@ -56,7 +56,7 @@ fn write_result_file<R>(text: &str, outputs: &OutputStore<R>) -> io::Result<Opti
     let Some((mut file, path)) = outputs.create_output_file(OutputKind::Reproducible)? else {
         return Ok(None);
     };
-    // A partial result would be mistaken for the whole.
+    // An incomplete result would be mistaken for the complete result.
     file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(&path)))?;
     Ok(Some(path))
 }

@@ -21,17 +21,17 @@ use self::fuzzy::{BestMatches, FuzzyMatcher};
 /// The parameters of a search for names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameQuery {
-    /// A glob, or letters for [`NamePatternKind::Fuzzy`].
+    /// A glob. For [`NamePatternKind::Fuzzy`], the letters to find.
     pub pattern: String,
     /// The kind of the pattern.
     pub pattern_kind: NamePatternKind,
-    /// The directory to search; `cwd` if `None`.
+    /// The directory to search. `cwd` if the value is `None`.
     pub path: Option<String>,
     /// Whether to include paths that `.gitignore` and similar files exclude.
     pub include_ignored: bool,
-    /// Maximum number of paths to show; 1,000 by default, which is the maximum.
+    /// Maximum number of paths to show. The default and the maximum are 1,000.
     pub max_results: Option<u32>,
-    /// Number of paths to skip before the first one shown; at most 20,000.
+    /// Number of paths to skip before the first path that is shown; at most 20,000.
     pub offset: u32,
 }
 
@@ -39,16 +39,17 @@ pub struct NameQuery {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NamePatternKind {
-    /// A glob. Without a slash it matches names anywhere. With one it matches paths relative to the
-    /// searched directory, where `*` matches within one component and `**` across components.
+    /// A glob. A glob without a slash matches names anywhere. A glob with a slash matches paths
+    /// relative to the searched directory. In such a path `*` matches within one component, and
+    /// `**` matches any number of components.
     Glob,
-    /// Letters that occur in a path in this order. Lower-case letters match either case. The best
-    /// match is first.
+    /// Letters that occur in a path in the same order. A lower-case letter matches both cases. The
+    /// best match is first.
     Fuzzy,
 }
 
 impl NameQuery {
-    /// Creates a search with a glob beneath `cwd`.
+    /// Creates a search for a glob beneath `cwd`.
     #[must_use]
     pub fn new(pattern: impl Into<String>) -> Self {
         Self {
@@ -62,7 +63,8 @@ impl NameQuery {
     }
 }
 
-/// The result of a search for names: ordered by name for a glob, the best match first otherwise.
+/// The result of a search for names. The paths are ordered by name for a glob, otherwise the best
+/// match is first.
 pub type FoundPaths = EntryPage<FoundPath>;
 
 /// One path found by a search for names.
@@ -71,19 +73,19 @@ pub type FoundPaths = EntryPage<FoundPath>;
 pub struct FoundPath {
     /// The path relative to the searched directory.
     pub path: PathBuf,
-    /// Whether it is a directory.
+    /// Whether the path is a directory.
     pub is_directory: bool,
 }
 
 /// Finds the paths beneath a directory that match a pattern.
 ///
-/// Hidden files are included, `.git` is not, and ignored files only on request. After 20 s the
-/// search stops and returns a partial result that says so.
+/// Hidden files are included, but `.git` is not included. Ignored files are included only on
+/// request. After 20 s the search stops and returns a partial result, which reports the timeout.
 ///
 /// # Errors
 ///
-/// As [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` for an offset that is too large;
-/// `not_found`, `not_a_directory`, `not_permitted`.
+/// The errors of [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` for an offset that is
+/// too large; `not_found`, `not_a_directory`, `not_permitted`.
 pub fn find(
     workspace: &Workspace,
     query: &NameQuery,
@@ -93,9 +95,9 @@ pub fn find(
     find_at(workspace, query, &at, cancel, &|_| {})
 }
 
-/// Like [`find`] for an inspected path, which replaces the path of the query. Reports progress
-/// every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL). For a glob, the locations of the
-/// first matches are reported as soon as they are found.
+/// Finds paths as [`find`] does. `at` is an inspected path, which replaces the path of the query.
+/// Reports progress every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL). For a glob, the
+/// locations of the first matches are reported as soon as they are found.
 pub(crate) fn find_at(
     workspace: &Workspace,
     query: &NameQuery,
@@ -151,20 +153,20 @@ enum NameMatcher {
     Fuzzy(FuzzyMatcher),
 }
 
-/// A walk that counts its entries and reports progress.
+/// A walk that counts the entries and reports the progress.
 struct PathSearch<'a> {
     walk: Walk<'a>,
-    /// The start of the walk, as the session displays it.
+    /// The start of the walk, in the form that the session displays.
     root_path: &'a Path,
     on_progress: &'a OnSearchProgress<'a>,
-    /// Number of entries seen, and number of matches.
+    /// Number of entries that the walk returned so far. `match_count` is the number of matches.
     entries_seen: usize,
     match_count: usize,
     throttle: ProgressThrottle,
 }
 
 impl PathSearch<'_> {
-    /// Collects the matches in order, and counts the rest up to a limit.
+    /// Collects the matches of the page in order. Counts the remaining matches up to a limit.
     fn collect_page_in_order(
         &mut self,
         glob: &SearchGlob,
@@ -210,7 +212,7 @@ impl PathSearch<'_> {
         (offset.min(self.match_count), best.into_sorted().skip(offset).collect())
     }
 
-    /// Returns the next match with its value.
+    /// Returns the next match, with its value.
     fn next_match<T>(
         &mut self,
         mut matches: impl FnMut(&Path) -> Option<T>,
@@ -231,14 +233,14 @@ impl PathSearch<'_> {
 }
 
 impl FoundPaths {
-    /// Returns the offset of the next page, if there is one.
+    /// Returns the offset of the next page. Returns `None` on the last page.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {
         let next = self.skipped_entries + self.entries.len();
         (self.omitted_entries > 0 && next <= MAX_ENTRIES_GATHERED).then_some(next)
     }
 
-    /// Returns the paths as text, one per line, relative to `cwd` if they are inside of it.
+    /// Returns the paths as text, one path per line. Paths inside `cwd` are relative to `cwd`.
     #[must_use]
     pub fn to_text(&self, workspace: &Workspace) -> String {
         let mut text = String::new();
@@ -255,7 +257,7 @@ impl FoundPaths {
         text + &self.omission_footer(self.next_offset())
     }
 
-    /// Returns the first paths as locations for a client to follow.
+    /// Returns the first paths as locations, which a client can follow.
     pub fn locations(&self) -> impl Iterator<Item = Location> {
         locations(&self.path, &self.entries)
     }

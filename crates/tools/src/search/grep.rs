@@ -1,10 +1,10 @@
 //! Searches the contents of files for a regular expression, in this process.
 //!
-//! Several threads receive files from one walk in the order of their names, and their results are
-//! put back into that order. Once there are more matches than are shown, no further file is
-//! started. So the first matches in that order are always shown, whichever thread is faster. Each
-//! file is opened relative to the directory in which it was found, beneath its root. Links are not
-//! followed.
+//! Several threads receive files from one walk in the order of their names. The results of the
+//! threads are put back into the order of the names. If there are more matches than can be shown,
+//! no further file is searched. So the first matches in the order of the names are always shown,
+//! whichever thread is faster. Each file is opened relative to the directory in which it was found,
+//! beneath its root. Links are not followed.
 
 mod file_queue;
 mod file_search;
@@ -36,22 +36,23 @@ use self::result_page::{FileSearchResult, PageRange, ResultPage};
 
 pub use self::query::GrepQuery;
 
-/// The result of a search.
+/// The result of a content search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Matches {
     /// The files with matches, in the order of their names.
     pub files: Vec<FileMatches>,
-    /// Number of matching lines shown.
+    /// Number of matching lines that are shown.
     pub count: usize,
-    /// Number of matching lines skipped before the page, as requested.
+    /// Number of requested matching lines that were skipped before this page.
     pub skipped_matches: usize,
     /// Whether there are more matches than are shown.
     pub truncated: bool,
-    /// Why the search stopped early, if not because of too many matches.
+    /// The reason why the search stopped early. `None` if it stopped because of too many matches,
+    /// or is complete.
     pub stop: Option<EarlyStop>,
-    /// Files that were not searched. If matches are omitted, this may differ between equal
-    /// searches.
+    /// Numbers of files that were not searched. If matches are omitted, these numbers may differ
+    /// between equal searches.
     pub unsearched: UnsearchedCounts,
 }
 
@@ -59,23 +60,24 @@ pub struct Matches {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileMatches {
-    /// The absolute path.
+    /// The absolute path of the file.
     pub path: PathBuf,
-    /// The matching lines and their context.
+    /// The matching lines and their context lines.
     pub lines: Vec<MatchLine>,
-    /// Why the file was searched in part, unless it is complete or the last one shown.
+    /// The reason why the file was searched only in part. `None` if the file was searched
+    /// completely, or is the last file that is shown.
     pub partial_reason: Option<PartialSearchReason>,
 }
 
-/// Why a file with matches was searched only in part.
+/// The reason why a file with matches was searched only in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PartialSearchReason {
-    /// It has more matches than requested per file.
+    /// The file has more matches than requested per file.
     MatchLimit,
-    /// The rest contains a NUL byte.
+    /// The rest of the file contains a NUL byte.
     Binary,
-    /// The next line is longer than 4 MiB.
+    /// The next line of the file is longer than 4 MiB.
     LongLine,
 }
 
@@ -85,21 +87,21 @@ pub enum PartialSearchReason {
 pub struct MatchLine {
     /// The line number, from 1.
     pub number: u64,
-    /// The line, or the part of a long line around the match.
+    /// The text of the line. For a long line, only the part around the match.
     pub text: String,
-    /// Whether the line matches; otherwise it is context.
+    /// Whether the line matches. A line that does not match is a context line.
     pub is_match: bool,
 }
 
-/// Numbers of files and directories that were not searched, or only in part.
+/// Numbers of files and directories that were not searched, or were searched only in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct UnsearchedCounts {
-    /// Files with a NUL byte and no match before it.
+    /// Files that contain a NUL byte, and no match before this byte.
     pub binary: usize,
     /// Files larger than 8 MiB in a multi-line search.
     pub large: usize,
-    /// Files that were searched up to a line longer than 4 MiB.
+    /// Files that were searched only up to a line longer than 4 MiB.
     pub long_lines: usize,
     /// Files or directories that could not be read.
     pub unreadable: usize,
@@ -116,22 +118,23 @@ pub(crate) struct SearchProgress {
     pub(crate) files_found: Option<usize>,
     /// Number of matching lines on the page.
     pub(crate) match_count: usize,
-    /// The locations of the first matches in the order of the names, if they changed. Reported
-    /// locations stay.
+    /// The locations of the first matches in the order of the file names. `None` if the locations
+    /// have not changed. Locations that were already reported are never removed.
     pub(crate) locations: Option<Vec<Location>>,
 }
 
-/// A callback for the progress of a search. It is called by several threads, one at a time.
+/// A callback for the progress of a search. Several threads call this function, one thread at a
+/// time.
 pub(crate) type OnSearchProgress<'a> = dyn Fn(SearchProgress) + Sync + 'a;
 
 /// Searches the contents of a file, or of all files beneath a directory.
 ///
-/// After 20 s the search stops and returns a partial result that says so.
+/// After 20 s the search stops and returns a partial result, which reports the timeout.
 ///
 /// # Errors
 ///
-/// As [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` for an unknown file type or an
-/// offset that is too large; `not_found`, `not_a_regular_file`, `not_permitted`.
+/// The errors of [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` for an unknown file
+/// type or an offset that is too large; `not_found`, `not_a_regular_file`, `not_permitted`.
 pub fn search(
     workspace: &Workspace,
     query: &GrepQuery,
@@ -141,9 +144,9 @@ pub fn search(
     search_at(workspace, query, &at, cancel, &|_| {})
 }
 
-/// Like [`search`] for an inspected path, which replaces the path of the query. Reports the
-/// locations of the first matches as soon as they are found, and the progress every
-/// [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
+/// Searches contents as [`search`] does. `at` is an inspected path, which replaces the path of the
+/// query. Reports the locations of the first matches as soon as they are found. Reports the
+/// progress every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
 pub(crate) fn search_at(
     workspace: &Workspace,
     query: &GrepQuery,
@@ -176,7 +179,7 @@ pub(crate) fn search_at(
     Ok(run.run_on_threads())
 }
 
-/// One search of a directory, shared by its threads.
+/// One search of a directory, which several threads share.
 struct ParallelSearch<'a> {
     file_search: FileSearchParameters<'a>,
     files: FileQueue<'a>,
@@ -187,7 +190,7 @@ struct ParallelSearch<'a> {
 impl ParallelSearch<'_> {
     fn run_on_threads(self) -> Matches {
         thread::scope(|scope| {
-            // This thread is one of the workers.
+            // The current thread is one of the search threads.
             let others: Vec<_> =
                 (1..search_thread_count()).map(|_| scope.spawn(|| self.run_worker())).collect();
             self.run_worker();
@@ -221,7 +224,7 @@ impl ParallelSearch<'_> {
         if page.has_enough_matches() {
             self.files.close();
         }
-        // Called under the lock, so that reports stay in order.
+        // Called while the lock is held, so that the reports stay in order.
         if let Some(seen) = page.progress_update(Instant::now()) {
             (self.on_progress)(SearchProgress {
                 files_found: Some(self.files.found_count()),

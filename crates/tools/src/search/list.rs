@@ -14,8 +14,8 @@ use crate::limits::{MAX_ENTRIES_GATHERED, MAX_ENTRIES_SHOWN, MAX_LIST_DEPTH};
 use crate::progress::ProgressThrottle;
 use crate::search::EntryPage;
 
-/// The entries of a directory ordered by name, directories first. Each directory is followed by its
-/// entries.
+/// The entries of a directory. Directories come first, and entries are ordered by name. Each
+/// directory is followed by its own entries.
 pub type Listing = EntryPage<ListEntry>;
 
 /// One entry of a listing.
@@ -36,7 +36,7 @@ pub enum ListEntryKind {
     Directory,
     /// A regular file.
     File {
-        /// Its size.
+        /// The size of the file in bytes.
         bytes: u64,
     },
     /// A symbolic link, which is not followed.
@@ -51,13 +51,13 @@ pub enum ListEntryKind {
 /// The parameters of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListQuery {
-    /// The directory.
+    /// The directory to list.
     pub path: String,
-    /// Number of levels to show; 1 by default, at most 10.
+    /// Number of levels to show. The default is 1, and the maximum is 10.
     pub depth: Option<u32>,
     /// Whether to include entries that `.gitignore` and similar files exclude.
     pub include_ignored: bool,
-    /// Number of entries to skip before the first one shown.
+    /// Number of entries to skip before the first entry that is shown.
     pub offset: u32,
 }
 
@@ -71,12 +71,12 @@ impl ListQuery {
 
 /// Lists a directory.
 ///
-/// Hidden files are included, `.git` is not, and ignored files only on request. After 20 s the
-/// listing stops and returns a partial result that says so.
+/// Hidden files are included, but `.git` is not included. Ignored files are included only on
+/// request. After 20 s the listing stops and returns a partial result, which reports the timeout.
 ///
 /// # Errors
 ///
-/// As [`Workspace::resolve`]; `not_found`, `not_a_directory`, `not_permitted`.
+/// The errors of [`Workspace::resolve`]; `not_found`, `not_a_directory`, `not_permitted`.
 pub fn list(
     workspace: &Workspace,
     query: &ListQuery,
@@ -85,8 +85,9 @@ pub fn list(
     list_at(workspace, query, &workspace.resolve(&query.path)?, cancel, &|_| {})
 }
 
-/// Like [`list`] for an inspected path, which replaces the path of the query. Reports the number of
-/// entries every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
+/// Lists a directory as [`list`] does. `at` is an inspected path, which replaces the path of the
+/// query. Reports the number of entries every
+/// [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
 pub(crate) fn list_at(
     workspace: &Workspace,
     query: &ListQuery,
@@ -140,7 +141,7 @@ fn entry_kind(workspace: &Workspace, at: &WorkspacePath, kind: FileKind) -> List
 }
 
 impl Listing {
-    /// Returns the offset of the next page, if there is one.
+    /// Returns the offset of the next page. Returns `None` on the last page.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {
         (self.omitted_entries > 0).then_some(self.skipped_entries + self.entries.len())
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!(listed(&tree, "b", Some(0)).entries.len(), 3);
         tree.write("d/e/e/p/e/r/t/h/a/n/t/e/n", "");
         assert_eq!(listed(&tree, "d", Some(99)).entries.len(), 10);
-        // A directory that is requested by name is listed, ignored or not.
+        // A directory that the call names is listed even if it is ignored.
         assert_eq!(listed(&tree, "target", None).to_text(), "x (0 bytes)\n");
         assert!(listed(&tree, "z", None).to_text().contains("nothing here"));
     }

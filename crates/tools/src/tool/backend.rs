@@ -1,4 +1,5 @@
-//! The client as a backend of tools: the texts that its editor holds, and its terminals.
+//! The client as a backend of tools: the texts that the client's editor holds, and the client's
+//! terminals.
 //!
 //! An embedder implements [`TextBackend`] and [`TerminalBackend`].
 
@@ -16,33 +17,35 @@ use crate::limits::MAX_CLIENT_ERROR_BYTES;
 ///
 /// Each method ends within a bounded time. Dropping the returned future cancels the request.
 pub trait TextBackend: fmt::Debug + Send + Sync {
-    /// Returns whether the client accepts texts. If not, [`write`](Self::write) is never called.
+    /// Returns whether the client accepts new texts. If this method returns `false`,
+    /// [`write`](Self::write) is never called.
     fn can_write(&self) -> bool;
 
     /// Requests the whole text of a file by its absolute path.
     ///
     /// # Errors
     ///
-    /// The error of the client, or a timeout.
+    /// Returns the error of the client, or a timeout.
     fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, ClientError>>;
 
     /// Sends the new text of a whole file.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read). It is then unknown whether the client has accepted the text.
+    /// The errors of [`read`](Self::read). After an error it is unknown whether the client has
+    /// accepted the text.
     fn write<'a>(&'a self, path: &'a Path, text: &'a str)
     -> BoxFuture<'a, Result<(), ClientError>>;
 }
 
-/// Why a request to the client failed.
+/// The reason why a request to the client failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ClientError(String);
 
 impl ClientError {
-    /// Creates an error from the message of the client. Only the beginning is kept, and invisible
-    /// characters are made visible.
+    /// Creates an error from the message of the client. Only the beginning of the message is kept,
+    /// and invisible characters are escaped.
     #[must_use]
     pub fn new(why: &str) -> Self {
         Self(
@@ -55,11 +58,12 @@ impl ClientError {
 
 /// The terminals of a client that runs commands itself.
 ///
-/// Each method, and each of [`ClientTerminal`], ends within a bounded time. The exception is
-/// [`ClientTerminal::wait`], for which the caller sets the limit. Dropping the returned future
-/// cancels the request.
+/// Each method of this trait and of [`ClientTerminal`] ends within a bounded time. The only
+/// exception is [`ClientTerminal::wait`], for which the caller sets the time limit. Dropping the
+/// returned future cancels the request.
 pub trait TerminalBackend: fmt::Debug + Send + Sync {
-    /// Starts a command. A terminal that is created after the future was dropped is released.
+    /// Starts a command. If the client creates the terminal after the future was dropped, the
+    /// terminal is released.
     ///
     /// # Errors
     ///
@@ -70,8 +74,8 @@ pub trait TerminalBackend: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'_, Result<Arc<dyn ClientTerminal>, ClientError>>;
 }
 
-/// A terminal of the client. Dropping it releases it once: a command that still runs is ended, and
-/// the client keeps showing the output.
+/// A terminal of the client. Dropping this value releases the terminal once. A release ends a
+/// command that still runs, and the client keeps showing the output.
 ///
 /// Clients reject updates of a call that shows a released terminal. So the terminal is
 /// [kept](acp_lifecycle::CallHandle::keep_until_end) until its call has ended.
@@ -86,25 +90,25 @@ pub trait ClientTerminal: fmt::Debug + Send + Sync {
     /// The error of the client.
     fn wait(&self) -> BoxFuture<'_, Result<TerminalExit, ClientError>>;
 
-    /// Requests the output so far.
+    /// Requests the output that the command has written so far.
     ///
     /// # Errors
     ///
     /// The error of the client, or a timeout.
     fn output(&self) -> BoxFuture<'_, Result<ClientOutput, ClientError>>;
 
-    /// Ends the command. The terminal stays.
+    /// Ends the command. The terminal is not released.
     ///
     /// # Errors
     ///
-    /// As [`output`](Self::output).
+    /// The errors of [`output`](Self::output).
     fn kill(&self) -> BoxFuture<'_, Result<(), ClientError>>;
 }
 
 /// A command for a client to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCommand {
-    /// The program.
+    /// The program to run.
     pub program: String,
     /// The arguments of the program.
     pub args: Vec<String>,
@@ -112,7 +116,8 @@ pub struct ClientCommand {
     pub env: Vec<(String, String)>,
     /// The absolute path of the working directory.
     pub cwd: PathBuf,
-    /// Maximum number of bytes of output that the client keeps. The beginning is dropped first.
+    /// Maximum number of bytes of output that the client keeps. If the output is longer, its
+    /// beginning is dropped.
     pub output_bytes: u64,
 }
 
@@ -124,6 +129,6 @@ pub struct ClientOutput {
     /// Whether the text is incomplete. Depending on the client, the beginning or the end is
     /// missing.
     pub is_truncated: bool,
-    /// How the command ended, once it has.
+    /// How the command ended. `None` while the command runs.
     pub exit: Option<TerminalExit>,
 }

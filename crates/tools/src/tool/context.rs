@@ -21,15 +21,15 @@ pub struct Context {
     pub workspace: Arc<Workspace>,
     /// The environment of commands.
     pub env: Arc<BTreeMap<String, String>>,
-    /// The unsaved texts of the client, if it supports them.
+    /// The backend for the unsaved texts of the client. `None` if the client does not support it.
     pub text: Option<Arc<dyn TextBackend>>,
-    /// The terminals of the client, if it supports them.
+    /// The backend for the terminals of the client. `None` if the client does not support it.
     pub terminal: Option<Arc<dyn TerminalBackend>>,
 }
 
 impl Context {
-    /// Creates a context with an empty command environment, and without texts and terminals of a
-    /// client.
+    /// Creates a context with an empty environment for commands. The context has no backends for
+    /// texts and terminals of a client.
     #[must_use]
     pub fn new(workspace: Arc<Workspace>) -> Self {
         Self { workspace, env: Arc::default(), text: None, terminal: None }
@@ -41,30 +41,33 @@ impl Context {
         Self { env, ..self }
     }
 
-    /// Sets the unsaved texts of the client, if it supports them.
+    /// Sets the backend for the unsaved texts of the client. `None` if the client does not support
+    /// it.
     #[must_use]
     pub fn with_text_backend(self, text: Option<Arc<dyn TextBackend>>) -> Self {
         Self { text, ..self }
     }
 
-    /// Sets the terminals of the client, if it supports them.
+    /// Sets the backend for the terminals of the client. `None` if the client does not support it.
     #[must_use]
     pub fn with_terminal_backend(self, terminal: Option<Arc<dyn TerminalBackend>>) -> Self {
         Self { terminal, ..self }
     }
 
-    /// Detects late writes and returns a report of each. A late write is one by another program to
-    /// a file that the session had replaced, or was just writing. Each is reported once; if the
-    /// future is dropped, the next caller receives the reports. Results of changes include them
-    /// too, so this is for those after the last change: between requests, and at the end of a turn
-    /// or session.
+    /// Detects late writes and returns a report of each late write. A late write is a write by
+    /// another program to a file that the session had replaced, or was just writing.
+    ///
+    /// Each late write is reported only once. If the future is dropped, the next caller receives
+    /// the reports. The results of changes also include these reports. So this method is for late
+    /// writes after the last change: call it between requests, and at the end of a turn or session.
     pub async fn take_foreign_change_reports(&self) -> Vec<String> {
         if self.workspace.undo_store().is_watching() {
             let look = |workspace: &Workspace| {
                 workspace.detect_late_writes();
                 Ok(())
             };
-            // The closure returns no errors. If it panics, its findings are lost.
+            // The closure returns no errors. If the closure panics, the detected late writes are
+            // lost.
             drop(self.run_blocking(look).await);
         }
         let late = self.workspace.undo_store().take_late_writes();
@@ -72,7 +75,7 @@ impl Context {
         late.iter().map(told).collect()
     }
 
-    /// Runs blocking work on files on a thread that blocks no other task.
+    /// Runs blocking work on files on a separate thread, so that no other task is blocked.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Workspace) -> Result<T, ToolError> + Send + 'static,
@@ -81,8 +84,8 @@ impl Context {
         run_on_blocking_thread(move || work(&workspace)).await
     }
 
-    /// Inspects a path of a call on a blocking thread. Returns it with the effects of reading or
-    /// searching it.
+    /// Inspects a path of a call on a blocking thread. Returns the path with the effects of reading
+    /// or searching it.
     pub(crate) async fn inspect_with_effects(
         &self,
         given: &str,
@@ -97,7 +100,7 @@ impl Context {
         .await
     }
 
-    /// Waits until the recovery of changes of killed processes has completed.
+    /// Waits until the changes that killed processes left unfinished have been recovered.
     pub(crate) async fn wait_for_recovery(&self) -> Result<(), ToolError> {
         if self.workspace.is_recovered() {
             return Ok(());
@@ -112,7 +115,7 @@ impl Context {
 
 impl fmt::Debug for Context {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Values of the environment may be secrets.
+        // Values of the environment may be secrets, so they are not formatted.
         formatter
             .debug_struct("Context")
             .field("workspace", &self.workspace)
@@ -120,7 +123,7 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Runs blocking work on a thread that blocks no other task.
+/// Runs blocking work on a separate thread, so that no other task is blocked.
 pub(crate) async fn run_on_blocking_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
@@ -128,7 +131,7 @@ pub(crate) async fn run_on_blocking_thread<T: Send + 'static>(
 }
 
 /// Runs a future to completion even if the caller is dropped, because a cancelled call must not
-/// leave files half changed.
+/// leave files in a partly changed state.
 pub(crate) async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
 ) -> Result<T, ToolError> {

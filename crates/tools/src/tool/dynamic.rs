@@ -15,11 +15,11 @@ use crate::error::ToolError;
 
 /// A tool whose name, description and schema are known only at run time, e.g. of a server.
 ///
-/// It is like [`Tool`] with JSON arguments and [`ErasedPlan`] as the plan. Every [`Tool`]
-/// implements it.
-/// [`Registry::add_dyn`](crate::Registry::add_dyn) adds one to a session.
+/// This trait is like [`Tool`] with JSON arguments and [`ErasedPlan`] as the plan. Every [`Tool`]
+/// also implements this trait. [`Registry::add_dyn`](crate::Registry::add_dyn) adds such a tool to
+/// a session.
 ///
-/// Arguments are not validated against the schema, unless [`DynTool::accepts`] does so.
+/// Arguments are validated against the schema only if [`DynTool::accepts`] validates them.
 ///
 /// ```
 /// use acp_lifecycle::{ErasedPlan, Grant, PinnedPlan};
@@ -72,27 +72,27 @@ use crate::error::ToolError;
 /// # Ok::<(), acp_lifecycle::TitlesError>(())
 /// ```
 pub trait DynTool: fmt::Debug + Send + Sync {
-    /// Returns the name, the description and other static data of the tool. Must always be the
-    /// same.
+    /// Returns the name, the description and other static data of the tool. Each call must return
+    /// the same value.
     fn spec(&self) -> Spec;
 
-    /// Returns the purpose for which the agent itself may call the tool. `None` by default.
+    /// Returns the purpose for which the agent itself may call the tool. The default is `None`.
     fn role(&self) -> Option<ToolRole> {
         None
     }
 
-    /// Returns a usage hint in addition to the description. `None` by default.
+    /// Returns a usage hint in addition to the description. The default is `None`.
     fn hint(&self) -> Option<ToolHint> {
         None
     }
 
-    /// Returns the JSON Schema of the arguments, an object. Must always be the same. Models receive
-    /// it without keywords that begin with `x-`.
+    /// Returns the JSON Schema of the arguments, which is an object. Each call must return the same
+    /// value. Models receive the schema without keywords that begin with `x-`.
     fn input_schema(&self) -> Value;
 
-    /// Returns whether the tool accepts the arguments unchanged. If not, the registry converts them
-    /// to the form of the schema: numbers in strings become numbers, and unknown fields are removed
-    /// and reported to the model.
+    /// Returns whether the tool accepts the arguments unchanged. If this method returns `false`,
+    /// the registry converts the arguments to the form of the schema: numbers in strings become
+    /// numbers, and unknown fields are removed and reported to the model.
     ///
     /// By default all arguments are accepted unchanged.
     fn accepts(&self, args: &Value) -> bool {
@@ -100,10 +100,10 @@ pub trait DynTool: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Describes a call by its arguments alone. Returns `None` if they are invalid.
+    /// Describes a call by its arguments alone. Returns `None` if the arguments are invalid.
     ///
-    /// By default the title is the name of the tool and the arguments, or the message of the key
-    /// that [`Spec::with_title`] sets.
+    /// By default the title consists of the name of the tool and the arguments. If
+    /// [`Spec::with_title`] sets another key, the title is the message of this key.
     fn describe(&self, args: &Value, context: &Context) -> Option<CallDescription> {
         let _ = context;
         Some(
@@ -112,15 +112,14 @@ pub trait DynTool: fmt::Debug + Send + Sync {
         )
     }
 
-    /// Returns the paths of the files whose text the preview shows or quotes, as [`Tool::paths_to_read`]
-    /// does.
+    /// Returns the paths of the files whose text the preview shows or quotes, as
+    /// [`Tool::paths_to_read`] does.
     ///
-    /// By default these are the paths of [`describe`](Self::describe) for a tool that may change
-    /// files.
+    /// By default, a tool that may change files returns the paths of [`describe`](Self::describe).
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call cannot be done. No permission is requested then.
+    /// [`ToolError`] if the call is impossible. In this case no permission is requested.
     fn paths_to_read<'a>(
         &'a self,
         args: Value,
@@ -134,7 +133,7 @@ pub trait DynTool: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call cannot be done. No permission is requested then.
+    /// [`ToolError`] if the call is impossible. In this case no permission is requested.
     fn preview<'a>(
         &'a self,
         args: Value,
@@ -170,7 +169,7 @@ impl<T: Tool> DynTool for T {
     fn input_schema(&self) -> Value {
         let mut schema = schemars::schema_for!(T::Args).to_value();
         if let Value::Object(schema) = &mut schema {
-            // Some model servers require it also for a tool without arguments.
+            // Some model servers require `properties`, even for a tool without arguments.
             schema.entry("properties").or_insert_with(|| json!({}));
         }
         schema
@@ -240,7 +239,8 @@ fn parse_args<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
 /// Formats the arguments of a call for its title: `query: "x", limit: 3`.
 fn format_arguments_for_title(args: &Value) -> String {
     let word = |(name, value): (&String, &Value)| match value {
-        // Not escaped, so that the placeholder of a pending argument is found in it.
+        // The text is not escaped, so that the placeholder of an incomplete argument is found in
+        // it.
         Value::String(text) => format!("{name}: \"{text}\""),
         other => format!("{name}: {other}"),
     };

@@ -1,4 +1,5 @@
-//! The uses of a tool beyond the calls of the model: a role for the agent, and a usage hint.
+//! The uses of a tool in addition to the calls of the model: a role for the agent, and a usage
+//! hint.
 
 use std::borrow::Cow;
 
@@ -6,15 +7,15 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ToolRole {
-    /// Undoes the last change of files, without arguments.
+    /// Undoes the last change of files. The tool needs no arguments.
     Undo,
-    /// Shows how a background command has ended, by the `id` of the command.
+    /// Shows how a background command has ended. The tool needs the `id` of the command.
     CommandEnd,
-    /// Sets the plan of the session: `todos`, each with `content` and `status`.
+    /// Sets the plan of the session. The tool needs `todos`, each with `content` and `status`.
     Plan,
 }
 
-/// A usage hint for a tool: one line in the instructions of a model.
+/// A usage hint for a tool, which is one line in the instructions of a model.
 ///
 /// ```
 /// let hint = acp_tools::ToolHint::new("- Ask `weather` before you plan a walk.");
@@ -24,7 +25,7 @@ pub enum ToolRole {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolHint {
-    /// The line, an item of a Markdown list.
+    /// The line of text, which is an item of a Markdown list.
     pub text: Cow<'static, str>,
     /// The other tools that the hint names.
     pub tools: &'static [&'static str],

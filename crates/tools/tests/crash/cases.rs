@@ -1,4 +1,5 @@
-//! The file changes that are interrupted, and the states that are allowed afterwards.
+//! The file changes that the tests interrupt, and the states that are allowed after an
+//! interruption.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,8 @@ use acp_tools::files::write::{FileWrite, write_all_or_none};
 use acp_tools::{ToolError, Workspace};
 use tempfile::TempDir;
 
-/// File names that are looked up at the start and the end of a change, to mark them in a trace.
+/// File names that are looked up at the start and the end of a change, so that they mark the change
+/// in a trace.
 pub(crate) const BEGIN_MARKER: &str = "/crash-begins-here";
 pub(crate) const END_MARKER: &str = "/crash-ends-here";
 
@@ -24,9 +26,10 @@ pub(crate) struct CrashCase {
 /// The kinds of rename that the file system supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RenameSupport {
-    /// All renames, including exchanges and those that never replace.
+    /// The file system supports all renames, including exchanges and renames that never replace a
+    /// file.
     All,
-    /// Only renames that may replace the target.
+    /// The file system supports only renames that may replace the target.
     Plain,
 }
 
@@ -37,13 +40,13 @@ enum ChangeKind {
     Move,
 }
 
-/// A file that is changed.
+/// A file that a case changes.
 struct ChangedFile {
     path: String,
-    /// Content before the change; `None` if the file does not exist.
+    /// The content before the change. `None` if the file does not exist.
     old: Option<String>,
     new: String,
-    /// Whether it has a second name, so that it is written in place.
+    /// Whether the file has a second hard link, so that it is written in place.
     is_linked: bool,
 }
 
@@ -104,7 +107,8 @@ pub(crate) const CASES: [CrashCase; 10] = [
     plain("plain-delete", ChangeKind::Delete, || vec![edited(0)]),
 ];
 
-/// A case on a file system that supports neither exchanges nor renames that never replace.
+/// Creates a case on a file system that supports neither exchanges nor renames that never replace a
+/// file.
 const fn plain(name: &'static str, kind: ChangeKind, files: fn() -> Vec<ChangedFile>) -> CrashCase {
     CrashCase { name, kind, renames: RenameSupport::Plain, files }
 }
@@ -140,7 +144,7 @@ impl CrashCase {
         self.renames
     }
 
-    /// Creates the files in their initial state, in memory if possible.
+    /// Creates the files in their initial state. The folder is in memory if possible.
     pub(crate) fn prepare_folder(&self) -> TempDir {
         let shared = tempfile::tempdir_in("/dev/shm");
         let scene = shared.unwrap_or_else(|_| tempfile::tempdir().unwrap());
@@ -185,7 +189,8 @@ impl CrashCase {
         done
     }
 
-    /// Returns whether all files are old or all new, without leftovers.
+    /// Returns whether all files are old or all files are new. Also checks that no other files are
+    /// left.
     pub(crate) fn state(&self, folder: &Path) -> FilesState {
         let (mut olds, mut news) = (0, 0);
         let files = (self.files)();
@@ -220,7 +225,7 @@ impl CrashCase {
         }
     }
 
-    /// Returns all unexpected files.
+    /// Returns all files that should not exist.
     fn leftover_files(&self, folder: &Path) -> Vec<PathBuf> {
         let (mut folders, mut left) = (vec![folder.join("root"), folder.join("state")], Vec::new());
         while let Some(folder) = folders.pop() {

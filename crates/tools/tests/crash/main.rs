@@ -1,10 +1,9 @@
-//! Edits whose process is killed, or gets an error, at any of its file system calls. After the next
-//! start each file is the old one or the new one, consistently for all files of a call, and no
-//! other files are left.
+//! Edits whose process is killed, or receives an error, at any of its file system calls. After the
+//! next start, either all files of a call are old or all are new, and no other files are left.
 //!
 //! The tests need strace, which injects the signals and errors. `CRASH_STEP` sets the step between
-//! the calls that are tried, and `CRASH_CASES` selects cases, by default all; `cargo xtask accept
-//! crash` tries every call.
+//! the calls that are tried. `CRASH_CASES` selects cases; the default is all cases.
+//! `cargo xtask accept crash` tries every call.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by them")]
@@ -17,11 +16,11 @@ use strace::{InjectedFault, Strace, SystemCall};
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Errors injected into a call, in addition to the signal that kills its process.
+/// Errors that are injected into a call, in addition to the signal that kills its process.
 const ERRORS: [&str; 5] = ["EIO", "ENOSPC", "EACCES", "EROFS", "EMFILE"];
 
-/// The test body that runs under strace, in a separate process: it applies the change of the case
-/// that is named in the environment.
+/// The test that runs under strace in a separate process. The test applies the change of the case
+/// that an environment variable names.
 #[test]
 #[ignore = "it is the process that is killed; the other tests run it"]
 fn subject() {
@@ -30,7 +29,7 @@ fn subject() {
         return;
     };
     let case = CASES.iter().find(|known| known.name == case).unwrap();
-    // The outcome is also written to a file, because the exit code is that of the test.
+    // The outcome is also written to a file, because the exit code only describes the test.
     let told = case.change(folder.as_ref()).map_err(|error| error.to_string());
     std::fs::write(
         std::path::Path::new(&folder).join("told"),
@@ -50,7 +49,8 @@ fn cases() -> impl Iterator<Item = &'static CrashCase> {
     })
 }
 
-/// Runs a case with one fault, starts once more, and asserts that the state is all old or all new.
+/// Runs a case with one fault, then starts once more. Asserts that all files are old or all files
+/// are new.
 fn require_all_or_nothing(case: &CrashCase, call: &SystemCall, fault: &InjectedFault<'_>) {
     let scene = case.prepare_folder();
     Strace::run(case, scene.path(), Some((call, fault)));
@@ -78,7 +78,7 @@ fn each_file_is_old_or_new_wherever_its_writer_dies() {
         let calls = Strace::calls(case, scene.path());
         assert_eq!(case.state(scene.path()), FilesState::New, "{}", case.name);
         assert!(calls.len() > 20, "{} of {}", calls.len(), case.name);
-        // The names of written files must be synced to the disk too.
+        // The directory entries of written files must also be synced to the disk.
         let syncs = calls.iter().filter(|call| call.name == "fsync").count();
         assert_eq!(syncs > 0, !case.name.ends_with("delete"), "{}", case.name);
         for call in calls {
@@ -100,6 +100,6 @@ fn each_file_is_old_or_new_wherever_its_writer_dies() {
             });
         }
     });
-    // Printed when run with --nocapture.
+    // This line is visible if the test runs with `--nocapture`.
     eprintln!("{} faults tried of {}", faults.len().div_ceil(step()), faults.len());
 }

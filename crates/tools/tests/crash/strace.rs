@@ -1,5 +1,5 @@
-//! Runs the change of a case under strace: to record its file system calls, or to make one of them
-//! fail.
+//! Runs the change of a case under strace. Records the file system calls of the change, or makes
+//! one of them fail.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 
 use crate::cases::{BEGIN_MARKER, CrashCase, END_MARKER, RenameSupport};
 
-/// The system call for exchanges and for renames that never replace.
+/// The system call for exchanges, and for renames that never replace a file.
 const FLAGGED: &str = "renameat2";
 
 /// One file system call of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SystemCall {
     pub(crate) name: String,
-    /// Position among the calls with this name in its process, from 1.
+    /// The position among the calls with the same name in the process, from 1.
     number: usize,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum InjectedFault<'a> {
 pub(crate) struct Strace;
 
 impl Strace {
-    /// Whether strace is installed and permitted to trace; otherwise the tests are skipped.
+    /// Whether strace is installed and is permitted to trace. If not, the tests are skipped.
     pub(crate) fn is_installed() -> bool {
         let mut command = Command::new("strace");
         command.args(["-f", "-qq", "-o", "/dev/null", "true"]).stderr(Stdio::null());
@@ -68,7 +68,7 @@ impl Strace {
         calls
     }
 
-    /// Runs the change of a case, with a fault at a call.
+    /// Runs the change of a case, with a fault at one call.
     pub(crate) fn run(
         case: &CrashCase,
         folder: &Path,
@@ -78,7 +78,7 @@ impl Strace {
         command.args(["-f", "-qq", "--seccomp-bpf", "-o"]).arg(folder.join("log"));
         let also = fault.is_none_or(|(call, _)| call.name != FLAGGED);
         if also && case.renames() == RenameSupport::Plain {
-            // The error of a file system without such renames.
+            // The error of a file system that does not support such renames.
             command.arg(format!("--inject={FLAGGED}:error=EINVAL"));
         }
         match fault {

@@ -17,16 +17,16 @@ const CJK: [&str; 6] = ["吾輩は", "猫である", "名前は", "まだ無い"
 const SIGNS: [&str; 5] = ["“x”", "it’s", "a – b", "\u{a0}", "𝄞"];
 const BLANKS: [&str; 5] = ["", "", "", "  ", "\t"];
 
-/// A random file. Its debug output is the seed of its edits and its bytes, which is enough to
-/// reproduce it.
+/// A random file. Its debug output contains the seed of its edits and its bytes, which is enough to
+/// reproduce the case.
 #[derive(Debug)]
 pub(crate) struct RandomEditCase {
     pub(crate) bytes: Vec<u8>,
     seed: u64,
 }
 
-/// Encoding of a file's characters, with an implementation independent of the one under test where
-/// possible.
+/// The encoding of a file's characters. Where possible, its implementation is independent of the
+/// implementation under test.
 pub(crate) enum FileEncoding {
     Utf8,
     Utf16(fn(u16) -> [u8; 2]),
@@ -92,8 +92,9 @@ impl RandomEditCase {
         Self { bytes: form.encode(&text), seed: random.next() }
     }
 
-    /// Generates edits of one to three places that do not touch, from the last one to the first,
-    /// and their spans in the text. Returns `None` for files without text.
+    /// Generates edits of one to three places, from the last place to the first. The places do not
+    /// touch. Also returns the spans of the places in the text. Returns `None` for files without
+    /// text.
     pub(crate) fn exact_edits(&self) -> Option<(Vec<Edit>, Vec<Range<usize>>)> {
         let text = DecodedText::decode("f", self.bytes.clone()).ok()?;
         let text = text.as_str();
@@ -147,8 +148,8 @@ impl RandomEditCase {
         (!old_text.trim().is_empty()).then(|| vec![Edit { old_text, new_text, occurrence: which }])
     }
 
-    /// Asserts that the new bytes equal the old ones outside the spans, and the new texts inside
-    /// them, regardless of line endings.
+    /// Asserts that the new bytes equal the old bytes outside of the spans, and equal the new texts
+    /// inside the spans. Differences in line endings are ignored.
     pub(crate) fn require_spans(&self, new: &[u8], edits: &[Edit], spans: &[Range<usize>]) {
         let old = DecodedText::decode("f", self.bytes.clone()).unwrap();
         let form = FileEncoding::detect(&old);
@@ -162,8 +163,8 @@ impl RandomEditCase {
         assert!(rest.is_empty(), "{self:?} {edits:?}");
     }
 
-    /// Asserts that an edit of a single place leaves the lines before and after it unchanged to the
-    /// byte, independently of the place that the edit reports.
+    /// Asserts that an edit of a single place changes no byte of the lines before and after the
+    /// place. This check does not use the place that the edit reports.
     pub(crate) fn require_lines(&self, new: &[u8], edit: &Edit) {
         if edit.occurrence != Occurrence::Only {
             return;
@@ -191,7 +192,8 @@ impl RandomEditCase {
         bytes.strip_prefix(start).unwrap_or_else(|| panic!("{self:?}: {bytes:?} {start:?}"))
     }
 
-    /// Skips a text that may have other line endings.
+    /// Skips a text at the start of the bytes. The line endings of the bytes may differ from the
+    /// text.
     fn skip_text<'a>(&self, mut bytes: &'a [u8], text: &str, form: &FileEncoding) -> &'a [u8] {
         for (at, line) in text.split('\n').enumerate() {
             if at > 0 {
@@ -243,7 +245,8 @@ fn new_text(random: &mut Random, old: &str) -> String {
     new
 }
 
-/// Returns the edit of a span, with an occurrence number if its text occurs more than once.
+/// Returns an edit that replaces a span. The edit has an occurrence number if the text of the span
+/// occurs more than once.
 fn exact_edit(
     random: &mut Random,
     text: &str,
@@ -255,8 +258,8 @@ fn exact_edit(
     let lf =
         |part: &str| if is_mac { part.replace('\r', "\n") } else { part.replace("\r\n", "\n") };
     let (old, before) = (&text[span.clone()], &text[..span.start]);
-    // An explicit carriage return is matched literally; then occurrences are counted in the raw
-    // text.
+    // An explicit carriage return is matched literally. In this case occurrences are counted in the
+    // raw text.
     let is_raw = lf(old).contains('\r') || (old.contains('\r') && random.one_in(2));
     let as_meant = |part: &str| if is_raw { part.to_owned() } else { lf(part) };
     let (old_text, text, before) = (as_meant(old), as_meant(text), as_meant(before));
@@ -269,10 +272,10 @@ fn exact_edit(
     });
     let number = places.position(|at| at == before.len()).unwrap() + 1;
     let is_only = number == 1 && places.next().is_none();
-    // A line feed would change the line ending style of a file that has none.
+    // A line feed would change the kind of line endings of a file that has no line feed.
     let new_text = if is_raw && is_mac { new_text.replace('\n', "\r") } else { new_text };
-    // A new text that contains the old one may already be there, and an earlier edit may contain it
-    // too.
+    // A new text that contains the old text may already exist in the file. An earlier edit may also
+    // contain the new text.
     let which = if is_first && is_only && !new_text.contains(&old_text) && random.one_in(2) {
         Occurrence::Only
     } else {
@@ -289,7 +292,8 @@ pub(crate) fn bytes_outside(old: &DecodedText, splices: &[TextEdit]) -> Vec<Vec<
     starts.zip(ends).map(|(start, end)| form.encode(&old.as_str()[start..end])).collect()
 }
 
-/// Asserts that the bytes begin and end with the kept parts, and contain all of them in order.
+/// Asserts that the bytes begin and end with the preserved parts, and contain all preserved parts
+/// in order.
 pub(crate) fn require_in_order(new: &[u8], kept: &[Vec<u8>], case: &RandomEditCase) {
     assert!(new.starts_with(&kept[0]), "{case:?}");
     assert!(new.ends_with(&kept[kept.len() - 1]), "{case:?}");

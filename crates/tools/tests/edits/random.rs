@@ -1,4 +1,4 @@
-//! Deterministic, fast pseudo-random numbers; other tests share this file.
+//! Deterministic and fast pseudo-random numbers. Other tests use this file too.
 
 /// A SplitMix64 generator.
 pub(crate) struct Random(u64);

@@ -1,8 +1,8 @@
-//! Typical mistakes of models in edits: none may be applied at the wrong place, and a program can
-//! repair each refused edit using only the error.
+//! Typical mistakes of models in edits. No such edit may be applied at the wrong place. A program
+//! must be able to repair each refused edit using only the error.
 //!
-//! `EDIT_REPAIRS` sets the number of edits, `PROPTEST_RNG_SEED` the first seed; `cargo xtask accept
-//! edit-repair` uses 2,000.
+//! `EDIT_REPAIRS` sets the number of edits, and `PROPTEST_RNG_SEED` sets the first seed.
+//! `cargo xtask accept edit-repair` uses 2,000 edits.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -13,14 +13,14 @@ use similar::TextDiff;
 
 use super::random::Random;
 
-/// Replacement for the intended line.
+/// The replacement for the intended line.
 const EXPECTED_LINE: &str = "the_edit_that_was_meant();";
 
 /// The edit that a model intended, and the edit that it wrote.
 struct Attempt {
     text: String,
-    /// First line and number of the intended lines, and the offset of the changed one, counted from
-    /// 0.
+    /// The index of the first intended line. `count` is the number of intended lines. `changes` is
+    /// the offset of the changed line from the first intended line.
     first: usize,
     count: usize,
     changes: usize,
@@ -43,7 +43,7 @@ impl Attempt {
             return None;
         }
         let changes = random.pick(&telling);
-        // A placeholder for the changed line while the others are corrupted.
+        // A placeholder stands for the changed line while the other lines are corrupted.
         let mut old: Vec<_> = meant
             .iter()
             .enumerate()
@@ -58,7 +58,7 @@ impl Attempt {
         });
         let new = new.collect();
         let old: Vec<_> = old.into_iter().map(|(_, line)| line).collect();
-        // An edit that exactly matches another place is not a detectable mistake.
+        // An edit that exactly matches another place cannot be detected as a mistake.
         let before: usize = lines[..first].iter().map(|line| line.len() + 1).sum();
         let after = before + meant.iter().map(|line| line.len() + 1).sum::<usize>();
         let wanted = old.join("\n");
@@ -68,7 +68,7 @@ impl Attempt {
         Some(Self { first, count, changes, old, new, text })
     }
 
-    /// Whether only the intended line changed, and contains the mark.
+    /// Whether only the intended line changed, and the new line contains the mark.
     fn is_applied(&self, text: &str) -> bool {
         let mut lines: Vec<_> = text.split('\n').collect();
         let mut expected: Vec<_> = self.text.split('\n').collect();
@@ -93,8 +93,8 @@ impl Attempt {
         Edit { old_text, new_text, occurrence: Occurrence::Only }
     }
 
-    /// Repairs the edit from an error: takes the lines that the error shows, and applies the edit's
-    /// change to the most similar one.
+    /// Repairs the edit from an error. Uses the lines that the error shows, and applies the change
+    /// of the edit to the most similar line.
     fn repair_from_error(&self, error: &str) -> Option<(f32, Edit)> {
         let (_, shown) = error.split_once(":\n```")?;
         let ticks = shown.len() - shown.trim_start_matches('`').len();
@@ -131,7 +131,7 @@ fn indent(line: &str) -> &str {
 fn corrupt_lines(random: &mut Random, lines: &mut Vec<(bool, String)>, file: &[&str]) {
     let at = random.below(lines.len());
     match random.below(7) {
-        // A changed word.
+        // A word is changed.
         0 => {
             let line = &mut lines[at].1;
             let words: Vec<_> = line.split(|letter: char| !letter.is_alphanumeric()).collect();
@@ -143,13 +143,13 @@ fn corrupt_lines(random: &mut Random, lines: &mut Vec<(bool, String)>, file: &[&
         }
         1 if !lines[at].0 && lines.len() > 1 => drop(lines.remove(at)),
         2 if !lines[at].0 => lines.insert(at, lines[at].clone()),
-        // Other quotes.
+        // The quotes are different.
         3 => {
             let (from, to) = random.pick(&[('"', '\''), ('\'', '"'), ('"', '“'), ('`', '\'')]);
             lines.iter_mut().for_each(|(_, line)| *line = line.replace(from, &to.to_string()));
         }
         4 => lines.iter_mut().for_each(|(_, line)| *line = line.replace("    ", "\t")),
-        // A wrong indentation.
+        // The indentation is wrong.
         5 => {
             let (more, less) = random.pick(&[("  ", ""), ("    ", ""), ("", "    "), ("\t", "")]);
             for (_, line) in lines.iter_mut().filter(|(_, line)| !line.is_empty()) {
@@ -157,7 +157,7 @@ fn corrupt_lines(random: &mut Random, lines: &mut Vec<(bool, String)>, file: &[&
                 *line = format!("{more}{rest}");
             }
         }
-        // An invented neighbouring line, or one from elsewhere.
+        // A neighbouring line is invented, or copied from another place.
         _ => {
             let invented = match random.below(3) {
                 0 => "// Next, the value is checked.".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::ExpectedVerdict::{self, Inside, Obeyed, Outside, Protected, Refused};
 
-/// `{}` in a path is the folder around the roots.
+/// The path that the model gives. `{}` stands for the folder around the roots.
 pub(crate) struct PathCase {
     pub(crate) given: String,
     pub(crate) read: ExpectedVerdict,
@@ -53,7 +53,7 @@ pub(crate) fn path_cases() -> Vec<PathCase> {
     add(&["circle", "circle/x", "loop-a", "loop-b/x"], IO, IO);
     let devices = ["fifo", "socket", "../fifo", "out-dir/fifo", "/dev/null", "/dev/zero"];
     add(&devices, NOT_A_REGULAR_FILE, NOT_A_REGULAR_FILE);
-    // Length limits in bytes: of a path, of a name, and of the system.
+    // The length limits in bytes of a path, of a name, and of the operating system.
     let whole = format!("{}file", "./".repeat(2_046));
     add(&[&whole, &"n".repeat(255)], Inside, Inside);
     add(&[&"n".repeat(256)], IO, IO);
@@ -112,7 +112,7 @@ const ONLY_NAMES: &[&str] = &[
     "a;b|c&d",
 ];
 
-/// Other spellings of letters, dots and slashes; invisible characters; other writing directions.
+/// Unusual forms of letters, dots and slashes, invisible characters, and other writing directions.
 const PATH_SPELLINGS: &[&str] = &[
     "nf\u{e9}",
     "nfe\u{301}",
@@ -154,7 +154,8 @@ const LINKED_PATHS: &[&str] = &[
 
 const UNGUARDED_PATHS: &[&str] = &[".gitignore", ".env.example", "git/config", "my.git/config"];
 
-/// Files that programs obey, for which a mode that accepts edits asks.
+/// Files that programs execute or obey. A mode that accepts edits requests permission for these
+/// files.
 const EXECUTED_FILES: &[&str] = &[
     "x.code-workspace",
     "lefthook.yml",

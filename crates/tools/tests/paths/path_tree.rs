@@ -36,7 +36,7 @@ const FILES: [&str; 8] = [
 
 const FILES_OUTSIDE: [&str; 4] = ["secret", "root-evil/secret", ".ssh/key", "home/.bashrc"];
 
-/// Links with their targets; `{}` is the folder around everything.
+/// Links and their targets. `{}` stands for the folder around everything.
 const LINKS: [(&str, &str); 24] = [
     ("root/in", "dir/file"),
     ("root/in-dir", "dir"),
@@ -76,7 +76,7 @@ pub(crate) struct PathTree {
 
 impl PathTree {
     pub(crate) fn new() -> Self {
-        // In memory if possible, because a tree is created for each row.
+        // The folder is in memory if possible, because a tree is created for each row.
         let mut folder = tempfile::Builder::new();
         folder.prefix("tree");
         let outer = folder.tempdir_in("/dev/shm").or_else(|_| folder.tempdir()).unwrap();
@@ -123,7 +123,7 @@ impl PathTree {
         given.replace("{}", self.outer.path().to_str().unwrap())
     }
 
-    /// Announces and prepares a call.
+    /// Announces a call and prepares it.
     pub(crate) fn call(&self, tool: &str, args: &Value) -> (OpenCall, PreparedCall) {
         let id = ToolCallId::new(format!("call{}", self.calls.fetch_add(1, Ordering::Relaxed)));
         let cancel = CancellationToken::new();
@@ -133,7 +133,7 @@ impl PathTree {
         (open, REGISTRY.prepare_call(tool, args.clone(), &self.context))
     }
 
-    /// Returns the names and contents of everything around the roots.
+    /// Returns the names and contents of all files outside of the roots.
     pub(crate) fn files_outside(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.outer.path().to_owned()];

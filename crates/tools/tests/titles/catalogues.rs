@@ -1,4 +1,5 @@
-//! Every catalogue has the messages of the English one, with exactly the same variables.
+//! Tests that every catalogue has the messages of the English catalogue, with exactly the same
+//! variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use fluent_syntax::ast::{Entry, Resource};
 use fluent_syntax::{parser, serializer};
 use pretty_assertions::assert_eq;
 
-/// Returns the variables of each message by its key.
+/// Returns the variables of each message. The key of the map is the key of the message.
 fn variables(messages: &str) -> BTreeMap<String, BTreeSet<String>> {
     let resource = parser::parse(messages).expect("the catalogue is valid");
     let messages = resource.body.into_iter().filter_map(|entry| match entry {

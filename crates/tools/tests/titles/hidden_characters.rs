@@ -1,4 +1,4 @@
-//! No hidden character reaches a title, through any input.
+//! Tests that no hidden character reaches a title through any input.
 
 use acp_lifecycle::{Effect, Effects, PermissionSubject, PermitDecision, Titles};
 use acp_tools::CATALOGUES;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::hostile_texts::HOSTILE;
 use super::title_session::{TitleSession, args};
 
-/// Characters of the hostile texts that may appear unescaped in a title.
+/// Characters of the hostile texts that may appear in a title without escaping.
 const HARMLESS: [char; 4] = ['👩', '👧', '\u{20e3}', '…'];
 
 #[track_caller]
@@ -121,7 +121,7 @@ fn no_option_shows_an_effect_raw() {
 fn a_path_that_is_no_text_is_shown_without_what_hides() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
-    // A partial character, a surrogate, an override.
+    // The path contains an incomplete character, a surrogate, and a direction override.
     let path = OsStr::from_bytes(b"/p/a\xe2\x80b\xed\xa0\x80c\xe2\x80\xaed");
     let shown = acp_lifecycle::session::display_path(path.as_ref(), "/p".as_ref());
     assert_eq!(shown, r"$'a\xe2\x80b\xed\xa0\x80c\xe2\x80\xaed'");

@@ -1,7 +1,7 @@
-//! Texts that must never be shown unescaped: characters and sequences that hide, reorder or break a
-//! line.
+//! Texts that must never be shown without escaping. Their characters and sequences hide text,
+//! reorder text or break a line.
 
-/// Hostile texts with their names.
+/// Hostile texts, each with a name.
 pub(crate) const HOSTILE: &[(&str, &str)] = &[
     ("arabic letter mark", "\u{61c}"),
     ("left-to-right mark", "\u{200e}"),

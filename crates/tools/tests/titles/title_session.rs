@@ -1,4 +1,4 @@
-//! A session with calls, and typical arguments of every tool.
+//! A session in which the tests make calls, and typical arguments of every tool.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl TitleSession {
         self.folder.path().join("more")
     }
 
-    /// Announces a call and returns it.
+    /// Announces a call and returns the open call.
     pub(crate) fn announce(&mut self, name: &str) -> OpenCall {
         self.calls += 1;
         let id = ToolCallId::new(format!("call{}", self.calls));
@@ -52,7 +52,7 @@ impl TitleSession {
         open.expect("the id is new")
     }
 
-    /// Announces and describes a call, and returns the document that the client receives.
+    /// Announces and describes a call. Returns the report that the client receives.
     pub(crate) fn describe(&mut self, name: &str, args: &Value) -> ToolCallReport {
         let open = self.announce(name);
         self.registry.report_call_description(open.handle(), name, args, &self.context);
@@ -66,17 +66,17 @@ impl TitleSession {
         self.session.update(report).expect("the call is open")
     }
 
-    /// Replaces values that differ from one test to the next.
+    /// Replaces values that differ between tests.
     pub(crate) fn normalised(&self, text: &str) -> String {
         text.replace(&self.folder.path().display().to_string(), "/tmp")
     }
 }
 
-/// Returns the arguments of a tool, with the given text in the field that its title shows.
+/// Returns the arguments of a tool. The field that the title shows contains the given text.
 ///
 /// # Panics
 ///
-/// If the tool has no row here, because its titles would not be tested.
+/// Panics if the tool has no row here, because its titles would not be tested.
 pub(crate) fn args(tool: &str, text: &str) -> Value {
     match tool {
         "read_file" => json!({ "path": text, "offset": 3, "limit": 5 }),
@@ -104,7 +104,7 @@ pub(crate) fn args(tool: &str, text: &str) -> Value {
     }
 }
 
-/// Returns values of the field that a title shows, each with a name.
+/// Returns sample values for the field that a title shows, each with a name.
 pub(crate) fn sample_texts(more: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("relative", "src/main.rs".to_owned()),

@@ -1,6 +1,6 @@
-//! Titles of every tool in every locale, compared with `seen.txt`.
+//! Tests the titles of every tool in every locale against `seen.txt`.
 //!
-//! After an intended change: `UPDATE_SEEN=1 cargo test -p acp-tools --test tools titles::`.
+//! After an intended change, run `UPDATE_SEEN=1 cargo test -p acp-tools --test tools titles::`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn titles_are_those_that_were_last_seen() {
     assert_eq!(seen, std::fs::read_to_string(path).unwrap());
 }
 
-/// Returns the other argument forms of a tool.
+/// Returns the other forms of arguments that a tool accepts.
 fn argument_forms(tool: &str) -> Vec<(&'static str, serde_json::Value)> {
     match tool {
         "read_file" => vec![

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::limits::{MAX_LINE_BYTES, MAX_QUEUED_ANSWER_BYTES, MAX_UNANSWERED_REQUESTS};
 
-/// Occurs in every bad line and must not occur in any response.
+/// A text that occurs in every bad line and must not occur in any response.
 const MARKER: &str = "XYZZY";
 const INITIALIZE: &str =
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
@@ -48,7 +48,7 @@ impl LineClient {
         line
     }
 
-    /// Closes the input. Returns the rest of the output and the result of the agent's connection.
+    /// Closes the input. Returns the remaining output and the result of the agent's connection.
     fn end(self) -> (Vec<String>, Result<()>) {
         drop(self.input);
         let rest = self.output.lines().map(io::Result::unwrap).collect();
@@ -56,8 +56,9 @@ impl LineClient {
     }
 }
 
-/// Answers `initialize`, fails `_fail` with its parameters as data, and answers `_large` with the
-/// requested number of bytes. At the end of input it sends `_bye`.
+/// Serves an agent. The agent answers `initialize`. It answers `_fail` with an error whose data are
+/// the parameters, and `_large` with the requested number of bytes. At the end of input it sends
+/// `_bye`.
 fn serve(transport: Transport) -> Result<()> {
     let agent = Agent
         .v1()
@@ -93,7 +94,7 @@ fn parse(line: &str) -> Value {
     serde_json::from_str(line).unwrap()
 }
 
-/// The code and id of the error response to a line, if it gets one.
+/// The code and id of the error response to a line, or `None` if the line gets no error response.
 type ErrorAnswer = Option<(i64, Value)>;
 
 fn bad_lines() -> Vec<(Vec<u8>, ErrorAnswer)> {
@@ -186,9 +187,9 @@ fn all_bad_lines_on_one_connection_are_answered_in_order() {
     let counts = client.counters.snapshot();
     assert_eq!(counts.lines_read, lines.len() as u64 + 1);
     assert_eq!(counts.bytes_read, (bytes + INITIALIZE.len() + 1) as u64);
-    // Two are blank; a stray response and an unknown notification are not malformed.
+    // Two lines are blank. A stray response and an unknown notification are not malformed.
     assert_eq!(counts.lines_malformed, lines.len() as u64 - 4);
-    // Every malformed line except one invalid response is answered, and so is `initialize`.
+    // Every malformed line is answered, except one invalid response. `initialize` is answered too.
     assert_eq!(counts.lines_queued, counts.lines_malformed);
     assert_eq!(client.end().1, Ok(()));
 }
@@ -213,7 +214,8 @@ fn a_last_line_without_newline_is_answered_and_queued_output_is_drained() {
     let mut client = LineClient::new();
     client.send(INITIALIZE.as_bytes());
     assert_initialized(&client.receive());
-    // Larger than the pipe's capacity, so most of it is still queued when the input ends.
+    // The response is larger than the pipe's capacity, so most of it is still queued when the input
+    // ends.
     let large =
         json!({"jsonrpc": "2.0", "id": 1, "method": "_large", "params": {"bytes": 900_000}});
     client.input.write_all(large.to_string().as_bytes()).unwrap();
@@ -233,7 +235,8 @@ fn a_flood_of_requests_over_every_bound_is_all_answered() {
     let mut client = LineClient::new();
     client.send(INITIALIZE.as_bytes());
     client.receive();
-    // Far beyond the limits of requests and of responses in total.
+    // The requests exceed both limits by far: the number of requests, and the total bytes of
+    // responses.
     let (count, bytes) = (4 * MAX_UNANSWERED_REQUESTS, MAX_QUEUED_ANSWER_BYTES / 64);
     let mut input = client.input.try_clone().unwrap();
     let flood = thread::spawn(move || {

@@ -18,18 +18,20 @@ use crate::process::TaskError;
 /// Maximum delay from the point to the cancel, in milliseconds.
 const MAX_CANCEL_DELAY_MS: u64 = 20;
 
-/// A point of a turn at which it is cancelled.
+/// A point at which a turn is cancelled.
 struct TurnCancelPoint {
     name: &'static str,
     /// The model's answer in a previous turn, if there is one.
     before: Option<fn() -> Value>,
-    /// The model's answer, which continues past the point.
+    /// The model's answer, which does not end before the point.
     answer: fn() -> Value,
-    /// Whether an update shows that the turn has reached the point, if one does.
+    /// Returns whether an update shows that the turn has reached the point. `None` if no update
+    /// shows it.
     is_there: Option<fn(&Value) -> bool>,
-    /// Minimum delay from the point to the cancel, in milliseconds: the model is asked by then.
+    /// Minimum delay from the point to the cancel, in milliseconds. After this delay, the request
+    /// has reached the model.
     least_ms: u64,
-    /// Whether a request is open at that point, which must be closed.
+    /// Whether a request to the model is open at that point. If so, the cancel must close it.
     is_asking: bool,
 }
 
@@ -99,9 +101,9 @@ fn slow_reply() -> Value {
     reply_with_steps(&json!(words.collect::<Vec<_>>()))
 }
 
-/// Time in milliseconds from a cancel to the response of its turn, the 99th percentile of n turns.
-/// Every turn must respond as cancelled after its calls have ended, and an open request must be
-/// closed.
+/// Returns the 99th percentile, of n turns, of the time in milliseconds from a cancel to the
+/// response of its turn. Every turn must be answered as cancelled after its calls have ended, and
+/// an open request must be closed.
 pub(in super::super) fn cancel_latency_at_points(
     built: &ReleasePrograms,
     n: u32,

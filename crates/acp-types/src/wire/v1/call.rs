@@ -18,8 +18,8 @@ pub(super) struct SentCall {
     /// The call without its metadata.
     pub(super) call: ToolCall,
     pub(super) meta: Option<Box<CallMeta>>,
-    /// Fields that are too large for a streamed update. They are sent with the next report that is
-    /// not streamed.
+    /// Fields that are too large for a streamed update. These fields are sent with the next report
+    /// that is not streamed.
     pub(super) deferred: LargeFields,
     /// Bytes of large fields sent in streamed updates so far.
     streamed_bytes: usize,
@@ -74,11 +74,11 @@ impl SentCall {
         (content != self.call.content).then_some(content)
     }
 
-    /// Adds deferred fields to an update, or defers fields that are too large for a streamed one.
-    /// Then applies the update to the client's state.
+    /// Adds deferred fields to an update, or defers fields that are too large for a streamed
+    /// update. Then applies the update to the client's state.
     ///
-    /// If file changes are deferred, an excerpt that fits is sent instead: a client that does not
-    /// merge a permission request into its card would show no change at all.
+    /// If file changes are deferred, an excerpt that fits is sent instead. Otherwise a client that
+    /// does not merge a permission request into its card would show no change at all.
     pub(super) fn flush_or_defer(
         &mut self,
         update: &mut ToolCallUpdate,
@@ -99,13 +99,13 @@ impl SentCall {
             // The first report is the whole call.
             self.call.update(std::mem::take(&mut update.fields));
         } else if !is_final {
-            // An ended call is removed, so nothing will be compared with it.
+            // A finished call is removed, so its large fields are not needed for a comparison.
             self.call.update(update.fields.clone());
         }
     }
 
-    /// Returns an excerpt of the changes that fits into a streamed update besides `rest` bytes,
-    /// unless the client already holds it.
+    /// Returns an excerpt of the changes that fits into a streamed update in addition to `rest`
+    /// bytes. Returns `None` if the client already holds the excerpt.
     fn change_excerpt(&mut self, rest: usize, meta_key: &str) -> Option<Vec<ToolCallContent>> {
         // Resent bytes must stay in proportion.
         if self.streamed_bytes > MAX_RESENT_BYTES {
@@ -141,10 +141,11 @@ impl SentCall {
         call
     }
 
-    /// Returns whether a streamed update may include the large fields besides its other fields.
+    /// Returns whether a streamed update may include the large fields in addition to its other
+    /// fields.
     fn admit_large_fields(&mut self, rest: &ToolCallUpdate, large: &LargeFields) -> bool {
         let large = large.json_len();
-        // The metadata is in the line too, with a trace of up to 9 KiB.
+        // The line also contains the metadata, with a trace of up to 9 KiB.
         large == 0
             || wire::admit_streamed_large_fields(
                 json::serialized_len(rest) + large,
@@ -193,7 +194,7 @@ impl LargeFields {
         fields.raw_output = self.raw_output;
     }
 
-    /// Returns the length of the fields as JSON in bytes, after other fields.
+    /// Returns the length of the fields as JSON in bytes, if they follow other fields of an object.
     fn json_len(&self) -> usize {
         let content = self.content.as_deref().map(|items| {
             let commas = items.len().saturating_sub(1);
@@ -206,7 +207,7 @@ impl LargeFields {
     }
 }
 
-/// Returns the length of an item as JSON in bytes, without serialising it if it is text.
+/// Returns the length of an item as JSON in bytes. A text item is not serialised for this.
 fn item_json_len(item: &ToolCallContent) -> usize {
     match item {
         ToolCallContent::Content(v1::Content {
@@ -221,7 +222,7 @@ fn item_json_len(item: &ToolCallContent) -> usize {
     }
 }
 
-/// The terminals of a connection, and how they are displayed.
+/// The terminals of a connection, and the way they are displayed.
 pub(super) struct TerminalContext<'a> {
     pub(super) display: TerminalDisplay,
     pub(super) meta_key: &'a str,

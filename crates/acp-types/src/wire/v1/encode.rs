@@ -66,7 +66,7 @@ fn encode_plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
 
 /// Encodes content items for v1. A change may become several items.
 ///
-/// `shown` encodes a terminal. It returns `None` if nothing is known about it yet.
+/// `shown` encodes a terminal. `shown` returns `None` if nothing is known about the terminal yet.
 pub(super) fn encode_content_items(
     content: &[Content],
     meta_key: &str,
@@ -143,7 +143,7 @@ pub(super) fn change_excerpt(
 }
 
 /// Encodes a change that is already [shortened](shorten_changes): a small change as one diff of
-/// whole files, a large one as one diff per hunk, and one without text as a sentence.
+/// whole files, a large change as one diff per hunk, and a change without text as a sentence.
 fn encode_file_change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     if let Operation::Move { from } = &change.operation
         && let Some(old) = &change.old_text
@@ -179,7 +179,7 @@ fn encode_file_change(change: &FileChange, meta_key: &str) -> Vec<ToolCallConten
 }
 
 fn encode_hunks_as_diffs(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
-    // A diff has only one path, so the other one is shown before it.
+    // A diff has only one path, so the other path is shown before the diff.
     let from = matches!(change.operation, Operation::Move { .. } | Operation::Copy { .. })
         .then(|| describe_file_change(change));
     let hunks = change.hunks.iter().map(|hunk| {

@@ -6,11 +6,11 @@ use std::str::Chars;
 use callboard_text::is_strippable;
 
 /// Returns terminal output as plain text, without escape sequences and
-/// [strippable](callboard_text::is_strippable) characters. Of redrawn lines, only the last state is
+/// [strippable](callboard_text::is_strippable) characters. Only the last state of a redrawn line is
 /// kept.
 ///
-/// It follows those cursor movements that programs use to redraw lines. The cursor never moves
-/// beyond existing text, so the result is never longer than the output.
+/// Supports the cursor movements that programs use to redraw lines. The cursor never moves beyond
+/// existing text, so the result is never longer than the output.
 pub(super) fn to_plain_text(output: &str) -> String {
     let mut page = OutputScreen::default();
     let mut letters = output.chars().peekable();
@@ -30,7 +30,7 @@ pub(super) fn to_plain_text(output: &str) -> String {
 
 /// A screen of unlimited width: its lines and the cursor.
 struct OutputScreen {
-    /// Never empty.
+    /// The lines of the screen; there is always at least one.
     lines: Vec<Vec<char>>,
     row: usize,
     col: usize,
@@ -69,7 +69,7 @@ impl OutputScreen {
         (self.row, self.col, self.carriage_returned) = (row, col, false);
     }
 
-    /// Applies a control sequence (ECMA-48), if it is supported.
+    /// Applies a control sequence (ECMA-48); ignores unsupported sequences.
     fn apply_control_sequence(&mut self, number: usize, end: char) {
         let count = number.max(1);
         let up = self.row.saturating_sub(count);

@@ -16,8 +16,8 @@ use crate::wire::{ClientMessage, REQUEST_PERMISSION, SESSION_UPDATE};
 /// An update in the form in which it is serialised for a client.
 ///
 /// The schema crate omits `kind` and `status` of a `tool_call` if they have their default values.
-/// The protocol defines the same defaults for missing fields, but clients differ: some treat a call
-/// without a status as running. So both fields are always written.
+/// The protocol defines the same defaults for missing fields, but some clients treat a call without
+/// a status as running. So both fields are always written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WireUpdate(SessionUpdate);
 
@@ -67,12 +67,12 @@ impl ClientMessage for SessionUpdateParams {
     /// Returns the parameters.
     ///
     /// An update that cannot be represented in JSON is reduced to the id, the title, the kind and
-    /// the status of its call, which always can. The projections create no such update, but other
-    /// code may.
+    /// the status of its call. The id, the title, the kind and the status can always be
+    /// represented. The projections create no such update, but other code may.
     ///
     /// # Errors
     ///
-    /// Returns an error if such an update is not about a call.
+    /// Returns an error if an update that cannot be represented in JSON is not about a call.
     fn params(&self) -> serde_json::Result<Value> {
         serde_json::to_value(self).or_else(|error| {
             let update = self.update.reduced_to_title_and_status().ok_or(error)?;
@@ -114,7 +114,7 @@ impl Serialize for WireUpdate {
     }
 }
 
-/// A `tool_call` with the fields that the schema crate omits.
+/// A `tool_call` that includes the fields that the schema crate omits.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FirstReportJson<'a> {

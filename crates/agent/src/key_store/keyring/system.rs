@@ -1,7 +1,7 @@
 //! The system's keyring: Secret Service, Keychain or Credential Manager.
 //!
-//! Every method returns within `limits::KEYRING_TIMEOUT`, because the keyring may wait for its user
-//! or hang. A blocked call is abandoned on its thread.
+//! Every method returns within `limits::KEYRING_TIMEOUT`, because the keyring may wait for the user
+//! or hang. If a call takes longer, its thread is abandoned.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn run_with_deadline<T: Send + 'static>(
     ask: impl FnOnce() -> keyring::Result<T> + Send + 'static,
 ) -> Result<T, String> {
     let (to, answer) = std::sync::mpsc::sync_channel(1);
-    // The receiver may have timed out by then.
+    // The receiver may have timed out before the result is sent.
     let thread = std::thread::Builder::new().name("keyring".to_owned());
     let started = thread.spawn(move || drop(to.send(ask())));
     started.map_err(|error| format!("cannot access the system's keyring: {error}"))?;

@@ -1,5 +1,5 @@
-//! Three clients of one session, v1 with text, v1 with terminals and draft v2, behind their
-//! projections, and the state that each of them must hold (G1, G2, G3, G5).
+//! The three clients of one session: v1 with text, v1 with terminals and draft v2. Each client has
+//! a projection, and must have the expected state (G1, G2, G3, G5).
 
 use acp_lifecycle::{OutboxItem, PermissionRequest};
 use acp_types::observe::{self, Violation};
@@ -69,7 +69,7 @@ impl Clients {
         assert_eq!(self.v2.1.violations(), none);
     }
 
-    /// Asserts that every client holds the current state of a call.
+    /// Asserts that every client has the current state of a call.
     pub(crate) fn check(&self, document: &ToolCallReport, terminal: Option<&TerminalReport>) {
         self.text.check(document, terminal);
         self.terminals.check(document, terminal);
@@ -83,7 +83,7 @@ impl Clients {
         assert_eq!(shown.exit_status.value().is_some(), terminal.exit.is_some());
     }
 
-    /// Asserts that every client holds the last plan.
+    /// Asserts that every client has the last plan.
     pub(crate) fn check_plan(&self, steps: usize) {
         for seen in [&self.text.seen, &self.terminals.seen] {
             assert_eq!(seen.latest_plan().map(|plan| plan.entries.len()), Some(steps));
@@ -121,7 +121,8 @@ impl V1 {
         let mut held = self.seen.observed_call(&document.id.0).expect("every call is told").clone();
         held.meta = held.meta.filter(|meta| !says_nothing(meta));
         assert_eq!(held, expected);
-        // Before the exit, the first bytes of an incomplete character may be buffered.
+        // Compare only after the exit, because the first bytes of an incomplete character may be
+        // buffered until then.
         if let (Some(shown), Some(terminal)) = (shown, terminal)
             && terminal.exit.is_some()
         {
@@ -134,7 +135,7 @@ impl V1 {
     }
 }
 
-/// Fields that were never sent have their default.
+/// Sets fields that were never sent to their defaults.
 fn normal(mut call: ToolCallUpdate) -> ToolCallUpdate {
     call.content = MaybeUndefined::Value(call.content.take().unwrap_or_default());
     call.locations = MaybeUndefined::Value(call.locations.take().unwrap_or_default());
@@ -145,7 +146,7 @@ fn normal(mut call: ToolCallUpdate) -> ToolCallUpdate {
     call
 }
 
-/// Metadata that was withdrawn counts as no metadata.
+/// Returns whether metadata is empty. Empty metadata counts as missing metadata.
 fn says_nothing(meta: &Meta) -> bool {
     meta[KEY] == serde_json::json!({})
 }

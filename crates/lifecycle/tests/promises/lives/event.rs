@@ -1,6 +1,7 @@
 //! The events of a session's lifecycle and their weights.
 //!
-//! A new operation is a variant of [`Event`], a line of [`event`] and an arm of `World::happen`.
+//! To add an operation, add a variant to [`Event`], a line to [`event`] and an arm to
+//! `World::happen`.
 
 use acp_types::Status;
 use proptest::collection::vec;
@@ -9,11 +10,11 @@ use proptest::sample::select;
 use proptest::strategy::Union;
 
 /// One event. Calls are numbered with small numbers so that events often concern the same call. The
-/// last number is a call of the previous turn, which has been answered.
+/// last number means a call of the previous turn, whose prompt was answered.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     Announce(u8),
-    /// A call whose arguments still stream, and the maximum delay of its first report.
+    /// Announces a call whose arguments still stream.
     Stream(u8),
     ReportWithin(u8, u64),
     Title(u8, &'static str),
@@ -29,7 +30,7 @@ pub(crate) enum Event {
     Pause(u8),
     /// Another agent reports a call.
     Upsert(u8, Status),
-    /// The first call becomes the parent of the second.
+    /// The first call becomes the parent of the second call.
     Adopt(u8, u8),
     OfferCancel(u8),
     Finish(u8, u8),
@@ -42,13 +43,13 @@ pub(crate) enum Event {
     EndTurn,
     /// Time passes.
     Wait(u64),
-    /// The client receives up to this many items that are due.
+    /// The client receives due items, but at most this number of items.
     Take(u8),
-    /// The client receives all queued items, due or not.
+    /// The client receives all queued items, including items that are not due.
     Flush,
 }
 
-/// Permission that a call requests.
+/// The permission that a call requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
     Read,
@@ -58,7 +59,7 @@ pub(crate) enum Wish {
     Unknown,
 }
 
-/// Answer of the client.
+/// The answer of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
     Option(&'static str),
@@ -66,16 +67,17 @@ pub(crate) enum Reply {
     Failed,
 }
 
-/// Pace at which the client receives items.
+/// The pace at which the client receives items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// Receives every item as soon as it is due.
+    /// The client receives every item as soon as the item is due.
     Quick,
-    /// Receives items when an event requests it.
+    /// The client receives items when an event requests it.
     AsToldTo,
-    /// Receives nothing until the end of the lifecycle.
+    /// The client receives nothing until the end of the lifecycle.
     Stuck,
-    /// Receives items when an event requests it, until it disconnects; later items are lost.
+    /// The client receives items when an event requests it, until the client disconnects. Later
+    /// items are lost.
     Leaving,
 }
 
@@ -129,7 +131,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
     ])
 }
 
-/// Generates bytes that include partial characters.
+/// Generates bytes that may end or begin within a character.
 fn output() -> impl Strategy<Value = Vec<u8>> {
     vec(select(&[b'a', b'\n', 0xc3, 0xa4, 0x1b, 0xff][..]), 0..6)
 }

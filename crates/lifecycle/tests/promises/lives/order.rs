@@ -6,7 +6,7 @@ use acp_lifecycle::{OutboxItem, PermissionId};
 use acp_types::{Status, ToolCallId, TurnId};
 use pretty_assertions::assert_eq;
 
-/// State derived from the items so far, and the items that later ones depend on.
+/// The state that results from the items so far, and the items on which later items depend.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     told: HashSet<ToolCallId>,
@@ -16,12 +16,13 @@ pub(crate) struct Order {
     answered: HashSet<TurnId>,
     said: String,
     heard: String,
-    /// Length of the message text when a fence was offered; that text must be sent first.
+    /// Length of the message text when a fence was enqueued. The text of this length must be sent
+    /// before the fence.
     fences: HashMap<Fence, usize>,
     pub(crate) handed_over: u64,
 }
 
-/// An item that no earlier offered item may follow.
+/// An item that must be sent after all items that were enqueued before it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Fence {
     Announced(ToolCallId),
@@ -40,7 +41,8 @@ impl Order {
         self.fences.insert(fence, self.said.len());
     }
 
-    /// Records that a permission request is void. Returns whether it will never be sent.
+    /// Records that a permission request is void. Returns whether the request was not sent yet and
+    /// therefore will never be sent.
     pub(crate) fn take_back(&mut self, number: PermissionId) -> bool {
         self.fences.remove(&Fence::Asked(number)).is_some()
     }
@@ -98,7 +100,7 @@ impl Order {
         assert!(self.heard.len() >= said, "{fence:?} overtakes a message");
     }
 
-    /// Asserts that the queue is empty: every fence was passed, and the text is complete.
+    /// Asserts that the queue is empty: every fence was sent, and the text is complete.
     pub(crate) fn check_empty(&self) {
         assert_eq!(self.heard, self.said);
         assert!(self.fences.is_empty(), "never sent: {:?}", self.fences);

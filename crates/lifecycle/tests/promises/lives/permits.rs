@@ -17,9 +17,9 @@ use super::world::{World, arguments};
 #[derive(Debug, Default)]
 pub(crate) struct Permits {
     asked: BTreeMap<PermissionId, Asked>,
-    /// Remembered decisions, with whether the effect is allowed.
+    /// The remembered decisions: each effect, and whether the effect is allowed.
     remembered: Vec<(Effect, bool)>,
-    /// Requests that were withdrawn before they were sent.
+    /// Number of requests that were withdrawn before they were sent.
     taken_back: u64,
 }
 
@@ -29,7 +29,8 @@ struct Asked {
     wish: Wish,
     arguments: u8,
     waits: bool,
-    /// Whether it was withdrawn or answered, and is not yet counted as sent or as never to be sent.
+    /// Whether the request was withdrawn or answered, but the model has not yet checked whether it
+    /// was sent.
     is_void: bool,
 }
 
@@ -57,7 +58,7 @@ impl Permits {
         self.asked.keys().nth(usize::from(which) % count).copied()
     }
 
-    /// Returns the expected decision for an effect: a denial wins over an approval.
+    /// Returns the expected decision for an effect. A denial takes precedence over an approval.
     fn remembers(&self, effect: &Effect) -> Option<bool> {
         let verdicts = self.remembered.iter().filter(|(other, _)| other == effect);
         verdicts.map(|(_, allows)| *allows).min()
@@ -70,7 +71,7 @@ impl Asked {
         self.waits = false;
     }
 
-    /// Whether an option that remembers the decision may be selected.
+    /// Returns whether the options that remember the decision are available.
     fn may_remember(&self) -> bool {
         self.wish == Wish::Write
     }
@@ -189,14 +190,14 @@ impl World {
         }
     }
 
-    /// Starts a tool: the grant releases only the subject that it was given for.
+    /// Starts a tool, and asserts that a grant releases only a plan with the subject of the grant.
     fn run(&mut self, id: &ToolCallId, granted: u8, grant: Grant) {
         let now = self.arguments(id).expect("only an open call is granted anything");
         let released = PinnedPlan::new((), subject(id, now)).release(grant);
         assert_eq!(released.is_ok(), now == granted, "granted {granted}, would run {now}");
     }
 
-    /// Asserts that requests stay open exactly as long as their call.
+    /// Asserts that a request is open exactly while the model expects an answer.
     pub(super) fn check_requests(&mut self) {
         for (number, asked) in &mut self.permits.asked {
             assert_eq!(self.session.pending_permission_request(*number).is_some(), asked.waits);
@@ -206,7 +207,8 @@ impl World {
         }
     }
 
-    /// Asserts that a request that is truncated or has unknown effects cannot be remembered.
+    /// Asserts that no answer can be remembered for a request that is truncated or has unknown
+    /// effects.
     fn check_options(&self, number: PermissionId, asked: &Asked) {
         let options =
             &self.session.pending_permission_request(number).expect("it was just asked").options;
@@ -220,8 +222,8 @@ impl World {
     }
 }
 
-/// Returns the effect of a call. Every second call of a turn, and of all turns, has the same
-/// effect.
+/// Returns the effect of a call. Calls with even numbers have the same effect in all turns, and so
+/// do calls with odd numbers.
 fn effect(call: u8, wish: Wish) -> Effect {
     let path = format!("/p/{}", call % 2).into();
     match wish {

@@ -19,7 +19,7 @@ use super::event::{CALLS, Event, Pace};
 use super::order::{Fence, Order};
 use super::permits::Permits;
 
-/// Items that a disconnecting client receives before it disconnects.
+/// Number of items that a client receives before it disconnects.
 const LEAVES_AFTER: u64 = 6;
 
 pub(crate) struct World {
@@ -36,7 +36,7 @@ pub(crate) struct World {
     clients: Clients,
 }
 
-/// Expected state of a call.
+/// The expected state of a call.
 struct Call {
     status: Status,
     title: String,
@@ -154,7 +154,7 @@ impl World {
         if self.pace == Pace::Stuck {
             self.pace = Pace::AsToldTo;
         }
-        // An answer flushes everything queued before it, regardless of the rate limits.
+        // The response to the prompt makes everything before it due, regardless of the rate limits.
         self.take(usize::MAX);
         assert!(self.session.outbox().is_empty());
         self.check_held();
@@ -167,8 +167,8 @@ impl World {
         self.open_call(id).map(|call| call.arguments)
     }
 
-    /// Returns the id of a call of this turn by its number; [`CALLS`] means a call of the previous
-    /// turn.
+    /// Returns the id of the call of this turn with this number. The number [`CALLS`] means a call
+    /// of the previous turn.
     pub(crate) fn call_id(&self, call: u8) -> ToolCallId {
         match call {
             CALLS => format!("t{}/0", self.turn - 1).into(),
@@ -208,7 +208,7 @@ impl World {
         self.open_call(&id).map(expected);
     }
 
-    /// Replaces the content except for the terminal.
+    /// Replaces the content of a call except for the terminal.
     fn replace(&mut self, call: u8, text: &'static str) {
         let terminal = self.calls.get(&self.call_id(call)).and_then(|call| call.terminal.clone());
         let mut content = vec![Content::from_text(text)];
@@ -314,7 +314,7 @@ impl World {
     fn adopt(&mut self, parent: u8, call: u8) {
         let (parent, id) = (self.call_id(parent), self.call_id(call));
         self.session.update_call_meta(&id, |meta| meta.parent = Some(parent.to_string()), self.now);
-        // An unknown call, the call itself and its own children are not accepted as parents.
+        // A call does not accept an unknown call, itself or one of its descendants as its parent.
         let is_known = parent != id && self.calls.contains_key(&parent);
         let parent = Some(parent).filter(|parent| is_known && !self.descends(parent, &id));
         if let Some(call) = self.open_call(&id) {
@@ -322,7 +322,7 @@ impl World {
         }
     }
 
-    /// Whether a call is a direct or indirect child of another.
+    /// Returns whether a call is a direct or indirect child of another call.
     fn descends(&self, id: &ToolCallId, other: &ToolCallId) -> bool {
         let parent = self.calls.get(id).and_then(|call| call.parent.as_ref());
         parent.is_some_and(|parent| parent == other || self.descends(parent, other))
@@ -341,7 +341,7 @@ impl World {
         self.ended(&id, &end);
     }
 
-    /// Records the end of a call, unless it had already ended.
+    /// Records the end of a call, unless the call had already ended.
     fn ended(&mut self, id: &ToolCallId, end: &CallEnd) {
         if self.open_call(id).is_none() {
             return;
@@ -433,8 +433,8 @@ impl World {
         }
     }
 
-    /// Asserts that every offered item is queued, merged, withdrawn or sent, and that a client that
-    /// receives nothing costs at most four entries per call (G6).
+    /// Asserts that every enqueued item is queued, merged, withdrawn or sent. If a client receives
+    /// nothing, at most four items per call may be queued (G6).
     fn check_queue(&self) {
         let outbox = self.session.outbox();
         let counters = outbox.counters();
@@ -452,15 +452,16 @@ impl World {
         }
     }
 
-    /// Asserts that the queue is empty, the documents are as expected, and every client holds them
-    /// (G5).
+    /// Asserts that the queue is empty, the documents are as expected, and every client has these
+    /// documents (G5).
     fn check_held(&self) {
         self.order.check_empty();
         for (id, call) in &self.calls {
             let board = self.session.board();
             let document = board.open_call_report(id).or_else(|| board.history().get(id));
             let document = document.expect("a call is open or remembered");
-            // The title of an open call is followed by its progress.
+            // The title of an open call may be followed by the call's progress, which is not
+            // compared.
             let title = match document.title.split_once(SUBTITLE_SEPARATOR) {
                 Some((base, _)) if !call.status.is_final() => base,
                 _ => &document.title,

@@ -1,4 +1,4 @@
-//! Parsing of prompts.
+//! Tests of parsing prompts.
 
 use pretty_assertions::assert_eq;
 

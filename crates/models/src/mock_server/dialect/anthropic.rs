@@ -1,4 +1,5 @@
-//! Encoder for Anthropic's Messages: a sequence of content blocks with start, deltas and stop.
+//! Encoder for Anthropic's Messages: a sequence of content blocks, each with a start, deltas and a
+//! stop.
 
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ pub(super) struct AnthropicEncoder {
     id: String,
     /// Number of blocks started so far.
     blocks: usize,
-    /// Kind of the block that is open.
+    /// Kind of the open block, if a block is open.
     open: Option<&'static str>,
 }
 
@@ -43,7 +44,7 @@ impl AnthropicEncoder {
     }
 }
 
-/// Signature of each thought. A client must send it back with the thought.
+/// Signature of each thought. A client must return the signature together with the thought.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
 impl ReplyEncoder for AnthropicEncoder {
@@ -114,7 +115,7 @@ impl ReplyEncoder for AnthropicEncoder {
     }
 }
 
-/// Returns the error object, with the error type of the status.
+/// Returns the error object with the error type for a status.
 pub(super) fn error_object(status: u16, message: &str) -> Value {
     let kind = match status {
         401 => "authentication_error",

@@ -1,5 +1,5 @@
-//! Encoder for Gemini: parts of a candidate, with the finish reason in the last one. Calls are sent
-//! whole and without ids.
+//! Encoder for Gemini: parts of a candidate; the last part has the finish reason. Calls are sent in
+//! one part and without ids.
 
 use serde_json::{Value, json};
 
@@ -59,10 +59,10 @@ impl ReplyEncoder for GeminiEncoder {
     }
 }
 
-/// Signature of each call. A client must send it back with the call.
+/// Signature of each call. A client must return the signature together with the call.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
-/// Returns the error object, with the status word of the status.
+/// Returns the error object with the status word for a status.
 pub(super) fn error_object(status: u16, message: &str) -> Value {
     let word = match status {
         400 => "INVALID_ARGUMENT",

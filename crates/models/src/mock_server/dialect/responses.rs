@@ -1,4 +1,5 @@
-//! Encoder for OpenAI's Responses: items that are added, extended and completed, then the response.
+//! Encoder for OpenAI's Responses: items are added, extended and completed, and the response
+//! follows.
 
 use std::mem;
 
@@ -97,7 +98,7 @@ impl ResponsesEncoder {
         self.push_event(event, data, out);
     }
 
-    /// Completes the open item, if there is one.
+    /// Completes the open item, if an item is open.
     fn finish_open_item(&mut self, out: &mut BodyWriter) {
         let Some((kind, text)) = self.open.take() else { return };
         let (event, index) = match kind {

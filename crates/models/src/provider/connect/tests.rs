@@ -1,4 +1,4 @@
-//! Replies of each dialect, and the requests that caused them.
+//! Tests of the replies of each dialect, and of the requests that caused these replies.
 
 mod cached_prefix;
 mod images;
@@ -20,7 +20,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio::{io::AsyncReadExt as _, net::TcpListener};
 
-/// Returns a stream of events from one event per line.
+/// Returns an event stream in which each line of `lines` is one event.
 fn events(lines: &str) -> String {
     let lines: Vec<_> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     format_response(
@@ -114,8 +114,8 @@ fn call(id: &str, name: &str, arguments: &str) -> Vec<ModelEvent> {
     ]
 }
 
-/// Requests a reply with one call, compares it, and then requests the next reply with the call's
-/// result. Returns the second request.
+/// Requests a reply with one call, compares the reply, and then requests the next reply with the
+/// call's result. Returns the second request to the provider.
 async fn check_turn(
     model: &Arc<dyn Model>,
     said: &[ModelEvent],

@@ -1,9 +1,9 @@
 //! The process's HTTP clients: one per set of trusted certificates, with and without proxies.
 //!
-//! Building a client that trusts the system's certificates reads all of them. That takes tens of
-//! milliseconds, or longer if the user's certificate file is on a network drive. A client is
-//! therefore built only once, on a blocking thread. Servers without TLS use a client without
-//! certificates.
+//! To build a client that trusts the system's certificates, all of these certificates must be read.
+//! Reading them takes tens of milliseconds, or longer if the user's certificate file is on a
+//! network drive. A client is therefore built only once, on a blocking thread. Servers without TLS
+//! use a client without certificates.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,19 +28,20 @@ struct ClientKey {
 
 #[derive(Clone, PartialEq)]
 enum TlsTrust {
-    /// No certificates, for plain HTTP.
+    /// No certificates: the client supports plain HTTP only.
     NoTls,
-    /// The system's authorities, and those in the file.
+    /// The system's certificate authorities, and those in the file.
     System(Option<PathBuf>),
 }
 
-/// A client that is built or being built. If one caller stops waiting, later callers still share
-/// the result.
+/// A client that is already built or is being built. If one caller stops waiting, later callers
+/// still share the result of the build.
 type SharedClient = Shared<BoxFuture<'static, Result<Client, RequestFailure>>>;
 
 static CLIENTS: Mutex<Vec<(ClientKey, SharedClient)>> = Mutex::new(Vec::new());
 
-/// Returns the process's client for requests to `url`, and builds it if there is none.
+/// Returns the process's client for requests to `url`; the client is built if it does not exist
+/// yet.
 pub(in super::super) async fn client_for_url(
     url: &Url,
     ca_file: Option<&Path>,
@@ -59,14 +60,14 @@ pub(in super::super) async fn client_for_url(
         })
 }
 
-/// Returns the client for a key. Each is built on one thread only, however many callers wait:
-/// reading an unresponsive file may block that thread forever.
+/// Returns the client for a key. Each client is built on a single thread, however many callers
+/// wait: reading an unresponsive file may block that thread forever.
 fn cached_or_building_client(
     kind: ClientKey,
     build: impl FnOnce(&ClientKey) -> Result<Client, RequestFailure> + Send + 'static,
 ) -> SharedClient {
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    // A client that failed to build is built again.
+    // If building a client failed, the client is built again.
     clients.retain(|(_, client)| !matches!(client.peek(), Some(Err(_))));
     if let Some((_, client)) = clients.iter().find(|(known, _)| *known == kind) {
         return client.clone();
@@ -95,7 +96,7 @@ pub(in super::super) fn is_loopback(url: &Url) -> bool {
 }
 
 fn build_client(kind: &ClientKey) -> Result<Client, RequestFailure> {
-    // Following a redirect would send the key to another address.
+    // Redirects are not followed, because they would send the key to another address.
     let builder =
         Client::builder().redirect(Policy::none()).connect_timeout(limits::CONNECT_TIMEOUT);
     let builder = if kind.is_loopback { builder.no_proxy() } else { builder };

@@ -1,8 +1,8 @@
-//! A response body whose rest is drained when it is dropped.
+//! A response body that drains its remaining bytes when it is dropped.
 //!
-//! The library reads only to the end of the reply. A connection can be reused only if the body was
-//! read to *its* end, which is a few bytes later. Without that, each request would open a new
-//! connection.
+//! The library reads a body only up to the end of the reply. A connection can be reused only if the
+//! *whole* body was read, and the body ends a few bytes after the reply. If these bytes were not
+//! read, each request would open a new connection.
 
 use bytes::Bytes;
 use reqwest::Response;
@@ -10,8 +10,8 @@ use tokio::{runtime::Handle, time::timeout};
 
 use crate::limits::{DRAIN_TIMEOUT, MAX_DRAINED_BYTES};
 
-/// A response body. On drop, the rest is read if it is short and arrives quickly. Otherwise the
-/// connection is closed, which makes the provider stop generating.
+/// A response body. When the body is dropped, the remaining bytes are read if they are few and
+/// arrive quickly. Otherwise the connection is closed, which makes the provider stop generating.
 pub(super) struct DrainOnDrop(Option<Response>);
 
 impl DrainOnDrop {
@@ -19,7 +19,7 @@ impl DrainOnDrop {
         Self(Some(response))
     }
 
-    /// Reads the next chunk; `None` at the end.
+    /// Reads the next chunk; returns `None` at the end of the body.
     pub(super) async fn next_chunk(&mut self) -> reqwest::Result<Option<Bytes>> {
         let Some(response) = &mut self.0 else { return Ok(None) };
         let chunk = response.chunk().await;

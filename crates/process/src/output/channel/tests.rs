@@ -1,4 +1,4 @@
-//! Delivery, loss and back-pressure of the channel.
+//! Tests of delivery, skipped bytes and back-pressure of the channel.
 
 use std::sync::Arc;
 use std::thread;
@@ -35,7 +35,7 @@ async fn the_first_bytes_come_at_once_and_the_next_at_intervals() {
     assert!(receiver.recv().now_or_never().is_none(), "it is too soon");
     advance(LIVE_OUTPUT_INTERVAL).await;
     assert_eq!(receiver.recv().now_or_never().flatten().unwrap(), all(b"bc"));
-    // The end does not wait.
+    // The last bytes are received without a pause.
     sender.record_and_send(b"d");
     drop(sender);
     assert_eq!(receiver.recv().now_or_never().flatten().unwrap(), all(b"d"));
@@ -49,7 +49,7 @@ async fn a_flood_that_is_recorded_is_shown_by_its_ends_and_waits_for_nobody_who_
     // The receiver waits for the interval to pass.
     sender.record_and_send(b"first\n");
     receiver.recv().await.unwrap();
-    // And still shows the first chunk.
+    // The receiver still shows the first chunk.
     sender.record_and_send(b"second\n");
     let line = [&[b'x'; 1_023][..], b"\n"].concat();
     for _ in 0..500 {
@@ -66,14 +66,15 @@ async fn a_flood_that_is_recorded_is_shown_by_its_ends_and_waits_for_nobody_who_
     let OutputChunk { head, omitted_bytes, tail } = &shown;
     assert!(head.starts_with(b"second\nxxx") && tail.ends_with(b"xxx\nlast\n"));
     assert!(shown.len() <= MAX_LIVE_OUTPUT_BYTES, "{}", shown.len());
-    // All bytes are counted, and the tail begins with a line.
+    // All bytes are counted, and the tail begins at a line start.
     let sent = 7 + 1_000 * 1_024 + 5;
     assert_eq!(shown.len() as u64 + omitted_bytes, sent);
     assert!(tail.starts_with(&line));
     assert_eq!(recording.finish().bytes, 6 + sent);
 }
 
-/// Sends enough from a thread that it has to wait, and returns the number of received bytes.
+/// Sends so many bytes from a thread that the thread has to wait, and returns the number of
+/// received bytes.
 async fn slowly(recording: Option<Arc<Recording>>, room: usize) -> usize {
     let (sender, mut receiver) = channel(recording);
     let bytes = room * 3;

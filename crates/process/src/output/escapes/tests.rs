@@ -1,4 +1,4 @@
-//! Allowed and forbidden sequences, split into any chunks.
+//! Tests of allowed and forbidden sequences, split into chunks of any size.
 
 use pretty_assertions::assert_eq;
 use proptest::collection::vec;
@@ -7,7 +7,7 @@ use proptest::sample::{Index, select};
 
 use super::EscapeFilter;
 
-/// Sequences with side effects, by their effect.
+/// Escape sequences with side effects, and the name of each effect.
 const FORBIDDEN_SEQUENCES: &[(&str, &[u8])] = &[
     ("clipboard, set", b"\x1b]52;c;cm0gLXJmIC8=\x07"),
     ("clipboard, set, by ST", b"\x1b]52;p;cm0gLXJmIC8=\x1b\\"),
@@ -72,7 +72,7 @@ const FORBIDDEN_SEQUENCES: &[(&str, &[u8])] = &[
     ),
 ];
 
-/// Sequences that draw, and their output.
+/// Escape sequences that only draw, and the expected output of each.
 const ALLOWED_SEQUENCES: &[(&[u8], &str)] = &[
     (b"plain \t\x08\r\n", "plain \t\x08\r\n"),
     ("äß€😀\u{200d}".as_bytes(), "äß€😀\u{200d}"),
@@ -104,7 +104,7 @@ fn filtered<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> String {
     String::from_utf8(shown.concat()).expect("UTF-8")
 }
 
-/// Splits at every place, and byte by byte.
+/// Splits the input at every position, and also into single bytes.
 fn check(what: &str, bytes: &[u8], expected: &str) {
     for at in 0..=bytes.len() {
         let (first, second) = bytes.split_at(at);
@@ -136,7 +136,7 @@ fn a_link_that_is_too_long_is_none() {
     }
 }
 
-/// Finds forbidden output, by a different method than the filter's.
+/// Finds forbidden output by a different method than the one of the filter.
 fn forbidden(output: &str) -> Option<&str> {
     let is_control = |letter: char| letter.is_control() && !"\x08\t\r\n\x1b".contains(letter);
     if output.contains(is_control) {
@@ -174,7 +174,7 @@ fn what_hides_or_reorders_does_not_pass_and_parts_of_an_emoji_do() {
     }
 }
 
-/// Fragments of sequences, whole ones, text and arbitrary bytes.
+/// Generates fragments of sequences, complete sequences, text and arbitrary bytes.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let acting: Vec<_> =
         FORBIDDEN_SEQUENCES.iter().map(|(_, sequence)| sequence.to_vec()).collect();

@@ -1,4 +1,4 @@
-//! Recorded outputs, their files and their text for the model.
+//! Tests of recorded outputs, their files and their text for the model.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use super::{OpenFileFn, OutputPosition, Recording};
 use crate::limits::{MAX_MODEL_OUTPUT_BYTES, MAX_TRUNCATION_NOTE_BYTES};
 
-/// Records chunks, with a file of at most `room` bytes. Returns the output and the file's content.
+/// Records chunks in a file of at most `room` bytes. Returns the output and the content of the
+/// file.
 fn recorded(chunks: &[&[u8]], room: u64) -> (super::RecordedOutput, Option<Vec<u8>>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("whole");
@@ -42,7 +43,8 @@ fn a_long_output_is_in_a_file_as_it_came() {
         );
         assert!(told.starts_with(&begin), "{}", &told[..300]);
         assert!(told.ends_with("19999\n20000\n"));
-        // Omitted bytes are counted exactly: as text, a line has one byte less.
+        // Omitted bytes are counted exactly; a line has one byte less as text than in the raw
+        // output.
         let (head, rest) = told.split_once("\n[... ").unwrap();
         let (gap, tail) = rest.split_once(" lines left out ...]\n").unwrap();
         let (bytes, lines) = gap.split_once(" bytes, ").unwrap();
@@ -70,7 +72,7 @@ fn a_file_that_is_full_holds_the_beginning_and_says_so() {
     }
 }
 
-/// The longest possible note, in a file that can still be read to its end.
+/// The file has the longest possible note and can still be read to its end.
 #[test]
 fn the_note_of_what_has_no_room_has_room() {
     let longest = super::truncation_note(u64::MAX);
@@ -140,7 +142,7 @@ fn what_is_new_is_told_once_and_an_open_line_as_a_whole() {
     ] {
         assert_eq!(look(written.as_bytes()), (new, text.to_owned()), "{written:?}");
     }
-    // An incomplete character, an incomplete colour.
+    // An incomplete character and an incomplete colour sequence.
     assert_eq!(look(b"\xc3"), (1, "\u{fffd}".to_owned()));
     assert_eq!(look(b"\xa9 \x1b[3").1, "\u{e9} ");
     assert_eq!(look(b"1mred\n").1, "\u{e9} red\n");
@@ -162,12 +164,12 @@ fn of_a_flood_what_is_left_out_is_counted_from_the_mark_on() {
     assert!(text.starts_with("0\n1\n") && text.ends_with("\n399999\n"));
     let shown = text.lines().filter(|line| line.parse::<u32>().is_ok()).count() as u64;
     assert!(fresh.excerpt.left_out_lines.abs_diff(400_000 - shown) <= 2, "{shown}");
-    // A long line without an end is not repeated.
+    // A long line without a line end is not repeated.
     recording.push("x".repeat(10_000).as_bytes());
     assert_eq!(recording.take_new(&mut mark).bytes, 10_000);
     recording.push(b"y");
     assert_eq!(recording.take_new(&mut mark).excerpt.text, "y");
-    // Bytes that are no longer in memory are left out, even at the beginning.
+    // Bytes that are no longer in memory are omitted, even at the beginning.
     recording.push(flood.as_bytes());
     assert!(recording.take_new(&mut mark).excerpt.text.contains("left out"));
 }

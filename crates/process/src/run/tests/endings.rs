@@ -1,4 +1,4 @@
-//! Ways in which commands end, each without a left-over process.
+//! Tests of the ways in which commands end, each without a left-over process.
 
 use pretty_assertions::assert_eq;
 
@@ -23,13 +23,14 @@ async fn cancelling_leaves_nothing_behind() {
     for start in [
         "sleep @",
         "sleep @ & wait",
-        // In separate sessions, found by their parents or, if those are gone, by their environment.
+        // Processes in separate sessions, found by their parents or, if the parents are gone, by
+        // their environment.
         "setsid sleep @ & sleep @",
         "(setsid sleep @ &); sleep @",
         "(setsid sh -c 'setsid sleep @ & setsid sleep @' &); sleep @",
         "env -i setsid env -i sleep @ & wait",
         "env -i setsid env -i sh -c 'trap \"\" TERM; sleep @' & wait",
-        // Ignoring the request, and stopped.
+        // Processes that ignore SIGTERM, and stopped processes.
         "trap '' TERM HUP INT; sleep @ & sleep @",
         "nohup sleep @ & until grep -qsx sleep /proc/$!/comm; do :; done; kill -STOP $!; disown; sleep @",
     ] {
@@ -45,7 +46,7 @@ async fn cancelling_leaves_nothing_behind() {
             cancel.cancel();
             let exit = running.await.unwrap().unwrap();
             assert_eq!((exit.cause, exit.code), (ExitCause::Cancelled, None), "{start}");
-            // One that handles the signal may not be scheduled in time.
+            // A process that handles SIGTERM may not be scheduled in time.
             let heard = !start.starts_with("trap") && exit.signal.as_deref() == Some("SIGTERM");
             assert!(heard || exit.signal.as_deref() == Some("SIGKILL"), "{start}: {exit:?}");
             assert_eq!(alive(&sleep), 0, "{start}");
@@ -83,7 +84,8 @@ async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
     ] {
         for supervision in SUPERVISIONS {
             let sleep = endless();
-            // The shell must not exit before the program runs and can be left over.
+            // The shell must not exit before the program runs; otherwise no process would be left
+            // over.
             let line = format!(
                 "{}; until grep -qsx sleep /proc/$!/comm; do :; done",
                 start.replace('@', &sleep)
@@ -91,7 +93,8 @@ async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
             let (exit, output) = finish(supervision, command(&line)).await;
             assert_eq!((exit.cause, exit.code), (ExitCause::Exited, Some(0)), "{start}");
             assert_eq!(alive(&sleep), 0, "{start}");
-            // The terminal sends the first one a hangup when the shell exits; it may end in time.
+            // The terminal sends a hangup to the first process when the shell exits, so this
+            // process may end in time.
             let is_hung_up = start.starts_with("sleep") && exit.left_over == 0;
             assert!(is_hung_up || exit.left_over == 1, "{start}: {exit:?}");
             assert!(output.contains("hi\n"), "{start}: {output}");
@@ -137,7 +140,7 @@ async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends
         let command = ShellCommand { cwd: dir.path().to_owned(), ..command(&line) };
         let mut has_begun = false;
         let running = run_command(supervision, command, CancellationToken::new(), |_| {
-            // The output may arrive in two pieces, and the gate is read once.
+            // The output may arrive in two pieces, but the gate is read only once.
             if std::mem::replace(&mut has_begun, true) {
                 return;
             }
@@ -148,7 +151,7 @@ async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends
         let exit = timeout(PATIENCE, running).await.expect("it holds up the call").unwrap();
         assert_eq!((exit.cause, exit.code), (ExitCause::Exited, Some(0)));
         let escaped = find(&sleep);
-        // The kind of process that `tree::group` documents as not found.
+        // The module `tree::group` documents that it does not find such a process.
         let expected = if supervision == Supervision::Helper { (1, 0) } else { (0, 1) };
         assert_eq!((exit.left_over, escaped.len()), expected);
         for escaped in escaped {
@@ -157,7 +160,7 @@ async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends
     }
 }
 
-/// The helper is the parent of the shell, and of the same user.
+/// The helper is the parent of the shell and runs as the same user.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_turns_on_its_helper_ends_with_it() {
     let sleep = endless();
@@ -207,11 +210,11 @@ async fn dropping_the_call_kills_and_reaps() {
     }
 }
 
-/// A process that ignores the request gets no time for it, nor time to exit by itself.
+/// A process that ignores SIGTERM gets no time to exit by itself when the call is dropped.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_call_kills_at_once() {
     let mut fastest = Duration::MAX;
-    // One of several tries has to be fast enough: the machine may be busy.
+    // The machine may be busy, so one of several tries has to be fast enough.
     for _ in 0..10 {
         let sleep = endless();
         let line = format!("trap '' HUP TERM; echo begun; setsid sleep {sleep} & wait");

@@ -1,4 +1,4 @@
-//! Sessions that are full: the messages that are left, and the updates to the client.
+//! Tests of full sessions: the remaining messages, and the updates to the client.
 
 use std::sync::Mutex;
 use std::time::SystemTime;
@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use super::*;
 use crate::limits;
 
-/// Returns a fixed summary, fails, or hangs.
+/// A model that returns a fixed summary, fails, or hangs.
 #[derive(Debug)]
 enum SummaryModel {
     Says(&'static str),
-    /// Fails this many times with an error, then returns a summary.
+    /// Fails a number of times with an error, then returns a summary.
     FailsFirst(ModelError, usize),
     Fails,
     Hangs,

@@ -1,4 +1,4 @@
-//! The request for a summary, and the text built from the reply.
+//! Tests of the request for a summary, and of the text that is built from the reply.
 
 use callboard_models::{ModelErrorKind, ModelToolCall, ReplyStream, ToolResult};
 use futures::{StreamExt as _, stream};
@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// Replays its events for each request.
+/// A model that replays the same events for each request.
 #[derive(Debug)]
 struct ScriptedModel(Vec<ModelEvent>);
 

@@ -1,4 +1,4 @@
-//! The whole system prompt, and the parts that it omits for missing tools.
+//! Tests of the whole system prompt, and of the parts that it omits for missing tools.
 
 use acp_tools::Registry;
 use pretty_assertions::assert_eq;

@@ -1,4 +1,4 @@
-//! Any shortened session is still valid for a provider.
+//! Checks that every shortened session is still valid for a provider.
 
 use callboard_models::ContentPart;
 use pretty_assertions::assert_eq;
@@ -159,7 +159,7 @@ fn the_newest_plan_is_found() {
     );
 }
 
-/// Sessions of prompts, replies with their results, and context messages.
+/// Generates sessions of prompts, replies with results, and context messages.
 fn sessions() -> impl Strategy<Value = Vec<Arc<ChatMessage>>> {
     let bytes = || prop_oneof![0..100usize, 0..5_000usize, 0..100_000usize];
     let step = (bytes(), proptest::collection::vec(bytes(), 0..5)).prop_map(|(bytes, results)| {

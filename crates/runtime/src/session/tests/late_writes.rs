@@ -1,4 +1,4 @@
-//! Late writes that no later turn would report.
+//! Tests of late writes of other programs that no later turn would report.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;

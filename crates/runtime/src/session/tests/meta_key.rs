@@ -1,4 +1,4 @@
-//! The embedder's key of `_meta` is used in everything that is sent and read.
+//! Tests that the embedder's key of `_meta` is used in all sent and received messages.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ async fn start(
     (agent, session, folder)
 }
 
-/// Collects the keys of every `_meta`, each with its place.
+/// Collects the keys of every `_meta`, each with the place of the `_meta`.
 fn meta_keys(value: &Value, place: &str, keys: &mut BTreeSet<String>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| meta_keys(item, place, keys)),
@@ -64,7 +64,7 @@ async fn an_embedded_agent_with_a_key_of_its_own_never_sends_ours() {
     for line in agent.client.transcript().lines() {
         meta_keys(&serde_json::from_str(line).unwrap(), "", &mut keys);
     }
-    // In a diff, in a step of the plan, in a call of a request, in a call of an update.
+    // The places are a diff, a step of the plan, a call of a request, and a call of an update.
     let expected = ["content: own", "entries: own", "toolCall: own", "update: own"];
     assert_eq!(Vec::from_iter(keys), expected);
 }

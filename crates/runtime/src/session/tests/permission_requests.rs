@@ -1,4 +1,4 @@
-//! Permission requests whose content is too long to be shown whole.
+//! Tests of permission requests whose content is too long to be shown in full.
 
 use std::sync::Arc;
 

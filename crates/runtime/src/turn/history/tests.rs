@@ -1,4 +1,5 @@
-//! Histories of every shape stay valid for every provider, however much is left out.
+//! Checks that histories of every shape stay valid for every provider, however many messages are
+//! removed.
 
 use std::sync::Arc;
 

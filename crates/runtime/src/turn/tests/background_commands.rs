@@ -1,4 +1,4 @@
-//! The end of a background command is reported by the next turn that detects it.
+//! Tests that the next turn that detects the end of a background command reports this end.
 
 use super::*;
 use acp_types::schema::v1::{ToolCallContent, ToolCallStatus};

@@ -1,5 +1,5 @@
-//! A turn that is cancelled at every possible point: before each of its polls, and between any two
-//! polls of concurrent work.
+//! Tests of a turn that is cancelled at every possible point: before each of its polls, and between
+//! any two polls of concurrent work.
 
 use std::future::poll_fn;
 
@@ -7,8 +7,8 @@ use super::*;
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
 
-/// Fails once, unless disabled, replies with text, calls tools in parallel, then tools that need
-/// permission, then ends its turn.
+/// A model that fails once (unless disabled), replies with text, calls tools in parallel, then
+/// calls tools that need permission, and then ends its turn.
 #[derive(Debug)]
 struct ToolCallingModel {
     fails_first: bool,
@@ -53,7 +53,7 @@ enum CancelPoint {
     Tick(usize),
 }
 
-/// Runs a turn that is cancelled at a point; returns whether the turn reached it.
+/// Runs a turn that is cancelled at `point`; returns whether the turn reached this point.
 async fn is_cancelled_well(point: CancelPoint) -> bool {
     let stage = TurnFixture::new();
     let (cancel, started) = (stage.cancel.clone(), stage.started.clone());
@@ -75,8 +75,8 @@ async fn is_cancelled_well(point: CancelPoint) -> bool {
             fire();
         }
     });
-    // A tick case has no retry delay, because the paused clock does not advance while the task
-    // above is ready.
+    // A tick case has no retry delay, because the paused clock does not advance while a concurrent
+    // task is ready.
     let caller = Arc::new(ToolCallingModel { fails_first: matches!(point, CancelPoint::Poll(_)) });
     let mut history = History::default();
     let blocks = vec![ContentBlock::from("go")];
@@ -113,7 +113,7 @@ async fn is_cancelled_well(point: CancelPoint) -> bool {
     started_before.is_some()
 }
 
-/// Cancels at each point until the turn ends before it; returns the number of points.
+/// Cancels at each point until the turn ends earlier than the point; returns the number of points.
 async fn points(point: fn(usize) -> CancelPoint) -> usize {
     for at in 0.. {
         if !is_cancelled_well(point(at)).await {

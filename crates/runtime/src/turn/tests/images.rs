@@ -1,4 +1,4 @@
-//! Images in results, for models with and without support for images.
+//! Tests of images in results, for models with and without support for images.
 
 use callboard_models::ToolResult;
 use pretty_assertions::assert_eq;
@@ -45,7 +45,7 @@ async fn a_model_that_refuses_it_is_asked_once_more_without_it() {
     }
 }
 
-/// It is larger than the maximum length of a line to the client.
+/// The image is larger than the maximum length of a line to the client.
 #[tokio::test(start_paused = true)]
 async fn an_image_of_two_megabytes_reaches_the_model() {
     let mut stage = TurnFixture::new();

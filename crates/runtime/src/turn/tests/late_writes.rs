@@ -1,5 +1,5 @@
-//! A write by another program to a file that the session replaced is reported by the turn that
-//! detects it, if no result can report it any more.
+//! Tests of writes by another program to a file that the session has replaced. If no call result
+//! can report such a write any more, the turn that detects the write reports it.
 
 use super::*;
 use acp_tools::files::write::{PreImage, atomic_write};
@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 
-/// A model that writes to the open file, if there is one, as another program would; then replies.
+/// A model that writes to the file in `open`, if any, as another program would, and then replies.
 #[derive(Debug, Default)]
 struct LateWriteModel {
     open: Mutex<Option<File>>,
@@ -27,8 +27,8 @@ impl Model for LateWriteModel {
     }
 }
 
-/// Replaces a file of the fixture; returns the old file, as a program that had it open would see
-/// it.
+/// Replaces a file of the fixture; returns the old file, in the state that a program with the file
+/// open would see.
 fn replace_file(stage: &TurnFixture, name: &str) -> File {
     let path = stage.folder.path().join(name);
     std::fs::write(&path, "old").unwrap();
@@ -39,7 +39,7 @@ fn replace_file(stage: &TurnFixture, name: &str) -> File {
     open
 }
 
-/// The texts that the model received: the user's prompts and the notes.
+/// Returns the texts that the model received: the user's prompts and the notes.
 fn model_messages(history: &History) -> Vec<String> {
     let told = history.messages().iter().filter_map(|message| match &**message {
         ChatMessage::Context(text) => Some(text.split(" after").next().unwrap().to_owned()),

@@ -1,4 +1,5 @@
-//! Random replies: independent calls run in parallel, calls that share a file run in order.
+//! Tests with random replies: independent calls run in parallel, and calls that share a file run in
+//! order.
 
 use proptest::prelude::{Strategy, prop_oneof};
 use proptest::strategy::ValueTree as _;
@@ -8,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A call of a random reply: its tool, the name of its file, and the steps that it works.
+/// A call of a random reply: its tool, the name of its file, and the number of its steps.
 type RandomCall = (&'static str, &'static str, usize);
 
 fn random_call() -> impl Strategy<Value = RandomCall> {
@@ -19,7 +20,7 @@ fn random_call() -> impl Strategy<Value = RandomCall> {
     (tool, select(names), 0..6_usize)
 }
 
-/// The file of a name; `None` if it may be any file.
+/// Returns the file with this name; `None` if the name may stand for any file.
 fn file(name: &str) -> Option<&str> {
     Some(match name {
         "a" | "./a" | "linked-a" => "a",
@@ -29,7 +30,7 @@ fn file(name: &str) -> Option<&str> {
     })
 }
 
-/// Whether one of two calls has to wait for the other.
+/// Returns whether one of two calls has to wait for the other.
 fn is_ordered(one: RandomCall, other: RandomCall) -> bool {
     let share = match (file(one.1), file(other.1)) {
         (Some(one), Some(other)) => one.starts_with(other) || other.starts_with(one),

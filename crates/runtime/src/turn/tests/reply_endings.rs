@@ -1,5 +1,5 @@
-//! The endings of replies: the updates to the client, the next request, and the answer to the
-//! prompt.
+//! Tests of the ways in which replies end: the updates to the client, the next request, and the
+//! answer to the prompt.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -12,13 +12,13 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// Replays scripted replies, one per request, then says that it is done; records the requests.
+/// Replays scripted replies, one per request, and then a final reply; records the requests.
 #[derive(Debug, Default)]
 pub(super) struct FakeModel {
     replies: Mutex<VecDeque<Vec<ModelEvent>>>,
     pub(super) asked: Mutex<Vec<Vec<Arc<ChatMessage>>>>,
     traits: ModelCapabilities,
-    /// Cancelled when a reply reaches the point where it hangs.
+    /// Cancelled when a reply reaches the point at which it hangs.
     hangs: CancellationToken,
     /// Whether a reply that never ends was dropped.
     is_dropped: Arc<AtomicBool>,
@@ -34,7 +34,7 @@ impl FakeModel {
     }
 }
 
-/// Records that it was dropped.
+/// Sets a flag when it is dropped.
 struct SetOnDrop(Arc<AtomicBool>);
 
 impl Drop for SetOnDrop {
@@ -43,7 +43,8 @@ impl Drop for SetOnDrop {
     }
 }
 
-/// An event that stands for a reply that hangs: no further event, and no end.
+/// An event that stands for a reply that hangs: no further event arrives, and the reply does not
+/// end.
 const HANGS: fn() -> ModelEvent =
     || ModelEvent::Usage(TokenUsage { input_tokens: Some(0), ..TokenUsage::default() });
 
@@ -106,16 +107,16 @@ fn history_in_words(messages: &[Arc<ChatMessage>]) -> Vec<String> {
     messages.iter().map(said).map(|it| it.replace("user: [Text(\"go\")]", "go")).collect()
 }
 
-/// The replies of a turn and its expected results.
+/// The replies of a turn and the expected results of the turn.
 struct Case {
     replies: Vec<Vec<ModelEvent>>,
     ending: Result<StopReason, i32>,
-    /// The answer that the client is shown.
+    /// The text that the client is shown.
     said: &'static str,
     requests: usize,
-    /// The messages of the next prompt's request.
+    /// The messages in the request for the next prompt.
     history: &'static [&'static str],
-    /// Number of completed calls, and of calls that ended otherwise.
+    /// Number of completed calls, and number of calls that ended otherwise.
     calls: (usize, usize),
 }
 
@@ -137,7 +138,7 @@ async fn check_turn(name: &str, case: Case) {
     assert_eq!(started, case.calls.0, "{name}");
 }
 
-/// Returns the start of a call.
+/// Returns the events with which a call starts.
 fn started_call() -> Vec<ModelEvent> {
     vec![ModelEvent::CallStart { id: "a".into(), name: "look".into() }]
 }
@@ -370,7 +371,7 @@ async fn a_session_that_is_too_long_is_summarised_and_goes_on() {
         assert_eq!(ending, Ok(StopReason::EndTurn));
     }
     let asked = model.asked.lock().unwrap().clone();
-    // The fifth request is the one for the summary.
+    // The fifth request asks for the summary.
     assert_eq!(asked.iter().map(Vec::len).collect::<Vec<_>>(), [1, 3, 5, 7, 1, 2]);
     assert!(matches!(&*asked[5][0], ChatMessage::Context(summary) if summary.contains("Done.")));
     assert_eq!(*asked[5][1], ChatMessage::user("four"));
@@ -587,7 +588,7 @@ async fn a_result_goes_back_within_its_bound() {
     let says = "x".repeat(2 * limits::MAX_RESULT_BYTES);
     let look = call_with("a", "look", &serde_json::json!({"path": "", "says": says}).to_string());
     let reply = [look, vec![stop(ModelStopReason::ToolCalls)]].concat();
-    // With a window that holds everything, so that no compaction is needed.
+    // The window holds all messages, so that no compaction is needed.
     let traits = ModelCapabilities::new().with_context_tokens(1 << 20);
     let (stage, model) =
         (TurnFixture::new(), Arc::new(FakeModel { traits, ..FakeModel::new(vec![reply]) }));
@@ -614,7 +615,7 @@ async fn after_a_turn_that_was_lost_each_call_has_its_result() {
     drop(stage.end().await);
 }
 
-/// Ends the turn by a fault, just when the user cancels it.
+/// A tool that ends the turn with a fault at the moment when the user cancels the turn.
 #[derive(Debug)]
 struct FatalTool(CancellationToken);
 

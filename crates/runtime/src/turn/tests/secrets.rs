@@ -1,10 +1,10 @@
-//! Keys that a model learns while it opens.
+//! Tests of keys that a model learns while it opens.
 
 use super::*;
 
 const KEY: &str = "sk-learnt-in-mid-turn";
 
-/// Learns its key on the first request, and repeats it in its reply.
+/// A model that learns a key on the first request, and repeats the key in its reply.
 #[derive(Debug)]
 struct KeyLearningModel(LiveSecrets);
 

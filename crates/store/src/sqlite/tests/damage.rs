@@ -1,4 +1,4 @@
-//! Databases and files that are not as they were written.
+//! Databases and files that differ from what the store wrote.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::record::RecordForm;
 use pretty_assertions::assert_eq;
 
-/// Makes a store with a session of many records, and moves all of it into the database.
+/// Creates a store with a session of many records, and moves the whole log into the database.
 fn filled(folder: &Path) -> SqliteSessionStore {
     let store = open(folder);
     let mut session = create(&store, "a");
@@ -31,7 +31,7 @@ fn a_record_that_was_changed_is_left_out_and_counted() {
     session.write(&texts_of.map(|text| SessionChange::Append(heavy(text))), NOW).unwrap();
     for (seq, change) in [
         (1, "kind = 'other'"),
-        // The short form is as it was.
+        // The short form is unchanged.
         (2, "json = '\"2\"'"),
         (3, "prompt = 2"),
         (4, "brief = 1"),
@@ -39,7 +39,7 @@ fn a_record_that_was_changed_is_left_out_and_counted() {
         run(folder.path(), &format!("UPDATE record SET {change} WHERE id & 0xffffffff = {seq}"));
     }
     assert_eq!(texts(&store, "a"), (vec!["first".to_owned(), "short".to_owned()], 4));
-    // A record of another session is none of this one.
+    // A record of another session is not returned for this session.
     drop(create(&store, "b"));
     run(folder.path(), "UPDATE OR REPLACE record SET id = (1 << 32) + 4 WHERE id = (2 << 32)");
     assert_eq!(texts(&store, "b"), (vec![], 0));
@@ -108,7 +108,7 @@ fn garbage_is_no_database_and_stays_as_it_is() {
     assert_eq!(contents(folder.path()), before);
 }
 
-/// Reads all that there is, and checks that it is as it was written, as far as it is there.
+/// Reads all sessions, and checks that every returned record is unchanged.
 fn read_all(folder: &Path, original: &HashMap<u64, String>) -> usize {
     let Ok(store) = try_open(folder) else { return 0 };
     let mut found = 0;
@@ -122,7 +122,7 @@ fn read_all(folder: &Path, original: &HashMap<u64, String>) -> usize {
                 assert_eq!(original.get(&record.seq), Some(&record.json));
             }
         }
-        // Records that vanished without a trace are found by a check of the whole database.
+        // A check of the whole database finds records that vanished without a trace.
         let is_noticed = || {
             load.damaged > 0
                 || store.find_integrity_faults().map_or(true, |found| !found.is_empty())
@@ -132,7 +132,7 @@ fn read_all(folder: &Path, original: &HashMap<u64, String>) -> usize {
     if let Ok(parts) = store.parts(&id("a")) {
         assert!(parts.parts.values().all(|json| json == "1"));
     }
-    // None of these may panic or hang.
+    // None of these calls may panic or hang.
     drop((store.list(&SessionFilter::default()), store.prompts(&id("a"), 0)));
     drop(store.search(&SessionSearch { words: "x 3".into(), ..SessionSearch::default() }));
     let written = store.open(&id("a")).map(|mut session| {
@@ -147,7 +147,7 @@ fn read_all(folder: &Path, original: &HashMap<u64, String>) -> usize {
     found
 }
 
-/// A simple generator of numbers, so that a failure can be repeated.
+/// A simple deterministic number generator, so that a failure can be repeated.
 fn numbers(mut state: u64) -> impl FnMut(u64) -> u64 {
     move |below| {
         state =
@@ -173,9 +173,10 @@ fn what_can_be_read_of_a_damaged_database_is_as_it_was_written() {
         let mut bytes = intact.clone();
         let len = bytes.len() as u64;
         match seed % 3 {
-            // Half a page is missing at the end.
+            // The end of the file is missing, including half a page.
             0 => bytes.truncate((len - 2048 - 4096 * random(len / 8192)) as usize),
-            // A page is garbage, but not the first, without which there is no database.
+            // One page is garbage, except the first page: without the first page there is no
+            // database.
             1 => {
                 let at = 4096 * (1 + random(len / 4096 - 1)) as usize;
                 bytes[at..at + 4096].iter_mut().for_each(|byte| *byte = random(256) as u8);
@@ -190,7 +191,7 @@ fn what_can_be_read_of_a_damaged_database_is_as_it_was_written() {
         fs::write(database(damaged.path()), bytes).unwrap();
         total += read_all(damaged.path(), &original);
     }
-    // Most of it, on the whole.
+    // Over all runs together, most records are still readable.
     assert!(total > 150 * 211 / 2, "{total}");
 }
 
@@ -200,7 +201,7 @@ fn records_before_and_behind_a_page_that_is_damaged_are_read() {
     let store = filled(folder.path());
     let all = texts(&store, "a").0;
     drop(store);
-    // The page that begins in the middle of the table of records.
+    // Number of the page that holds the middle of the table of records.
     let connection = Connection::open(database(folder.path())).unwrap();
     let sql = "SELECT pageno FROM dbstat WHERE name = 'record' AND pagetype = 'leaf' ORDER BY path";
     let pages: Vec<u64> = {

@@ -1,4 +1,4 @@
-//! Folders and disks that do not take what is written.
+//! Folders and disks that reject writes.
 
 use super::*;
 use pretty_assertions::assert_eq;
@@ -22,14 +22,14 @@ fn all_of_it_is_its_owners_alone() {
     linked.attachments.push(b"attached"[..].into());
     session.write(&[SessionChange::Append(linked)], NOW).unwrap();
     let names: Vec<_> = contents(&root).into_iter().map(|(path, _)| path).collect();
-    // The database, its log, its index, a lock, a record and an attachment.
+    // The names are the database, its log, its index, a lock, a record and an attachment.
     assert_eq!(names.len(), 6, "{names:?}");
     names.iter().for_each(|path| assert_eq!(mode(path), 0o600, "{}", path.display()));
     for folder in ["", "files", "files/a", "open"] {
         assert_eq!(mode(&root.join(folder)), 0o700, "{folder}");
     }
     drop((session, store));
-    // Others lose the right that something else gave them.
+    // If another program gave other users access, opening the store removes it.
     fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(database(&root), fs::Permissions::from_mode(0o644)).unwrap();
     drop(open(&root));
@@ -55,7 +55,7 @@ fn a_folder_that_is_read_only_is_left_as_it_is() {
 
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o500)).unwrap();
-    // Root may write here.
+    // Root may write to this folder, so the test is skipped for root.
     if fs::write(folder.path().join("probe"), "x").is_err() {
         let error = try_open(folder.path()).unwrap_err();
         assert!(matches!(&error, SessionStoreError::Unusable { .. }), "{error:?}");
@@ -72,13 +72,13 @@ fn a_database_that_is_a_link_is_refused() {
     std::os::unix::fs::symlink(database(elsewhere.path()), database(folder.path())).unwrap();
     let error = try_open(folder.path()).unwrap_err();
     assert!(matches!(&error, SessionStoreError::Unusable { .. }), "{error:?}");
-    // Its folder may be reached by a link.
+    // The path of the database's folder may contain a symbolic link.
     let link = folder.path().join("link");
     std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
     drop(open(&link));
 }
 
-/// Lets the database have so many pages more.
+/// Limits the database to `more` pages more than it has.
 fn limit(store: &SqliteSessionStore, more: i64) {
     let set = store.0.database.run_write_transaction(|transaction| {
         let pages: i64 = transaction.pragma_query_value(None, "page_count", |row| row.get(0))?;
@@ -129,7 +129,7 @@ fn a_write_gives_up_within_a_second_while_another_process_holds_the_database() {
     assert!(matches!(&error, SessionStoreError::Busy(_)), "{error:?}");
     assert!(error.is_transient());
     assert!(begin.elapsed() > Duration::from_millis(300), "{:?}", begin.elapsed());
-    // Reading continues meanwhile, and the store can be opened once more.
+    // Reads still work, and the store can be opened again.
     drop(open(folder.path()));
     assert_eq!(texts(&store, "a").0, ["first"]);
     other.execute_batch("ROLLBACK").unwrap();

@@ -6,7 +6,7 @@ use super::*;
 use crate::time::time_from_millis;
 use pretty_assertions::assert_eq;
 
-/// A step that a later version may have.
+/// A migration step that a later version might have.
 const NEXT: &str = "ALTER TABLE session ADD COLUMN colour TEXT; UPDATE session SET colour = 'red'";
 
 fn migrate(folder: &Path, steps: &[&str]) -> Result<(), TransactionFault> {
@@ -19,7 +19,7 @@ fn version(folder: &Path) -> i64 {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
 }
 
-/// Copies what was stored by schema 1 when it was released.
+/// Copies a database that schema 1 stored when it was released.
 fn fixture(folder: &Path) {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/schema-1");
     for (path, bytes) in contents(&from) {
@@ -29,12 +29,12 @@ fn fixture(folder: &Path) {
     }
 }
 
-/// Stores something of every kind, at fixed times.
+/// Stores data of every kind, at fixed times.
 fn fill(store: &SqliteSessionStore) {
     let at = |seconds: u64| time_from_millis(1_700_000_000_000 + seconds * 1000);
     let linked = SessionRecord::new("call", 2, &"x".repeat(70_000)).unwrap().with_subject("c1");
     let mut linked = linked.with_brief(&"short", vec![b"attached\n"[..].into()]).unwrap();
-    // Text files of a repository end with a line.
+    // Text files of a repository end with a newline.
     linked.json += "\n";
     let of_model = |text| SessionChange::Append(record(text).with_stream(RecordStream::Model));
     let first = [SessionChange::Prompt(record("Migrate the table")), SessionChange::Fold(linked)];
@@ -53,7 +53,7 @@ fn fill(store: &SqliteSessionStore) {
     drop(store.fork(&id("parent"), &new("fork"), Some(1), at(3)).unwrap());
 }
 
-/// Returns all that can be read of a store.
+/// Returns everything that can be read from a store.
 fn seen(store: &SqliteSessionStore) -> Vec<String> {
     let mut seen = vec![format!("{:?}", store.list(&SessionFilter::default()).unwrap())];
     for session in ["parent", "fork"].map(id) {
@@ -88,7 +88,7 @@ fn what_schema_1_stored_is_read_as_it_was_and_can_be_changed() {
     assert_eq!(texts(&old, "parent").0.len(), 4);
 }
 
-/// Writes the fixture anew, for which there is a reason only with a new version of the schema.
+/// Rewrites the fixture; this is needed only for a new version of the schema.
 #[test]
 #[ignore = "makes the file that the test above reads"]
 fn write_fixture() {
@@ -114,13 +114,13 @@ fn a_migration_goes_forward_and_keeps_a_copy_of_what_there_was() {
         use std::os::unix::fs::PermissionsExt as _;
         assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     }
-    // This version refuses what it became, and reads the copy as it was.
+    // This version refuses the migrated database, and reads the unchanged copy.
     assert!(matches!(try_open(folder.path()), Err(SessionStoreError::Newer { version: 2, .. })));
     let names = ["-wal", "-shm"].map(|end| folder.path().join(format!("sessions.sqlite3{end}")));
     names.iter().for_each(|path| drop(fs::remove_file(path)));
     fs::rename(copy, database(folder.path())).unwrap();
     assert_eq!(seen(&open(folder.path())), before);
-    // Nothing is left of the way.
+    // The migration leaves no temporary file.
     assert_eq!(
         fs::read_dir(folder.path())
             .unwrap()
@@ -182,7 +182,7 @@ fn a_database_that_becomes_newer_while_it_is_open_is_not_written_any_more() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut session = create(&store, "a");
-    // The new version stands only in the log.
+    // Only the log contains the new version.
     run(folder.path(), "PRAGMA user_version = 9");
     let error = session.write(&[append("x")], NOW).unwrap_err();
     assert!(matches!(&error, SessionStoreError::Newer { version: 9, .. }), "{error:?}");

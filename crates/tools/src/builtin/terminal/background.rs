@@ -27,7 +27,7 @@ pub(super) enum BackgroundReason {
     AwaitsInput,
 }
 
-/// Creates the error for a full background.
+/// Creates the error for too many commands in the background.
 pub(super) fn too_many_commands_error() -> ToolError {
     let message = format!(
         "{MAX_BACKGROUND_RUNNING} commands run in the background, which is the limit. Stop one \
@@ -45,7 +45,8 @@ pub(super) async fn finish_detached_call(
     let call = invocation.call;
     let (command, fresh) = read_new_output(id, invocation.context).await?;
     if !command.is_running() {
-        // The command ended just now. Its end is reported here, because it is reported only once.
+        // The command finished just now. Its end is reported here, because an end is reported only
+        // once.
         let head = status_text(&command).await?;
         return Ok(new_output_result(&command, &head, fresh.as_ref(), call));
     }
@@ -105,7 +106,7 @@ pub(in crate::builtin) async fn read_new_output(
     .await?;
     match seen {
         Some(seen) => Ok(seen),
-        // It was removed a moment ago.
+        // The command was removed a moment ago.
         None => find_command(id, context).map(|command| (command, None)),
     }
 }

@@ -1,8 +1,8 @@
 //! Runs a command of `terminal` in a terminal of the client.
 //!
-//! The client shows the output, so while the command runs, only its end is requested. A client may
-//! answer late, with an error, or not at all. The call ends in any case, and then the terminal is
-//! released.
+//! The client shows the output, so the agent only waits for the end of a running command. A client
+//! may answer late, with an error, or not at all. The call ends in any case, and then the terminal
+//! is released.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,14 +34,14 @@ use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::Recording;
 use callboard_process::{self as process, ExitCause, ShellCommand, Streams};
 
-/// Returns the terminals of the client if it should run the command. It cannot run commands that
-/// read typed input or continue in the background. It also runs none if the client displays the
-/// terminals of the agent.
+/// Returns the terminal backend of the client if the client should run the command. The client
+/// cannot run commands that read typed input or continue in the background. The client also runs no
+/// commands if it displays the terminals of the agent.
 pub(super) fn choose_client_backend<'a>(
     plan: &Plan,
     invocation: Invocation<'a>,
 ) -> Option<&'a dyn TerminalBackend> {
-    // The line is for a Unix shell, and a request can only contain a folder path in UTF-8.
+    // The command line is for a Unix shell, and a request can only contain a folder path in UTF-8.
     let is_for_client = cfg!(unix)
         && plan.command.streams == Streams::Pipe
         && !plan.is_background_requested
@@ -50,7 +50,8 @@ pub(super) fn choose_client_backend<'a>(
     invocation.context.terminal.as_deref().filter(|_| is_for_client && !shows_ours)
 }
 
-/// Runs a command to its end. It is ended when it would have moved to the background.
+/// Runs a command to its end. A client cannot move a command to the background, so the command is
+/// ended at the time when a local command would be moved.
 pub(super) async fn run_in_client_terminal(
     plan: Plan,
     backend: &dyn TerminalBackend,
@@ -110,9 +111,9 @@ async fn create_client_terminal(
     }
 }
 
-/// Returns the command for the client. The client has its own environment, and does not receive the
-/// one of the agent. It only receives the variables that keep programs from prompting and paging,
-/// and the configuration of git.
+/// Returns the command for the client. The client has a separate environment and does not receive
+/// the environment of the agent. The client only receives the variables that keep programs from
+/// prompting and paging, and the configuration of git.
 fn client_command(command: ShellCommand) -> ClientCommand {
     let is_set = |name: &str| {
         name != "TERM" && env::FIXED_VARIABLES.iter().any(|(set, _)| *set == name)
@@ -136,7 +137,7 @@ struct ClientRunResult {
 }
 
 impl ClientRunResult {
-    /// Creates a result of which only the cause of the end is known.
+    /// Creates a result that contains only the cause of the end.
     fn from_exit_cause(end: ExitCause) -> Self {
         Self { end, exit: None, output: Ok(ClientOutput::default()) }
     }
@@ -182,7 +183,7 @@ impl ClientRunResult {
     }
 }
 
-/// Waits for the end of a command, or ends it, and requests its output.
+/// Waits for the end of a command, or ends the command. Then requests the output.
 async fn wait_or_kill_and_collect_output(
     terminal: &dyn ClientTerminal,
     limit: Option<Duration>,
@@ -197,8 +198,8 @@ async fn wait_or_kill_and_collect_output(
         () = cancel.cancelled() => (ExitCause::Cancelled, CLIENT_CANCEL_GRACE),
         Some(()) = OptionFuture::from(limit.map(sleep)) => (ExitCause::TimedOut, CLIENT_KILL_DEADLINE),
     };
-    // A command that the user cancelled is not waited for. After the kill request its end and its
-    // last output arrive soon, or do not matter.
+    // A call does not wait for a command that the user cancelled. After the kill request, the end
+    // and the last output of the command arrive soon, or are ignored.
     let (linger, tries) = match end {
         ExitCause::Cancelled => (CLIENT_CANCEL_LINGER, 0),
         _ => (patience, MAX_CLIENT_OUTPUT_RETRIES),
@@ -225,12 +226,12 @@ async fn wait_or_kill_and_collect_output(
     ClientRunResult { end, exit, output }
 }
 
-/// Waits until a command has ended. If the wait request fails, the output is polled instead. It is
-/// also polled at long intervals while a wait request is pending.
+/// Waits until a command has ended. If the wait request fails, the output is polled instead. The
+/// output is also polled at long intervals while a wait request is pending.
 ///
 /// # Errors
 ///
-/// The error of the client, if it no longer has the terminal.
+/// The error of the client, if the client no longer has the terminal.
 async fn wait_exit(terminal: &dyn ClientTerminal) -> Result<TerminalExit, ClientError> {
     let told = async {
         match terminal.wait().await {
@@ -263,8 +264,8 @@ async fn poll_exit(
     }
 }
 
-/// Requests the output of an ended command. Some output may still be in transit if the client has
-/// not recorded the end, so the request is repeated up to `tries` times.
+/// Requests the output of a finished command. If the client has not recorded the end, some output
+/// may still be in transit. In this case the request is repeated up to `tries` times.
 async fn final_output(
     terminal: &dyn ClientTerminal,
     tries: u32,

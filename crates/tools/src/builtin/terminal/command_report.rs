@@ -1,4 +1,4 @@
-//! Reports on ended commands: text for the model, data for the client.
+//! Reports on finished commands: text for the model, data for the client.
 
 use std::time::Duration;
 
@@ -65,7 +65,8 @@ fn output_file_link(file: &RecordedFile) -> ContentBlock {
     ContentBlock::ResourceLink(link)
 }
 
-/// Returns the CPU time of all processes of the command, and the peak memory of the largest one.
+/// Returns the CPU time of all processes of the command, and the peak memory of the largest
+/// process.
 fn usage_json(usage: ResourceUsage) -> Value {
     json!({ "cpuMs": (usage.cpu.as_secs_f64() * 1000.0).round(), "peakBytes": usage.peak_bytes })
 }

@@ -39,7 +39,7 @@ pub(super) async fn run_local_command(
         command.streams = Streams::Terminal(WindowSize::default());
     }
     let background = invocation.context.workspace.background_commands();
-    // A command with a terminal may need input, which is given in the background.
+    // A command in a terminal may need input. Only a command in the background receives input.
     let is_interactive = matches!(command.streams, Streams::Interactive(_));
     let mut place = (is_background || is_interactive).then(|| background.reserve_slot()).flatten();
     if is_background && place.is_none() {
@@ -58,7 +58,7 @@ pub(super) async fn run_local_command(
     let exit = loop {
         tokio::select! {
             biased;
-            // Checked first, so that no process is started for a cancelled call.
+            // Checked first, so that a cancelled call starts no process.
             () = call.cancel_token().cancelled(), if !job.stop.is_cancelled() => job.stop.cancel(),
             exit = &mut running => break exit.map_err(spawn_failed_error)?,
             why = wait_until_backgrounded(patience, job.input.as_ref()),

@@ -1,8 +1,8 @@
-//! Assesses command lines: the effects that always require permission, and the files they write.
+//! Assesses command lines: finds the effects that always require permission, and the written files.
 //!
-//! The result can only add a permission request. Scripts, aliases and encodings hide the real
-//! effects of a command, so the assessment is not a security boundary. A line that cannot be parsed
-//! requires permission.
+//! The assessment can add a permission request, but never remove one. Scripts, aliases and
+//! encodings hide the real effects of a command, so the assessment is not a security boundary. A
+//! line that cannot be parsed requires permission.
 
 use std::path::{Path, PathBuf};
 
@@ -13,18 +13,18 @@ use crate::files::workspace::{Workspace, guard, open};
 use crate::limits::{MAX_COMMAND_RISK_TEXT_BYTES, MAX_COMMAND_RISKS_SHOWN};
 use crate::note::Note;
 
-/// The assessment of a command line, as far as its text shows.
+/// The assessment of a command line, based on its text.
 #[derive(Debug)]
 pub(crate) struct RiskAssessment {
-    /// The execution, the writes to files inside the project folders, and the reads of outside
-    /// files that have a path inside.
+    /// The effects of the command: its execution, the writes to files inside the project folders,
+    /// and the reads of outside files through paths inside.
     pub(crate) effects: Effects,
-    /// Why the command always requires permission, if it does.
+    /// The reason why the command always requires permission, if it does.
     pub(crate) note: Option<Note>,
 }
 
-/// Assesses a command line that would run in a folder. It accesses the file system to check the
-/// targets of redirections.
+/// Assesses a command line that would run in a folder. The assessment accesses the file system to
+/// check the targets of redirections.
 pub(crate) fn assess_command(
     line: &str,
     cwd: &Path,
@@ -36,8 +36,9 @@ pub(crate) fn assess_command(
     assessment_from_risks(run, risks::find_risks(line, place), None, workspace)
 }
 
-/// Assesses the input for a program that may be a shell, in any folder. The completion of a partial
-/// line is unknown, and so is the effect of control keys.
+/// Assesses the input for a program that may be a shell, in any folder. The program may already
+/// have received a part of the line, and control keys may have any effect. So the effects of such
+/// input are unknown.
 pub(crate) fn assess_terminal_input(
     text: &str,
     home: Option<&Path>,
@@ -90,8 +91,8 @@ fn assessment_from_risks(
     RiskAssessment { effects: if note.is_some() { effects.always_ask() } else { effects }, note }
 }
 
-/// Returns the effect of showing a file that is inside by its name, but linked to a place
-/// elsewhere.
+/// Returns the effect of reading a file whose path is inside the project folders, if a link on the
+/// path points to another place.
 fn linked_read_effect(path: &Path, workspace: &Workspace) -> Option<Effect> {
     let at = workspace.resolve_path(path).ok()?;
     if workspace.canonicalize(&at).is_ok() {
@@ -107,8 +108,8 @@ fn is_reached_by_link(path: &Path, workspace: &Workspace) -> bool {
     at.is_ok_and(|at| workspace.canonicalize(&at).map_or(true, |real| real.path() != at.path()))
 }
 
-/// Returns the effect of writing a file, or the key of the reason why it always requires
-/// permission.
+/// Returns the effect of writing a file. If writing the file always requires permission, returns
+/// the key of the reason.
 fn write_effect_or_ask_reason(path: &Path, workspace: &Workspace) -> Result<Effect, &'static str> {
     let at = workspace.resolve_path(path);
     let Ok(real) = at.and_then(|at| workspace.canonicalize(&at)) else {

@@ -72,7 +72,8 @@ impl TestSession {
         let Self { session, registry, context, .. } = self;
         let open =
             registry.announce_call(session, &id, &"t".into(), name, context, cancel).unwrap();
-        // A call that requests permission would wait forever, because the test does not answer.
+        // The test answers no permission request, so a call that requests permission would never
+        // end.
         let running = execute_call(open, registry.prepare_call(name, args, context));
         let ended = timeout(Duration::from_secs(200), running).await.expect(name);
         let report = session.update(|session, _| session.board().history().get(&id).cloned());
@@ -80,7 +81,7 @@ impl TestSession {
     }
 }
 
-/// Allows everything, but first replaces a folder by a link to another one.
+/// Allows everything, but first replaces a folder by a link to another folder.
 #[derive(Debug)]
 struct FolderSwappingPolicy(std::path::PathBuf);
 
@@ -106,7 +107,7 @@ async fn a_command_runs_in_the_folder_that_was_shown_or_not_at_all() {
     assert_eq!(ended.status, Status::Failed, "{}", ended.text);
     assert!(!stage.folder.path().join("elsewhere/made").exists());
     assert!(!stage.folder.path().join("root/old/made").exists());
-    // The path of a descriptor shows the new name of a renamed folder.
+    // The path of an open folder by its descriptor shows the new name of a renamed folder.
     let (ended, _) = stage.call("terminal", json!({"command": "pwd", "cwd": "old"})).await;
     assert!(ended.text.contains("root/old\n"), "{}", ended.text);
 }
@@ -141,8 +142,8 @@ async fn a_long_output_is_linked_and_read_without_its_secrets() {
     assert_eq!(report.meta.output_bytes, Some(whole.len() as u64));
     assert_eq!(link.size, i64::try_from(whole.len()).ok());
 
-    // The model pages through the file. Secrets are redacted there too, and in another session as
-    // well.
+    // The model pages through the file. Secrets in the file are redacted in this session and in
+    // other sessions.
     let above = Workspace::new(stage.folder.path().to_owned(), Vec::new()).unwrap();
     let other = Arc::new(above.with_state_folder(&stage.folder.path().join("state")));
     for workspace in [Arc::clone(&stage.context.workspace), other] {
@@ -154,7 +155,7 @@ async fn a_long_output_is_linked_and_read_without_its_secrets() {
     }
 }
 
-/// The terminal has no user, but the command reads from it.
+/// No user types at the terminal, but the command reads from the terminal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_waits_for_input_in_vain_is_ended_and_told_as_such() {
     let mut stage = TestSession::new();
@@ -182,7 +183,7 @@ async fn what_a_command_wrote_is_found_by_no_search_that_would_tell_its_secrets(
         assert_eq!(report.raw_output.unwrap()["code"], "not_permitted", "{}", ended.text);
         assert!(ended.text.contains("read_file"), "{}", ended.text);
     }
-    // In a workspace of the parent folder the rest can be read.
+    // A workspace of the parent folder can read its other files.
     let workspace = Workspace::new(folder.clone(), Vec::new()).unwrap();
     stage.context.workspace = Arc::new(workspace.with_state_folder(&folder.join("state")));
     let above = json!({ "pattern": "hunter", "path": ".", "include_ignored": true });

@@ -50,8 +50,8 @@ async fn one_call_makes_so_many_replacements() {
     }
 }
 
-/// Other agents name the lines to replace by a range. Inserting the new text there would duplicate
-/// them.
+/// Other agents specify the lines to replace by a range. Inserting the new text before such a range
+/// would duplicate the old lines.
 #[tokio::test]
 async fn only_an_old_text_that_is_given_as_empty_inserts() {
     let tree = || test_workspace(&[("f", "a\nb\n")]);
@@ -104,7 +104,8 @@ async fn an_argument_without_which_a_call_would_do_something_else_is_refused() {
     }
 }
 
-/// Files of the maximum size that consist of one letter, three of which exceed the limit of a call.
+/// Files of the maximum size that consist of one letter. Three of these files exceed the limit of a
+/// call.
 #[tokio::test]
 async fn one_call_edits_so_many_bytes() {
     let tree = test_workspace(&[]);

@@ -1,4 +1,4 @@
-//! Tests for files that change while permission is requested: the repeated request, and the result.
+//! Tests for files that change during a permission request: the repeated request, and the result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use super::run_whole_call;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
 use crate::{ClientError, Context, TextBackend, Workspace};
 
-/// A concurrent change while the client is asked, with the number of earlier requests.
+/// A concurrent change during a permission request. The argument is the number of earlier requests.
 type ConcurrentChange = fn(&TestWorkspace, u32);
 
-/// A client that allows once, after a concurrent change.
+/// A client that allows the call once, after a concurrent change.
 struct ApprovingClient {
     session: SessionHandle,
     tree: Arc<TestWorkspace>,
     meanwhile: ConcurrentChange,
     asked: Arc<AtomicU32>,
-    /// The change shown in each request.
+    /// The changes that each request shows.
     shown: Arc<Mutex<Vec<Option<FileChange>>>>,
 }
 
@@ -47,7 +47,8 @@ impl OutboxSink for ApprovingClient {
     }
 }
 
-/// An editor that holds the same texts as the disk, or an unsaved buffer, which is also a file.
+/// An editor that holds the same texts as the disk, unless the file `buffer` exists. This file then
+/// contains the unsaved text of the editor.
 #[derive(Debug)]
 struct FakeEditor {
     buffer: PathBuf,
@@ -83,7 +84,7 @@ struct ChangedCallRecord {
     report: ToolCallReport,
     shown: Vec<Option<FileChange>>,
     tree: Arc<TestWorkspace>,
-    /// How often the client was asked for its text.
+    /// The number of requests for a text that the client received.
     texts_asked: u32,
 }
 
@@ -135,14 +136,14 @@ fn edit() -> Value {
     json!({ "path": "f", "old_text": "9\n", "new_text": "nine\n" })
 }
 
-/// Inserts a line before the others, the first time.
+/// Inserts a line before the first line of the file. Only the first call has an effect.
 fn insert_line_above(tree: &TestWorkspace, before: u32) {
     if before == 0 {
         tree.write("f", format!("0\n{LINES}"));
     }
 }
 
-/// Changes a line that is shown next to the changed one, the first time.
+/// Changes a line that is shown next to the changed line. Only the first call has an effect.
 fn change_neighbouring_line(tree: &TestWorkspace, before: u32) {
     if before == 0 {
         tree.write("f", LINES.replace("8\n", "eight\n"));
@@ -154,7 +155,7 @@ async fn an_edit_whose_lines_are_as_they_were_shown_is_made_where_they_are_now()
     let life = run_call_with_change("edit_file", edit(), insert_line_above).await;
     assert_eq!((life.code(), life.asked()), (None, 1), "{}", life.ended.text);
     assert_eq!(life.tree.read("f"), format!("0\n{}", LINES.replace('9', "nine")));
-    // The user sees the place of the change.
+    // The client receives the location of the change.
     assert_eq!(life.report.locations[0].line().map(u32::from), Some(10));
     let (before, now) = (life.shown[0].as_ref().unwrap(), change(&life.report).unwrap());
     assert_eq!((before.hunks[0].old_start, now.hunks[0].old_start), (6, 7));
@@ -172,7 +173,7 @@ async fn whatever_else_changed_of_what_was_shown_is_asked_about_again() {
             change_neighbouring_line as ConcurrentChange,
             "1\n2\n3\n4\n5\n6\n7\neight\nnine\n10\n",
         ),
-        // The number may now select another line.
+        // The line number may now select another line.
         ("edit_file", numbered, insert_line_above, "0\n1\n2\n3\n4\n5\n6\n7\n8\nn\n10\n"),
         ("edit_file", near, insert_line_above, "0\n1\n2\n3\n4\n5\n6\n7\n8\nn\n10\n"),
         ("write_file", json!({ "path": "f", "content": "new\n" }), insert_line_above, "new\n"),
@@ -237,7 +238,8 @@ async fn a_call_is_shown_as_it_was_written_and_done_as_it_was_meant() {
     assert_eq!((life.report.raw_input.as_ref(), &*life.report.title), (Some(&written), "Edit f"));
     let note = "The argument why is unknown and was ignored.";
     assert!(life.ended.text.ends_with(note), "{}", life.ended.text);
-    // A failed call reports it too, and nothing is done if two names contradict each other.
+    // A failed call also reports the ignored argument. If two arguments contradict each other,
+    // nothing is done.
     let missing = json!({ "path": "f", "old_str": "no such line", "new_str": "x", "why": "" });
     let life = run_call_with_change("edit_file", missing, |_, _| ()).await;
     assert_eq!(life.code(), Some("no_match"), "{}", life.ended.text);
@@ -252,7 +254,7 @@ async fn a_call_is_shown_as_it_was_written_and_done_as_it_was_meant() {
     assert_eq!((life.code(), life.asked()), (None, 2), "{}", life.ended.text);
 }
 
-/// An editor that loses the last line end when it reads a file, and in which the user types.
+/// An editor in which the user types, and that loses the last line end when it reads a file.
 fn type_without_last_line_end(tree: &TestWorkspace, before: u32) {
     if before == 0 {
         fs::write(editor_buffer(tree), format!("0\n{}", LINES.trim_end())).unwrap();
@@ -275,7 +277,7 @@ async fn the_last_line_end_that_an_editor_lost_is_written_back_with_an_edit() {
     }
 }
 
-/// The user types into the editor, the first time.
+/// The user types into the editor. Only the first call has an effect.
 fn type_into_editor(tree: &TestWorkspace, before: u32) {
     if before == 0 {
         fs::write(editor_buffer(tree), format!("0\n{LINES}")).unwrap();
@@ -293,7 +295,8 @@ async fn what_is_typed_while_the_change_is_looked_at_is_neither_lost_nor_passed_
         assert_eq!(life.tree.read("f"), LINES, "{tool}: the disk is another text than the editor");
         assert_eq!(fs::read_to_string(editor_buffer(&life.tree)).unwrap(), after, "{tool}");
         assert!(life.ended.text.contains("not saved"), "{tool}: {}", life.ended.text);
-        // Without typing, it is asked once for the preview and once for the change.
+        // If the user does not type, the editor is asked once for the preview and once for the
+        // change.
         assert_eq!(run_call_with_change(tool, args, |_, _| ()).await.texts_asked, 2, "{tool}");
     }
 }

@@ -41,7 +41,7 @@ impl OutboxSink for RecordingClient {
     }
 }
 
-/// One call, from its announcement to its end.
+/// The record of one call, from its announcement to its end.
 struct CallRecord {
     ended: CallOutcome,
     report: ToolCallReport,
@@ -74,12 +74,12 @@ async fn a_search_tells_its_first_places_and_how_far_it_is() {
     let place = |name: &str| Location::try_new(tree.path(name)).unwrap().with_line(2);
     assert_eq!(report.locations[..2], [place("000"), place("001")]);
     assert_eq!(report.meta.progress, None, "the call has ended");
-    // A short call may end before a report is due.
+    // A short call may finish before a report is due.
     for progress in patches.iter().filter_map(|patch| patch.meta.as_ref()?.progress.clone()) {
         assert!((1.0..=300.0).contains(&progress.current), "{progress:?}");
         assert!(progress.message.unwrap().starts_with("files, "));
     }
-    // The reported locations during the call are the beginning of those at its end.
+    // The locations that are reported during the call are a prefix of the locations at its end.
     let told: Vec<_> = patches.iter().filter_map(|patch| patch.locations.as_ref()).collect();
     assert!(told.iter().all(|told| report.locations.starts_with(told)), "{told:?}");
 }
@@ -155,7 +155,8 @@ async fn a_file_is_shown_as_what_it_is() {
     assert!(life.ended.text.contains("The same name is at: src/lines"), "{}", life.ended.text);
 }
 
-/// A line to the client has a lower size limit than the input of a model, see the limits.
+/// A line to the client has a lower size limit than the input of a model. See
+/// `MAX_CLIENT_IMAGE_BYTES`.
 #[tokio::test]
 async fn an_image_is_for_the_model_also_where_it_is_too_large_for_the_client() {
     let tree = test_workspace(&[]);
@@ -189,19 +190,19 @@ async fn an_image_is_for_the_model_also_where_it_is_too_large_for_the_client() {
     }
 }
 
-/// A read may block on a disk that hangs. Other sessions continue meanwhile.
+/// A read may block on a disk that does not respond. Other sessions continue meanwhile.
 #[test]
 fn looking_holds_up_nobody() {
     fn is_elsewhere<T: Tool>(tool: T, args: Value, context: &Context) -> bool {
         let args = serde_json::from_value(args).unwrap();
-        // Work on the current thread is done at the first poll.
+        // The first poll completes all work on the current thread.
         let open = open_call(context);
         tool.preview(args, Invocation::new(open.handle(), context)).now_or_never().is_none()
     }
     let runtime = Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     let _guard = runtime.enter();
     let (done, wait) = mpsc::channel::<()>();
-    // All other blocking work waits for this.
+    // All other blocking work waits for this task.
     drop(spawn_blocking(move || wait.recv()));
     let tree = test_workspace(&[("f", "")]);
     let context = Context::new(Arc::new(tree.workspace));
@@ -213,7 +214,7 @@ fn looking_holds_up_nobody() {
     drop(done);
 }
 
-/// A file that was moved away by a deletion when the process was killed.
+/// A killed process left a file that a deletion had moved away.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_a_killed_process_left_is_in_order_before_anything_is_looked_at() {

@@ -20,14 +20,14 @@ use crate::files::workspace::testing::test_workspace;
 use crate::tool::Context;
 use crate::tool::backend::{ClientError, TextBackend};
 
-/// An editor with texts, which it saves when it receives new ones, except for one file.
+/// An editor that saves each new text that it receives, except the text of one file.
 #[derive(Debug, Default)]
 struct SavingEditor {
     texts: Mutex<BTreeMap<PathBuf, String>>,
     refuses: Option<&'static str>,
     /// Cancelled when the editor has accepted a text.
     cancels: CancellationToken,
-    /// Every file for which it was asked.
+    /// Every path for which the editor was asked.
     requested_paths: Mutex<Vec<PathBuf>>,
 }
 
@@ -112,7 +112,7 @@ async fn each_file_is_asked_about_once_and_only_where_the_disk_would_be() {
     assert_eq!((held.texts.len(), held.notes_for_change().len()), (2, 2));
     let cwd = stage.context.workspace.cwd();
     let expected = ["a", "b", "missing"].map(|name| cwd.join(name));
-    // The requests are concurrent, each sent as soon as the file was read from the disk.
+    // The requests are concurrent. Each request is sent as soon as its file was read from the disk.
     let mut asked = stage.editor.requested_paths.lock().unwrap().clone();
     asked.sort_unstable();
     assert_eq!(asked, expected);
@@ -201,7 +201,7 @@ fn a_text_that_differs_by_marks_and_line_ends_only_is_the_same() {
         ("", Some(b"a"), false),
         ("", None, true),
         ("a", None, false),
-        // UTF-16, which an editor decodes; Latin-1, which it may not decode.
+        // An editor decodes UTF-16, but may not decode Latin-1.
         ("\u{e9}", Some(b"\xff\xfe\xe9\x00"), true),
         ("e", Some(b"\xff\xfe\xe9\x00"), false),
         ("caf\u{fffd} olé", Some(b"caf\xe9 ol\xe9"), true),

@@ -9,17 +9,18 @@ use crate::files::encoding::DecodedText;
 /// The result of comparing a client's text with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextComparison {
-    /// Equal, except for parts that clients lose or change when they read a file: the byte order
-    /// mark, the kind of the line ends, the last line end, and bytes that they cannot decode.
+    /// The texts are equal, except for parts that clients lose or change when they read a file.
+    /// These parts are the byte order mark, the kind of the line ends, the last line end, and bytes
+    /// that clients cannot decode.
     Same,
-    /// Different.
+    /// The texts differ.
     Different,
-    /// Different, with replacement characters where the client could not decode the file. Written
-    /// back, the text would damage the file.
+    /// The texts differ, and the client's text has replacement characters where the client could
+    /// not decode the file. If the client wrote this text back, the file would be damaged.
     Garbled,
 }
 
-/// Compares a client's text with the disk, which may not have the file.
+/// Compares a client's text with the disk. `disk` is `None` if the file does not exist on the disk.
 pub(super) fn compare_with_disk(client: &str, disk: Option<&DecodedText>) -> TextComparison {
     let Some(disk) = disk else {
         return if client.is_empty() { TextComparison::Same } else { TextComparison::Different };
@@ -55,23 +56,23 @@ pub(super) fn compare_with_disk(client: &str, disk: Option<&DecodedText>) -> Tex
     }
 }
 
-/// Returns the line end that the last line of a client's text lacks and that the disk has. A client
-/// that lost it when it read the file would omit it when the text is written back.
+/// Returns the line end of the last line on the disk, if the client's text lacks it. A client that
+/// lost this line end when it read the file would omit it when the text is written back.
 pub(super) fn lost_line_end(client: &str, disk: &str) -> &'static str {
     let end = |text: &str| ["\r\n", "\n", "\r"].into_iter().find(|end| text.ends_with(end));
     if client.is_empty() || end(client).is_some() {
         return "";
     }
-    // If the client shows other line ends than the disk, it is one of these.
+    // If the client converted the line ends of the disk, it shows one of these line ends.
     let shown = client.rfind('\n').and_then(|at| end(&client[..=at]));
     end(disk).map_or("", |lost| shown.unwrap_or(lost))
 }
 
-/// Returns the texts that a client may decode if it takes other bytes for UTF-8, or UTF-8 for an
-/// older encoding.
+/// Returns the texts that a client may decode from these bytes. A client may decode other encodings
+/// as UTF-8, or UTF-8 as an older encoding.
 fn possible_decodings(bytes: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
     let lossy = String::from_utf8_lossy(bytes);
-    // A client that drops invalid bytes drops nothing of valid UTF-8.
+    // A client that drops invalid bytes drops no bytes of valid UTF-8.
     let is_utf8 = matches!(lossy, Cow::Borrowed(_));
     let without = (!is_utf8).then(|| {
         let whole = bytes.utf8_chunks().map(|chunk| chunk.valid());
@@ -87,8 +88,9 @@ fn equals_except_last_line_end(one: &str, other: &str) -> bool {
     one == other || one.strip_suffix('\n') == Some(other) || other.strip_suffix('\n') == Some(one)
 }
 
-/// Whether a text with holes is equal to another one except for the holes and the last line end.
-/// Each hole stands for some characters that are not ASCII.
+/// Whether a text with replacement characters equals another text, except for the replaced
+/// characters and the last line end. Each replacement character stands for some non-ASCII
+/// characters.
 fn matches_except_replacement_chars(holed: &str, whole: &str) -> bool {
     let [holed, whole] = [holed, whole].map(|text| text.strip_suffix('\n').unwrap_or(text));
     let (mut holed, mut whole) = (holed.chars().peekable(), whole.chars().peekable());
@@ -113,7 +115,8 @@ fn normalise_bom_and_line_ends(text: &str) -> String {
     text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// Merges adjacent holes, because clients differ in how many bytes one hole stands for.
+/// Merges adjacent replacement characters, because clients differ in the number of bytes that one
+/// replacement character stands for.
 fn merge_replacement_chars(text: &str) -> String {
     let mut merged = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -149,7 +152,7 @@ mod tests {
             ("", b"a\n", TextComparison::Different),
             ("a \n", b"a\n", TextComparison::Different),
             ("a\n\nb\n", b"a\nb\n", TextComparison::Different),
-            // UTF-8 that a client decodes as Latin-1, and a user's edit.
+            // A client decodes UTF-8 as Latin-1, and a user edits the text.
             ("Ã©tÃ©\n", "été\n".as_bytes(), TextComparison::Same),
             ("ete\n", "été\n".as_bytes(), TextComparison::Different),
             ("t\n", "été\n".as_bytes(), TextComparison::Different),
@@ -157,7 +160,7 @@ mod tests {
             ("\u{fffd}t\u{fffd} new\n", "été\n".as_bytes(), TextComparison::Garbled),
             ("a \u{fffd}\n", "a \u{fffd}\n".as_bytes(), TextComparison::Same),
             ("b \u{fffd}\n", "a \u{fffd}\n".as_bytes(), TextComparison::Different),
-            // Latin-1 that a client decodes as UTF-8.
+            // A client decodes Latin-1 as UTF-8.
             ("naïve café, très bon, à bientôt\n", latin, TextComparison::Same),
             (
                 "na\u{fffd}ve caf\u{fffd}, tr\u{fffd}s bon, \u{fffd} bient\u{fffd}t",
@@ -192,7 +195,8 @@ mod tests {
     }
 
     proptest! {
-        /// The result of reading a file is never a change, and one more word always is.
+        /// A text that a client read from a file never counts as changed. A text with one more word
+        /// always counts as changed.
         #[test]
         fn no_reading_of_a_file_is_a_change(
             bytes in prop_oneof![

@@ -16,15 +16,16 @@ fn apply_inexact(text: &str, edit: Edit) -> (String, MatchKind) {
 #[test]
 fn what_is_not_there_exactly_is_found_less_strictly_and_it_is_said_how() {
     for (text, edit, expected, rung) in [
-        // Trailing whitespace, in the file or in the old text, stays where nothing changes.
+        // Trailing whitespace of unchanged lines is preserved, whether the file or the old text has
+        // it.
         ("a  \nb\nc \n", edit("a\nb\n", "a\nx\n"), "a  \nx\nc \n", MatchKind::TrailingWhitespace),
         ("a\nb\nc\n", edit("a \nb\t\n", "a \nx\n"), "a\nx\nc\n", MatchKind::TrailingWhitespace),
         ("a \r\nb\r\n", edit("a\nb", "a\nb\nc"), "a \r\nb\r\nc\r\n", MatchKind::TrailingWhitespace),
-        // Trailing whitespace means that the line ends there.
+        // Trailing whitespace in the old text means that the line must end there.
         ("ab\na\n", edit("a ", "x"), "ab\nx\n", MatchKind::TrailingWhitespace),
         // The last line has no line end.
         ("a\nb", edit("a\nb\n", "a\nx\n"), "a\nx", MatchKind::TrailingWhitespace),
-        // A different indentation of all lines also applies to the new text.
+        // A different indentation of all lines is also applied to the new text.
         (
             "  fn a() {\n    b();\n\n  }\n",
             edit("fn a() {\n  b();\n\n}\n", "fn a() {\n  c();\n\n  d();\n}\n"),
@@ -37,7 +38,7 @@ fn what_is_not_there_exactly_is_found_less_strictly_and_it_is_said_how() {
             "\tif c:\r\n\t\tb\r\n#end\r\n",
             MatchKind::Indentation,
         ),
-        // Lookalike characters stay unchanged where nothing changes.
+        // Lookalike characters in unchanged text are preserved.
         (
             "say(“it’s\u{a0}so”); // a – b\n",
             edit("say(\"it's so\"); // a - b", "say(\"it's not so\"); // a - c"),
@@ -50,7 +51,7 @@ fn what_is_not_there_exactly_is_found_less_strictly_and_it_is_said_how() {
             "let a = \"c\";\n",
             MatchKind::LookalikeCharacters,
         ),
-        // Line ends of classic Mac OS.
+        // The file has the line ends of classic Mac OS.
         ("a\rb\rc", edit("a\nb\n", "a\nx\ny\n"), "a\rx\ry\rc", MatchKind::Exact),
     ] {
         assert_eq!(
@@ -73,7 +74,7 @@ fn tabs_and_line_numbers_are_passed_over_where_that_leaves_one_place() {
             "\tif a {\n\t\tc();\n\t\td();\n\t}\n",
             MatchKind::TabsOrSpaces,
         ),
-        // Two spaces per level, and the first line without its indentation.
+        // Two spaces per level match a tab, and the first line lacks its indentation.
         (
             "\tif a:\n\t\tb()\n",
             edit("if a:\n    b()", "if a:\n    c()"),
@@ -101,7 +102,7 @@ fn tabs_and_line_numbers_are_passed_over_where_that_leaves_one_place() {
             "one\n2\nnew\n",
             MatchKind::LineNumbers,
         ),
-        // A file that contains the numbers is matched exactly.
+        // If the file itself contains the line numbers, the match is exact.
         ("     2\ttwo\n", edit("     2\ttwo\n", "     2\t2\n"), "     2\t2\n", MatchKind::Exact),
     ] {
         assert_eq!(
@@ -146,7 +147,8 @@ fn weaker_matches_are_whole_lines_or_words() {
     assert_eq!(apply_one("let max \nyellow: u8\n", edit("max\nyellow", "m\ny")), "let m\ny: u8\n");
 }
 
-/// Each line equals many others, so a search that compares line by line would take quadratic time.
+/// Each line is equal to many other lines, so a search that compares line by line would take
+/// quadratic time.
 #[test]
 fn an_indentation_is_found_in_time_and_the_search_can_be_cancelled() {
     let line = |n: usize| format!("    x{};\n", n % 3);

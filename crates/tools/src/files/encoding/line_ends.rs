@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// Returns the byte that ends lines: CR in a text that has CR but no LF, otherwise LF.
+/// Returns the byte that ends lines: CR in a text that has CR but no LF, and LF in any other text.
 pub(crate) fn line_terminator_byte(raw: &str) -> u8 {
     let has = |byte| memchr(byte, raw.as_bytes()).is_some();
     if !has(b'\n') && has(b'\r') { b'\r' } else { b'\n' }
@@ -12,7 +12,7 @@ pub(crate) fn line_terminator_byte(raw: &str) -> u8 {
 
 /// Converts the line ends of a part of an edit to LF.
 ///
-/// The file decides which bytes end lines: a lone CR does so only in a file without any LF.
+/// The file determines which bytes end lines: a lone CR ends a line only in a file without any LF.
 pub(crate) fn normalise_line_ends<'a>(part: &'a str, file: &str) -> Cow<'a, str> {
     if memchr(b'\r', part.as_bytes()).is_none() {
         return part.into();

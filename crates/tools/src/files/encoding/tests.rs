@@ -86,8 +86,8 @@ fn the_form_of_a_file_outlives_its_text() {
         (b"a\nb\n".to_vec(), "x\r\ny\n", b"x\ny\n".to_vec(), vec!["line ends (LF)"]),
         (b"a\nb\n".to_vec(), "x\ry\r", b"x\ny\n".to_vec(), vec!["line ends (LF)"]),
         (b"a\rb\r".to_vec(), "x\r\ny\r", b"x\ry\r".to_vec(), vec!["line ends (CR)"]),
-        // Carriage returns that end no line are characters, and a text without line ends has no
-        // style.
+        // Carriage returns that end no line are characters. A text without line ends determines no
+        // kind of line ends.
         (b"a\rb\nc\n".to_vec(), "x\ry", b"x\ry".to_vec(), vec![]),
         (b"a\nb\n".to_vec(), "x\ry\n", b"x\ry\n".to_vec(), vec![]),
         (b"a".to_vec(), "x\r\ny\n", b"x\r\ny\n".to_vec(), vec![]),

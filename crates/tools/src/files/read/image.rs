@@ -1,4 +1,4 @@
-//! Images in the form in which clients and models receive them.
+//! Images in the formats that clients and models receive.
 
 use std::fs::File;
 use std::io::{self, Seek as _};
@@ -30,7 +30,7 @@ impl ImageFile {
         acp_types::Image::new(self.media_type, STANDARD.encode(&self.bytes))
     }
 
-    /// Returns a link and a note in place of an image that is too large for the client.
+    /// Returns a link and a note, for an image that is too large for the client.
     pub(crate) fn to_link_content(&self, path: &Path) -> Vec<Content> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let link = ResourceLink::new(name, file_uri(path))
@@ -56,9 +56,9 @@ impl ImageFile {
     }
 }
 
-/// Returns the media type of an image that clients and models support, by its first bytes.
+/// Detects the media type of an image by its first bytes, if clients and models support the type.
 pub(super) fn sniff_media_type(start: &[u8]) -> Option<&'static str> {
-    // Text may begin with the same bytes, e.g. "GIF".
+    // Text may begin with the same bytes as an image, e.g. "GIF".
     if !start.contains(&0) && std::str::from_utf8(start).is_ok() {
         return None;
     }

@@ -84,10 +84,11 @@ impl ExcerptBuilder {
     }
 }
 
-/// Reads lines and buffers at most the part of each that an excerpt may show.
+/// Reads lines, and buffers only the part of each line that an excerpt may show.
 pub(super) struct LineReader<'a, R> {
     pub(super) input: BufReader<io::Take<R>>,
-    /// The number of lines that were read or skipped, plus those before the start of the input.
+    /// The number of lines that were read or skipped, plus the number of lines before the start of
+    /// the input.
     pub(super) count: u64,
     /// The buffered beginning of the last line that was read.
     line: Vec<u8>,
@@ -98,9 +99,9 @@ pub(super) struct LineReader<'a, R> {
 /// A position in the skipped part of the input, usually in the middle of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LineCheckpoint {
-    /// The number of lines that end before it.
+    /// The number of lines that end before this position.
     pub(super) lines: u64,
-    /// The number of bytes before it.
+    /// The number of bytes before this position.
     pub(super) bytes: u64,
 }
 
@@ -108,7 +109,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
     /// Bytes buffered per line: enough for [`MAX_READ_LINE_CHARS`] characters of 4 bytes.
     const LINE_PREFIX_BYTES: usize = MAX_READ_LINE_CHARS * 4;
 
-    /// Creates a reader of lines whose first one has the number `before + 1`.
+    /// Creates a reader of lines. The first line has the number `before + 1`.
     pub(super) fn new(input: R, before: u64, cancel: &'a IsCancelled<'a>) -> Self {
         let input =
             BufReader::with_capacity(LINE_READ_BUFFER_BYTES, input.take(MAX_LINE_READ_FILE_BYTES));
@@ -124,7 +125,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
         Ok(())
     }
 
-    /// Skips lines until [`Self::count`] is `count`.
+    /// Skips lines until [`Self::count`] equals `count`.
     pub(super) fn skip_until_count(&mut self, count: u64) -> io::Result<()> {
         let mut is_open = false;
         while self.count < count {
@@ -137,7 +138,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
             self.checkpoints.push(LineCheckpoint { lines: self.count, bytes: read - chunk as u64 });
             let chunk = self.input.buffer();
             let Some(last) = chunk.last() else {
-                // The last line may lack a line end.
+                // The last line of a file may have no line end.
                 self.count += u64::from(is_open);
                 break;
             };
@@ -154,7 +155,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
         Ok(())
     }
 
-    /// Returns the last checkpoint before a skipped line, whose number is counted from 1.
+    /// Returns the last checkpoint before a skipped line. The line number is counted from 1.
     pub(super) fn checkpoint_before(&self, line: u64) -> LineCheckpoint {
         let after = self.checkpoints.partition_point(|mark| mark.lines + 1 < line);
         after.checked_sub(1).map_or(LineCheckpoint::default(), |at| self.checkpoints[at])
@@ -188,7 +189,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
         }
     }
 
-    /// Returns whether the file continues beyond the read limit.
+    /// Returns whether a file of this size continues beyond the read limit.
     pub(super) fn is_file_beyond_read_limit(&self, file_bytes: u64) -> bool {
         self.input.get_ref().limit() == 0 && file_bytes > MAX_LINE_READ_FILE_BYTES
     }
@@ -204,7 +205,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
     }
 }
 
-/// Removes a partial character from the end.
+/// Removes an incomplete character from the end of the bytes.
 pub(super) fn trim_partial_character(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
@@ -212,7 +213,7 @@ pub(super) fn trim_partial_character(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Decodes a line and returns whether any bytes were replaced.
+/// Decodes a line, and returns whether replacement characters were used.
 fn decode_lossy(bytes: &[u8]) -> (String, bool) {
     match String::from_utf8_lossy(bytes) {
         Cow::Borrowed(text) => (text.to_owned(), false),

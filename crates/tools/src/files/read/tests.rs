@@ -39,7 +39,7 @@ fn a_window_has_the_lines_that_were_asked_for() {
         (Some(-9), None, "a\nb\nc\nd\n", 1..=4),
         (Some(i64::MIN), None, "a\nb\nc\nd\n", 1..=4),
     ] {
-        // The last line may or may not have an end.
+        // The last line may or may not have a line end.
         for text in ["a\nb\nc\nd\n", "a\nb\nc\nd"] {
             let window = read(text, offset, limit).unwrap();
             assert_eq!(window.text, expected, "{offset:?} {limit:?}");
@@ -141,7 +141,7 @@ fn lines_beyond_what_is_edited_are_read_and_the_last_ones_too() {
     tree.write("large", line.repeat(last as usize));
     let read = |offset| read_excerpt(&tree.workspace, "large", Some(offset), Some(2));
     for (offset, first, count, total, next) in [
-        // A request for the first lines does not count all lines.
+        // A request for the first lines of a file does not count all its lines.
         (1, 1, 2, None, Some(3)),
         (last - 2, last - 2, 2, None, Some(last)),
         (last - 1, last - 1, 2, Some(last), None),
@@ -209,7 +209,7 @@ fn the_last_lines_of_a_file_beyond_the_bound_are_refused_before_it_is_read() {
         let window = read_excerpt(&tree.workspace, "long", None, Some(2)).unwrap();
         assert_eq!((window.text.as_str(), window.file_bytes), ("one\ntwo\n", bytes));
         assert_eq!((window.next_offset(), window.total_lines), (Some(3), None));
-        // Cancellation is only checked while reading, so a refusal by size comes first.
+        // Cancellation is checked only while reading, so a refusal because of the size comes first.
         let last = super::read_text_or_image(
             &tree.workspace,
             &tree.resolve("long"),
@@ -312,7 +312,7 @@ fn lines_are_the_same_wherever_the_buffer_ends() {
     }
 }
 
-/// A text that counts the bytes that are read.
+/// A reader of a text that counts the bytes that are read.
 struct CountingReader {
     text: Cursor<String>,
     bytes: usize,

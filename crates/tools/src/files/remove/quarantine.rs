@@ -1,5 +1,5 @@
-//! Moves an entry to a temporary name, compares it there, and then removes it for good or restores
-//! it.
+//! Moves an entry to a temporary name, compares the entry there, and then removes it permanently or
+//! moves it back.
 //!
 //! The journal records the temporary name, in case the process is killed.
 
@@ -27,7 +27,7 @@ pub(super) struct Quarantined<'a> {
 }
 
 impl<'a> Quarantined<'a> {
-    /// Moves an entry to a temporary name, if it matches the snapshot.
+    /// Moves an entry to a temporary name, if the entry matches the snapshot.
     pub(super) fn quarantine(
         workspace: &Workspace,
         dir: &'a Dir,
@@ -40,12 +40,12 @@ impl<'a> Quarantined<'a> {
         let place = workspace.real_path(&entry.path);
         let parent = place.parent().unwrap_or(&place);
         let begin = |folder| Journal::begin_quarantine(folder, parent, &entry.name, &name);
-        // The journal is best effort: either the entry is not restorable anyway, or a backup exists
-        // before it is removed.
+        // The journal is best effort: either the entry cannot be restored anyway, or a backup
+        // exists before the entry is removed.
         let journal = folder.map(begin).and_then(Result::ok);
         dir.rename_to_unused(&entry.name, &name).map_err(explain)?;
         let aside = Self { dir, entry, kind: seen.kind, name, journal };
-        // The only remaining writers are programs that already have the directory open.
+        // From now on, only programs that already have the directory open can change the entry.
         if EntrySnapshot::take(dir, &aside.name).is_ok_and(|now| now == *seen) {
             return Ok(aside);
         }
@@ -69,9 +69,10 @@ impl<'a> Quarantined<'a> {
         })
     }
 
-    /// Removes the entry for good.
+    /// Removes the entry permanently.
     ///
-    /// If that fails, the error contains its path, and with a journal the next start removes it.
+    /// If the removal fails, the error contains the path of the entry. If a journal exists, the
+    /// next start removes the entry.
     pub(super) fn remove_for_good(mut self) -> Result<(), ToolError> {
         let is_done = self.journal.as_mut().is_none_or(|journal| journal.write_done().is_ok());
         let removed = match self.kind {
@@ -93,7 +94,7 @@ impl<'a> Quarantined<'a> {
         })
     }
 
-    /// Returns the path under the temporary name.
+    /// Returns the path of the entry under its temporary name.
     fn quarantine_path(&self) -> PathBuf {
         self.entry.path.path().with_file_name(&self.name)
     }

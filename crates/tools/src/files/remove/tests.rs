@@ -104,7 +104,7 @@ fn what_something_else_changed_stays_and_stands_in_no_other_files_way() {
     assert_eq!(undoing.affected_paths().collect::<Vec<_>>(), [(tree.path("b").as_path(), false)]);
     undoing.run(&tree.workspace).unwrap();
     assert_eq!(["a", "b", "dir/made"].map(|path| tree.read(path)), ["theirs", "old b", "theirs"]);
-    // The backup that was not restored is kept, and no other.
+    // Only the backup that was not restored is kept.
     assert_eq!(fs::read_to_string(&kept).unwrap(), "old a");
     undo(&tree).unwrap();
     assert_eq!(tree.read("first"), "old");
@@ -270,7 +270,7 @@ fn a_step_is_undone_once_however_often_it_was_looked_at() {
     let first = UndoPlan::for_last_change(&tree.workspace).unwrap();
     let second = UndoPlan::for_last_change(&tree.workspace).unwrap();
     first.run(&tree.workspace).unwrap();
-    // As many entries as before, but not the same ones.
+    // The number of undo entries is the same as before, but the last entry is a different entry.
     write(&tree, "a", "2").unwrap();
     let error = second.run(&tree.workspace).unwrap_err();
     assert_eq!(
@@ -298,7 +298,7 @@ fn what_was_not_kept_is_a_step_that_says_so() {
     assert_eq!(tree.read("a"), "1");
 }
 
-/// An entry that created and replaced files is undone as a whole or not at all.
+/// An undo entry that created and replaced files is undone completely or not at all.
 #[test]
 fn an_undo_that_cannot_be_finished_changes_nothing() {
     let tree = test_workspace_with_undo(&[("a", "1")]);
@@ -319,7 +319,7 @@ fn an_undo_that_cannot_be_finished_changes_nothing() {
     assert_eq!((tree.names("."), tree.read("a")), (vec!["a".to_owned()], "1".to_owned()));
 }
 
-/// The directory may have been replaced by another one, or by a link to one.
+/// Another directory, or a link to another directory, may have replaced the directory.
 #[test]
 fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
     type Act = fn(&TestWorkspace);
@@ -337,7 +337,7 @@ fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
         let error = undoing.run(&tree.workspace).unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
         assert_eq!(files(tree.workspace.cwd()), before);
-        // Once the directory is back, the entry can be undone.
+        // When the directory exists again, the undo entry can be undone.
         fs::rename(tree.path("dir"), tree.path("swapped")).unwrap();
         fs::rename(tree.path("aside"), tree.path("dir")).unwrap();
         undo(&tree).unwrap();
@@ -375,7 +375,8 @@ fn a_name_that_is_no_text_comes_back_as_it_was() {
     assert_eq!(files(tree.workspace.cwd()), before);
 }
 
-/// Returns a workspace on another file system than its backups, if this machine has two.
+/// Returns a workspace whose backups are on another file system, if this machine has two file
+/// systems.
 fn tree_on_other_file_system() -> Option<(TestWorkspace, TempDir)> {
     let tree = test_workspace(&[("a", "text"), ("dir/b", "b")]);
     let state = tempfile::tempdir_in("/dev/shm").ok()?;

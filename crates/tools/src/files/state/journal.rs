@@ -1,9 +1,9 @@
 //! Write-ahead journals: after a crash, the next start reverts the files of an unfinished call and
-//! removes the temporary files next to them.
+//! removes its temporary files.
 //!
-//! A journal is one file per call and is locked as long as its process lives. It has three lines:
-//! the names, then the ids of the temporary files, then a mark that all is done. Files are compared
-//! by their id, never by their time.
+//! A journal is one file per call, and its process locks it while the process lives. A journal has
+//! three lines: the file names, then the ids of the temporary files, then a mark that the call is
+//! complete. Files are compared by their id, never by their time.
 
 mod replay;
 
@@ -22,7 +22,7 @@ use crate::limits::{MAX_JOURNAL_BYTES, MAX_OPEN_TRIES};
 
 pub(crate) use self::replay::{recover_unlocked_journals, remove_tree};
 
-/// The journal of one call. Dropping it removes the file.
+/// The journal of one call. Dropping the journal removes its file.
 #[derive(Debug)]
 pub(crate) struct Journal {
     pub(in crate::files) path: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct Journal {
 enum JournalRecord {
     /// The files that the call will create.
     Begin(Vec<JournalFile>),
-    /// All temporary files are written; from here on they are moved into place.
+    /// All temporary files are written. After this record, the files are moved into place.
     Ready(Vec<PreparedFile>),
     /// All files are in place.
     Done,
@@ -51,7 +51,8 @@ pub(in crate::files) struct JournalFile {
     pub(in crate::files) temporary: OsString,
     /// The missing directories above the file, outermost first.
     pub(in crate::files) made: Vec<OsString>,
-    /// The directory of the copies from which the file is repaired, if it is a different one.
+    /// The directory of the copies from which the file is repaired, if it is not the directory of
+    /// the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::files) copies: Option<OsString>,
 }
@@ -62,7 +63,7 @@ pub(in crate::files) struct PreparedFile {
     pub(in crate::files) way: JournalWriteKind,
     /// The id of the temporary file.
     pub(in crate::files) ours: FileId,
-    /// The id of the old file, if there is one.
+    /// The id of the old file, if an old file exists.
     pub(in crate::files) old: Option<FileId>,
     /// The hash of the new content.
     pub(in crate::files) after: [u8; 32],
@@ -73,20 +74,21 @@ pub(in crate::files) enum JournalWriteKind {
     Add,
     Replace,
     InPlace,
-    /// The entry was moved to the temporary name, to be removed at the end.
+    /// The entry was moved to the temporary name and will be removed at the end.
     Aside,
 }
 
 impl Journal {
-    /// Begins a journal in a folder, which is created if it is missing.
+    /// Begins a journal in a folder. A missing folder is created.
     pub(in crate::files) fn begin(folder: &Path, names: Vec<JournalFile>) -> io::Result<Self> {
         create_private_folder(folder)?;
         for _ in 0..MAX_OPEN_TRIES {
             let file = tempfile::Builder::new().prefix(JOURNAL_PREFIX).tempfile_in(folder)?;
             let (file, path) = file.keep().map_err(|error| error.error)?;
-            // Without lock support, no other process replays an unfinished journal either.
+            // On a file system without locks, no other process replays an unfinished journal
+            // either.
             drop(file.lock());
-            // Another process may have removed the file before it was locked, because it was empty.
+            // Another process may have removed the empty file before this process locked it.
             if link_count(&file.metadata()?) > 0 {
                 let mut journal = Self { path, file, bytes: 0, is_kept_on_drop: false };
                 journal.write(&JournalRecord::Begin(names))?;
@@ -120,18 +122,18 @@ impl Journal {
         self.write(&JournalRecord::Done)
     }
 
-    /// Waits until the content is on the disk, if the durability requires it.
+    /// Waits until the content of the journal is on the disk, if the durability requires it.
     pub(in crate::files) fn sync(&self, durability: Durability) -> io::Result<()> {
         durability.sync_file(&self.file)
     }
 
-    /// Waits until the name is on the disk, if the durability requires it.
+    /// Waits until the file name of the journal is on the disk, if the durability requires it.
     pub(in crate::files) fn sync_name(&self, durability: Durability) -> io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         durability.sync_directory(&PinnedDirectory::pin(folder)?.open_dir(Path::new(""))?)
     }
 
-    /// Leaves the journal for the next start, which finishes the work.
+    /// Keeps the journal for the next start, which finishes the work.
     pub(crate) fn keep_for_replay(&mut self) {
         self.is_kept_on_drop = true;
     }
@@ -170,15 +172,15 @@ pub(in crate::files) fn temporary_name(call: u64, number: usize) -> OsString {
     format!("{TEMPORARY_PREFIX}{call:016x}-{number}{TEMPORARY_SUFFIX}").into()
 }
 
-/// Returns the name of the old file while the new one is moved into place.
+/// Returns the name that the old file has while the new file is moved into place.
 pub(in crate::files) fn old_file_name(temporary: &OsStr) -> OsString {
     let mut name = temporary.to_owned();
     name.push("-old");
     name
 }
 
-/// Returns the name of the new content of a file that is written in place, next to the copy of the
-/// old content.
+/// Returns the name of the file that holds the new content of a file that is written in place. The
+/// copy of the old content is in the same directory.
 pub(in crate::files) fn new_content_name(temporary: &OsStr) -> OsString {
     let mut name = temporary.to_owned();
     name.push("-new");

@@ -1,7 +1,8 @@
-//! Detects writes to a file after it was replaced, by programs that still had it open.
+//! Detects writes to a file after the file was replaced, by programs that still had the old file
+//! open.
 //!
-//! Such a write does not appear under the name of the file, but it is kept in the backup. Writes at
-//! the same moment as a write in place are detected as far as possible.
+//! Such a write does not appear under the name of the file, but the backup contains it. If another
+//! program writes during a write in place, the write is detected as far as possible.
 
 use callboard_text::path_text;
 use std::ffi::{OsStr, OsString};
@@ -21,14 +22,14 @@ pub struct LateWrite {
     /// The file that the program meant to write.
     pub path: PathBuf,
     /// The path of the backup that contains the write. `None` for a file that was written in place,
-    /// which contains the write itself, perhaps only in part.
+    /// because the file itself contains the write, perhaps only in part.
     pub backup: Option<PathBuf>,
-    /// Whether undoing the change restores the write, if nothing else changes the file before.
+    /// Whether undoing the change restores the late write, if no other change of the file follows.
     pub can_be_undone: bool,
 }
 
 impl LateWrite {
-    /// Returns a note that names the written file and its backup.
+    /// Returns a note with the paths of the written file and of its backup.
     ///
     /// `path` is the path of the file as the session displays it.
     pub(crate) fn note(&self, path: String) -> Note {
@@ -40,14 +41,15 @@ impl LateWrite {
     }
 }
 
-/// The backup of a replaced file, observed for late writes.
+/// The backup of a replaced file, which is checked for late writes.
 #[derive(Debug)]
 pub(super) struct WatchedBackup {
     path: PathBuf,
     name: OsString,
-    /// The size in bytes and the modification time when it was last checked.
+    /// The size in bytes and the modification time of the backup at the last check.
     size_and_mtime: (u64, i128),
-    /// The content hash, if a later write could have left the same modification time.
+    /// The content hash of the backup. The hash is recorded if a later write could leave the same
+    /// modification time.
     hash: Option<ContentHash>,
 }
 
@@ -62,7 +64,7 @@ impl WatchedBackup {
         Self { path: path.to_owned(), name, size_and_mtime: (look.bytes, look.modified), hash }
     }
 
-    /// Returns whether the backup was written since the last check.
+    /// Returns whether another program wrote to the backup since the last check.
     pub(super) fn has_write_since_last_check(&mut self, dir: &Dir) -> io::Result<bool> {
         let look = dir.entry_metadata(&self.name)?;
         let now = (look.bytes, look.modified);
@@ -87,11 +89,11 @@ impl WatchedBackup {
     }
 }
 
-/// Returns whether another write would change the modification time.
+/// Returns whether a later write would certainly change the modification time.
 fn is_mtime_settled(look: &EntryMetadata) -> bool {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let age = now.map_or(0, |now| now.as_nanos() as i128 - look.modified);
-    // Some file systems only store whole seconds.
+    // Some file systems store only whole seconds.
     let is_coarse = look.modified % 1_000_000_000 == 0;
     let tick = if is_coarse { 100 * MTIME_GRANULARITY } else { MTIME_GRANULARITY };
     age > tick.as_nanos() as i128

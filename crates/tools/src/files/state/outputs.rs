@@ -1,7 +1,7 @@
 //! Files with the complete output of one session's commands, and with long results of other tools.
 //!
-//! They are in the user's state folder, outside of the roots. Only tools that read may access them,
-//! and only through a separate workspace.
+//! The files are in the user's state folder, outside of the roots. Only tools that read may access
+//! these files, and only through a separate workspace.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use crate::files::system::{Dir, FileVisibility, PinnedDirectory};
 use crate::limits::{MAX_OUTPUT_FILES, MAX_OUTPUT_FILES_BYTES, STATE_SWEEP_INTERVAL_BYTES};
 use crate::lock::lock;
 
-/// A function that pins a folder and returns a reader for it.
+/// A function that pins a folder and returns a reader for the folder.
 type OpenReader<Reader> = fn(PathBuf) -> io::Result<Reader>;
 
 /// The outputs that a session keeps, and the `Reader` of their folder.
@@ -24,10 +24,11 @@ type OpenReader<Reader> = fn(PathBuf) -> io::Result<Reader>;
 pub(crate) struct OutputStore<Reader> {
     /// The folder and the function that pins it for reading; `None` if no outputs are kept.
     folder: Option<(PathBuf, OpenReader<Reader>)>,
-    /// This lock is held during disk access.
+    /// The folder of this session, if it has been created. Its lock is held during disk access.
     store: Mutex<Option<SessionOutputFolder>>,
-    /// The path of the session's folder and its reader, available without the lock. The folder is
-    /// pinned when it is created, so that a link that replaces it later is not followed.
+    /// The path of the session's folder and its reader, which are available without the lock. The
+    /// folder is pinned when it is created. So a link that replaces the folder later is not
+    /// followed.
     reader: OnceLock<(PathBuf, Arc<Reader>)>,
 }
 
@@ -40,9 +41,9 @@ impl<Reader> Default for OutputStore<Reader> {
 /// The kind of content in an output file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputKind {
-    /// Content that exists nowhere else, e.g. the output of a command.
+    /// Content that is stored in no other place, e.g. the output of a command.
     Irreplaceable,
-    /// Content that the tool returns again if it is called again. It is removed before any
+    /// Content that the same tool call would return again. Such content is removed before any
     /// irreplaceable output.
     Reproducible,
 }
@@ -52,21 +53,22 @@ pub(crate) enum OutputKind {
 struct SessionOutputFolder {
     dir: Dir,
     path: PathBuf,
-    /// The files, oldest first.
+    /// The names of the files, the oldest first.
     names: VecDeque<(OsString, OutputKind)>,
     count: u64,
-    /// The size in bytes at the last sweep of the state folder.
+    /// The total size of this session's outputs in bytes at the last sweep of the state folder.
     bytes_at_last_sweep: u64,
     _held: FolderLock,
 }
 
 impl<Reader> OutputStore<Reader> {
-    /// Keeps outputs in a session folder beneath `folder`, which is created with the first output.
+    /// Creates a store in a session folder beneath `folder`. The session folder is created with the
+    /// first output.
     pub(crate) fn in_folder(folder: PathBuf, pin: OpenReader<Reader>) -> Self {
         Self { folder: Some((folder, pin)), ..Self::default() }
     }
 
-    /// Creates a file that only its owner can read; returns `None` if no outputs are kept.
+    /// Creates a file that only its owner can read. Returns `None` if no outputs are kept.
     pub(crate) fn create_output_file(
         &self,
         kind: OutputKind,
@@ -84,8 +86,7 @@ impl<Reader> OutputStore<Reader> {
         };
         let mut room = MAX_OUTPUT_FILES_BYTES;
         if let Some(path) = store.path_if_sweep_due() {
-            // The sweep is slow, so other threads, including async tasks, can use the lock
-            // meanwhile.
+            // The sweep is slow, so the lock is released for other threads, including async tasks.
             drop(locked);
             let surplus = session_folder::sweep_and_count_surplus_bytes(&path);
             locked = lock(&self.store);
@@ -108,7 +109,7 @@ impl<Reader> OutputStore<Reader> {
         }
     }
 
-    /// Returns the reader for a path, if it is an output of this session.
+    /// Returns the reader for a path, if the path is an output of this session.
     pub(crate) fn reader_for(&self, path: &str) -> Option<&Arc<Reader>> {
         let (folder, reader) = self.reader.get()?;
         Path::new(path).starts_with(folder).then_some(reader)
@@ -124,7 +125,7 @@ impl<Reader> OutputStore<Reader> {
 }
 
 impl SessionOutputFolder {
-    /// Creates a folder for this session and removes expired ones.
+    /// Creates a folder for this session and removes expired folders.
     fn create_for_session(folder: &Path) -> io::Result<Self> {
         let (path, held) = session_folder::create_session_folder(folder)?;
         let dir = PinnedDirectory::pin(&path)?.open_dir(Path::new(""))?;
@@ -146,7 +147,8 @@ impl SessionOutputFolder {
         while self.names.len() >= MAX_OUTPUT_FILES || self.total_bytes() > room {
             let result = self.names.iter().position(|(_, kind)| *kind == OutputKind::Reproducible);
             let Some((oldest, _)) = self.names.remove(result.unwrap_or(0)) else { break };
-            // A missing file is no error; a command that still writes to it continues.
+            // A missing file is not an error. A command that still writes to the removed file
+            // continues.
             drop(fs::remove_file(self.path.join(oldest)));
         }
         self.count += 1;
@@ -157,8 +159,9 @@ impl SessionOutputFolder {
         Ok((file, path))
     }
 
-    /// Returns the path of the folder if enough was written since the last sweep that another one
-    /// is due. If all sessions together exceed their limit, this one may keep less than it has.
+    /// Returns the path of the folder if enough was written since the last sweep, so that another
+    /// sweep is due. If all sessions together exceed their limit, this session may have to remove
+    /// some of its files.
     fn path_if_sweep_due(&mut self) -> Option<PathBuf> {
         let bytes = self.total_bytes();
         let is_due = bytes >= self.bytes_at_last_sweep + STATE_SWEEP_INTERVAL_BYTES;
@@ -223,7 +226,8 @@ mod tests {
         let window =
             read_excerpt(&workspace.workspace_for_reading(given), given, Some(2), Some(1)).unwrap();
         assert_eq!((window.text.as_str(), window.total_lines), ("two\n", Some(3)));
-        // Neither other files of the state folder nor tools that write are accepted.
+        // The reader accepts no other files of the state folder, and tools that write have no
+        // access at all.
         let keys = state.join("keys");
         std::fs::write(&keys, "secret").unwrap();
         let beside = format!("{given}/../../../keys");
@@ -254,7 +258,7 @@ mod tests {
             Arc::new(Workspace::new(root, Vec::new()).unwrap().with_state_folder(&state));
         let (_, path) =
             workspace.outputs().create_output_file(OutputKind::Irreplaceable).unwrap().unwrap();
-        // Replace the folder before anything was read.
+        // Replaces the folder before any file in it was read.
         let outputs = path.parent().unwrap();
         std::fs::rename(outputs, state.join("moved")).unwrap();
         std::os::unix::fs::symlink(&keys, outputs).unwrap();

@@ -15,7 +15,8 @@ use crate::limits::{
 };
 use crate::lock::lock;
 
-/// A lock that keeps a folder from being removed; without effect if folders cannot be locked.
+/// A lock that prevents the removal of a folder. The lock has no effect if the system cannot lock
+/// folders.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
     _locked: Option<File>,
@@ -26,7 +27,7 @@ static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Creates a session folder that only its owner can access.
 ///
-/// The first call for a state folder also spawns a thread that [sweeps](sweep) it.
+/// The first call for a state folder also spawns a thread that [sweeps](sweep) the state folder.
 pub(crate) fn create_session_folder(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
     create_private_folder(folder)?;
     restrict_to_owner(folder);
@@ -52,7 +53,7 @@ fn create_locked(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
         let made = builder.tempdir_in(folder)?.keep();
         let locked = File::open(&made).ok().filter(|folder| folder.lock_shared().is_ok());
-        // Another process may have removed the folder before it was locked.
+        // Another process may have removed the folder before this process locked it.
         if made.exists() {
             return Ok((made, FolderLock { _locked: locked }));
         }
@@ -67,14 +68,16 @@ struct StoredItem {
     is_session: bool,
     is_old: bool,
     bytes: u64,
-    /// Whether the entry has more bytes, because it has too many files to count.
+    /// Whether the entry has more bytes than were counted, because it contains too many files.
     is_undercounted: bool,
 }
 
-/// Removes expired entries, and folders of ended sessions until the total is at most `bound` bytes.
+/// Removes expired entries, then removes folders of finished sessions until the total is at most
+/// `bound` bytes.
 ///
-/// Sessions with too many files to count are removed first, then the oldest ones. Folders of open
-/// sessions, of any process, stay. Returns the remaining total in bytes.
+/// Sessions with too many files to count are removed first, then the oldest sessions. Folders of
+/// open sessions are never removed, even if another process has opened the session. Returns the
+/// remaining total in bytes.
 pub(crate) fn sweep(state: &Path, bound: u64) -> u64 {
     sweep_with_file_limit(state, bound, MAX_COUNTED_FILES)
 }
@@ -99,7 +102,7 @@ fn sweep_with_file_limit(state: &Path, bound: u64, files: u64) -> u64 {
     total
 }
 
-/// Sweeps the state folder of an open session, and returns by how many bytes the total still
+/// Sweeps the state folder of an open session. Returns the number of bytes by which the total still
 /// exceeds the limit.
 pub(crate) fn sweep_and_count_surplus_bytes(session: &Path) -> u64 {
     let state = session.ancestors().nth(2);
@@ -120,7 +123,8 @@ fn list_stored(folder: &Path, age: Duration, files: u64) -> Vec<StoredItem> {
     entries.collect()
 }
 
-/// Sums the bytes in a folder until `left` files were counted; `left` is then zero.
+/// Adds up the bytes in a folder until `left` files were counted. In this case `left` is zero
+/// afterwards.
 fn tree_bytes(path: &Path, metadata: &fs::Metadata, left: &mut u64, depth: usize) -> u64 {
     *left = if depth > MAX_COUNTED_DEPTH { 0 } else { left.saturating_sub(1) };
     if !metadata.is_dir() {
@@ -133,13 +137,13 @@ fn tree_bytes(path: &Path, metadata: &fs::Metadata, left: &mut u64, depth: usize
     })
 }
 
-/// Removes an entry that is not locked, and locks it meanwhile.
+/// Removes an entry that is not locked, and holds the lock of the entry during the removal.
 fn remove_unlocked(stored: &StoredItem) -> bool {
     let Ok(held) = File::open(&stored.path) else { return false };
     let is_free = match held.try_lock() {
         Ok(()) => true,
         Err(TryLockError::WouldBlock) => false,
-        // Without locks, the age decides.
+        // On a system without locks, only old entries are removed.
         Err(TryLockError::Error(_)) => stored.is_old,
     };
     let removed = is_free.then(|| match fs::remove_file(&stored.path) {
@@ -149,7 +153,7 @@ fn remove_unlocked(stored: &StoredItem) -> bool {
     removed.is_some_and(|removed| removed.is_ok())
 }
 
-/// Removes access for others from entries that an earlier version created.
+/// Restricts entries that an earlier version created to their owner.
 fn restrict_all_to_owner(state: &Path) {
     let folders = [UNDO_FOLDER, OUTPUT_FOLDER, JOURNAL_FOLDER].map(|name| state.join(name));
     for folder in folders.iter().map(PathBuf::as_path).chain([state]) {
@@ -157,7 +161,8 @@ fn restrict_all_to_owner(state: &Path) {
     }
     for entry in folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten() {
         restrict_to_owner(&entry.path());
-        // An open session may be about to restore a file with its original mode.
+        // An open session may be restoring a file with its original mode, so its entries are not
+        // changed.
         let held = File::open(entry.path()).ok().filter(|held| held.try_lock().is_ok());
         let is_folder = entry.file_type().is_ok_and(|found| found.is_dir());
         let files =
@@ -166,8 +171,8 @@ fn restrict_all_to_owner(state: &Path) {
     }
 }
 
-/// Restricts a file or folder of this user to its owner. A file with several hard links is not
-/// changed.
+/// Restricts a file or folder of this user to its owner. Does not change a file with several hard
+/// links.
 #[cfg(unix)]
 pub(crate) fn restrict_to_owner(path: &Path) {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -227,7 +232,7 @@ mod tests {
             session(state.path(), UNDO_FOLDER, 100, hours(2)),
         ];
         let paths = made.each_ref().map(|(path, _)| path.clone());
-        // The oldest session is open.
+        // The oldest session is still open.
         let [open, ended @ ..] = made;
         drop(ended);
         assert_eq!(sweep(state.path(), 400), 400);

@@ -31,7 +31,7 @@ pub(crate) enum FileOperation {
         backup: Backup,
         hash_after: ContentHash,
     },
-    /// An entry was removed; a directory with all its content.
+    /// An entry was removed. A directory was removed with all its content.
     Deleted {
         path: PathBuf,
         backup: Backup,
@@ -40,7 +40,7 @@ pub(crate) enum FileOperation {
         from: PathBuf,
         to: PathBuf,
     },
-    /// A file was replaced or removed, and no backup exists.
+    /// A file was replaced or removed, and no backup of the file exists.
     Unrecoverable {
         path: PathBuf,
     },
@@ -51,7 +51,7 @@ pub(crate) enum FileOperation {
 pub(crate) struct Backup {
     pub(super) name: OsString,
     pub(super) bytes: u64,
-    /// The original mode of a file that is restricted to its owner while it is kept.
+    /// The original mode of a file whose backup is restricted to its owner.
     pub(super) mode: Option<u32>,
 }
 
@@ -79,7 +79,7 @@ impl FileOperation {
         }
     }
 
-    /// Returns the path that the operation changed last.
+    /// Returns the path that the operation changed. For a move, returns the new path.
     pub(in crate::files) fn affected_path(&self) -> &Path {
         match self {
             Self::CreatedDirectory(path)

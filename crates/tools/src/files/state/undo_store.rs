@@ -23,33 +23,33 @@ use crate::limits::{
 };
 use crate::lock::lock;
 
-/// The backups of the files that a session changed, and its undo entries.
+/// The backups of the files that a session changed, and the undo entries of the session.
 #[derive(Debug, Default)]
 pub(crate) struct UndoStore {
-    /// The folder of backups of all sessions; `None` if no backups are kept.
+    /// The folder that contains the backups of all sessions. `None` if no backups are kept.
     folder: Option<PathBuf>,
     state: Mutex<UndoState>,
 }
 
 #[derive(Debug, Default)]
 struct UndoState {
-    /// The folder of this session. Slow operations use it without the lock.
+    /// The folder of this session. Slow operations use the folder without the lock.
     folder: Option<Arc<SessionUndoFolder>>,
-    /// The entries with their numbers, which are unique in the session.
+    /// The undo entries with their numbers. A number is unique in the session.
     entries: VecDeque<(u64, UndoEntry)>,
-    /// Entries that could not be restored; their backups stay available to the user.
+    /// Undo entries that could not be restored. Their backups stay available to the user.
     unrestored: VecDeque<UndoEntry>,
-    /// Whether an entry was dropped since the last report.
+    /// Whether an undo entry was dropped since the last report.
     has_dropped_entries: bool,
     bytes: u64,
-    /// The size in bytes at the last sweep of the state folder.
+    /// The total size of this session's backups in bytes at the last sweep of the state folder.
     bytes_at_last_sweep: u64,
     backup_count: u64,
     entry_count: u64,
     watched: VecDeque<WatchedBackup>,
-    /// Files without a backup that were not yet reported.
+    /// Files without a backup that have not been reported yet.
     unrecoverable: Vec<PathBuf>,
-    /// Late writes that were not yet reported.
+    /// Late writes that have not been reported yet.
     late_writes: VecDeque<LateWrite>,
 }
 
@@ -62,22 +62,22 @@ struct SessionUndoFolder {
 }
 
 impl UndoStore {
-    /// Keeps backups in a session folder beneath `folder`.
+    /// Creates a store in a session folder beneath `folder`.
     pub(crate) fn in_folder(folder: PathBuf) -> Self {
         Self { folder: Some(folder), state: Mutex::default() }
     }
 
     /// Returns whether entries can be moved from a directory into the store.
     pub(crate) fn is_on_same_file_system(&self, dir: &Dir) -> bool {
-        // The folder is created with the first backup, on the file system of its nearest existing
-        // parent.
+        // The folder is created with the first backup, on the same file system as its nearest
+        // existing parent.
         let mut above = self.folder.iter().flat_map(|folder| folder.ancestors());
         let existing =
             above.find_map(|path| PinnedDirectory::pin(path).ok()?.open_dir(Path::new("")).ok());
         existing.is_some_and(|existing| existing.is_on_same_file_system(dir))
     }
 
-    /// Checks that a backup can be created, as far as the system reports without a write.
+    /// Checks that a backup can be created, as far as the system can report this without a write.
     pub(crate) fn require_can_store(&self) -> io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let (store, _) = self.lock_state().next_backup_name(folder)?;
@@ -87,7 +87,7 @@ impl UndoStore {
         }
     }
 
-    /// Moves an entry into the store; returns `None` if no backups are kept.
+    /// Moves an entry into the store. Returns `None` if no backups are kept.
     ///
     /// Fails if the entry cannot be moved, e.g. from another file system.
     pub(crate) fn move_in(
@@ -102,7 +102,8 @@ impl UndoStore {
         })
     }
 
-    /// Copies a file into the store, with its owner, mode and attributes where possible.
+    /// Copies a file into the store. The owner, the mode and the attributes are copied where
+    /// possible.
     pub(crate) fn copy_in(&self, dir: &Dir, name: &OsStr) -> io::Result<Option<Backup>> {
         self.create_backup_with(|store, blob| {
             let bytes = copy_file_with_attributes(dir, name, &store.dir, &blob)?;
@@ -128,7 +129,7 @@ impl UndoStore {
         Some(self.existing_folder().ok()?.path.join(&blob.name))
     }
 
-    /// Returns the path of a backup if it exists.
+    /// Returns the path of a backup, if the backup exists.
     pub(crate) fn existing_backup_path(&self, blob: &Backup) -> Option<PathBuf> {
         self.backup_path(blob).filter(|place| place.symlink_metadata().is_ok())
     }
@@ -146,7 +147,8 @@ impl UndoStore {
         }
         match store.dir.rename_to_unused_in(&blob.name, dir, name) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                // Copy to a temporary name first: a partial file must never have the final name.
+                // Copy to a temporary name first, because an incomplete file must never have the
+                // final name.
                 let beside = unique_temporary_name();
                 let copied = copy_file_with_attributes(&store.dir, &blob.name, dir, &beside);
                 let placed = copied.and_then(|_bytes| dir.rename_to_unused(&beside, name));
@@ -164,8 +166,8 @@ impl UndoStore {
         }
     }
 
-    /// Watches the backup of a replaced file for late writes. `look` and `old` describe its last
-    /// comparison.
+    /// Watches the backup of a replaced file for late writes. `look` is the metadata and `old` is
+    /// the content at the last comparison.
     pub(crate) fn watch_backup(
         &self,
         path: &Path,
@@ -188,7 +190,8 @@ impl UndoStore {
     /// Checks the watched backups for late writes.
     pub(crate) fn detect_late_writes(&self) {
         let Ok(store) = self.existing_folder() else { return };
-        // Taking the list out ensures that each late write is reported once.
+        // The watched backups are taken out of the list, so that each late write is reported only
+        // once.
         let mut watched = mem::take(&mut self.lock_state().watched);
         let mut late = Vec::new();
         watched.retain_mut(|watched| match watched.has_write_since_last_check(&store.dir) {
@@ -211,37 +214,37 @@ impl UndoStore {
         kept.watched = watched.split_off(over);
     }
 
-    /// Records that a file had different content right after it was written in place.
+    /// Records that another program wrote to a file during a write in place.
     pub(crate) fn record_concurrent_write(&self, path: &Path) {
         let path = path.to_owned();
         self.lock_state().push_late_write(LateWrite { path, backup: None, can_be_undone: false });
     }
 
-    /// Records that the backup of a file failed although it was expected to succeed.
+    /// Records that a file has no backup, although the backup was expected to succeed.
     pub(crate) fn record_unrecoverable(&self, path: &Path) {
         let mut kept = self.lock_state();
         kept.unrecoverable.truncate(MAX_LATE_WRITE_WATCHES);
         kept.unrecoverable.push(path.to_owned());
     }
 
-    /// Returns the files without a backup, each once.
+    /// Returns the files without a backup. Each file is returned only once.
     pub(crate) fn take_unrecoverable(&self) -> Vec<PathBuf> {
         mem::take(&mut self.lock_state().unrecoverable)
     }
 
-    /// Returns the detected late writes, each once.
+    /// Returns the detected late writes. Each late write is returned only once.
     pub(crate) fn take_late_writes(&self) -> Vec<LateWrite> {
         mem::take(&mut self.lock_state().late_writes).into()
     }
 
-    /// Adds an entry and drops the oldest ones that exceed the limits.
+    /// Adds an undo entry. Drops the oldest entries if the limits are exceeded.
     pub(crate) fn push(&self, step: UndoEntry) {
         if step.operations.is_empty() || self.folder.is_none() {
             return;
         }
         let mut kept = self.lock_state();
         if let Some(store) = &kept.folder {
-            // The log is for people; undo works without it.
+            // The log is only for the user; undo does not read it.
             drop(store.append_to_log(&step));
         }
         kept.bytes += step.backup_bytes();
@@ -251,8 +254,8 @@ impl UndoStore {
         let room = match kept.folder_if_sweep_due() {
             None => MAX_UNDO_BYTES,
             Some(store) => {
-                // The sweep is slow, so other threads, including async tasks, can use the lock
-                // meanwhile.
+                // The sweep is slow, so the lock is released for other threads, including async
+                // tasks.
                 drop(kept);
                 let surplus = session_folder::sweep_and_count_surplus_bytes(&store.path);
                 kept = self.lock_state();
@@ -270,17 +273,19 @@ impl UndoStore {
         forgotten.iter().flat_map(UndoEntry::backups).for_each(|blob| self.remove(blob));
     }
 
-    /// Returns whether entries were dropped since the last call; these cannot be undone.
+    /// Returns whether undo entries were dropped since the last call. Dropped entries cannot be
+    /// undone.
     pub(crate) fn take_dropped_entries_flag(&self) -> bool {
         mem::take(&mut self.lock_state().has_dropped_entries)
     }
 
-    /// Returns the last entry and its number.
+    /// Returns the last undo entry and its number.
     pub(crate) fn last(&self) -> Option<(u64, UndoEntry)> {
         self.lock_state().entries.back().cloned()
     }
 
-    /// Removes and returns the last entry if it has this number, so that no other caller undoes it.
+    /// Removes and returns the last undo entry if it has this number. So no other caller can undo
+    /// the same entry.
     pub(crate) fn claim_last_entry(&self, number: u64) -> Option<UndoEntry> {
         let mut kept = self.lock_state();
         let is_last = kept.entries.back().is_some_and(|(last, _)| *last == number);
@@ -288,15 +293,15 @@ impl UndoStore {
         Some(step)
     }
 
-    /// Puts back an entry that was not undone.
+    /// Puts back an undo entry that was not undone.
     pub(crate) fn put_back_entry(&self, number: u64, step: UndoEntry) {
         let mut kept = self.lock_state();
         let at = kept.entries.partition_point(|(other, _)| *other < number);
         kept.entries.insert(at, (number, step));
     }
 
-    /// Removes the backups of an undone entry, except those of `left`, the part that was not
-    /// restored.
+    /// Removes the backups of an undo entry after its undo. The backups of `left`, the operations
+    /// that were not undone, are kept.
     pub(crate) fn discard_backups_except(&self, step: &UndoEntry, left: UndoEntry) {
         let is_left = |blob: &Backup| left.backups().any(|other| other.name == blob.name);
         let gone: Vec<_> = step.backups().filter(|blob| !is_left(blob)).collect();
@@ -317,7 +322,7 @@ impl UndoStore {
         lock(&self.state)
     }
 
-    /// Runs `make` in the store with a new name, if there is a store.
+    /// Calls `make` to create a backup with a new name, if backups are kept.
     fn create_backup_with(
         &self,
         make: impl FnOnce(&SessionUndoFolder, OsString) -> io::Result<Backup>,
@@ -329,8 +334,9 @@ impl UndoStore {
 }
 
 impl UndoState {
-    /// Returns the folder if enough was stored since the last sweep that another one is due. If all
-    /// sessions together exceed their limit, this one may keep less than it has.
+    /// Returns the folder if enough was stored since the last sweep, so that another sweep is due.
+    /// If all sessions together exceed their limit, this session may have to drop some of its
+    /// entries.
     fn folder_if_sweep_due(&mut self) -> Option<Arc<SessionUndoFolder>> {
         self.bytes_at_last_sweep = self.bytes_at_last_sweep.min(self.bytes);
         let store = self
@@ -346,7 +352,8 @@ impl UndoState {
         count > MAX_UNDO_ENTRIES || (self.bytes > bytes && count > 1)
     }
 
-    /// Removes and returns the entry to drop next: first those that are already undone in part.
+    /// Removes and returns the entry to drop next. Entries that were already undone in part are
+    /// dropped first.
     fn pop_oldest(&mut self) -> Option<UndoEntry> {
         if let Some(left) = self.unrestored.pop_front() {
             return Some(left);
@@ -356,12 +363,12 @@ impl UndoState {
         Some(oldest)
     }
 
-    /// Returns whether an undo entry refers to this backup, so that it can be restored.
+    /// Returns whether an undo entry refers to this backup, so that the backup can be restored.
     fn is_backup_referenced(&self, name: &OsStr) -> bool {
         self.entries.iter().any(|(_, step)| step.backups().any(|blob| blob.name == name))
     }
 
-    /// Records a late write until it is reported.
+    /// Keeps a late write until it is reported.
     fn push_late_write(&mut self, late: LateWrite) {
         self.late_writes.retain(|other| (&other.path, &other.backup) != (&late.path, &late.backup));
         self.late_writes.push_back(late);
@@ -370,7 +377,8 @@ impl UndoState {
         }
     }
 
-    /// Returns the folder, which is created with the first backup, and a new name in it.
+    /// Returns the session folder and a new name in it. The folder is created with the first
+    /// backup.
     fn next_backup_name(
         &mut self,
         folder: &Path,
@@ -387,7 +395,7 @@ impl UndoState {
 }
 
 impl SessionUndoFolder {
-    /// Creates a folder for this session and removes expired ones.
+    /// Creates a folder for this session and removes expired folders.
     fn create_for_session(folder: &Path) -> io::Result<Self> {
         let (path, held) = session_folder::create_session_folder(folder)?;
         let dir = PinnedDirectory::pin(&path)?.open_dir(Path::new(""))?;
@@ -395,7 +403,7 @@ impl SessionUndoFolder {
     }
 
     /// Restricts an entry in the store to its owner. The content of a directory is not changed,
-    /// because others cannot reach it.
+    /// because other users cannot reach it.
     fn restrict_to_owner(&self, name: OsString, bytes: u64) -> Backup {
         let mode = self.dir.restrict_to_owner(&name).ok().flatten();
         Backup { name, bytes, mode }
@@ -407,19 +415,19 @@ impl SessionUndoFolder {
 
     fn remove(&self, name: &OsStr) {
         let path = self.path.join(name);
-        // A backup that cannot be removed is removed later, with the folder.
+        // A backup that cannot be removed now is removed later, together with the folder.
         drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)));
     }
 }
 
-/// Writes an entry as one line in a single write, which a kill cannot tear.
+/// Writes an entry as one line in a single write, so that a kill cannot leave an incomplete line.
 fn write_entry(step: &UndoEntry, mut list: impl io::Write) -> io::Result<()> {
     let deeds = Value::from_iter(step.operations.iter().map(FileOperation::to_json));
     list.write_all(format!("{deeds}\n").as_bytes())
 }
 
-/// Copies a file to an unused name, with its owner, mode and attributes where possible; returns its
-/// size in bytes.
+/// Copies a file to an unused name and returns its size in bytes. The owner, the mode and the
+/// attributes are copied where possible.
 fn copy_file_with_attributes(
     from: &Dir,
     name: &OsStr,

@@ -1,4 +1,5 @@
-//! Files beneath a directory by their canonical paths, for systems without directory descriptors.
+//! Accesses files beneath a directory by their canonical paths, on systems without directory
+//! descriptors.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
@@ -8,7 +9,7 @@ use std::time::SystemTime;
 
 use super::{DirectoryEntry, EntryMetadata, FileId, FileKind, FileVisibility, outside_root_error};
 
-/// A directory by its canonical path.
+/// A directory, identified by its canonical path.
 #[derive(Debug)]
 pub(crate) struct PinnedDirectory(PathBuf);
 
@@ -45,17 +46,17 @@ impl PinnedDirectory {
         File::open(self.resolve(path)?)
     }
 
-    /// As [`Self::open`], but rejects links in the path.
+    /// Opens a file as [`Self::open`] does, but rejects links in the path.
     pub(crate) fn open_file_without_links(&self, path: &Path) -> io::Result<File> {
         File::open(self.resolve_without_links(path)?)
     }
 
-    /// Follows links, as [`fs::metadata`] does.
+    /// Returns the metadata of a file. Follows links, as [`fs::metadata`] does.
     pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
         fs::metadata(self.resolve(path)?)
     }
 
-    /// As [`Self::metadata`], but rejects links in the path.
+    /// Returns the metadata as [`Self::metadata`] does, but rejects links in the path.
     pub(crate) fn metadata_without_links(&self, path: &Path) -> io::Result<Metadata> {
         fs::metadata(self.resolve_without_links(path)?)
     }
@@ -64,7 +65,7 @@ impl PinnedDirectory {
         Dir::from_path(self.resolve(path)?)
     }
 
-    /// As [`Self::open_dir`], but rejects links in the path.
+    /// Opens a directory as [`Self::open_dir`] does, but rejects links in the path.
     pub(crate) fn open_dir_without_links(&self, path: &Path) -> io::Result<Dir> {
         Dir::from_path(self.resolve_without_links(path)?)
     }
@@ -80,7 +81,7 @@ impl PinnedDirectory {
     }
 }
 
-/// A directory by its canonical path. All names are single components.
+/// A directory, identified by its canonical path. All names are single path components.
 #[derive(Debug)]
 pub(crate) struct Dir(PathBuf);
 
@@ -89,23 +90,25 @@ impl Dir {
         if path.is_dir() { Ok(Self(path)) } else { Err(io::ErrorKind::NotADirectory.into()) }
     }
 
-    /// Always `None`: this system has no paths by descriptor.
+    /// Always `None`, because this system has no paths by descriptor.
     #[cfg(not(unix))]
     pub(crate) fn descriptor_path(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Returns the id of this directory, unique as far as the system permits.
+    /// Returns the id of this directory. The id is as unique as the system permits.
     pub(crate) fn own_id(&self) -> io::Result<FileId> {
         Ok(metadata_file_id(&fs::metadata(&self.0)?))
     }
 
-    /// Returns at most `max` entries in no particular order, and whether there are more.
+    /// Returns at most `max` entries in no particular order, and whether the directory has more
+    /// entries.
     pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<DirectoryEntry>, bool)> {
         self.entries_while(max, || true)
     }
 
-    /// As [`Self::entries`], but stops when `goes_on`, called before each entry, returns `false`.
+    /// Returns entries as [`Self::entries`] does. Calls `goes_on` before each entry, and stops if
+    /// it returns `false`.
     pub(crate) fn entries_while(
         &self,
         max: usize,
@@ -132,13 +135,13 @@ impl Dir {
         Ok(fs::symlink_metadata(self.0.join(name))?.file_type().into())
     }
 
-    /// Returns the id of a file, unique as far as the system permits.
+    /// Returns the id of a file. The id is as unique as the system permits.
     pub(crate) fn entry_id(&self, name: &OsStr) -> io::Result<FileId> {
         Ok(metadata_file_id(&fs::symlink_metadata(self.0.join(name))?))
     }
 
-    /// Holds a file open without reading it. Its [id](Self::entry_id) is not reused meanwhile, even
-    /// if the file is removed.
+    /// Holds a file open without reading it. While the file is open, its [id](Self::entry_id) is
+    /// not reused, even if the file is removed.
     pub(crate) fn hold_open(&self, name: &OsStr) -> io::Result<File> {
         File::open(self.0.join(name))
     }
@@ -158,7 +161,7 @@ impl Dir {
         })
     }
 
-    /// Opens a directory in this one.
+    /// Opens a subdirectory of this directory.
     pub(crate) fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
         if self.entry_kind(name)? == FileKind::Directory {
             Ok(Self(self.0.join(name)))
@@ -167,7 +170,7 @@ impl Dir {
         }
     }
 
-    /// Always `true`: only a move shows whether it is possible.
+    /// Always `true`, because only an attempted move shows whether a move is possible.
     pub(crate) fn is_on_same_file_system(&self, _: &Self) -> bool {
         true
     }
@@ -192,7 +195,7 @@ impl Dir {
         File::open(self.0.join(name))
     }
 
-    /// Creates a new file; fails if the name exists.
+    /// Creates a new file. Fails if the name exists.
     pub(crate) fn create_new_file(&self, name: &OsStr, _: FileVisibility) -> io::Result<File> {
         File::create_new(self.0.join(name))
     }
@@ -201,17 +204,18 @@ impl Dir {
         fs::create_dir(self.0.join(name))
     }
 
-    /// Moves a file over another one.
+    /// Moves a file to a name, and replaces an existing file of that name.
     pub(crate) fn rename_over(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         fs::rename(self.0.join(from), self.0.join(to))
     }
 
-    /// Swaps two names atomically; unsupported on this system.
+    /// Swaps two names atomically. Always fails, because this system does not support this
+    /// operation.
     pub(crate) fn exchange(&self, _: &OsStr, _: &OsStr) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Adds a hard link with an unused name.
+    /// Adds a hard link to a file, under an unused name.
     pub(crate) fn create_hard_link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         fs::hard_link(self.0.join(from), self.0.join(to))
     }
@@ -232,12 +236,12 @@ impl Dir {
         self.remove_file(from)
     }
 
-    /// Only checks that the directory exists: this system cannot sync directories.
+    /// Only checks that the directory exists, because this system cannot sync directories.
     pub(crate) fn sync(&self) -> io::Result<()> {
         fs::metadata(&self.0).map(drop)
     }
 
-    /// Only checks that the directory exists: an attempt shows the permissions.
+    /// Only checks that the directory exists, because only an attempt shows the permissions.
     pub(crate) fn require_can_create(&self) -> io::Result<()> {
         fs::metadata(&self.0).map(drop)
     }
@@ -248,22 +252,23 @@ impl Dir {
         if is_fixed { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
 
-    /// Always `false`: this system has no file mounts.
+    /// Always `false`, because this system has no mounts of single files.
     pub(crate) fn is_mounted(&self, _: &OsStr) -> bool {
         false
     }
 
-    /// Only checks that the file exists: this system has no modes.
+    /// Only checks that the file exists, because this system has no file modes.
     pub(crate) fn restrict_to_owner(&self, name: &OsStr) -> io::Result<Option<u32>> {
         fs::symlink_metadata(self.0.join(name)).map(|_| None)
     }
 
-    /// Only checks that the file exists: this system has no modes.
+    /// Only checks that the file exists, because this system has no file modes.
     pub(crate) fn set_mode(&self, name: &OsStr, _: u32) -> io::Result<()> {
         fs::symlink_metadata(self.0.join(name)).map(drop)
     }
 
-    /// Only checks that the directory exists: a write shows whether there is enough space.
+    /// Only checks that the directory exists, because only a write shows whether there is enough
+    /// space.
     pub(crate) fn free_bytes(&self) -> io::Result<u64> {
         fs::metadata(&self.0).map(|_| u64::MAX)
     }
@@ -283,7 +288,7 @@ pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     fs::metadata(path)
 }
 
-/// Returns the id of a file, unique as far as the system permits.
+/// Returns the id of a file. The id is as unique as the system permits.
 pub(crate) fn metadata_file_id(metadata: &Metadata) -> FileId {
     let made = metadata.created().ok();
     let since = made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
@@ -292,12 +297,12 @@ pub(crate) fn metadata_file_id(metadata: &Metadata) -> FileId {
     (since.map_or(0, |since| since.as_nanos() as u64), length)
 }
 
-/// Always `false`: on this system the file name decides.
+/// Always `false`, because on this system the file name determines whether a file is executable.
 pub(crate) fn is_executable(_: &File) -> bool {
     false
 }
 
-/// Always 1: the standard library does not report hard links on this system.
+/// Always 1, because the standard library does not report hard links on this system.
 pub(crate) fn link_count(_: &Metadata) -> u64 {
     1
 }

@@ -1,4 +1,5 @@
-//! Tests that all kinds of confinement behave the same, and that the kernel's also resists races.
+//! Tests that all kinds of confinement behave in the same way, and that confinement by the kernel
+//! also withstands races.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -42,7 +43,7 @@ macro_rules! holds_writable {
     };
 }
 
-/// Checks one kind of pinned directory, which `pin` creates.
+/// Checks one kind of pinned directory. `pin` creates the pinned directory.
 macro_rules! holds {
     ($name:ident, $pin:expr) => {
         #[test]
@@ -293,7 +294,7 @@ fn a_name_that_something_has_stays_on_every_file_system() {
                 let error = dir.rename_to_unused(from, OsStr::new(to)).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{from:?} {to}");
             }
-            // The directory stays where it is, and no placeholder remains.
+            // The directory keeps its name, and the empty placeholder is removed.
             assert!(dir.rename_to_unused(inner, OsStr::new("dir/dir")).is_err());
             assert!(dir.rename_to_unused(OsStr::new("missing"), new).is_err());
             assert_eq!(dir.entry_kind(new).unwrap_err().kind(), io::ErrorKind::NotFound);

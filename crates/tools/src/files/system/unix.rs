@@ -1,4 +1,5 @@
-//! Files beneath a directory by descriptor, and their owner, mode and attributes.
+//! Accesses files beneath a directory by its descriptor. Reads and changes their owner, mode and
+//! attributes.
 
 mod dir;
 mod rename;
@@ -20,17 +21,18 @@ pub(crate) use dir::Dir;
 #[cfg(test)]
 pub(crate) use rename::simulated_file_system;
 
-/// Resolves a path without opening the file on Linux; opens it for reading elsewhere.
+/// Flags for opening a path: on Linux the path is resolved without opening the file, on other
+/// systems the file is opened for reading.
 #[cfg(target_os = "linux")]
 const OPEN_PATH_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 const OPEN_PATH_FLAGS: OFlags = OPEN_READ_FLAGS;
 const OPEN_DIRECTORY_FLAGS: OFlags = OPEN_PATH_FLAGS.union(OFlags::DIRECTORY);
-/// Never blocks on a FIFO and never acquires a controlling terminal.
+/// Flags that prevent blocking on a FIFO, and acquiring a controlling terminal.
 const NONBLOCKING_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const OPEN_READ_FLAGS: OFlags = OFlags::RDONLY.union(NONBLOCKING_FLAGS);
 
-/// A directory that stays the same even if it is renamed.
+/// A directory that stays the same directory even if it is renamed.
 #[derive(Debug)]
 pub(crate) struct PinnedDirectory {
     fd: OwnedFd,
@@ -41,7 +43,8 @@ pub(crate) struct PinnedDirectory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Confinement {
     Kernel,
-    /// Compares the canonical path with that of the directory, which must still have this id.
+    /// Compares the canonical path of a file with the canonical path of the directory. The
+    /// directory must still have this id.
     PathComparison(PathBuf, FileId),
 }
 
@@ -66,7 +69,7 @@ impl PinnedDirectory {
         }
     }
 
-    /// As [`Self::pin_without_links`], for kernels without `openat2`.
+    /// Pins a directory as [`Self::pin_without_links`] does, for kernels without `openat2`.
     pub(super) fn pin_with_path_comparison(path: &Path) -> io::Result<Self> {
         if path.canonicalize()? != path {
             return Err(outside_root_error());
@@ -88,7 +91,8 @@ impl PinnedDirectory {
         sys::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// Returns whether the directory is in procfs, which exposes processes including this one.
+    /// Returns whether the directory is in procfs, which exposes the state of processes, including
+    /// this process.
     pub(crate) fn is_procfs(&self) -> bool {
         #[cfg(target_os = "linux")]
         if let Ok(found) = sys::fstatfs(&self.fd) {
@@ -102,17 +106,17 @@ impl PinnedDirectory {
         Ok(self.open_confined_path(path, OPEN_READ_FLAGS, LinkPolicy::Followed)?.into())
     }
 
-    /// As [`Self::open_file`], but rejects links in the path.
+    /// Opens a file as [`Self::open_file`] does, but rejects links in the path.
     pub(crate) fn open_file_without_links(&self, path: &Path) -> io::Result<File> {
         Ok(self.open_confined_path(path, OPEN_READ_FLAGS, LinkPolicy::Refused)?.into())
     }
 
-    /// Follows links, as [`std::fs::metadata`] does.
+    /// Returns the metadata of a file. Follows links, as [`std::fs::metadata`] does.
     pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
         File::from(self.open_confined_path(path, OPEN_PATH_FLAGS, LinkPolicy::Followed)?).metadata()
     }
 
-    /// As [`Self::metadata`], but rejects links in the path.
+    /// Returns the metadata as [`Self::metadata`] does, but rejects links in the path.
     pub(crate) fn metadata_without_links(&self, path: &Path) -> io::Result<Metadata> {
         File::from(self.open_confined_path(path, OPEN_PATH_FLAGS, LinkPolicy::Refused)?).metadata()
     }
@@ -121,7 +125,7 @@ impl PinnedDirectory {
         Ok(Dir(self.open_confined_path(path, OPEN_DIRECTORY_FLAGS, LinkPolicy::Followed)?))
     }
 
-    /// As [`Self::open_dir`], but rejects links in the path.
+    /// Opens a directory as [`Self::open_dir`] does, but rejects links in the path.
     pub(crate) fn open_dir_without_links(&self, path: &Path) -> io::Result<Dir> {
         Ok(Dir(self.open_confined_path(path, OPEN_DIRECTORY_FLAGS, LinkPolicy::Refused)?))
     }
@@ -152,7 +156,7 @@ impl PinnedDirectory {
 
 /// Returns the metadata of an absolute path, following links.
 ///
-/// Rejects paths through magic links of procfs, which lead to files that a process has open.
+/// Rejects paths through magic links of procfs, which point to files that a process has open.
 pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     #[cfg(target_os = "linux")]
     match openat2_with_retries(&sys::CWD, path, OPEN_PATH_FLAGS, sys::ResolveFlags::NO_MAGICLINKS) {
@@ -201,7 +205,7 @@ fn openat2_with_retries(
     fence: sys::ResolveFlags,
 ) -> rustix::io::Result<OwnedFd> {
     let mut opened = Err(Errno::AGAIN);
-    // The kernel returns `EAGAIN` if directories are renamed meanwhile.
+    // The kernel returns `EAGAIN` if a directory is renamed while the path is resolved.
     for _ in 0..MAX_OPEN_TRIES {
         opened = sys::openat2(at, path, flags, Mode::empty(), fence);
         if !matches!(opened, Err(Errno::AGAIN | Errno::INTR)) {
@@ -246,8 +250,8 @@ pub(crate) fn link_count(metadata: &Metadata) -> u64 {
     metadata.nlink()
 }
 
-/// Copies the owner, the extended attributes (including access control lists) and the mode of
-/// `from` to `to`. Returns whether all of them were copied.
+/// Copies the access rights of `from` to `to`: the owner, the mode, and the extended attributes,
+/// which include access control lists. Returns whether all access rights were copied.
 pub(crate) fn copy_access(from: &File, to: &File) -> io::Result<bool> {
     let (wanted, now) = (from.metadata()?, to.metadata()?);
     let owner = |metadata: &Metadata| (metadata.uid(), metadata.gid());
@@ -255,15 +259,16 @@ pub(crate) fn copy_access(from: &File, to: &File) -> io::Result<bool> {
     if owner(&wanted) != owner(&now) {
         let (uid, gid) =
             (process::Uid::from_raw(wanted.uid()), process::Gid::from_raw(wanted.gid()));
-        // Only the superuser may change the owner; any user may set one of their groups.
+        // Only the superuser may change the owner. Any user may set the group to one of the user's
+        // groups.
         if sys::fchown(to, Some(uid), Some(gid)).is_err() {
             is_kept = false;
             let _ = sys::fchown(to, None, Some(gid));
         }
     }
     is_kept &= attributes::copy_attributes(from, to);
-    // Set the mode last: a change of owner clears the set-user-id bit, and the directory may add a
-    // default access control list.
+    // Set the mode last. A change of the owner clears the set-user-id bit, and the directory may
+    // add a default access control list.
     to.set_permissions(wanted.permissions())?;
     Ok(is_kept)
 }
@@ -280,11 +285,12 @@ mod attributes {
 
     type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
 
-    /// Replaces the attributes of `to` by those of `from`; returns whether all could be replaced.
+    /// Replaces the extended attributes of `to` by the attributes of `from`. Returns whether all
+    /// attributes were replaced.
     pub(super) fn copy_attributes(from: &File, to: &File) -> bool {
         let both = (read_all_attributes(from), read_all_attributes(to));
         let (Ok(wanted), Ok(now)) = both else {
-            // A file system without attributes has none to copy.
+            // A file system without extended attributes has no attributes to copy.
             return matches!(both.0, Err(Errno::NOTSUP | Errno::NOSYS));
         };
         let mut surplus = now.keys().filter(|name| !wanted.contains_key(*name));
@@ -293,7 +299,7 @@ mod attributes {
         let set = |(name, value): (&Vec<u8>, &Vec<u8>)| {
             sys::fsetxattr(to, &name[..], value, XattrFlags::empty()).is_ok()
         };
-        // Continue after a failure, to copy as many attributes as possible.
+        // Continue after a failure, so that as many attributes as possible are copied.
         missing.map(set).fold(is_rid, |all, one| all & one)
     }
 
@@ -319,7 +325,7 @@ mod attributes {
 
 #[cfg(not(target_os = "linux"))]
 mod attributes {
-    //! Extended attributes are only copied on Linux.
+    //! On this system extended attributes are not copied, because they are only supported on Linux.
 
     use std::fs::File;
 

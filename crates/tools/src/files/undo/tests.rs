@@ -1,4 +1,4 @@
-//! Tests of late writes and their notices.
+//! Tests of late writes and their reports.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -13,7 +13,7 @@ use crate::files::workspace::testing::{TestWorkspace, test_workspace_with_undo};
 use crate::files::write::{PreImage, atomic_write};
 use crate::tool::Context;
 
-/// Returns a workspace with a file that was replaced while another program had it open.
+/// Returns a workspace with a replaced file that another program had open during the replacement.
 fn replaced_while_open() -> (TestWorkspace, File) {
     let tree = test_workspace_with_undo(&[("file", "old")]);
     let open = OpenOptions::new().write(true).open(tree.path("file")).unwrap();
@@ -22,7 +22,7 @@ fn replaced_while_open() -> (TestWorkspace, File) {
     (tree, open)
 }
 
-/// Returns the late writes with the content of their backups.
+/// Returns the late writes, each with the content of its backup.
 fn late_write_notices(tree: &TestWorkspace) -> Vec<(Option<String>, bool)> {
     let told = |late: LateWrite| {
         assert_eq!(late.path, tree.path("file"));
@@ -83,7 +83,7 @@ async fn each_is_told_once_whoever_waits_for_it() {
     let context = Context::new(workspace.clone());
     assert_eq!(context.take_foreign_change_reports().await, [""; 0]);
     open.write_all_at(b"late", 0).unwrap();
-    // The first caller did not wait for the result.
+    // An earlier caller detected the late write, but did not wait for the report.
     workspace.detect_late_writes();
     let told = context.take_foreign_change_reports().await;
     let [told] = &told[..] else { panic!("{told:?}") };

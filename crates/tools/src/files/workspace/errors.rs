@@ -14,7 +14,7 @@ use crate::error::{ErrorCode, PathSuggestions, ToolError, ToolFailure};
 use crate::files::system::Dir;
 use crate::limits::{MAX_NAMES_COMPARED, MAX_SIMILAR_NAMES};
 
-/// Translates an I/O error for a path that has no place in the workspace.
+/// Translates an I/O error for a path that could not be resolved in the workspace.
 pub(super) fn explain_path_error(given: &str, error: &io::Error) -> ToolError {
     let (code, message) = match error.kind() {
         io::ErrorKind::NotFound => (ErrorCode::NotFound, format!("{given} does not exist")),
@@ -108,7 +108,7 @@ pub(super) fn not_a_file_error(given: &str) -> ToolError {
     ToolError::recoverable(ErrorCode::NotARegularFile, message)
 }
 
-/// Returns the names that are similar to `wanted`, ignoring case.
+/// Returns the names in a directory that are similar to `wanted`. The comparison ignores case.
 fn similar_names(dir: &Dir, wanted: &str) -> Vec<OsString> {
     let Ok((entries, _)) = dir.entries(MAX_NAMES_COMPARED) else { return Vec::new() };
     let lower: Vec<_> =

@@ -1,5 +1,5 @@
-//! Detects files outside of `.git` that determine which commands git runs: those of bare
-//! repositories, and those that the repository's configuration names.
+//! Detects files outside of `.git` that determine which commands git runs. Such files are the files
+//! of bare repositories, and the files that the configuration of the repository names.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -9,11 +9,11 @@ use callboard_text::normalise;
 
 use crate::limits::MAX_GIT_CONFIG_BYTES;
 
-/// Returns whether a file is in a folder that git treats as a repository, or would treat as one
-/// with this file.
+/// Returns whether a file is in a folder that git treats as a repository. Also returns `true` if
+/// the folder only lacks this file to be a repository.
 ///
-/// Such a folder contains `HEAD`, `objects` and `refs`. Its configuration determines which commands
-/// git runs.
+/// The markers of such a folder are `HEAD`, `objects` and `refs`. Its configuration determines
+/// which commands git runs.
 pub(super) fn is_in_git_directory(root: &Path, beneath: &Path) -> bool {
     let mut folder = root.to_owned();
     beneath.iter().any(|name| {
@@ -30,15 +30,16 @@ pub(super) fn is_in_git_directory(root: &Path, beneath: &Path) -> bool {
 /// The entries that a folder needs to be a repository.
 const REPOSITORY_MARKERS: &[&str] = &["HEAD", "objects", "refs"];
 
-/// Returns whether the configuration of the root's repository names a file or a folder that
-/// contains it, e.g. for hooks, filters or includes.
+/// Returns whether the git configuration of a root names a file, or a folder that contains the
+/// file, e.g. for hooks, filters or includes.
 pub(super) fn is_named_in_config(root: &Path, beneath: &Path) -> bool {
     let path = root.join(beneath);
     let Some((folder, config)) = read_config(root) else { return false };
     let is_split = |letter: char| letter.is_whitespace() || "\"';|&!".contains(letter);
     let words = config_values(&config)
         .flat_map(|text| text.split(is_split).chain([text.trim_matches('"')]));
-    // Paths of hooks are relative to the root, paths of includes to the including file.
+    // Paths of hooks are relative to the root. Paths of includes are relative to the including
+    // file.
     let places = words
         .filter(|word| !word.is_empty())
         .flat_map(|word| [root, &folder].map(|base| normalise(&base.join(word))));
@@ -51,11 +52,12 @@ fn config_values(config: &str) -> impl Iterator<Item = &str> {
     lines.filter_map(|line| line.split_once('=')).map(|(_, value)| value.trim())
 }
 
-/// Returns the configuration of the root's repository and the folder that contains it.
+/// Returns the git configuration of a root, and the folder that contains the configuration.
 fn read_config(root: &Path) -> Option<(PathBuf, String)> {
     let git = root.join(".git");
     let folder = match read_small_text_file(&git) {
-        // In a worktree or submodule, `.git` is a file with the path of the folder.
+        // In a worktree or submodule, `.git` is a file that contains the path of the repository
+        // folder.
         Some(text) => normalise(&root.join(text.strip_prefix("gitdir:")?.trim())),
         None => git,
     };

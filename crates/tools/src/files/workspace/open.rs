@@ -12,7 +12,7 @@ use super::workspace_path::WorkspacePath;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::system::{Dir, FileKind, HasFileId, PinnedDirectory as Pinned};
 
-/// A name in a directory, for an entry of any kind.
+/// A name in a directory. The entry may be of any kind.
 #[derive(Debug, Clone)]
 pub(crate) struct EntryPath {
     /// The inspected directory.
@@ -28,8 +28,8 @@ impl EntryPath {
     ///
     /// # Errors
     ///
-    /// As [`Workspace::canonicalize`]; `invalid_arguments` for a root or a directory that contains
-    /// one.
+    /// The errors of [`Workspace::canonicalize`]; `invalid_arguments` for a root or a directory
+    /// that contains a root.
     pub(crate) fn resolve_without_following(
         workspace: &Workspace,
         at: &WorkspacePath,
@@ -57,9 +57,9 @@ impl EntryPath {
 
 /// Opens a path beneath its root.
 ///
-/// If a link leaves this root, the path is resolved again, because it may lead into another root;
-/// the result is opened with the same confinement. An inspected path is opened at its recorded
-/// target, without following links.
+/// If a link leaves this root, the path is resolved again, because its target may be in another
+/// root. The resolved path is opened with the same confinement. An inspected path is opened at its
+/// recorded target, without following links.
 pub(super) fn open_confined<T>(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -85,7 +85,7 @@ pub(super) fn open_confined<T>(
     opened.map_err(|error| workspace.explain_io_error(at, &error))
 }
 
-/// Refuses a file with another id than the inspected one, if the path was inspected.
+/// Refuses a file whose id differs from the inspected id, if the path was inspected.
 pub(crate) fn require_inspected_file_id(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -99,7 +99,7 @@ pub(crate) fn require_inspected_file_id(
     }
 }
 
-/// Refuses a directory other than the one that was opened at this path before.
+/// Refuses a directory that differs from the directory that was opened at this path before.
 pub(crate) fn require_same_directory(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -112,13 +112,13 @@ pub(crate) fn require_same_directory(
     }
 }
 
-/// Returns the target of a link, without following it.
+/// Returns the target path of a link. The target itself is not accessed.
 pub(crate) fn read_link(at: &WorkspacePath) -> Option<PathBuf> {
     let dir = at.root.pinned.open_dir(at.path_in_root.parent()?).ok()?;
     Some(dir.read_link(at.path_in_root.file_name()?).ok()?.into())
 }
 
-/// Opens a directory, or its nearest existing parent.
+/// Opens a directory. If the directory does not exist, opens its nearest existing parent.
 pub(crate) fn nearest_dir(workspace: &Workspace, at: &WorkspacePath) -> Result<Dir, ToolError> {
     let mut at = at.clone();
     loop {
@@ -129,8 +129,8 @@ pub(crate) fn nearest_dir(workspace: &Workspace, at: &WorkspacePath) -> Result<D
     }
 }
 
-/// Opens a directory and creates missing ones on the path, which must not contain links. Returns
-/// the created directories, outermost first.
+/// Opens a directory and creates the missing directories on its path. The path must not contain
+/// links. Returns the created directories, the outermost first.
 pub(crate) fn create_dirs(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -164,20 +164,21 @@ pub(crate) fn create_dirs(
     Ok((dir.inspect_err(|_| remove_empty_dirs(&made))?, made))
 }
 
-/// Removes created directories that are empty.
+/// Removes those created directories that are empty.
 pub(crate) fn remove_empty_dirs(made: &[WorkspacePath]) {
     for at in made.iter().rev() {
         let Some((parent, name)) = at.path_in_root.parent().zip(at.path_in_root.file_name()) else {
             continue;
         };
         if let Ok(dir) = at.root.pinned.open_dir_without_links(parent) {
-            // A directory that is not empty stays.
+            // A directory that is not empty is not removed.
             drop(dir.remove_dir(name));
         }
     }
 }
 
-/// Refuses all entries except regular files; reading others could block or have side effects.
+/// Refuses all entries except regular files, because reading other entries could block or have side
+/// effects.
 pub(crate) fn require_regular_file(
     at: &WorkspacePath,
     metadata: &Metadata,

@@ -157,7 +157,7 @@ fn every_root_counts_and_links_may_lead_from_one_to_another() {
     assert_eq!(workspace.roots().collect::<Vec<_>>(), [&alias, &two]);
     let by_link = workspace.resolve("link/file").unwrap();
     assert!(workspace.open_read(&by_link).is_ok());
-    // With or without links, a file of the first root has one path.
+    // A file of the first root has only one path, whether the given path contains links or not.
     let real = one.canonicalize().unwrap().join("x");
     assert_eq!(workspace.resolve(real.to_str().unwrap()).unwrap().path(), alias.join("x"));
     assert_eq!(workspace.display(&alias.join("x")), "x");

@@ -12,7 +12,7 @@ use crate::files::system::{FileId, PinnedDirectory as Pinned};
 /// A root of the session, or a pinned directory outside of the roots.
 #[derive(Debug)]
 pub(in crate::files) struct WorkspaceRoot {
-    /// The path as the client named it.
+    /// The path in the form that the client gave.
     pub(in crate::files) path: PathBuf,
     /// The path without links.
     pub(in crate::files) real_path: PathBuf,
@@ -23,23 +23,23 @@ pub(in crate::files) struct WorkspaceRoot {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkspaceError {
-    /// The path is relative. The client must send absolute paths.
+    /// The path is relative, but the client must send absolute paths.
     #[error("the project folder must be an absolute path, not {}", path_text(path))]
     NotAbsolute {
-        /// The path as it was given.
+        /// The path that was given.
         path: PathBuf,
     },
     /// The directory cannot be opened, or is not a directory.
     #[error("cannot use {} as a project folder: {source}", path_text(path))]
     Unusable {
-        /// The path as it was given.
+        /// The path that was given.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// A path beneath one of the roots, resolved by its text or inspected.
+/// A path beneath one of the roots, resolved by its text alone or inspected.
 #[derive(Debug, Clone)]
 pub struct WorkspacePath {
     pub(in crate::files) given: String,
@@ -52,18 +52,19 @@ pub struct WorkspacePath {
 /// The result of inspecting a path.
 #[derive(Debug, Clone)]
 pub(in crate::files) struct InspectedPath {
-    /// The absolute path that was named.
+    /// The absolute path that the call named.
     pub(in crate::files) named_path: PathBuf,
-    /// The real path, with all links followed.
+    /// The real path, after following all links.
     pub(in crate::files) real_path: PathBuf,
-    /// The id of the directory that contained the file, if it existed.
+    /// The id of the directory that contained the file, if the directory existed.
     pub(in crate::files) parent_id: Option<FileId>,
-    /// The id of the file, if it existed.
+    /// The id of the file, if the file existed.
     pub(in crate::files) file_id: Option<FileId>,
 }
 
 impl WorkspaceRoot {
-    /// Pins a directory that no client named, by its real path, which must not contain links.
+    /// Pins a directory by its real path, which must not contain links. This function is for
+    /// directories that the client did not name.
     pub(in crate::files) fn pin_real_path(path: &Path) -> io::Result<Self> {
         let pinned = Pinned::pin_without_links(path)?;
         Ok(Self { path: path.to_owned(), real_path: path.to_owned(), pinned })
@@ -73,8 +74,8 @@ impl WorkspaceRoot {
         if !path.is_absolute() {
             return Err(WorkspaceError::NotAbsolute { path });
         }
-        // Use the path as it was given: before normalisation, all components must exist. A
-        // directory that cannot be listed is not usable.
+        // All components of the given path must exist, so the path is used before its
+        // normalisation. A directory that cannot be listed is not usable.
         let given = path;
         let path = normalise(&given);
         let pin = || -> io::Result<_> {
@@ -99,20 +100,20 @@ impl WorkspacePath {
         }
     }
 
-    /// Returns the path as the model gave it.
+    /// Returns the path in the form that the model gave.
     #[must_use]
     pub(crate) fn given(&self) -> &str {
         &self.given
     }
 
-    /// Returns the absolute, normalised path, as the client named the root; outside of the roots
-    /// the real path.
+    /// Returns the absolute, normalised path. Inside the roots, the result begins with the path of
+    /// the root as the client named it. Outside of the roots, the result is the real path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the path relative to its root; empty for the root itself.
+    /// Returns the path relative to its root. The path is empty for the root itself.
     #[must_use]
     pub(crate) fn path_in_root(&self) -> &Path {
         &self.path_in_root
@@ -129,7 +130,7 @@ impl WorkspacePath {
         }
     }
 
-    /// Returns the directory that contains this path; `None` for a root.
+    /// Returns the directory that contains this path. Returns `None` for a root.
     ///
     /// If the path was inspected and is a real path, the result includes the recorded id of the
     /// directory.
@@ -154,7 +155,7 @@ impl WorkspacePath {
     }
 }
 
-/// Follows the links of a path as far as it exists.
+/// Follows the links of a path. Components that do not exist are appended unchanged.
 pub(in crate::files) fn canonicalize_existing(path: &Path) -> io::Result<PathBuf> {
     for existing in path.ancestors() {
         match existing.canonicalize() {

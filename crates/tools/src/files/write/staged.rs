@@ -1,5 +1,5 @@
-//! Stages of writing one file: the new file next to the old one, then in its place, and the
-//! rollback.
+//! The stages of writing one file: the new file is created next to the old file, then moved into
+//! its place. A rollback restores the old file.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -25,27 +25,27 @@ use crate::files::system::{
 use crate::files::workspace::{Workspace, WorkspacePath, open};
 use crate::limits::MAX_EXCHANGE_TRIES;
 
-/// A file that is ready to be written. Dropping it removes its temporary files.
+/// A file that is ready to be written. Dropping this value removes the temporary files.
 #[derive(Debug)]
 pub(super) struct StagedFile<'a> {
     workspace: &'a Workspace,
     change: FileWrite<'a>,
-    /// The real path.
+    /// The real path of the file.
     path: PathBuf,
     dir: Dir,
     /// The directory of the copies, if it is not the directory of the file.
     backup_dir: Option<Dir>,
     mode: WriteMode,
     name: OsString,
-    /// The name of the temporary file: the new content, or a copy of the old content for a write in
-    /// place.
+    /// The name of the temporary file. The temporary file holds the new content, or a copy of the
+    /// old content if the file is written in place.
     temporary: OsString,
     /// The directories that were created for the file.
     created_dirs: Vec<WorkspacePath>,
-    /// The id of the new file, once it exists.
+    /// The id of the new file, after the new file was created.
     new_file_id: FileId,
-    /// The new file, held open once it is in place. Its id is then not reused, even if another
-    /// program removes the file.
+    /// The new file, which is held open after it was moved into place. So its id is not reused,
+    /// even if another program removes the file.
     new_file: Option<File>,
     /// The metadata of the old file when its content was last compared.
     old_metadata: Option<EntryMetadata>,
@@ -58,9 +58,9 @@ pub(super) struct StagedFile<'a> {
 
 #[derive(Debug)]
 enum WriteMethod {
-    /// No file exists.
+    /// No file exists at the path.
     Add,
-    /// The new file replaces the old one.
+    /// The new file replaces the old file.
     Replace,
     /// The bytes of the old file are overwritten.
     InPlace(File),
@@ -68,13 +68,14 @@ enum WriteMethod {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StagedState {
-    /// The new file is next to the old one.
+    /// The new file has been created next to the old file.
     Prepared,
-    /// The new file is in place. The old file, if there was one, is next to it.
+    /// The new file is in place. The old file, if any, is next to the new file.
     Written,
-    /// The file is neither old nor new, and the temporary files are needed to repair it.
+    /// The file is neither completely old nor completely new. The temporary files are needed to
+    /// repair the file.
     Stranded,
-    /// All temporary files are removed.
+    /// All temporary files have been removed.
     Cleaned,
 }
 
@@ -105,8 +106,8 @@ impl StageError {
 }
 
 impl<'a> StagedFile<'a> {
-    /// Creates the new file next to the old one, which is not changed. Reports to `filled` how many
-    /// bytes are written.
+    /// Creates the new file next to the old file, which is not changed. Calls `filled` with the
+    /// number of bytes written.
     pub(super) fn prepare(
         workspace: &'a Workspace,
         change: FileWrite<'a>,
@@ -141,7 +142,7 @@ impl<'a> StagedFile<'a> {
         let (state, way, ours, held, old) =
             (StagedState::Prepared, WriteMethod::Add, (0, 0), None, None);
         let after = ContentHash::of_bytes(change.bytes);
-        // From here on, created files are removed on every error.
+        // After this point, every error removes the created files.
         let mut staged = Self {
             workspace,
             change,
@@ -200,7 +201,8 @@ impl<'a> StagedFile<'a> {
                 return Err(in_place_only_error(self.change.path).into());
             }
             self.method = WriteMethod::InPlace(file);
-            // With both versions, recovery can distinguish a torn file from any other content.
+            // With the old and the new content, the recovery can distinguish a torn file from a
+            // file with any other content.
             let copied = self
                 .temporary_dir()
                 .create_new_file(&new_content_name(&self.temporary), FileVisibility::Owner);
@@ -218,7 +220,7 @@ impl<'a> StagedFile<'a> {
         Ok(self.workspace.durability().sync_file(&temporary)?)
     }
 
-    /// Attributes an error to the state folder, if the copies are there.
+    /// Attributes an error to the state folder, if the copies are in the state folder.
     fn backup_error(&self, error: io::Error) -> StageError {
         match self.backup_dir {
             Some(_) => state_folder_error(self.workspace, &error).into(),
@@ -226,12 +228,13 @@ impl<'a> StagedFile<'a> {
         }
     }
 
-    /// Returns the directory of the copies, and of the new file until it is in place.
+    /// Returns the directory of the copies. The new file is in this directory until it is moved
+    /// into place.
     fn temporary_dir(&self) -> &Dir {
         self.backup_dir.as_ref().unwrap_or(&self.dir)
     }
 
-    /// Moves the new file into place if the old one is unchanged.
+    /// Moves the new file into place if the old file is unchanged.
     pub(super) fn commit(&mut self) -> Result<(), ToolError> {
         let done = self.put_in_place();
         done.map_err(|trouble| trouble.into_tool_error(self.workspace, self.change.path))?;
@@ -278,8 +281,8 @@ impl<'a> StagedFile<'a> {
             Ok(()) => match self.require_unchanged_at(&self.temporary.clone()) {
                 Ok(()) => Ok(()),
                 Err(trouble) => {
-                    // Until the exchange is reverted, the other program's content exists only in
-                    // the temporary file.
+                    // Until the exchange is reverted, only the temporary file has the content that
+                    // the other program wrote.
                     self.stage = StagedState::Stranded;
                     self.exchange_back(self.new_file_id)?;
                     self.stage = StagedState::Prepared;
@@ -289,13 +292,13 @@ impl<'a> StagedFile<'a> {
         }
     }
 
-    /// Compares and replaces, for file systems without exchange. A hard link to the old file is
-    /// created first, so that it can be restored.
+    /// Compares and replaces the file, on file systems without exchange. Before that, creates a
+    /// hard link to the old file, so that the old file can be restored.
     fn replace_without_exchange(&mut self) -> Result<(), StageError> {
         let old = old_file_name(&self.temporary);
         self.require_unchanged_at(&self.name.clone())?;
         if self.dir.create_hard_link(&self.name, &old).is_err() {
-            // Without a hard link, the rollback uses `recreate_old`.
+            // If no hard link could be created, the rollback uses `recreate_old`.
             return Ok(self.dir.rename_over(&self.temporary, &self.name)?);
         }
         if let Err(error) = self.dir.rename_over(&self.temporary, &self.name) {
@@ -312,7 +315,7 @@ impl<'a> StagedFile<'a> {
     }
 
     fn overwrite(&mut self, file: &File) -> Result<(), StageError> {
-        // If another program replaced the file by a rename, this descriptor refers to the old one.
+        // If another program replaced the file by a rename, this descriptor refers to the old file.
         let is_there = self.dir.entry_id(&self.name).ok() == Some(file.file_id()?);
         let old = self.change.expected.unwrap_or_default();
         if !is_there || !equals_without_concurrent_change(file, &mut &*file, old)? {
@@ -321,7 +324,7 @@ impl<'a> StagedFile<'a> {
         let durability = self.workspace.durability();
         let written = overwrite(file, self.change.bytes).and_then(|()| durability.sync_file(file));
         if written.is_err() {
-            // Until the old bytes are restored, the temporary file holds the only complete version.
+            // Until the old bytes are restored, only the temporary file is complete.
             self.stage = StagedState::Stranded;
             overwrite(file, old)?;
             self.stage = StagedState::Prepared;
@@ -330,8 +333,8 @@ impl<'a> StagedFile<'a> {
         Ok(written?)
     }
 
-    /// Waits until the entries of the directory are on the disk, unless `waited` contains the
-    /// directory.
+    /// Waits until the entries of the directory are on the disk. Does nothing if `waited` contains
+    /// the directory.
     pub(super) fn sync_directory_entries(
         &self,
         waited: &mut HashSet<FileId>,
@@ -343,7 +346,7 @@ impl<'a> StagedFile<'a> {
         wait().map_err(|error| self.workspace.explain_io_error(self.change.path, &error))
     }
 
-    /// Returns the record for the journal.
+    /// Returns the record of this file for the journal.
     pub(super) fn journal_entry(&self) -> PreparedFile {
         let way = match self.method {
             WriteMethod::Add => journal::JournalWriteKind::Add,
@@ -358,8 +361,8 @@ impl<'a> StagedFile<'a> {
         matches!(self.method, WriteMethod::InPlace(_))
     }
 
-    /// Returns whether another program wrote the file during the write in place, so that it may
-    /// contain parts of both.
+    /// Returns whether another program wrote to the file during the write in place. In this case
+    /// the file may contain parts of both writes.
     pub(super) fn had_concurrent_write(&self) -> bool {
         self.had_concurrent_write
     }
@@ -380,7 +383,7 @@ impl<'a> StagedFile<'a> {
     /// Keeps the old file as a backup, and returns the operations that were done.
     ///
     /// The write is complete at this point, so a failed backup is only reported as unrecoverable.
-    /// Without `undo`, no backup is kept.
+    /// If `undo` is `None`, no backup is kept.
     pub(super) fn back_up_old(&self, undo: Option<&UndoStore>) -> Vec<FileOperation> {
         let (path, after) = (self.path.clone(), self.new_hash);
         let Some(old) = self.change.expected else {
@@ -400,7 +403,7 @@ impl<'a> StagedFile<'a> {
                 Some(blob)
             }
             Ok(None) => None,
-            // The copy includes late writes.
+            // A copy of the old file includes late writes.
             Err(_) => {
                 let copied = undo.copy_in(self.temporary_dir(), &self.temporary);
                 copied.or_else(|_| undo.write_backup(old)).ok().flatten()
@@ -412,7 +415,7 @@ impl<'a> StagedFile<'a> {
         }]
     }
 
-    /// Removes the temporary files. Returns whether nothing is left for recovery.
+    /// Removes the temporary files. Returns whether no file is left for the recovery.
     pub(super) fn remove_temporary_files(&mut self) -> bool {
         let state = std::mem::replace(&mut self.stage, StagedState::Cleaned);
         if state == StagedState::Cleaned {
@@ -425,7 +428,7 @@ impl<'a> StagedFile<'a> {
             Err(error) => error.kind() == io::ErrorKind::NotFound,
             Ok(()) => true,
         };
-        // An added file was renamed, so its temporary name does not exist.
+        // A new file was moved by a rename, so its temporary name does not exist.
         let mut is_clean = state != StagedState::Stranded && remove(&self.temporary);
         if let (WriteMethod::InPlace(_), true) = (&self.method, is_clean) {
             is_clean = remove(&new_content_name(&self.temporary));
@@ -436,7 +439,7 @@ impl<'a> StagedFile<'a> {
         is_clean
     }
 
-    /// Restores the old state. The error names the file if that fails.
+    /// Restores the old state. If the restore fails, the error contains the path of the file.
     pub(super) fn roll_back(&mut self) -> Result<(), String> {
         if self.stage != StagedState::Written {
             return Ok(());
@@ -460,7 +463,7 @@ impl<'a> StagedFile<'a> {
         done.map_err(|error| format!("{} ({error})", self.change.path.given()))
     }
 
-    /// Creates the old file again, where it could not get a hard link.
+    /// Creates the old file again, if no hard link to it could be created.
     fn recreate_old(&self, old: &[u8]) -> io::Result<()> {
         let again = self.dir.create_new_file(&self.temporary, FileVisibility::Owner)?;
         write_with_progress(&again, old, &mut |_| {})?;
@@ -469,24 +472,27 @@ impl<'a> StagedFile<'a> {
         self.dir.rename_over(&self.temporary, &self.name)
     }
 
-    /// Changes the file if it is still the new one; any other file is newer.
+    /// Runs `change` if the file is still the new file. Any other file was written later by another
+    /// program, and is not changed.
     fn run_if_still_ours(&self, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let is_ours = self.dir.entry_id(&self.name).is_ok_and(|there| there == self.new_file_id);
         if is_ours { change() } else { Ok(()) }
     }
 
-    /// Restores the old bytes if the file holds the new ones; any other content is newer.
+    /// Restores the old bytes if the file contains the new bytes. Any other content was written
+    /// later by another program, and is not changed.
     fn restore_in_place(&self, file: &File, old: &[u8]) -> io::Result<()> {
         let is_ours = equals_without_concurrent_change(file, &mut &*file, self.change.bytes)?;
         if is_ours { overwrite(file, old) } else { Ok(()) }
     }
 
-    /// Exchanges the file in its place, which has the id `put`, with the temporary one.
+    /// Exchanges the file at its final name, which has the id `put`, with the temporary file.
     ///
-    /// If a file with another id comes out, another program wrote it later. It is then put back, so
-    /// that the last writer wins.
+    /// If the exchanged file has another id, another program wrote it later. This file is then put
+    /// back, so that the last writer wins.
     fn exchange_back(&mut self, mut put: FileId) -> io::Result<()> {
-        // The file put there is held open, so that its id stays unique until the next comparison.
+        // The file that was put there is held open, so that its id stays unique until the next
+        // comparison.
         let mut _held;
         for _ in 0..MAX_EXCHANGE_TRIES {
             let kept = self.dir.entry_id(&self.temporary)?;
@@ -512,7 +518,8 @@ impl<'a> StagedFile<'a> {
         if !file.metadata()?.is_file() {
             return Err(changed_error(self.change.path).into());
         }
-        // Read the metadata before the content, so that a later write changes it.
+        // Read the metadata before the content, so that a write after the comparison changes the
+        // metadata.
         self.old_metadata = Some(self.dir.entry_metadata(name)?);
         self.require_unchanged(&mut file)
     }
@@ -538,7 +545,8 @@ fn changed_error(at: &WorkspacePath) -> ToolError {
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
-/// Creates the error for a file that must be written in place, which the next preview announces.
+/// Creates the error for a file that must be written in place. The next preview announces the write
+/// in place.
 fn in_place_only_error(at: &WorkspacePath) -> ToolError {
     let message = format!(
         "{} can only be written in place, because its owner or attributes cannot be copied to \

@@ -1,5 +1,5 @@
-//! Tests that files are written completely or not at all, and that writes of other programs
-//! survive.
+//! Tests that files are written completely or not at all, and that writes of other programs are not
+//! lost.
 
 #[cfg(unix)]
 mod in_place;
@@ -36,7 +36,8 @@ fn files_are_added_with_their_directories_and_replaced() {
     assert_eq!(tree.names("a/b/c"), ["new"]);
 }
 
-/// A file system may reuse the inode number of a removed file.
+/// A file system may reuse the inode number of a removed file. The file with the reused number must
+/// not be treated as our file.
 #[cfg(unix)]
 #[test]
 fn who_gets_the_number_of_ours_is_not_taken_for_it() {
@@ -267,7 +268,7 @@ fn attributes_stay() {
     assert_eq!((&value[..length], tree.read("file").as_str()), (&b"kept"[..], "new"));
 }
 
-/// Another program replaces the file by a rename during the write.
+/// Another program replaces the file by a rename during our write.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_another_program_writes_meanwhile_is_not_lost() {
@@ -296,7 +297,7 @@ fn what_another_program_writes_meanwhile_is_not_lost() {
         let written = atomic_write(&tree.workspace, &tree.resolve("file"), b"ours", &seen);
         is_done.recv().unwrap();
         match written {
-            // Our write was complete before theirs replaced it.
+            // Our write was complete before the other program replaced the file.
             Ok(()) => ours += 1,
             Err(error) => {
                 assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview));
@@ -311,8 +312,8 @@ fn what_another_program_writes_meanwhile_is_not_lost() {
     assert!(ours > 0 && theirs > 0, "{ours} {theirs}");
 }
 
-/// Omits the race: without exchanges, a rename by another program between the last comparison and
-/// our rename is lost.
+/// This test omits one race. On a file system without exchanges, another program may rename a file
+/// between the last comparison and our rename. The content of that program is then lost.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_same_holds_on_file_systems_that_can_do_less() {

@@ -1,5 +1,5 @@
-//! How a change is protected from a crash and whether it can be undone. The preview decides this,
-//! so that it can be shown before the change is permitted.
+//! The protection of a change from a crash, and whether the change can be undone. The preview
+//! determines the protection, so that the client can show it before the change is permitted.
 
 use std::io;
 
@@ -9,24 +9,24 @@ use crate::files::state::StateUnavailable;
 use crate::files::workspace::{Workspace, guard, open};
 use crate::note::Note;
 
-/// The protection of the files of one change.
+/// The protection of the files that one change writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WriteSafety {
-    /// The reason why no backups are kept, if there are none.
+    /// The reason why no backups are kept. `None` if backups are kept.
     state_unavailable: Option<StateUnavailable>,
     /// Whether the change replaces existing files.
     replaces_files: bool,
-    /// The files that are written in place without a copy.
+    /// The files that are written in place without a backup copy.
     unprotected_in_place: Vec<String>,
 }
 
 /// How one file is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct WriteMode {
-    /// Whether its bytes are overwritten, because the file itself cannot be replaced.
+    /// Whether the bytes of the file are overwritten, because the file itself cannot be replaced.
     pub(super) is_in_place: bool,
     pub(super) backup_location: BackupLocation,
-    /// Whether writing in place is forbidden, because the preview did not announce the risk of a
+    /// Whether writing in place is forbidden, because the preview did not mention the risk of a
     /// torn file.
     pub(super) is_exchange_required: bool,
 }
@@ -34,20 +34,22 @@ pub(super) struct WriteMode {
 /// The location of the copies from which a torn file is restored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum BackupLocation {
-    /// In the folder of the file, like the new file.
+    /// The copies are in the folder of the file, like the new file.
     #[default]
     SameFolder,
-    /// In the state folder.
+    /// The copies are in the state folder.
     StateFolder,
     NoBackup,
 }
 
 impl WriteSafety {
-    /// Determines the protection of a change, and refuses one that the file system does not permit.
+    /// Determines the protection of a change. Refuses a change that the file system does not
+    /// permit.
     ///
     /// # Errors
     ///
-    /// As [`atomic_write`](super::atomic_write), as far as they can be detected in advance.
+    /// The errors of [`atomic_write`](super::atomic_write), as far as they can be detected before
+    /// the write.
     pub(crate) fn assess(
         workspace: &Workspace,
         changes: &[FileWrite<'_>],
@@ -75,12 +77,12 @@ impl WriteSafety {
         Ok(Self { state_unavailable: unkept, replaces_files: replaces, unprotected_in_place: torn })
     }
 
-    /// Returns whether a crash could leave a mixture of old and new content.
+    /// Returns whether a crash could leave a mixture of old and new content in a file.
     pub(crate) fn can_crash_mix_contents(&self) -> bool {
         !self.unprotected_in_place.is_empty()
     }
 
-    /// Returns notes for the permission request and for the model, one sentence each.
+    /// Returns notes for the permission request and for the model. Each note is one sentence.
     pub(crate) fn notes(&self) -> impl Iterator<Item = Note> {
         let unkept = self.state_unavailable.as_ref().filter(|_| self.replaces_files);
         let unkept = unkept.map(|why| Note::new("unkept").with_notes("why", [why.note()], ""));
@@ -104,8 +106,8 @@ impl WriteSafety {
     ///
     /// # Errors
     ///
-    /// As [`Self::assess`]; `changed_since_preview` if a file could be torn and the preview did not
-    /// announce it.
+    /// The errors of [`Self::assess`]; `changed_since_preview` if a file could be torn and the
+    /// preview did not mention this risk.
     pub(super) fn write_modes(
         &self,
         workspace: &Workspace,
@@ -128,8 +130,8 @@ impl WriteSafety {
     }
 }
 
-/// Returns the number of bytes that the state folder needs for a change; zero if the old file is
-/// moved there.
+/// Returns the number of bytes that a change needs in the state folder. The number is zero if the
+/// old file is moved there.
 fn required_backup_bytes(workspace: &Workspace, change: FileWrite<'_>) -> u64 {
     let Some(found) = change.expected else { return 0 };
     let parent = workspace.canonicalize(change.path).ok().and_then(|at| at.parent());
@@ -145,7 +147,7 @@ impl WriteMode {
     ///
     /// # Errors
     ///
-    /// As [`WriteSafety::assess`].
+    /// The errors of [`WriteSafety::assess`].
     pub(super) fn choose(
         workspace: &Workspace,
         change: FileWrite<'_>,
@@ -159,10 +161,10 @@ impl WriteMode {
             return Err(explain(io::ErrorKind::IsADirectory.into()));
         };
         if change.expected.is_none() {
-            // All other problems are reported when the file is created.
+            // All other errors are reported when the file is created.
             match open::nearest_dir(workspace, &parent) {
                 Ok(dir) => dir.require_can_create().map_err(explain)?,
-                // The root itself was removed.
+                // The root itself no longer exists.
                 Err(error) if error.code() == Some(ErrorCode::NotFound) => return Err(error),
                 Err(_) => {}
             }

@@ -1,4 +1,4 @@
-//! Fuzzy matching of paths.
+//! Fuzzy matching of letters with paths.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -19,8 +19,8 @@ pub(super) struct FuzzyMatcher {
 }
 
 impl FuzzyMatcher {
-    /// Parses a pattern. Its letters must occur in a path in order, separately for each of several
-    /// words.
+    /// Parses a pattern. The letters of each word must occur in a path in the same order; each word
+    /// is matched separately.
     pub(super) fn parse(pattern: &str) -> Result<Self, ToolError> {
         if pattern.len() > MAX_FUZZY_PATTERN_BYTES || pattern.trim().is_empty() {
             let message = format!("a fuzzy pattern has 1 to {MAX_FUZZY_PATTERN_BYTES} bytes");
@@ -34,14 +34,14 @@ impl FuzzyMatcher {
         })
     }
 
-    /// Returns the score of a path if it matches; higher is better.
+    /// Returns the score of a path if the path matches. A higher score is better.
     pub(super) fn score(&mut self, path: &Path) -> Option<u32> {
         let path = path.to_string_lossy();
         self.pattern.score(Utf32Str::new(&path, &mut self.letters), &mut self.matcher)
     }
 }
 
-/// The best matches so far, up to a limit.
+/// The best matches found so far, up to a limit.
 pub(super) struct BestMatches {
     limit: usize,
     worst_first: BinaryHeap<RankedPath>,
@@ -59,7 +59,7 @@ impl BestMatches {
         }
     }
 
-    /// Returns the matches, the best first. Equal ones are ordered by name.
+    /// Returns the matches, the best match first. Matches with equal scores are ordered by name.
     pub(super) fn into_sorted(self) -> impl Iterator<Item = FoundPath> {
         self.worst_first.into_sorted_vec().into_iter().map(|ranked| ranked.found)
     }

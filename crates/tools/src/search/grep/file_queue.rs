@@ -1,6 +1,6 @@
-//! The files of a walk, distributed to several threads in the order of their names.
+//! The files of a walk, which are distributed to several threads in the order of their names.
 //!
-//! One thread at a time walks ahead, while the others process the queued files.
+//! One thread at a time continues the walk, while the other threads search the queued files.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use crate::lock::lock;
 
 /// A file to search.
 pub(super) struct QueuedFile {
-    /// The position in the order, from 0.
+    /// The position of the file in the order of the walk, from 0.
     pub(super) index: usize,
     /// The path relative to the root of the walk.
     pub(super) path: PathBuf,
@@ -26,13 +26,14 @@ pub(super) struct QueuedFile {
 }
 
 impl QueuedFile {
-    /// Opens the file relative to the directory in which it was found, which is beneath the root.
+    /// Opens the file relative to the directory in which it was found. This directory is beneath
+    /// the root.
     pub(super) fn open(&self) -> io::Result<File> {
         self.dir.open_file(self.path.file_name().unwrap_or(OsStr::new("")))
     }
 }
 
-/// The files beneath a directory that will be searched.
+/// A queue of the files beneath a directory that will be searched.
 pub(super) struct FileQueue<'a> {
     walk: Mutex<WalkState<'a>>,
     ready: Mutex<VecDeque<QueuedFile>>,
@@ -40,7 +41,7 @@ pub(super) struct FileQueue<'a> {
     /// The root of the walk.
     top: PathBuf,
     is_enough: AtomicBool,
-    /// Number of files found.
+    /// Number of files found so far.
     found_count: AtomicUsize,
 }
 
@@ -62,7 +63,7 @@ impl<'a> FileQueue<'a> {
         }
     }
 
-    /// Returns the next file.
+    /// Removes and returns the next file. Returns `None` after the last file.
     pub(super) fn next(&self) -> Option<QueuedFile> {
         loop {
             if self.is_enough.load(Ordering::Relaxed) {
@@ -77,7 +78,7 @@ impl<'a> FileQueue<'a> {
                 }
                 return Some(next);
             }
-            // Another thread may have filled the queue before this one acquired the lock.
+            // While this thread waited for the lock, another thread may have filled the queue.
             let mut ahead = lock(&self.walk);
             if lock(&self.ready).is_empty() {
                 if ahead.is_over {
@@ -88,7 +89,7 @@ impl<'a> FileQueue<'a> {
         }
     }
 
-    /// Closes the queue, so that it returns no further file.
+    /// Closes the queue. A closed queue returns no further file.
     pub(super) fn close(&self) {
         self.is_enough.store(true, Ordering::Relaxed);
     }

@@ -49,7 +49,7 @@ impl<'a> FileSearchParameters<'a> {
 
     /// Creates a searcher for one thread.
     pub(super) fn create_file_searcher(&self) -> FileSearcher<'_> {
-        // Threads that share a matcher would wait for each other.
+        // Threads that share a matcher would wait for each other, so each thread has a clone.
         let matcher = BudgetedMatcher::new(self.matcher.clone(), self.budget);
         let matcher = Rc::new(matcher);
         FileSearcher { spec: self, matcher, searcher: self.searcher(), buffer: Vec::new() }
@@ -67,24 +67,24 @@ impl<'a> FileSearchParameters<'a> {
             .build()
     }
 
-    /// Removes the context of a match that was omitted.
+    /// Removes the context lines of a match that was omitted.
     fn trim_trailing_context(&self, lines: &mut Vec<MatchLine>) {
         let last = lines.iter().rfind(|line| line.is_match).map_or(0, |line| line.number);
         lines.retain(|line| line.number <= last + self.range.context as u64);
     }
 }
 
-/// Searches files one after the other.
+/// Searches files, one after the other.
 pub(super) struct FileSearcher<'a> {
     spec: &'a FileSearchParameters<'a>,
     matcher: Rc<BudgetedMatcher<'a>>,
     searcher: Searcher,
-    /// The buffer for files that are read whole.
+    /// The buffer for files that are read as a whole.
     buffer: Vec<u8>,
 }
 
 impl FileSearcher<'_> {
-    /// Searches an open file. `path` is called only if there is a match.
+    /// Searches an open file. `path` is called only if the file has a match.
     pub(super) fn search_file(
         &mut self,
         file: io::Result<File>,
@@ -97,7 +97,7 @@ impl FileSearcher<'_> {
         }
         let mut sink = MatchCollector::new(look, self.matcher.clone());
         let opened = file.and_then(|file| Ok((file.metadata()?, file)));
-        // The file may have been replaced since the walk.
+        // Another file type may have replaced the file since the walk.
         let Some((metadata, file)) = opened.ok().filter(|(metadata, _)| metadata.is_file()) else {
             skipped.unreadable = 1;
             return FileSearchResult { skipped, ..FileSearchResult::default() };
@@ -105,8 +105,8 @@ impl FileSearcher<'_> {
         match self.search(file, metadata.len(), &mut sink) {
             Ok(()) => {}
             Err(_) if sink.is_stopped() => {}
-            // Errors of the system have a code; the only other error of the searcher is the size
-            // limit.
+            // Errors of the operating system have an error code. The only other error of the
+            // searcher is the size limit.
             Err(error) if error.raw_os_error().is_some() => skipped.unreadable = 1,
             Err(_) if self.searcher.multi_line_with_matcher(&*self.matcher) => skipped.large = 1,
             Err(_) => {
@@ -128,7 +128,8 @@ impl FileSearcher<'_> {
         FileSearchResult { found, skipped, stop }
     }
 
-    /// Reads small files whole, which needs fewer system calls, and streams others.
+    /// Searches a file. A small file is read as a whole, which needs fewer system calls. A larger
+    /// file is streamed.
     fn search(
         &mut self,
         mut file: File,
@@ -143,7 +144,8 @@ impl FileSearcher<'_> {
         if memchr::memchr(0, text).is_none() {
             return self.searcher.search_slice(&*self.matcher, text, sink);
         }
-        // So that binary files are detected in the same way whatever their size.
+        // Small files are read as a stream too if they contain a NUL byte, so that binary files are
+        // detected in the same way at any size.
         let buffer = mem::take(&mut self.buffer);
         let result = self.search_stream(&buffer[..read], sink);
         self.buffer = buffer;
@@ -151,7 +153,7 @@ impl FileSearcher<'_> {
     }
 
     fn fill_buffer(&mut self, file: &mut File, length: usize) -> io::Result<usize> {
-        // Some system files are longer than they report.
+        // Some system files are longer than their reported length.
         let length = if length == 0 { BUFFER_BYTES } else { length };
         if self.buffer.len() < length {
             self.buffer.resize(length, 0);
@@ -182,13 +184,14 @@ impl FileSearcher<'_> {
     }
 }
 
-/// A reader that returns an error when the search has to stop.
+/// A reader that returns an error when the search must stop.
 struct BudgetedReader<'a, R> {
     input: R,
     budget: SearchBudget<'a>,
-    /// Number of reads that could have filled the initial buffer of a searcher. After the first
-    /// one, a part of the buffer is consumed, unless it has grown for a long line. A grown buffer
-    /// stays large and detects binary files differently, so it must not be used for another file.
+    /// Number of reads that could have filled the initial buffer of a searcher. A second read of
+    /// this size is possible only after a part of the buffer was consumed, or after the buffer grew
+    /// for a long line. A grown buffer stays large and detects binary files in another way. So a
+    /// searcher with a grown buffer must not be used for another file.
     large_reads: usize,
 }
 
@@ -250,7 +253,7 @@ impl<'a> MatchCollector<'a> {
         self.stop.is_some()
     }
 
-    /// Returns whether another matching line is accepted.
+    /// Returns whether the collector accepts another matching line.
     fn takes_match(&mut self) -> bool {
         if self.found >= self.spec.max_matches_per_file {
             self.end = Some(PartialSearchReason::MatchLimit);
@@ -263,11 +266,11 @@ impl<'a> MatchCollector<'a> {
 impl Sink for MatchCollector<'_> {
     type Error = io::Error;
 
-    /// Adds the lines of adjacent matches: one line, or as many as there are in a multi-line
-    /// search.
+    /// Adds the lines of adjacent matches: one line in a normal search, or several lines in a
+    /// multi-line search.
     fn matched(&mut self, _: &Searcher, block: &SinkMatch<'_>) -> io::Result<bool> {
         let (mut number, mut at) = (block.line_number().unwrap_or(0), 0);
-        // The match around which a line is shown. A block is searched for matches only once.
+        // A long line is shown around its match. The matches of a block are searched only once.
         let mut found = Some(Match::zero(0));
         for line in block.lines() {
             if !self.takes_match() {

@@ -1,16 +1,15 @@
 //! A regular expression matcher with a budget, so that a search can be stopped.
 //!
-//! Lines are searched in chunks of whole lines, and the budget is checked between two chunks. In a
-//! multi-line search there are no such boundaries, so the budget is checked before each match
-//! attempt. Adjacent matches are joined before they are reported, so the sink cannot check the
-//! budget.
+//! Lines are searched in chunks of whole lines, and the budget is checked between two chunks. A
+//! multi-line search has no chunks, so the budget is checked before each match attempt. Adjacent
+//! matches are joined before they are reported, so the sink cannot check the budget.
 //!
-//! A single match attempt cannot be stopped. It covers one line of at most
+//! A single match attempt cannot be stopped. A match attempt covers one line of at most
 //! [`MAX_SEARCHED_LINE_BYTES`](crate::limits::MAX_SEARCHED_LINE_BYTES), or in a multi-line search
 //! one file of at most [`MAX_MULTILINE_FILE_BYTES`](crate::limits::MAX_MULTILINE_FILE_BYTES). Most
-//! expressions need some milliseconds for that, because they search hundreds of megabytes per
-//! second. An expression with very many ways to match, such as `(.?){1000}\d`, may need half a
-//! second for such a file.
+//! expressions need some milliseconds for this amount, because they search hundreds of megabytes
+//! per second. An expression with very many ways to match, such as `(.?){1000}\d`, may need half a
+//! second for a file of maximum size.
 
 use std::cell::Cell;
 use std::fmt;
@@ -53,7 +52,7 @@ impl<'a> BudgetedMatcher<'a> {
     }
 
     /// Counts searched bytes. A check of the budget costs as much as searching some hundred bytes,
-    /// so it is done at intervals.
+    /// so the budget is checked only at intervals.
     fn charge_bytes(&self, bytes: usize) -> Result<(), BudgetExhausted> {
         let looked = self.bytes_since_check.get() + bytes;
         let is_time = looked >= BYTES_PER_SEARCH_CANCEL_CHECK;
@@ -66,7 +65,7 @@ impl Matcher for BudgetedMatcher<'_> {
     type Captures = NoCaptures;
     type Error = BudgetExhausted;
 
-    /// Used for multi-line matches, each of which may scan the rest of the text.
+    /// Finds a match in a multi-line search. Each match attempt may scan the rest of the text.
     fn find_at(&self, text: &[u8], at: usize) -> Result<Option<Match>, BudgetExhausted> {
         #[cfg(test)]
         self.find_calls.set(self.find_calls.get() + 1);
@@ -78,7 +77,7 @@ impl Matcher for BudgetedMatcher<'_> {
         Ok(NoCaptures::new())
     }
 
-    /// Used for single lines.
+    /// Finds a match in a single line.
     fn shortest_match_at(&self, text: &[u8], at: usize) -> Result<Option<usize>, BudgetExhausted> {
         self.charge_bytes(text.len() - at)?;
         self.matcher.shortest_match_at(text, at).map_err(BudgetExhausted::from)
@@ -92,8 +91,8 @@ impl Matcher for BudgetedMatcher<'_> {
         self.matcher.line_terminator()
     }
 
-    /// Used for many lines if the expression matches no line end. Then a chunk of whole lines has
-    /// the same matches as these lines in the text.
+    /// Searches many lines at once, if the expression matches no line end. In this case the matches
+    /// in a chunk of whole lines are the same as the matches of these lines in the whole text.
     fn find_candidate_line(&self, text: &[u8]) -> Result<Option<LineMatchKind>, BudgetExhausted> {
         let mut start = 0;
         loop {
@@ -102,7 +101,7 @@ impl Matcher for BudgetedMatcher<'_> {
             let found = found.map(|found| shift_match(found, start));
             let passed = found.map_or(end, match_offset);
             self.charge_bytes(passed - start)?;
-            // A match after the last line of the chunk may not be a match if another line follows.
+            // A match after the last line of the chunk may disappear if another line follows.
             if end == text.len() || passed < end {
                 return Ok(found);
             }
@@ -111,7 +110,8 @@ impl Matcher for BudgetedMatcher<'_> {
     }
 }
 
-/// Returns the end of the chunk that begins at `start`: after a line, or at the end of the text.
+/// Returns the end of the chunk that begins at `start`. The chunk ends after a line, or at the end
+/// of the text.
 fn chunk_end(text: &[u8], start: usize) -> usize {
     let Some(rest) = text.get(start + BYTES_PER_SEARCH_CANCEL_CHECK - 1..) else {
         return text.len();

@@ -17,18 +17,20 @@ use crate::search::SearchGlob;
 pub struct GrepQuery {
     /// A regular expression, or literal text if [`GrepQuery::literal`] is set.
     pub pattern: String,
-    /// The file or directory to search; `cwd` if `None`.
+    /// The file or directory to search. `cwd` if the value is `None`.
     pub path: Option<String>,
-    /// Globs of the files to search as in [`find`](crate::search::find::find), separated by spaces.
-    /// A file has to match one of them, and none of those that begin with `!`.
+    /// Globs of the files to search, separated by spaces, with the syntax of
+    /// [`find`](crate::search::find::find). A glob that begins with `!` excludes files. A file must
+    /// match one of the other globs, and no glob that begins with `!`.
     pub glob: Option<String>,
-    /// The file types to search, by ripgrep's names, separated by spaces or commas.
+    /// The file types to search, separated by spaces or commas. The names of the types are the same
+    /// as in ripgrep.
     pub file_type: Option<String>,
     /// Whether the search is case-sensitive.
     pub case_sensitive: bool,
     /// Whether the pattern is literal text instead of a regular expression.
     pub literal: bool,
-    /// Whether a match has to begin and end at word boundaries.
+    /// Whether a match must begin and end at word boundaries.
     pub word: bool,
     /// Whether a match may span several lines.
     pub multiline: bool,
@@ -36,11 +38,13 @@ pub struct GrepQuery {
     pub include_ignored: bool,
     /// Number of context lines before and after each match; at most 20.
     pub context: u32,
-    /// Maximum number of matching lines to show; 250 by default, at most [`MAX_MATCHES_SHOWN`].
+    /// Maximum number of matching lines to show. The default is 250, and the maximum is
+    /// [`MAX_MATCHES_SHOWN`].
     pub max_results: Option<u32>,
     /// Maximum number of matching lines per file; unlimited by default.
     pub max_per_file: Option<u32>,
-    /// Number of matching lines to skip before the first one shown; at most [`MAX_MATCH_OFFSET`].
+    /// Number of matching lines to skip before the first line that is shown; at most
+    /// [`MAX_MATCH_OFFSET`].
     pub offset: u32,
 }
 

@@ -1,7 +1,8 @@
-//! Brings the matches of all files into the order of their names, and selects the page to show.
+//! Brings the matches of all files into the order of the file names, and selects the page to show.
 //!
-//! Files end in any order. Each result waits until all earlier files have ended, so the page only
-//! grows. It can be reported at once, and the search can stop when the page is full.
+//! The searches of the files finish in any order. Each result waits until the searches of all
+//! earlier files have finished, so the page only grows. The page can be reported at once, and the
+//! search can stop when the page is full.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -23,13 +24,14 @@ pub(super) struct PageRange {
 }
 
 impl PageRange {
-    /// Maximum number of matching lines worth finding: those before the page, those on it, and one
-    /// more that shows that there are more.
+    /// Maximum number of matching lines that a file search needs to find. These are the lines
+    /// before the page, the lines on the page, and one line after the page. The last line shows
+    /// that there are more matches.
     pub(super) fn match_limit(self) -> usize {
         self.offset + self.limit + 1
     }
 
-    /// Maximum number of bytes of lines worth keeping.
+    /// Maximum number of bytes of lines that a file search needs to keep.
     pub(super) fn byte_limit(self) -> usize {
         if self.offset == 0 { MAX_MATCHES_TEXT_BYTES } else { MAX_GATHERED_MATCHES_BYTES }
     }
@@ -40,7 +42,8 @@ impl PageRange {
 pub(super) struct FileSearchResult {
     pub(super) found: Option<Box<FoundMatches>>,
     pub(super) skipped: UnsearchedCounts,
-    /// Why the search of the file stopped early, if it did.
+    /// The reason why the search of the file stopped early. `None` if the search did not stop
+    /// early.
     pub(super) stop: Option<EarlyStop>,
 }
 
@@ -50,26 +53,26 @@ pub(super) struct FoundMatches {
     pub(super) file: FileMatches,
     /// Number of matching lines.
     pub(super) matches: usize,
-    /// Number of bytes of its lines.
+    /// Number of bytes of the lines of the file.
     pub(super) bytes: usize,
-    /// Whether there is more than is kept, in the file or after it.
+    /// Whether matches were omitted, in this file or after it.
     pub(super) is_truncated: bool,
 }
 
-/// The page, and the files that wait for earlier ones.
+/// The page, and the results that wait for the results of earlier files.
 pub(super) struct ResultPage {
     range: PageRange,
     matches: Matches,
     bytes: usize,
-    /// The position of the next file.
+    /// The position of the next file to add to the page.
     next_index: usize,
     waiting: BTreeMap<usize, Option<Box<FoundMatches>>>,
-    /// Number of matches and bytes in the waiting files.
+    /// Number of matches in the waiting results. `waiting_bytes` is their number of bytes.
     waiting_matches: usize,
     waiting_bytes: usize,
-    /// The last position that may be shown, if known.
+    /// The last file position that may be shown, if it is known.
     last_index: Option<usize>,
-    /// The first position at which a search stopped early.
+    /// The first file position at which a search stopped early, with the reason.
     first_stop: Option<(usize, EarlyStop)>,
     files: usize,
     /// Number of locations that were reported.
@@ -95,7 +98,7 @@ impl ResultPage {
         }
     }
 
-    /// Adds the result of a file at its position. Each position must be added exactly once.
+    /// Adds the result of the file at a position. Each position must be added exactly once.
     pub(super) fn add_file_result(&mut self, place: usize, searched: FileSearchResult) {
         let FileSearchResult { found, skipped, stop } = searched;
         self.files += 1;
@@ -127,13 +130,14 @@ impl ResultPage {
         self.drop_surplus();
     }
 
-    /// Returns whether all files that may be shown, and all before these, have been started.
+    /// Returns whether no further file needs to be started: all files that may be shown have been
+    /// started, and all files before them.
     pub(super) fn has_enough_matches(&self) -> bool {
         self.last_index.is_some()
     }
 
-    /// Returns a progress report if one is due: the first matches if there are new ones, or at
-    /// intervals the number of files.
+    /// Returns a progress report if a report is due. New first matches are reported at once, and
+    /// the number of searched files is reported at intervals.
     pub(super) fn progress_update(&mut self, now: Instant) -> Option<SearchProgress> {
         let shown = self.matches.count.min(MAX_MATCH_LOCATIONS);
         let locations: Option<Vec<Location>> =
@@ -152,14 +156,14 @@ impl ResultPage {
     }
 
     pub(super) fn into_matches(self) -> Matches {
-        // Files after the page do not matter to it.
+        // Files after the page have no effect on the page.
         let matters = |place: &usize| self.last_index.is_none_or(|last| *place <= last);
         let stop = self.first_stop.filter(|(place, _)| matters(place)).map(|(_, stop)| stop);
         Matches { stop, ..self.matches }
     }
 
     /// Drops waiting results that cannot be shown, because there are enough matches before them. So
-    /// a slow first file does not cause all others to be kept.
+    /// a slow first file does not cause the results of all other files to be kept.
     fn drop_surplus(&mut self) {
         let mut matches = self.matches.skipped_matches + self.matches.count;
         let mut bytes = self.bytes;
@@ -180,7 +184,7 @@ impl ResultPage {
         }
     }
 
-    /// Sets the last position that may be shown.
+    /// Sets the last file position that may be shown.
     fn set_last_index(&mut self, place: usize) {
         self.last_index = Some(place);
         for found in self.waiting.split_off(&(place + 1)).into_values().flatten() {
@@ -207,7 +211,7 @@ impl ResultPage {
         let kept = kept.count();
         if self.matches.truncated {
             file.lines.truncate(kept);
-            // The context of an omitted match is removed too.
+            // The context lines of an omitted match are removed too.
             file.lines.retain(|line| line.number <= last_match + self.range.context as u64);
             file.partial_reason = None;
         }
@@ -217,7 +221,7 @@ impl ResultPage {
         }
     }
 
-    /// Removes the matches of earlier pages.
+    /// Removes the matches that belong to earlier pages.
     fn skip_to_offset(&mut self, file: &mut FileMatches) {
         let left = self.range.offset - self.matches.skipped_matches;
         let mut matching = file.lines.iter().filter(|line| line.is_match);

@@ -1,4 +1,4 @@
-//! A request is the same whether its prefix comes from the cache or is encoded again.
+//! Tests that a request is the same whether its prefix comes from the cache or is encoded again.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ enum Step {
     Image,
     Note(String),
     Reply(String, Vec<Id>, ReplayKind),
-    /// This many messages are removed from the end.
+    /// Removes this number of messages from the end.
     TakeBack(usize),
 }
 
-/// The replay data of a reply.
+/// Kinds of replay data of a reply.
 #[derive(Clone, Copy, Debug)]
 enum ReplayKind {
     Nothing,

@@ -1,4 +1,4 @@
-//! Images in tool results, in the requests of each dialect.
+//! Tests of images in tool results, in the requests of each dialect.
 
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::*;
 use crate::{ContentPart, ModelToolCall};
 
-/// Requests a reply to a tool result with an image. Returns the request that the provider receives.
+/// Requests a reply to a tool result that contains an image. Returns the request that the provider
+/// receives.
 async fn sent_request(provider: Provider, name: &str) -> Value {
     let (url, asked) = serve_responses(vec![format_response("400 Bad", "", "{}")]).await;
     let model = create_model(ProviderSettings {
@@ -34,7 +35,7 @@ async fn sent_request(provider: Provider, name: &str) -> Value {
     asked.await.unwrap().remove(0).body
 }
 
-/// Returns data that is long enough to be replaced by a placeholder.
+/// Returns data that is so long that a placeholder replaces it.
 fn data() -> String {
     "iVBORw0KGgoA".repeat(100)
 }

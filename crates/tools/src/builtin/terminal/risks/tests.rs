@@ -19,7 +19,7 @@ fn assess_in_tree(tree: &TestWorkspace, line: &str) -> RiskAssessment {
     assess_command(line, tree.workspace.cwd(), Some(&home), &tree.workspace)
 }
 
-/// Lines that always require permission, with a word of the reason.
+/// Command lines that always require permission, each with a word of the reason.
 const RISKY_LINES: &[(&str, &str)] = &[
     // Recursive deletion.
     ("rm -rf /", "removes"),
@@ -170,7 +170,7 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("bash <<< 'rm -rf ~'", "removes"),
     ("eval rm -rf '~/'", "removes"),
     ("eval 'a; rm -rf ~'", "removes"),
-    // Disks, machines, other users.
+    // Disks, the whole machine, and other users.
     ("mkfs.ext4 /dev/sda1", "for good"),
     ("mkfs /dev/sda1", "for good"),
     ("fdisk /dev/sda", "for good"),
@@ -317,7 +317,7 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("a $(b $(c", "not understood"),
 ];
 
-/// Lines that do not always require permission.
+/// Command lines that do not always require permission.
 const ORDINARY_LINES: &[&str] = &[
     "cargo test",
     "cargo test --workspace 2>&1 | tail -20",
@@ -521,7 +521,8 @@ fn no_line_takes_long_to_judge() {
     ] {
         let begun = std::time::Instant::now();
         assert!(assess_in_tree(&tree, &line).effects.is_always_asked(), "{}", &line[..20]);
-        // Less than 1 s on an idle machine; quadratic growth would exceed this limit.
+        // The assessment takes less than 1 s on an idle machine. Quadratic growth would exceed this
+        // limit.
         assert!(begun.elapsed().as_secs() < 10, "{}", &line[..20]);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests for background commands: start, reports, and end.
+//! Tests for background commands: start, reports and end.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::TestSession;
 use crate::limits::{MAX_BACKGROUND_ENDED_KEPT, MAX_BACKGROUND_RUNNING, MAX_TERMINAL_INPUT_BYTES};
 
-/// Much longer than any step here; a test that reaches it fails.
+/// A time limit that no step of these tests should reach. A test that reaches this limit fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl TestSession {
@@ -27,7 +27,7 @@ impl TestSession {
         self.call_text("terminal", json!({ "command": command, "background": true })).await
     }
 
-    /// Polls a command until its output contains a text. Returns all output.
+    /// Polls a command until its output contains a text. Returns the whole output.
     async fn read_until(&mut self, id: &str, text: &str) -> String {
         let mut seen = String::new();
         let look = async {
@@ -118,7 +118,7 @@ async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
     assert!(stopped.text.contains(": it was stopped]\n"), "{}", stopped.text);
     assert_eq!(report.raw_output.unwrap()["running"], false);
     wait_until_gone(&sleep).await;
-    // Its end has been reported.
+    // The end of the command has been reported already.
     assert_eq!(stage.context.workspace.background_commands().take_unreported_ended_id(), None);
     let again = stage.call_text("terminal_stop", json!({ "id": "bg-1" })).await;
     assert!(again.contains("ended after") && again.ends_with("[nothing new]\n"), "{again}");
@@ -130,7 +130,7 @@ async fn what_ends_at_once_never_gets_there() {
         let mut stage = TestSession::new();
         let args = json!({ "command": "echo no; exit 3", "background": true });
         let called = stage.call("terminal", args).await;
-        // On a busy machine, "at once" may be later.
+        // On a busy machine, the command may finish later than expected.
         if called.0.status == Status::Failed {
             break (stage, called);
         }
@@ -151,7 +151,7 @@ async fn what_lasts_too_long_goes_on_there_but_not_beyond_its_timeout() {
     let waited = stage.call_text("terminal_wait", json!({ "id": " bg-1\n" })).await;
     assert!(waited.contains("ended after its timeout of 3000 ms"), "{waited}");
     assert!(!is_running(&sleep));
-    // With only a timeout, the command is ended in the foreground.
+    // If only a timeout is given, the command is ended in the foreground.
     let (ended, _) = stage.call("terminal", json!({ "command": sleep, "timeout_ms": 200 })).await;
     assert_eq!(failure(&ended), (Status::Failed, Some(CallEndReason::Timeout)));
 }
@@ -169,14 +169,14 @@ async fn a_cancelled_turn_leaves_the_background_alone_and_ends_the_rest() {
         wait_until_running(&line).await;
         cancel.cancel();
     });
-    // The call would have moved it to the background.
+    // Without the cancellation, the call would have moved the command to the background.
     let args = json!({ "command": ended, "background_after_ms": 20_000 });
     let (told, _) = stage.call_in(&turn, "terminal", args).await;
     cancelling.await.unwrap();
     assert_eq!(failure(&told), (Status::Cancelled, Some(CallEndReason::Turn)));
     wait_until_gone(&ended).await;
     assert!(is_running(&kept));
-    // A wait is cancelled, but not the command.
+    // The turn cancels the wait for the command, but not the command.
     let turn = CancellationToken::new();
     let cancel = turn.clone();
     let waiting = stage.call_in(&turn, "terminal_wait", json!({ "id": "bg-1" }));
@@ -211,7 +211,7 @@ async fn no_more_run_and_no_more_are_remembered_than_may() {
     let (ended, report) = stage.call("terminal", args).await;
     assert_eq!(ended.status, Status::Failed);
     assert_eq!(report.raw_output.unwrap()["code"], "too_many");
-    // In the foreground it runs to its end.
+    // If the background is full, the command runs to its end in the foreground.
     let args = json!({ "command": "sleep 0.2; echo done", "background_after_ms": 1 });
     assert_eq!(stage.call_text("terminal", args).await, "[exit code 0]\ndone\n");
     stage.call_text("terminal_stop", json!({ "id": "bg-1" })).await;

@@ -1,5 +1,5 @@
 //! Tests for commands that a client runs, including clients with faults. The call ends as the
-//! client reports, and the terminal is released once, after the end of the call.
+//! client reports. The terminal is released once, after the end of the call.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::{ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBa
 enum RequestBehaviour {
     Works,
     Fails,
-    /// The request is not answered, which is detected after ten seconds.
+    /// The request is never answered. The caller detects this after ten seconds.
     Never,
 }
 
@@ -34,7 +34,8 @@ struct ClientScript {
     waits: RequestBehaviour,
     tells: RequestBehaviour,
     kills: RequestBehaviour,
-    /// When the command ends by itself, if it does.
+    /// The time after which the command finishes without being killed. `None` if the command never
+    /// finishes.
     ends: Option<Duration>,
     exit: TerminalExit,
     text: String,
@@ -56,7 +57,7 @@ impl Default for ClientScript {
     }
 }
 
-/// Returns a script of a command that does not end by itself.
+/// Returns a script of a command that never finishes unless it is killed.
 fn endless() -> ClientScript {
     ClientScript { ends: None, ..ClientScript::default() }
 }
@@ -252,7 +253,7 @@ async fn a_call_ends_as_its_command_did_as_far_as_the_client_tells() {
             "[exit code 0; the client did not return its output: it did not answer]\n",
             "create wait output release",
         ),
-        // The end of the command is detected by polling.
+        // Polling detects the end of the command.
         (
             ClientScript { waits: Fails, ..with(Some(4), None) },
             "[exit code 4]\none\ntwo\n",
@@ -326,7 +327,7 @@ async fn a_command_that_takes_too_long_is_ended_or_left_to_the_client() {
         assert_eq!(report.meta.signal.as_deref(), signal, "{script:?}");
         assert!(begun.elapsed() <= Duration::from_secs(12), "{:?}", begun.elapsed());
     }
-    // Where a local command would move to the background, it is ended.
+    // A local command would move to the background here; the client's command is ended.
     let client = ScriptedClient::new(endless());
     let (ended, _) = run_at_client(&client, json!({"command": "x"})).await;
     let why = "[ended after 120000 ms, because `timeout_ms` was not set; it may have had effects.";
@@ -394,7 +395,8 @@ async fn a_cancelled_call_waits_for_no_client_longer_than_its_grace() {
     }
 }
 
-/// Some clients kill only the shell: its children keep the output open, and no end is reported.
+/// Some clients kill only the shell. The children of the shell keep the output open, and the client
+/// reports no end.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_does_not_wait_for_an_end_that_does_not_come() {
     for script in [
@@ -407,7 +409,7 @@ async fn a_cancelled_call_does_not_wait_for_an_end_that_does_not_come() {
         let client = ScriptedClient::new(script.clone());
         let begun = Instant::now();
         let asked = run_and_cancel(&client, false).await.unwrap();
-        // The time before the cancel is a few milliseconds.
+        // The limit allows for the few milliseconds between the start of the call and the cancel.
         assert!(begun.elapsed() < Duration::from_millis(50), "{script:?}: {:?}", begun.elapsed());
         assert_eq!(asked.status, Status::Cancelled);
     }

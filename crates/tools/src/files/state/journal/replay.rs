@@ -18,8 +18,8 @@ use crate::limits::{
     MAX_WHOLE_FILE_BYTES,
 };
 
-/// Replays all journals in a folder that no live process holds. Failed ones are kept for the next
-/// start.
+/// Replays all journals in a folder, except those that a live process has locked. A journal whose
+/// replay fails is kept for the next start.
 pub(crate) fn recover_unlocked_journals(folder: &Path) {
     let Ok(journals) = fs::read_dir(folder) else { return };
     let is_call = |path: &PathBuf| {
@@ -27,8 +27,8 @@ pub(crate) fn recover_unlocked_journals(folder: &Path) {
             .is_some_and(|name| name.as_encoded_bytes().starts_with(JOURNAL_PREFIX.as_bytes()))
     };
     for journal in journals.flatten().map(|entry| entry.path()).filter(is_call) {
-        // The lock is held until the file is removed. A process that creates the same journal waits
-        // for it and then sees the removal.
+        // The lock is held until the journal is removed. A process that creates the same journal
+        // waits for the lock, and then detects the removal.
         let Ok(file) = File::open(&journal) else { continue };
         if file.try_lock().is_ok() && recover_journal(&file).is_ok() {
             drop(fs::remove_file(&journal));
@@ -38,7 +38,7 @@ pub(crate) fn recover_unlocked_journals(folder: &Path) {
 
 fn recover_journal(file: &File) -> io::Result<()> {
     if link_count(&file.metadata()?) == 0 {
-        // Another process has replayed it meanwhile.
+        // Another process has replayed the journal meanwhile.
         return Ok(());
     }
     let (mut names, mut prepared, mut is_done) = (Vec::new(), Vec::new(), false);
@@ -66,11 +66,11 @@ fn recover_journal(file: &File) -> io::Result<()> {
 
 /// How far the write of a file had progressed.
 enum ReplayStage<'a> {
-    /// Temporary files may exist.
+    /// The call has begun, so temporary files may exist.
     Begun,
-    /// The file may be in place, completely or partly.
+    /// The file may have been moved into place, completely or partly.
     Ready(&'a PreparedFile),
-    /// The file is in place.
+    /// The file was moved into place.
     Done(&'a PreparedFile),
 }
 
@@ -85,17 +85,17 @@ impl JournalFile {
         let is_ready = matches!(left, ReplayStage::Ready(_));
         let cleaned = copies.and_then(|copies| match pin(&self.dir) {
             Ok(dir) => self.recover_in_dir(&dir, copies.as_ref().unwrap_or(&dir), left),
-            // Without the folder, the copies are useless.
+            // If the folder does not exist, its copies are useless.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !is_ready => {
                 copies.map_or(Ok(()), |copies| self.remove_temporaries(&copies, left))
             }
-            // The folder may be mounted later, so recovery is retried. The journal is removed when
-            // it expires.
+            // The folder may be mounted later, so the recovery is tried again at the next start.
+            // The journal is removed when it expires.
             Err(error) => Err(io::Error::other(error)),
         });
         let cleaned = cleaned.or_else(ignore_missing);
         if !matches!(left, ReplayStage::Done(_)) {
-            // A directory that is not empty stays.
+            // A directory that is not empty is not removed.
             self.made.iter().rev().for_each(|made| drop(fs::remove_dir(made)));
         }
         cleaned
@@ -127,8 +127,8 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Restores the old file if the current one holds exactly the new bytes. Otherwise another
-    /// program changed it since, and it stays.
+    /// Restores the old file if the current file holds exactly the new bytes. A file with other
+    /// bytes was changed by another program, and is not changed here.
     fn restore_old_file(&self, dir: &Dir, copies: &Dir, prepared: &PreparedFile) -> io::Result<()> {
         let is_there = || -> io::Result<bool> {
             let is_ours = dir.entry_id(&self.name).is_ok_and(|there| there == prepared.ours);
@@ -140,7 +140,8 @@ impl JournalFile {
             JournalWriteKind::Add if is_there()? => dir.remove_file(&self.name),
             JournalWriteKind::Replace if is_there()? => {
                 let old = old_file_name(&self.temporary);
-                // On file systems without hard links, the temporary file is the old one by now.
+                // On file systems without hard links, the temporary file is the old file at this
+                // point.
                 let old = if dir.entry_id(&old).is_ok() { &old } else { &self.temporary };
                 dir.rename_over(old, &self.name)
             }
@@ -157,7 +158,7 @@ impl JournalFile {
                 }
                 Ok(())
             }
-            // Never overwrites an entry that was recreated since.
+            // The rename never overwrites an entry that was created meanwhile.
             JournalWriteKind::Aside => match dir.rename_to_unused(&self.temporary, &self.name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
                 other => other,
@@ -167,8 +168,9 @@ impl JournalFile {
     }
 }
 
-/// Returns whether a temporary file can be removed: the new or the old file, but neither content
-/// that another program wrote during the exchange nor a quarantined entry without another name.
+/// Returns whether a temporary file can be removed. The new and the old file can be removed. The
+/// temporary file must be kept if it holds content that another program wrote during the exchange,
+/// or is a quarantined entry without another name.
 fn is_removable(dir: &Dir, name: &OsStr, left: &ReplayStage<'_>) -> bool {
     match left {
         ReplayStage::Ready(PreparedFile { way: JournalWriteKind::Aside, .. }) => false,
@@ -179,10 +181,10 @@ fn is_removable(dir: &Dir, name: &OsStr, left: &ReplayStage<'_>) -> bool {
     }
 }
 
-/// Returns whether `now` is a torn write of `new` over `old`.
+/// Returns whether `now` is the result of an interrupted write of `new` over `old`.
 ///
-/// After a kill, it has old bytes, then new bytes from some offset on, then old bytes again. After
-/// a power failure, each block has either the old or the new bytes.
+/// After a kill, the file has old bytes, then new bytes from some offset on, then old bytes again.
+/// After a power failure, each block has either the old or the new bytes.
 fn is_torn(now: &[u8], old: &[u8], new: &[u8]) -> bool {
     let same = |(one, other): &(&u8, &u8)| one == other;
     let start = now.iter().zip(old).take_while(same).count();
@@ -204,8 +206,8 @@ fn is_torn(now: &[u8], old: &[u8], new: &[u8]) -> bool {
 /// Bytes that a disk writes atomically.
 const DISK_BLOCK_BYTES: usize = 512;
 
-/// Removes an entry; a directory with all its content. Directories that are nested too deeply or
-/// are too large are not removed.
+/// Removes an entry; a directory is removed with all its content. A directory that is nested too
+/// deeply or is too large is not removed.
 pub(crate) fn remove_tree(dir: &Dir, name: &OsStr) -> io::Result<()> {
     fn remove(dir: &Dir, name: &OsStr, depth: usize) -> io::Result<()> {
         if dir.entry_kind(name)? != FileKind::Directory {
@@ -223,7 +225,7 @@ pub(crate) fn remove_tree(dir: &Dir, name: &OsStr) -> io::Result<()> {
     remove(dir, name, 0)
 }
 
-/// Reads a whole file; `None` if it is too large to belong to a call.
+/// Reads a whole file. Returns `None` for a file that is too large to be part of a call.
 fn read_whole_if_small(dir: &Dir, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     read_to_cap(&dir.open_file(name)?, MAX_WHOLE_FILE_BYTES)
 }
@@ -249,7 +251,8 @@ fn is_temporary(name: &OsStr) -> bool {
 mod tests {
     use super::{DISK_BLOCK_BYTES, is_torn};
 
-    /// Returns a file of blocks with one letter each; the last block is half as long.
+    /// Returns a file of blocks. Each block repeats one letter, and the last block is half as long
+    /// as the others.
     fn blocks(letters: &str) -> Vec<u8> {
         let whole: Vec<u8> =
             letters.bytes().flat_map(|letter| vec![letter; DISK_BLOCK_BYTES]).collect();

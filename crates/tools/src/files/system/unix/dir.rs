@@ -1,4 +1,4 @@
-//! Operations on the entries of a directory, by its descriptor.
+//! Operations on the entries of a directory, using the descriptor of the directory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,17 +20,20 @@ use super::{NONBLOCKING_FLAGS, OPEN_DIRECTORY_FLAGS, OPEN_PATH_FLAGS, OPEN_READ_
 const OPEN_READ_WRITE_FLAGS: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(NONBLOCKING_FLAGS);
 const CREATE_NEW_FLAGS: OFlags = OPEN_READ_WRITE_FLAGS.union(OFlags::CREATE).union(OFlags::EXCL);
 
-/// An open directory. All names are single components and links in them are not followed.
+/// An open directory. All names are single path components, and a link as the entry is not
+/// followed.
 #[derive(Debug)]
 pub(crate) struct Dir(pub(super) OwnedFd);
 
 impl Dir {
-    /// Returns at most `max` entries in no particular order, and whether there are more.
+    /// Returns at most `max` entries in no particular order, and whether the directory has more
+    /// entries.
     pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<DirectoryEntry>, bool)> {
         self.entries_while(max, || true)
     }
 
-    /// As [`Self::entries`], but stops when `goes_on`, called before each entry, returns `false`.
+    /// Returns entries as [`Self::entries`] does. Calls `goes_on` before each entry, and stops if
+    /// it returns `false`.
     pub(crate) fn entries_while(
         &self,
         max: usize,
@@ -50,7 +53,7 @@ impl Dir {
             }
             let name = OsStr::from_bytes(name).to_owned();
             let kind = match entry.file_type() {
-                // Some file systems do not report the kind here.
+                // Some file systems do not report the kind of an entry here.
                 FileType::Unknown => self.entry_kind(&name).unwrap_or(FileKind::Special),
                 known => known.into(),
             };
@@ -59,7 +62,7 @@ impl Dir {
         Ok((entries, false))
     }
 
-    /// Returns whether the directory was removed, even if its name is in use again.
+    /// Returns whether the directory was removed, even if another directory has its name now.
     pub(crate) fn is_removed(&self) -> bool {
         sys::fstat(&self.0).is_ok_and(|stat| stat.st_nlink == 0)
     }
@@ -69,28 +72,29 @@ impl Dir {
         Ok(FileType::from_raw_mode(stat.st_mode).into())
     }
 
-    /// Returns a path to this directory that does not depend on its name, for child processes. The
-    /// descriptor must stay open until they have changed to that directory.
+    /// Returns a path to this directory for child processes. The path does not depend on the name
+    /// of the directory. The descriptor must stay open until the child processes have changed to
+    /// the directory.
     pub(crate) fn descriptor_path(&self) -> Option<PathBuf> {
         let path = PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()));
-        // Without `/proc`, commands fail anyway with an error of their own.
+        // If `/proc` is missing, commands fail later with a separate error.
         (cfg!(target_os = "linux") && path.exists()).then_some(path)
     }
 
-    /// Returns the id of this directory, unique in the system.
+    /// Returns the id of this directory. The id is unique in the system.
     pub(crate) fn own_id(&self) -> io::Result<FileId> {
         let stat = sys::fstat(&self.0)?;
         Ok((stat.st_dev, stat.st_ino))
     }
 
-    /// Returns the id of an entry, unique in the system.
+    /// Returns the id of an entry. The id is unique in the system.
     pub(crate) fn entry_id(&self, name: &OsStr) -> io::Result<FileId> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((stat.st_dev, stat.st_ino))
     }
 
-    /// Holds a file open without reading it. Its [id](Self::entry_id) is not reused meanwhile, even
-    /// if the file is removed.
+    /// Holds a file open without reading it. While the file is open, its [id](Self::entry_id) is
+    /// not reused, even if the file is removed.
     pub(crate) fn hold_open(&self, name: &OsStr) -> io::Result<File> {
         let flags = OPEN_PATH_FLAGS | OFlags::NOFOLLOW;
         Ok(sys::openat(&self.0, name, flags, Mode::empty())?.into())
@@ -109,13 +113,14 @@ impl Dir {
         })
     }
 
-    /// Opens a directory in this one.
+    /// Opens a subdirectory of this directory.
     pub(crate) fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OPEN_DIRECTORY_FLAGS | OFlags::NOFOLLOW;
         Ok(Self(sys::openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    /// Returns whether both are on one file system, so that files can be moved between them.
+    /// Returns whether both directories are on one file system, so that files can be moved between
+    /// them.
     pub(crate) fn is_on_same_file_system(&self, other: &Self) -> bool {
         let device = |dir: &Self| sys::fstat(&dir.0).map(|stat| stat.st_dev);
         device(self).is_ok_and(|own| device(other) == Ok(own))
@@ -135,7 +140,7 @@ impl Dir {
         Ok(sys::openat(&self.0, name, OPEN_READ_FLAGS | OFlags::NOFOLLOW, Mode::empty())?.into())
     }
 
-    /// Creates a new file; fails if the name exists.
+    /// Creates a new file. Fails if the name exists.
     pub(crate) fn create_new_file(
         &self,
         name: &OsStr,
@@ -152,7 +157,7 @@ impl Dir {
         Ok(sys::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
     }
 
-    /// Moves a file over another one.
+    /// Moves a file to a name, and replaces an existing file of that name.
     pub(crate) fn rename_over(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(sys::renameat(&self.0, from, &self.0, to)?)
     }
@@ -166,7 +171,7 @@ impl Dir {
         done.unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into()))
     }
 
-    /// Adds a hard link with an unused name.
+    /// Adds a hard link to a file, under an unused name.
     pub(crate) fn create_hard_link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         hard_link(&self.0, from, &self.0, to)
     }
@@ -189,7 +194,7 @@ impl Dir {
         // Fall back to a hard link: not every file system supports `NoReplace`.
         match hard_link(&self.0, from, &dir.0, to) {
             Ok(()) => self.remove_file(from).inspect_err(|_| {
-                // Revert, unless another program replaced the new name meanwhile.
+                // Revert the hard link, unless another program replaced the new name meanwhile.
                 let identities = (self.entry_id(from).ok(), dir.entry_id(to).ok());
                 if identities.0.is_some() && identities.0 == identities.1 {
                     drop(dir.remove_file(to));
@@ -202,8 +207,8 @@ impl Dir {
         }
     }
 
-    /// Moves an entry that cannot have hard links, e.g. a directory. An empty placeholder reserves
-    /// the new name first, which fails if the name exists.
+    /// Moves an entry that cannot have hard links, e.g. a directory. First, an empty placeholder
+    /// reserves the new name, which fails if the name exists.
     fn rename_over_placeholder(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
         let is_directory = self.entry_kind(from)? == FileKind::Directory;
         match is_directory {
@@ -211,14 +216,14 @@ impl Dir {
             false => drop(dir.create_new_file(to, FileVisibility::Owner)?),
         }
         sys::renameat(&self.0, from, &dir.0, to).map_err(|error| {
-            // A directory that is no longer empty belongs to another program, and stays.
+            // A directory that is not empty belongs to another program, and is not removed.
             drop(if is_directory { dir.remove_dir(to) } else { dir.remove_file(to) });
             error.into()
         })
     }
 
-    /// Waits until the entries are on the disk, if this is possible: not for a directory without
-    /// read permission, and not on every file system.
+    /// Waits until the entries of the directory are on the disk, if this is possible. Waiting is
+    /// impossible for a directory without read permission, and on some file systems.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let readable =
             sys::openat(&self.0, ".", OPEN_READ_FLAGS | OFlags::DIRECTORY, Mode::empty());
@@ -237,7 +242,7 @@ impl Dir {
     }
 
     /// Checks that files in the directory can be created, renamed and removed, as far as the system
-    /// reports without a write.
+    /// can report this without a write.
     pub(crate) fn require_can_create(&self) -> io::Result<()> {
         self.require_access(".".as_ref(), Access::WRITE_OK | Access::EXEC_OK)?;
         #[cfg(target_os = "linux")]
@@ -251,22 +256,22 @@ impl Dir {
         Ok(())
     }
 
-    /// Checks that a file can be written without opening it, because opening notifies file
-    /// watchers.
+    /// Checks that a file can be written. The check does not open the file, because opening
+    /// notifies file watchers.
     pub(crate) fn require_writable(&self, name: &OsStr) -> io::Result<()> {
         self.require_access(name, Access::WRITE_OK)
     }
 
     fn require_access(&self, name: &OsStr, access: Access) -> io::Result<()> {
         match sys::accessat(&self.0, name, access, AtFlags::EACCESS) {
-            // The result is unknown until the operation is attempted.
+            // Only an attempt shows whether the operation is permitted.
             Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => Ok(()),
             known => Ok(known?),
         }
     }
 
-    /// Returns whether an entry is a mount point, which can be written, but not exchanged, renamed
-    /// or removed.
+    /// Returns whether an entry is a mount point. A mount point can be written, but it cannot be
+    /// exchanged, renamed or removed.
     pub(crate) fn is_mounted(&self, name: &OsStr) -> bool {
         #[cfg(test)]
         if simulated_file_system::are_files_mounted() {
@@ -278,11 +283,13 @@ impl Dir {
         {
             return found.contains(sys::StatxAttributes::MOUNT_ROOT);
         }
-        // Before Linux 5.8. Bind mounts from the same file system are not detected.
+        // Kernels before Linux 5.8 do not report mount points. The comparison of devices does not
+        // detect bind mounts from the same file system.
         self.own_id().ok().zip(self.entry_id(name).ok()).is_some_and(|(dir, file)| dir.0 != file.0)
     }
 
-    /// Returns the attributes of an entry, and the mask of those that the file system supports.
+    /// Returns the attributes of an entry, and a mask of the attributes that the file system
+    /// supports.
     #[cfg(target_os = "linux")]
     fn attributes(&self, name: &OsStr) -> Option<(sys::StatxAttributes, sys::StatxAttributes)> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -290,8 +297,8 @@ impl Dir {
         Some((found.stx_attributes, found.stx_attributes_mask))
     }
 
-    /// Restricts a file to its owner and returns its mode if that changed. Ignores files with
-    /// several hard links, and entries that are not regular files.
+    /// Restricts a file to its owner. Returns the old mode of the file if the mode changed. Ignores
+    /// files with several hard links, and entries that are not regular files.
     pub(crate) fn restrict_to_owner(&self, name: &OsStr) -> io::Result<Option<u32>> {
         const OWNER_ONLY_MODE: u32 = 0o600;
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -304,8 +311,8 @@ impl Dir {
         Ok(Some(mode))
     }
 
-    /// Sets the mode of a file. Only for directories where no other program can replace it by a
-    /// link.
+    /// Sets the mode of a file. This method is only for directories in which no other program can
+    /// replace the file by a link.
     pub(crate) fn set_mode(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         Ok(sys::chmodat(&self.0, name, Mode::from_raw_mode(mode), AtFlags::empty())?)
     }

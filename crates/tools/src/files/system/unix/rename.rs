@@ -1,4 +1,5 @@
-//! Renames that exchange two names or never replace a file, where supported, and hard links.
+//! Hard links, and renames that exchange two names or never replace a file. Not every file system
+//! supports these renames.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,7 +9,7 @@ use rustix::fs as sys;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
-/// A variant of rename beyond the plain replacement of a file.
+/// A variant of rename, in addition to the plain rename that replaces an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RenameMode {
     /// Swaps two names atomically.
@@ -17,7 +18,8 @@ pub(super) enum RenameMode {
     NoReplace,
 }
 
-/// Renames in the given mode; `None` if the system or the file system does not support it.
+/// Renames an entry in the given mode. Returns `None` if the system or the file system does not
+/// support the mode.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 pub(super) fn rename_with(
     from: &OwnedFd,
@@ -63,8 +65,8 @@ pub(super) fn hard_link(from: &OwnedFd, name: &OsStr, to: &OwnedFd, new: &OsStr)
     Ok(sys::linkat(from, name, to, new, AtFlags::empty())?)
 }
 
-/// Returns whether a hard link is impossible: for directories, for files of other users, or on the
-/// whole file system.
+/// Returns whether the error means that a hard link is impossible: for directories, for files of
+/// other users, or on the whole file system.
 pub(super) fn is_hard_link_refused(error: &io::Error) -> bool {
     let error = Errno::from_io_error(error);
     matches!(error, Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::MLINK))
@@ -84,17 +86,17 @@ pub(crate) mod simulated_file_system {
     pub(crate) enum SimulatedFileSystem {
         /// All features of the real file system.
         FullFeatured,
-        /// Only plain renames, e.g. NFS.
+        /// Supports only plain renames, e.g. NFS.
         PlainRenameOnly,
-        /// Neither exchanges nor hard links, e.g. exFAT.
+        /// Supports neither exchanges nor hard links, e.g. exFAT.
         NoExchangeNoLinks,
-        /// Only plain renames, and no hard links, e.g. some FUSE file systems.
+        /// Supports only plain renames and no hard links, e.g. some FUSE file systems.
         PlainRenameNoLinks,
         /// Each file is a mount point, as some files in a container are.
         MountedFiles,
     }
 
-    /// All file systems with fewer features.
+    /// All simulated file systems with fewer features.
     pub(crate) const LIMITED: [SimulatedFileSystem; 3] = [
         SimulatedFileSystem::PlainRenameOnly,
         SimulatedFileSystem::NoExchangeNoLinks,

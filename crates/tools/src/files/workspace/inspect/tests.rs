@@ -1,4 +1,4 @@
-//! Tests that a call uses exactly what was inspected, and that paths outside of the roots are
+//! Tests that a call uses exactly the inspected file, and that paths outside of the roots are
 //! pinned.
 
 use std::fs;
@@ -21,7 +21,8 @@ fn code<T>(result: Result<T, ToolError>) -> Option<ErrorCode> {
     result.err().and_then(|error| error.code())
 }
 
-/// Creates a tree in which `way` is a link to `dir`, with a directory `old` of the same content.
+/// Creates a tree in which `way` is a link to `dir`. A second directory `old` has the same content
+/// as `dir`.
 fn tree_with_link() -> TestWorkspace {
     let tree =
         test_workspace(&[("dir/file", "text"), ("old/file", "text"), ("old/deep/file", "text")]);
@@ -84,7 +85,7 @@ fn a_file_that_is_another_one_since_the_look_is_not_written_but_read() {
     let tree = tree_with_link();
     let at = tree.workspace.resolve_and_follow_links("way/file").unwrap();
     let seen = read_whole(&tree.workspace, &at, 99).unwrap();
-    // The same text in another file, which may have other hard links.
+    // Another file with the same text is refused. That file may have other hard links.
     tree.write("other", "text");
     fs::rename(tree.path("other"), tree.path("dir/file")).unwrap();
     let written = atomic_write(&tree.workspace, &at, b"new", &seen);
@@ -161,7 +162,8 @@ fn what_lies_outside_is_shown_by_its_real_path_and_pinned() {
     }
     assert_eq!(tree.workspace.resolve_and_follow_links("..").unwrap().path(), real);
 
-    // The link and the directory name changed, but the pinned directory is the permitted one.
+    // The link and the name of the directory changed, but the pinned directory is still the
+    // permitted directory.
     let at = outside(&tree, "../alias/file");
     fs::rename(tree.outer_folder().join("there"), tree.outer_folder().join("moved")).unwrap();
     fs::create_dir(tree.outer_folder().join("there")).unwrap();

@@ -15,7 +15,7 @@ use crate::error::ErrorCode;
 use crate::files::contents::equals_without_concurrent_change;
 use crate::files::workspace::testing::{test_workspace, test_workspace_with_undo};
 
-/// A reader that writes to the start of the file when it reaches the end.
+/// A reader that writes to the start of the file when the reader reaches the end.
 struct ConcurrentlyWrittenReader<'a>(&'a File, Option<&'a str>);
 
 impl Read for ConcurrentlyWrittenReader<'_> {
@@ -69,11 +69,11 @@ fn a_file_that_was_replaced_by_a_rename_is_not_written_by_its_other_name() {
     assert_eq!(tree.names("."), ["file", "other"]);
 }
 
-/// Maximum number of rounds until the two writers must have met.
+/// Maximum number of rounds. Before this limit, the two writers must have collided.
 const PATIENCE: u32 = 1_000;
 
-/// Large enough that the other writer, which waits for a new first byte, changes the last bytes
-/// before they are compared.
+/// Size of the file. The other writer waits for a new first byte, so in a file of this size it
+/// changes the last bytes before they are compared.
 const BYTES: usize = 1 << 20;
 
 #[test]
@@ -97,7 +97,7 @@ fn who_writes_while_it_is_written_is_told() {
             let ours = vec![b"ab"[round as usize % 2]; BYTES];
             atomic_write(&tree.workspace, &tree.resolve("file"), &ours, &seen).unwrap();
             let told = tree.workspace.take_late_writes();
-            // Their write always comes after ours.
+            // The write of the other program always comes after our write.
             seen = loop {
                 let now = fs::read(tree.path("file")).unwrap();
                 if now.ends_with(b"theirs") {

@@ -45,12 +45,13 @@ fn without_privileges(tree: &TestWorkspace, run: impl FnOnce()) {
 /// Sets the user of the current thread only. Each test runs in a separate thread.
 #[expect(unsafe_code, reason = "no safe interface has it for one thread")]
 fn set_user(user: u32) {
-    // SAFETY: the call changes no memory. Root stays the saved user, so that it can be restored.
+    // SAFETY: the call changes no memory. Root stays the saved user id, so that the test can
+    // restore it.
     let set = unsafe { libc::syscall(libc::SYS_setresuid, user, user, 0) };
     assert_eq!(set, 0);
 }
 
-/// Mounts a file system for the current thread only; returns `false` if that is not permitted.
+/// Mounts a file system for the current thread only. Returns `false` if the mount is not permitted.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 fn mount(source: &Path, target: &Path, kind: &str, flags: libc::c_ulong, options: &str) -> bool {
     use std::ffi::CString;
@@ -58,7 +59,7 @@ fn mount(source: &Path, target: &Path, kind: &str, flags: libc::c_ulong, options
     let (source, target, options) = (text(source), text(target), text(options.as_ref()));
     let (kind, root) = (text(kind.as_ref()), text("/".as_ref()));
     let private = libc::MS_REC | libc::MS_PRIVATE;
-    // SAFETY: all pointers are to strings that outlive the call. Other threads keep their mounts.
+    // SAFETY: all pointers refer to strings that outlive the call. Other threads keep their mounts.
     let is_mounted = unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
             && libc::mount(
@@ -123,7 +124,7 @@ fn a_file_that_is_mounted_by_itself_is_written_in_place_and_undone() {
     });
     let tree = test_workspace_with_undo(&[("file", ""), ("mounted", "old")]);
     if mount(&tree.path("mounted"), &tree.path("file"), "none", libc::MS_BIND, "") {
-        // A folder that was opened before does not see the mount.
+        // A descriptor of the folder that was opened before the mount does not see the mount.
         let workspace = Workspace::new(tree.path("."), Vec::new()).unwrap();
         let tree = TestWorkspace {
             workspace: workspace.with_state_folder(&tree.outer_folder().join("state")),
@@ -206,10 +207,11 @@ fn a_full_state_folder_keeps_no_edit_from_being_made() {
     assert_eq!(tree.names("."), ["file"]);
 }
 
-/// The file system reports free space, but no more files can be created; only a write detects this.
+/// The file system reports free space, but no more files can be created. Only a write detects this.
 #[test]
 fn a_state_folder_that_takes_no_more_files_is_named_and_known_from_then_on() {
-    // The inodes of the root and two folders, then also the one of a journal.
+    // The file system has inodes for the root and two folders, and in the second case also for a
+    // journal.
     for (is_closed, inodes) in [(false, 3), (true, 4)] {
         let tree = test_workspace_with_undo(&[("file", "old")]);
         let state = tree.outer_folder().join("state");
@@ -242,7 +244,7 @@ fn a_state_folder_that_takes_no_more_files_is_named_and_known_from_then_on() {
     }
 }
 
-/// The permitted protection is binding: a new preview reports the difference.
+/// A change may use only the permitted protection, so a difference requires a new preview.
 #[test]
 fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_written() {
     let tree = test_workspace_with_undo(&[("file", "old")]);
@@ -259,7 +261,8 @@ fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_writte
     });
 }
 
-/// A file of another owner, which no new file can have.
+/// A file of another owner. A new file cannot have this owner, so the file must be written in
+/// place.
 #[test]
 fn a_file_that_turns_out_to_be_written_in_place_is_asked_about_with_that_first() {
     let tree = test_workspace(&[("file", "old")]);
@@ -287,8 +290,8 @@ fn a_file_that_turns_out_to_be_written_in_place_is_asked_about_with_that_first()
     });
 }
 
-/// Writes a file in place from copies in the state folder, until the process is killed. Returns the
-/// folder of the journal.
+/// Writes a file in place, with copies in the state folder, until the process is killed. Returns
+/// the folder of the journal.
 fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
     let folder = tree.outer_folder().join("state/journal");
     fs::create_dir_all(&folder).unwrap();
@@ -311,7 +314,7 @@ fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
         StagedFile::prepare(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
     let prepared: PreparedFile = staged.journal_entry();
     journal.write_ready(vec![prepared]).unwrap();
-    // The state that a killed process leaves.
+    // Leave the files in the state that a killed process leaves.
     std::mem::forget(staged);
     journal.keep_for_replay();
     drop(journal);
@@ -332,7 +335,8 @@ fn after_a_kill_a_torn_file_is_made_whole_from_the_state_folder() {
     }
 }
 
-/// A folder on a disk that is not mounted yet, or that cannot be opened for another reason.
+/// The folder of a torn file is on a disk that is not mounted yet, or cannot be opened for another
+/// reason.
 #[test]
 fn the_copies_of_a_torn_file_stay_until_its_folder_can_be_opened() {
     for is_blocked in [false, true] {

@@ -11,7 +11,7 @@ use std::io::{Seek as _, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Searches a text with a multi-line pattern. Also returns the number of match attempts.
+/// Searches a text with a multi-line pattern. Returns the result and the number of match attempts.
 fn search(
     text: &str,
     pattern: &str,
@@ -68,8 +68,8 @@ fn each_long_line_is_shown_around_its_own_match() {
     assert!(lines.iter().map(|line| line.text.as_str()).enumerate().all(shown), "{lines:?}");
 }
 
-/// Adjacent matches are joined before they are reported, and each attempt scans the rest of the
-/// file.
+/// Adjacent matches are joined before they are reported, and each match attempt scans the rest of
+/// the file.
 #[test]
 fn a_search_over_several_lines_stops_between_its_matches() {
     let asked = AtomicUsize::new(0);

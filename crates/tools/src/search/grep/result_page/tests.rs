@@ -1,4 +1,5 @@
-//! Tests for results that arrive in any order: the page, the reports, and the kept results.
+//! Tests for results that arrive in any order: the page, the progress reports, and the kept
+//! results.
 
 use super::{FileSearchResult, FoundMatches, PageRange, ResultPage};
 use crate::files::walk::EarlyStop;
@@ -13,7 +14,7 @@ use std::time::Instant;
 
 const ALL: PageRange = PageRange { offset: 0, limit: 250, context: 0 };
 
-/// Returns a file with this number of matches, each with this number of bytes.
+/// Returns the result of a file with `matches` matches of `bytes` bytes each.
 fn file(place: usize, matches: usize, bytes: usize) -> FileSearchResult {
     if matches == 0 {
         return FileSearchResult::default();
