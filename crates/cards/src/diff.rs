@@ -3,16 +3,19 @@
 //! A diff in v1 consists of two texts: two versions of a whole file, or of a part of a file. This
 //! module computes the changed regions.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use acp_types::diff::diff_texts;
+use acp_types::diff::{diff_texts, shorten_change};
 use acp_types::schema::v1::Diff;
 use acp_types::{FileChange, Hunk, LineTag, Operation};
 use anstyle::Style;
 
-use super::limits::{DIFF_SEARCH_TIMEOUT, MAX_LINE_CHARS};
+use super::limits::{DIFF_SEARCH_TIMEOUT, MAX_CHANGE_BYTES, MAX_LINE_CHARS, MAX_SEARCHED_LINES};
 use super::page::Page;
 use super::sanitise;
+
+/// Time limit for a search that is bounded by [`MAX_SEARCHED_LINES`]. `diff_texts` needs one.
+const SEARCH_DEADLINE: Duration = Duration::from_secs(3_600);
 
 /// The number of diff lines that may be printed for one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +28,10 @@ pub(super) enum LineBudget {
 
 /// Prints a diff and subtracts its lines from `extent`. Returns whether it was printed as a whole.
 pub(super) fn print_diff(diff: &Diff, extent: &mut LineBudget, page: &mut Page) -> bool {
-    let change = file_change(diff, &page.meta_key);
+    let deadline = Instant::now() + DIFF_SEARCH_TIMEOUT;
+    let operation = operation(diff, &page.meta_key);
+    let old = diff.old_text.as_deref().unwrap_or_default();
+    let change = diff_texts(&diff.path, operation, old, &diff.new_text, deadline);
     print_path_and_line_counts(&change, page);
     let offset = start_line_offsets(diff, &page.meta_key);
     let lines: Vec<_> = change.hunks.iter().flat_map(|hunk| hunk_lines(hunk, offset)).collect();
@@ -56,17 +62,43 @@ pub(super) fn print_diff(diff: &Diff, extent: &mut LineBudget, page: &mut Page) 
     is_whole
 }
 
-fn file_change(diff: &Diff, meta_key: &str) -> FileChange {
-    let old = diff.old_text.as_deref();
-    let operation = match old {
+/// Returns the hunks of a diff with the line numbers of the file, within the limits of a
+/// transcript. The result depends only on the diff.
+pub(super) fn bounded_change(diff: &Diff, meta_key: &str) -> FileChange {
+    let operation = operation(diff, meta_key);
+    let old = diff.old_text.as_deref().unwrap_or_default();
+    let lines = old.lines().count() + diff.new_text.lines().count();
+    let mut change = if lines <= MAX_SEARCHED_LINES {
+        // The search is short, so this is never reached.
+        let deadline = Instant::now() + SEARCH_DEADLINE;
+        let change = diff_texts(&diff.path, operation, old, &diff.new_text, deadline);
+        FileChange { old_text: None, new_text: None, ..change }
+    } else {
+        let mut whole = FileChange::new(operation, &diff.path);
+        (whole.old_text, whole.new_text) = (Some(old.to_owned()), Some(diff.new_text.clone()));
+        // Below its own size, so that the texts are replaced by hunks.
+        let max = whole.max_json_len().min(MAX_CHANGE_BYTES);
+        shorten_change(&whole, max).unwrap_or(whole)
+    };
+    if let Some(short) = shorten_change(&change, MAX_CHANGE_BYTES) {
+        change = short;
+    }
+    let (old_offset, new_offset) = start_line_offsets(diff, meta_key);
+    for hunk in &mut change.hunks {
+        hunk.old_start = hunk.old_start.saturating_add(old_offset);
+        hunk.new_start = hunk.new_start.saturating_add(new_offset);
+    }
+    change
+}
+
+fn operation(diff: &Diff, meta_key: &str) -> Operation {
+    match diff.old_text {
         None => Operation::Add,
         Some(_) if meta_value(diff, meta_key, "kind").is_some_and(|kind| kind == "delete") => {
             Operation::Delete
         }
         Some(_) => Operation::Modify,
-    };
-    let (old, deadline) = (old.unwrap_or_default(), Instant::now() + DIFF_SEARCH_TIMEOUT);
-    diff_texts(&diff.path, operation, old, &diff.new_text, deadline)
+    }
 }
 
 fn print_path_and_line_counts(change: &FileChange, page: &mut Page) {
@@ -81,16 +113,20 @@ fn print_path_and_line_counts(change: &FileChange, page: &mut Page) {
     page.write_styled_text(page.palette.dim, &format!("  {what}+{added} −{removed}\n"));
 }
 
-/// Returns the header of a hunk and its lines.
-fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)> {
+/// Returns the header of a hunk in the form of a unified diff.
+pub(super) fn hunk_header(hunk: &Hunk, offset: (u32, u32)) -> String {
     let count = |without| hunk.lines.iter().filter(|line| line.tag != without).count();
-    let place = format!(
+    format!(
         "@@ -{},{} +{},{} @@",
         hunk.old_start.saturating_add(offset.0),
         count(LineTag::Added),
         hunk.new_start.saturating_add(offset.1),
         count(LineTag::Removed),
-    );
+    )
+}
+
+/// Returns the header of a hunk and its lines.
+fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)> {
     let lines = hunk.lines.iter().map(|line| {
         let text = line.text.strip_suffix('\n').unwrap_or(&line.text);
         let shown = match line.tag {
@@ -102,7 +138,7 @@ fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)>
         };
         (Some(line.tag), shown)
     });
-    std::iter::once((None, place)).chain(lines).collect()
+    std::iter::once((None, hunk_header(hunk, offset))).chain(lines).collect()
 }
 
 /// Returns the line offsets of the two texts in the file, or 0 if the agent sends none.

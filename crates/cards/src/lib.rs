@@ -1,10 +1,11 @@
-//! Renders the messages of an ACP session as cards for a terminal.
+//! Renders an ACP session: as cards for a terminal, and as a transcript in HTML or Markdown.
 //!
-//! This crate *only* renders: it accepts the messages of any ACP v1 agent and returns text to
-//! append, which is also readable in a pipe or a log. The renderer uses durations, end reasons and
-//! line numbers from the metadata of Callboard. To connect to an agent, use the SDK or `callboard`.
-//! To check the messages of an agent, use `acp-conformance`. To fold messages into the state of a
-//! client, use `acp-types`.
+//! This crate *only* renders: it accepts the messages of any ACP v1 agent. [`CardRenderer`] returns
+//! text to append while a turn runs, which is also readable in a pipe or a log. [`Transcript`]
+//! folds the updates of a whole session, e.g. those that follow `session/load`, into one file. Of
+//! Callboard's own metadata both use durations, end reasons and line numbers. To connect to an
+//! agent use the SDK or `callboard`, to check its messages `acp-conformance`, and to fold them into
+//! documents `acp-types`.
 #![doc = include_str!("../README.md")]
 
 mod card;
@@ -15,6 +16,7 @@ mod excerpt;
 mod limits;
 mod markdown;
 mod message;
+mod output_line;
 mod output_printer;
 mod page;
 mod raw_input;
@@ -22,7 +24,9 @@ mod sanitise;
 mod table;
 #[cfg(test)]
 mod tests;
+mod transcript;
 mod ui_text;
 
 pub use card_renderer::CardRenderer;
+pub use transcript::Transcript;
 pub use ui_text::{CATALOGUE_KEYS, Catalogue};

@@ -45,8 +45,40 @@ pub(crate) const MAX_CALLS: usize = 1000;
 /// Bytes of a message that are buffered until their Markdown block is complete.
 pub(crate) const MAX_MARKDOWN_BLOCK_BYTES: usize = 16 << 10;
 
-/// Bytes of the colour sequences of an output line. Longer sequences are discarded.
-pub(crate) const MAX_COLOUR_BYTES: usize = 256;
-
 /// Background commands listed when the program ends.
 pub(crate) const MAX_BACKGROUND_COMMANDS: usize = 64;
+
+/// Bytes that a transcript keeps. Beyond it, the content of the oldest calls and thoughts and the
+/// oldest images are discarded, then the oldest messages. The omitted bytes are counted.
+pub(crate) const MAX_TRANSCRIPT_BYTES: usize = 16 << 20;
+
+/// Bytes that a transcript keeps of one message or call.
+pub(crate) const MAX_ENTRY_BYTES: usize = 4 << 20;
+
+/// Bytes of text that a transcript keeps of one message or call.
+pub(crate) const MAX_TEXT_BYTES: usize = 256 << 10;
+
+/// Bytes of an image in base64. A larger one is only named.
+pub(crate) const MAX_IMAGE_BYTES: usize = 2 << 20;
+
+/// Bytes of the lines of a change in a transcript, as JSON. Further lines are counted.
+pub(crate) const MAX_CHANGE_BYTES: usize = 128 << 10;
+
+/// Lines of two texts up to which a transcript shows their smallest difference, which is searched
+/// without a time limit. The difference of longer texts is found by the lines that occur once.
+pub(crate) const MAX_SEARCHED_LINES: usize = 4_000;
+
+/// Characters of a line of output in a transcript. Further ones are counted.
+pub(crate) const MAX_TRANSCRIPT_LINE_CHARS: usize = 2_000;
+
+/// Places in files that a transcript keeps of a call.
+pub(crate) const MAX_LOCATIONS: usize = 100;
+
+/// Terminals that a transcript keeps of a call.
+pub(crate) const MAX_CALL_TERMINALS: usize = 16;
+
+/// Steps of a plan, and entries of a list of the session's state, that a transcript keeps.
+pub(crate) const MAX_LIST_ITEMS: usize = 1_000;
+
+/// Bytes counted for each item besides its text.
+pub(crate) const PART_OVERHEAD_BYTES: usize = 64;

@@ -377,7 +377,7 @@ pub(super) fn display_width(text: &str) -> usize {
 }
 
 /// Returns the approximate width of a character: 2 for Hangul, ideographs and emoji.
-fn char_width(letter: char) -> usize {
+pub(super) fn char_width(letter: char) -> usize {
     match letter {
         '\u{200d}' | '\u{fe0e}' | '\u{fe0f}' => 0,
         '\u{1100}'..='\u{115f}'

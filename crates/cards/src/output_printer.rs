@@ -6,42 +6,29 @@
 //! terminal. Colours are kept; all other escape sequences are dropped.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 use std::mem;
 
 use anstyle::Style;
-use callboard_text::{head, tail};
-use vte::{Params, Parser, Perform};
+use callboard_text::tail;
 
 use super::limits::{
-    MAX_ALIGNED_LINES, MAX_COLOUR_BYTES, MAX_EXCERPT_EDGE_LINES, MAX_LINE_CHARS,
-    MAX_LIVE_OUTPUT_LINES, MAX_REMEMBERED_OUTPUT_BYTES,
+    MAX_ALIGNED_LINES, MAX_EXCERPT_EDGE_LINES, MAX_LINE_CHARS, MAX_LIVE_OUTPUT_LINES,
+    MAX_REMEMBERED_OUTPUT_BYTES,
 };
-use super::markdown::display_width;
+use super::output_line::{LineReader, OutputLine};
 use super::page::Page;
-use super::sanitise;
 
 /// The printing state of a command's output.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct OutputPrinter {
     /// The end of the last text. `last_text_len` is the length of the whole text.
     last_text_tail: String,
     last_text_len: usize,
-    parser: Parser,
-    line: StyledLine,
+    reader: LineReader,
     /// Number of complete lines.
     line_count: usize,
-    /// The last lines that were not printed immediately.
-    held: VecDeque<StyledLine>,
-}
-
-impl std::fmt::Debug for OutputPrinter {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("OutputPrinter")
-            .field("lines", &self.line_count)
-            .finish_non_exhaustive()
-    }
+    /// The last lines after those that were printed immediately.
+    held: VecDeque<OutputLine>,
 }
 
 impl OutputPrinter {
@@ -59,54 +46,36 @@ impl OutputPrinter {
         match joint {
             OutputJoin::Continues => {}
             // The new text replaces the incomplete line.
-            OutputJoin::ReplacesLine => self.line.overwrite_on_next = true,
+            OutputJoin::ReplacesLine => self.reader.restart_line(),
             OutputJoin::AfterGap => {
                 self.print_incomplete_line(page);
                 page.end_open_line();
                 page.write_with_gutter("…\n");
             }
         }
-        for line in text.split_inclusive('\n') {
-            let (words, is_ended) = match line.strip_suffix('\n') {
-                Some(words) => (words, true),
-                None => (line, false),
-            };
-            // The text is parsed in small chunks, because the parser searches for an escape again
-            // after each invalid character.
-            let mut rest = words;
-            while !rest.is_empty() {
-                let part = head(rest, PARSER_CHUNK_BYTES);
-                self.parser.advance(&mut self.line, part.as_bytes());
-                rest = &rest[part.len()..];
-            }
-            if is_ended {
-                // A sequence ends at the end of its line, so that an unterminated sequence does not
-                // hide later lines.
-                self.parser = Parser::new();
-                let colours = self.line.colours.clone();
-                self.print_or_hold_back_line(page);
-                self.line.colours = colours;
+        for part in text.split_inclusive('\n') {
+            if let Some(line) = self.reader.push(part) {
+                self.complete_line(line, page);
             }
         }
         if page.can_redraw_lines()
             && self.line_count < MAX_LIVE_OUTPUT_LINES
-            && !self.line.is_empty()
+            && !self.reader.line().is_empty()
         {
             let room = page.width.saturating_sub(GUTTER_COLUMNS + 1);
-            let (shown, columns) = self.line.render(room);
+            let (shown, columns) = self.reader.line().render(room);
             page.redraw_line(&format_with_gutter(page, &shown), columns + GUTTER_COLUMNS);
         }
     }
 
-    /// Prints the incomplete line, if any.
+    /// Prints the incomplete line, if there is one.
     fn print_incomplete_line(&mut self, page: &mut Page) {
-        if !self.line.is_empty() {
-            self.print_or_hold_back_line(page);
+        if let Some(line) = self.reader.take_open_line() {
+            self.complete_line(line, page);
         }
     }
 
-    fn print_or_hold_back_line(&mut self, page: &mut Page) {
-        let line = mem::take(&mut self.line);
+    fn complete_line(&mut self, line: OutputLine, page: &mut Page) {
         self.line_count += 1;
         if self.line_count <= MAX_LIVE_OUTPUT_LINES {
             print_line(&line, page);
@@ -120,7 +89,7 @@ impl OutputPrinter {
 
     /// Returns whether output is held back until the call ends.
     pub(super) fn has_unprinted_output(&self) -> bool {
-        !self.line.is_empty() || !self.held.is_empty()
+        !self.reader.line().is_empty() || !self.held.is_empty()
     }
 
     /// Prints the output that was held back. The page must belong to the call.
@@ -135,7 +104,7 @@ impl OutputPrinter {
     }
 }
 
-fn print_line(line: &StyledLine, page: &mut Page) {
+fn print_line(line: &OutputLine, page: &mut Page) {
     let (shown, columns) = line.render(MAX_LINE_CHARS);
     page.finish_drawing(&format_with_gutter(page, &shown), columns + GUTTER_COLUMNS);
 }
@@ -148,141 +117,7 @@ fn format_with_gutter(page: &Page, line: &str) -> String {
 /// Columns of the gutter before each line.
 const GUTTER_COLUMNS: usize = 4;
 
-/// Columns between tab stops.
-const TAB_COLUMNS: usize = 8;
-
-/// Bytes passed to the parser at once.
-const PARSER_CHUNK_BYTES: usize = 512;
-
-/// A line as a terminal would show it, i.e. the text after the last `\r`.
-#[derive(Debug, Default, Clone)]
-struct StyledLine {
-    /// Colour sequences, each followed by its text.
-    spans: Vec<(String, String)>,
-    chars: usize,
-    /// Colour sequences since the last reset.
-    colours: String,
-    /// Whether the next character replaces the line.
-    overwrite_on_next: bool,
-}
-
-impl StyledLine {
-    fn is_empty(&self) -> bool {
-        self.chars == 0
-    }
-
-    fn columns(&self) -> usize {
-        self.spans.iter().map(|(_, words)| display_width(words)).sum()
-    }
-
-    fn clear(&mut self) {
-        self.spans.clear();
-        (self.chars, self.overwrite_on_next) = (0, false);
-    }
-
-    /// Returns the line with its colours, truncated to about `room` columns, and its width in
-    /// columns.
-    fn render(&self, room: usize) -> (String, usize) {
-        let (mut shown, mut used) = (String::new(), 0);
-        for (colours, words) in &self.spans {
-            let mut words = sanitise::escape_message(words);
-            let mut columns = display_width(&words);
-            let is_cut = used + columns > room;
-            while used + columns > room && words.pop().is_some() {
-                columns = display_width(&words) + 1;
-            }
-            if is_cut {
-                words.push('…');
-            }
-            match colours.as_str() {
-                "" => shown.push_str(&words),
-                // Writing to a string cannot fail.
-                colours => write!(shown, "{colours}{words}\x1b[0m").unwrap_or_default(),
-            }
-            used += columns;
-            if is_cut {
-                break;
-            }
-        }
-        (shown, used)
-    }
-}
-
-impl Perform for StyledLine {
-    fn print(&mut self, letter: char) {
-        if mem::take(&mut self.overwrite_on_next) {
-            self.clear();
-        }
-        // Keeps one character more than is shown, so that a truncation is visible.
-        if self.chars > MAX_LINE_CHARS || letter.is_control() {
-            return;
-        }
-        match self.spans.last_mut() {
-            Some((colours, words)) if *colours == self.colours => words.push(letter),
-            _ => self.spans.push((self.colours.clone(), letter.into())),
-        }
-        self.chars += 1;
-    }
-
-    fn execute(&mut self, byte: u8) {
-        match byte {
-            b'\r' => self.overwrite_on_next = true,
-            b'\t' => {
-                let column = if self.overwrite_on_next { 0 } else { self.columns() };
-                (column % TAB_COLUMNS..TAB_COLUMNS).for_each(|_| self.print(' '));
-            }
-            // Backspace, as used by spinners.
-            b'\x08' => {
-                if let Some((_, words)) = self.spans.last_mut() {
-                    words.pop();
-                    self.chars = self.chars.saturating_sub(1);
-                }
-                self.spans.pop_if(|(_, words)| words.is_empty());
-            }
-            _ => {}
-        }
-    }
-
-    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, end: char) {
-        let first = params.iter().next().map_or(0, |param| param[0]);
-        match (intermediates, end) {
-            _ if ignore => {}
-            (b"", 'm') => self.push_colour(params),
-            (b"", 'G') if first <= 1 => self.overwrite_on_next = true,
-            (b"", 'K') if self.overwrite_on_next || first == 2 => self.clear(),
-            _ => {}
-        }
-    }
-}
-
-impl StyledLine {
-    /// Adds a colour sequence for the following text. Sequences that hide text are dropped.
-    fn push_colour(&mut self, params: &Params) {
-        let all: Vec<&[u16]> = params.iter().collect();
-        // A reset cancels all earlier parameters. Inside an extended colour, 0 is not a reset.
-        let is_plain =
-            all.iter().all(|param| param.len() == 1 && !matches!(param[0], 38 | 48 | 58));
-        let from = all.iter().rposition(|param| is_plain && param[0] == 0).map_or(0, |at| at + 1);
-        if from > 0 || all.is_empty() {
-            self.colours.clear();
-        }
-        let hides = |param: &&&[u16]| is_plain && matches!(param[0], 8 | 28);
-        let kept: Vec<String> = all[from..]
-            .iter()
-            .filter(|param| !hides(param))
-            .map(|param| param.iter().map(u16::to_string).collect::<Vec<_>>().join(":"))
-            .collect();
-        if !kept.is_empty() {
-            // Writing to a string cannot fail.
-            write!(self.colours, "\x1b[{}m", kept.join(";")).unwrap_or_default();
-        }
-        if self.colours.len() > MAX_COLOUR_BYTES {
-            self.colours.clear();
-        }
-    }
-}
-
-/// The way in which new output joins the printed output.
+/// How new output joins the printed output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputJoin {
     /// The new output continues the printed output, possibly within a line.

@@ -211,8 +211,13 @@ impl Page {
 
     /// Returns a path for display. A path below `cwd` is relative to `cwd`.
     pub(super) fn display_path(&self, path: &Path) -> String {
-        let below = path.strip_prefix(&self.cwd).unwrap_or(path);
-        let path = if below.as_os_str().is_empty() { path } else { below };
-        sanitise::escape_line(&path_text(path))
+        display_path(&self.cwd, path)
     }
+}
+
+/// Returns a path for display, relative to `cwd` if it is below it.
+pub(super) fn display_path(cwd: &Path, path: &Path) -> String {
+    let below = path.strip_prefix(cwd).unwrap_or(path);
+    let path = if below.as_os_str().is_empty() { path } else { below };
+    sanitise::escape_line(&path_text(path))
 }

@@ -1,0 +1,69 @@
+//! Writes the output of a command with its colours.
+
+use anstyle::{AnsiColor, Color, Effects, Style};
+use anstyle_lossy::color_to_ansi;
+use anstyle_lossy::palette::WIN10_CONSOLE;
+use callboard_text::grouped_count_with_noun;
+
+use super::Page;
+use crate::transcript::output_lines;
+
+impl Page<'_> {
+    /// Appends the command, if there is one, and its output.
+    pub(super) fn output(&mut self, command: Option<&str>, output: &[u8]) {
+        let text = String::from_utf8_lossy(output);
+        self.raw("<pre class=\"output\" tabindex=\"0\" role=\"group\" aria-label=\"Output\">");
+        if let Some(command) = command {
+            self.element("span", "command", &format!("$ {command}"));
+            self.raw("\n");
+        }
+        for line in output_lines(&text) {
+            for (style, words) in line.spans() {
+                let classes = classes(*style);
+                if classes.is_empty() {
+                    self.text(words);
+                } else {
+                    self.element("span", &classes.join(" "), words);
+                }
+            }
+            if line.omitted_chars() > 0 {
+                let more = line.omitted_chars() as u64;
+                let more = grouped_count_with_noun(more, "character", "characters");
+                self.element("span", "note", &format!(" … {more} left out"));
+            }
+            self.raw("\n");
+        }
+        self.raw("</pre>\n");
+    }
+}
+
+/// Returns the classes of a style. Colours of 8 and of 24 bits become the nearest of the 16 of the
+/// page, which can be read in both themes.
+fn classes(style: Style) -> Vec<String> {
+    let effects = style.get_effects();
+    let colour = |prefix: &str, colour: Color| {
+        let nearest: AnsiColor = color_to_ansi(colour, WIN10_CONSOLE);
+        format!("{prefix}{}", anstyle::Ansi256Color::from_ansi(nearest).index())
+    };
+    let (mut text, mut ground) = (
+        style.get_fg_color().map(|it| colour("f", it)),
+        style.get_bg_color().map(|it| colour("b", it)),
+    );
+    if effects.contains(Effects::INVERT) {
+        text =
+            Some(style.get_bg_color().map_or_else(|| "f-ground".to_owned(), |it| colour("f", it)));
+        ground =
+            Some(style.get_fg_color().map_or_else(|| "b-text".to_owned(), |it| colour("b", it)));
+    }
+    let effects = [
+        (Effects::BOLD, "bold"),
+        (Effects::DIMMED, "dim"),
+        (Effects::ITALIC, "italic"),
+        (Effects::UNDERLINE, "underline"),
+        (Effects::STRIKETHROUGH, "strike"),
+    ]
+    .into_iter()
+    .filter(|(effect, _)| effects.contains(*effect))
+    .map(|(_, class)| class.to_owned());
+    text.into_iter().chain(ground).chain(effects).collect()
+}

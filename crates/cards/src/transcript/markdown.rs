@@ -1,0 +1,297 @@
+//! Writes a transcript as Markdown.
+
+use std::fmt::Write as _;
+use std::io;
+
+use acp_types::schema::v1::{PlanEntryStatus, ToolKind};
+use acp_types::{FileChange, LineTag, Operation};
+use callboard_text::{code_fence, grouped_count_with_noun, path_text};
+
+use super::call::{Call, RawText};
+use super::entry::{Author, Entry, Message, PlanStep};
+use super::parts::Part;
+use super::safe_markdown::{self, TitlePiece, title_pieces};
+use super::{Transcript, heading, output_lines, split_prompt};
+use crate::content::split_off_code_fence;
+use crate::diff::hunk_header;
+use crate::page::display_path;
+use crate::sanitise;
+use crate::ui_text::protocol_kind_word;
+
+/// Writes the document, one entry at a time.
+pub(super) fn write_document(transcript: &Transcript, mut out: impl io::Write) -> io::Result<()> {
+    let mut document = Document { transcript, text: String::new() };
+    document.head();
+    let mut prompt = transcript.removed_prompts;
+    for entry in &transcript.entries {
+        match entry {
+            Entry::Message(message) if message.author == Author::User => {
+                prompt += 1;
+                document.prompt(prompt, message);
+            }
+            Entry::Message(message) => document.message(message),
+            Entry::Call(call) => document.call(call),
+            Entry::Plan(steps) => document.plan(steps),
+            Entry::Notice(notice) => {
+                let description = notice.description.as_deref().unwrap_or_default();
+                let text = format!("{} {description}", notice.title);
+                document.block(&format!("*{}*", escape(text.trim())));
+            }
+        }
+        out.write_all(document.text.as_bytes())?;
+        document.text.clear();
+    }
+    out.write_all(document.text.as_bytes())?;
+    out.flush()
+}
+
+/// The part of the document that is not written yet.
+struct Document<'a> {
+    transcript: &'a Transcript,
+    text: String,
+}
+
+impl Document<'_> {
+    /// Appends a block and a blank line.
+    fn block(&mut self, block: &str) {
+        let block = block.trim_matches('\n');
+        if !block.is_empty() {
+            self.text.push_str(block);
+            self.text.push_str("\n\n");
+        }
+    }
+
+    fn fence(&mut self, language: &str, text: &str) {
+        self.block(&code_fence(language, &sanitise::escape_message(text)));
+    }
+
+    fn omission(&mut self, bytes: u64) {
+        if bytes > 0 {
+            let bytes = grouped_count_with_noun(bytes, "byte", "bytes");
+            self.block(&format!("*… {bytes} left out*"));
+        }
+    }
+
+    fn head(&mut self) {
+        let transcript = self.transcript;
+        self.block(&format!("# {}", escape(&transcript.shown_title())));
+        let folder = path_text(transcript.cwd());
+        let first = [("Folder", Some(&*folder)), ("Date", transcript.shown_date())];
+        let first = first.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let rows = first.chain(transcript.facts.rows());
+        let row = |(name, value): (&str, &str)| {
+            format!("- {}: {}\n", escape(name), escape(&sanitise::escape_line(value)))
+        };
+        self.block(&rows.map(row).collect::<String>());
+        if transcript.removed > 0 {
+            let removed = transcript.removed as u64;
+            let entries = grouped_count_with_noun(removed, "earlier entry", "earlier entries");
+            self.block(&format!("*… {entries} left out*"));
+        }
+    }
+
+    fn prompt(&mut self, number: usize, message: &Message) {
+        self.block(&format!("## {number}. {}", escape(&heading(message))));
+        let (first, others) = split_prompt(message);
+        if let Some(rest) = first {
+            self.fence("text", rest);
+        }
+        for part in others {
+            match part {
+                Part::Text(text) => self.fence("text", text),
+                part => self.attachment(part),
+            }
+        }
+        self.omission(message.content.omitted_bytes());
+    }
+
+    fn message(&mut self, message: &Message) {
+        for part in message.content.iter() {
+            match part {
+                Part::Text(text) if message.author == Author::Thought => {
+                    let thought = safe_markdown::to_markdown(text);
+                    let lines = thought.trim().lines().map(|line| format!("> {line}\n"));
+                    self.block(&format!("> **Thought**\n>\n{}", lines.collect::<String>()));
+                }
+                Part::Text(text) => self.block(&safe_markdown::to_markdown(text)),
+                part => self.attachment(part),
+            }
+        }
+        self.omission(message.content.omitted_bytes());
+    }
+
+    fn attachment(&mut self, part: &Part) {
+        match part {
+            Part::Image { mime, data } => {
+                let bytes = grouped_count_with_noun(data.len() as u64 / 4 * 3, "byte", "bytes");
+                self.block(&format!("*{}, {bytes}*", escape(mime)));
+            }
+            Part::Binary { kind, bytes } => {
+                let bytes = grouped_count_with_noun(*bytes, "byte", "bytes");
+                self.block(&format!("*{}, {bytes}*", escape(kind)));
+            }
+            Part::Link { name, uri } => {
+                let [name, uri] = [name, uri].map(|it| escape(&sanitise::escape_line(it)));
+                self.block(&format!("*Attached:* {name}, {uri}"));
+            }
+            Part::Resource { uri, text } => {
+                self.block(&format!("*Attached:* {}", escape(&sanitise::escape_line(uri))));
+                self.fence("text", text);
+            }
+            Part::Text(_) | Part::Change(_) | Part::Terminal(_) => {}
+        }
+    }
+
+    fn plan(&mut self, steps: &[PlanStep]) {
+        let line = |step: &PlanStep| {
+            let (mark, note) = match step.status {
+                PlanEntryStatus::Completed => ("x", ""),
+                PlanEntryStatus::InProgress => (" ", " *(in progress)*"),
+                _ => (" ", ""),
+            };
+            format!("- [{mark}] {}{note}\n", line_with_code(&step.text, escape))
+        };
+        self.block(&steps.iter().map(line).collect::<String>());
+    }
+
+    fn call(&mut self, call: &Call) {
+        let state = call.state();
+        let mut head = format!("{} {}", state.mark(), line_with_code(call.title(), bold));
+        let details = call.exit().into_iter().chain(call.details()).map(|detail| escape(&detail));
+        let kind = (call.kind != ToolKind::Other).then(|| escape(protocol_kind_word(call.kind)));
+        for detail in kind.into_iter().chain(details) {
+            head.push_str(&format!(" · {detail}"));
+        }
+        self.block(&head);
+        let place = |place: &super::call::Location| {
+            let line = place.line.map(|line| format!(":{line}")).unwrap_or_default();
+            format!("- {}\n", escape(&(display_path(self.transcript.cwd(), &place.path) + &line)))
+        };
+        let places: String = call.locations.iter().map(place).collect();
+        self.block(&places);
+        self.call_content(call);
+    }
+
+    fn call_content(&mut self, call: &Call) {
+        let mut command = call.unshown_command();
+        for part in call.content.iter() {
+            match part {
+                Part::Text(text) => match split_off_code_fence(text) {
+                    ("console", output) => self.output(command.take(), output.as_bytes()),
+                    _ => self.block(&safe_markdown::to_markdown(text)),
+                },
+                Part::Change(change) => self.change(change),
+                Part::Terminal(id) => {
+                    if let Some(terminal) = call.terminal(id) {
+                        self.output(command.take(), &terminal.output.to_bytes_with_omission_line());
+                    }
+                }
+                part => self.attachment(part),
+            }
+        }
+        for terminal in call.unplaced_terminals() {
+            self.output(command.take(), &terminal.output.to_bytes_with_omission_line());
+        }
+        if let Some(command) = command {
+            self.output(Some(command), b"");
+        }
+        self.omission(call.content.omitted_bytes());
+        if call.content.is_empty() {
+            self.raw_text("Raw input", call.input.as_ref());
+            self.raw_text("Raw output", call.output.as_ref());
+        }
+    }
+
+    fn raw_text(&mut self, name: &str, raw: Option<&RawText>) {
+        if let Some(raw) = raw {
+            self.block(&format!("{name}:"));
+            self.fence("json", &raw.text);
+            self.omission(raw.omitted_bytes);
+        }
+    }
+
+    fn output(&mut self, command: Option<&str>, output: &[u8]) {
+        let mut text = command.map(|command| format!("$ {command}\n")).unwrap_or_default();
+        for line in output_lines(&String::from_utf8_lossy(output)) {
+            line.spans().iter().for_each(|(_, words)| text.push_str(words));
+            if line.omitted_chars() > 0 {
+                text.push_str(&format!(" … {} characters left out", line.omitted_chars()));
+            }
+            text.push('\n');
+        }
+        self.fence("console", &text);
+    }
+
+    fn change(&mut self, change: &FileChange) {
+        let path = display_path(self.transcript.cwd(), &change.path);
+        let (old, new) = match change.operation {
+            Operation::Add => ("/dev/null", &*path),
+            Operation::Delete => (&*path, "/dev/null"),
+            _ => (&*path, &*path),
+        };
+        let mut text = format!("--- {old}\n+++ {new}\n");
+        for hunk in &change.hunks {
+            // Writing to a string cannot fail.
+            writeln!(text, "{}", hunk_header(hunk, (0, 0))).unwrap_or_default();
+            for line in &hunk.lines {
+                text.push(match line.tag {
+                    LineTag::Context => ' ',
+                    LineTag::Removed => '-',
+                    LineTag::Added => '+',
+                });
+                text.push_str(line.text.strip_suffix('\n').unwrap_or(&line.text));
+                text.push('\n');
+            }
+        }
+        self.fence("diff", &text);
+        let unlisted = change.unlisted.0 + change.unlisted.1;
+        if unlisted > 0 {
+            let lines = grouped_count_with_noun(unlisted as u64, "line", "lines");
+            self.block(&format!("*… {lines} more*"));
+        }
+    }
+}
+
+/// Returns a line with its code spans, and with its other text as `write_text` formats it.
+fn line_with_code(line: &str, write_text: fn(&str) -> String) -> String {
+    let write = |piece| match piece {
+        TitlePiece::Text(text) => write_text(&text),
+        TitlePiece::Code(code) => code_span(&code),
+    };
+    title_pieces(line).into_iter().map(write).collect()
+}
+
+/// Escapes a line of text, so that Markdown leaves it as it is.
+fn escape(line: &str) -> String {
+    let mut escaped = String::with_capacity(line.len());
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let begins_list = escaped.is_empty() && matches!(letter, '-' | '+' | '=');
+        let ends_number = matches!(letter, '.' | ')')
+            && letters.peek().is_none_or(|next| next.is_whitespace())
+            && !escaped.is_empty()
+            && escaped.bytes().all(|byte| byte.is_ascii_digit());
+        if begins_list || ends_number || "\\`*_{}[]<>#&!|~$".contains(letter) {
+            escaped.push('\\');
+        }
+        escaped.push(letter);
+    }
+    escaped
+}
+
+/// Returns text in bold, without the spaces around it, which would end the emphasis.
+fn bold(text: &str) -> String {
+    let words = text.trim();
+    if words.is_empty() {
+        return text.to_owned();
+    }
+    text.replacen(words, &format!("**{}**", escape(words)), 1)
+}
+
+/// Returns a code span whose fence is longer than any run of backticks in the text.
+fn code_span(code: &str) -> String {
+    let longest = code.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let pad = if code.starts_with(['`', ' ']) || code.ends_with(['`', ' ']) { " " } else { "" };
+    format!("{fence}{pad}{code}{pad}{fence}")
+}
