@@ -15,6 +15,14 @@ pub struct MessageChunk {
     pub text: String,
 }
 
+impl MessageChunk {
+    /// Creates a chunk of the agent's message with this id.
+    #[must_use]
+    pub fn from_agent(message: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { role: Role::Agent, message: message.into(), text: text.into() }
+    }
+}
+
 /// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime};
 use acp_lifecycle::{OutboxItem, Session, Timestamp};
 use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{
-    CallEndReason, Content, MessageChunk, Role, Status, TerminalExit, TerminalPatch, ToolCallPatch,
+    CallEndReason, Content, MessageChunk, Status, TerminalExit, TerminalPatch, ToolCallPatch,
     ToolKind, TurnId,
 };
 use serde::Deserialize;
@@ -69,8 +69,7 @@ impl EventBridge {
                 self.session.upsert_foreign_call(&id.into(), &self.turn, patch, now);
             }
             Event::Message { id, text } => {
-                self.session
-                    .send_message_chunk(MessageChunk { role: Role::Agent, message: id, text }, now);
+                self.session.send_message_chunk(MessageChunk::from_agent(id, text), now);
             }
         }
     }

@@ -16,7 +16,7 @@ use acp_lifecycle::{
 };
 use acp_types::wire::ClientMessage as _;
 use acp_types::wire::v1::{TerminalDisplay, V1Projection};
-use acp_types::{CallEndReason, MessageChunk, Role};
+use acp_types::{CallEndReason, MessageChunk};
 use serde_json::{Value, json};
 
 // ---- Your existing agent: a model, tools, and a loop. This part is unchanged. ----
@@ -87,11 +87,7 @@ pub(crate) async fn run_scripted_turn(out: impl Write + Send + 'static) -> io::R
             Err(ended) => ended.text,
         };
         let text = format!("{name}: {told}\n");
-        session.send_message_chunk(MessageChunk {
-            role: Role::Agent,
-            message: "message1".to_owned(),
-            text,
-        });
+        session.send_message_chunk(MessageChunk::from_agent("message1", text));
     }
 
     session.end_turn(&"turn1".into(), CallEndReason::Turn);

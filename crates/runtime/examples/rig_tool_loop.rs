@@ -8,7 +8,7 @@ use std::time::Duration;
 use acp_connection::{ClientSession, Turn};
 use acp_lifecycle::{BatchCall, Effect, Effects, Session, ToolMiddleware};
 use acp_transport::TransportCounters;
-use acp_types::{MessageChunk, Role};
+use acp_types::MessageChunk;
 use agent_client_protocol::v1::schema::{self as v1, ContentBlock, StopReason};
 use agent_client_protocol::{self as acp, Client, ConnectTo};
 use rig_core::DynModel;
@@ -37,11 +37,7 @@ impl RigAgent {
             let Some(reply) = reply else { return Ok(StopReason::Cancelled) };
             let reply = reply.map_err(acp::Error::into_internal_error)?;
             let message = format!("{}/{}", turn.id, request.chat_history.len());
-            turn.session.send_message_chunk(MessageChunk {
-                role: Role::Agent,
-                message,
-                text: reply.text(),
-            });
+            turn.session.send_message_chunk(MessageChunk::from_agent(message, reply.text()));
             let calls: Vec<_> = reply.tool_calls().map(|c| (c.id.to_string(), c.clone())).collect();
             if calls.is_empty() {
                 return Ok(StopReason::EndTurn);
