@@ -41,6 +41,8 @@ mod requests;
 mod retry;
 mod sdk_client;
 mod secrets;
+mod session_faults;
+mod sessions_command;
 mod shutdown;
 mod stored_sessions;
 mod tck;

@@ -154,6 +154,12 @@ const TABLE: &[LayerRule] = &[
         features: "",
     },
     LayerRule {
+        member: "callboard-sessions",
+        may_use: &["callboard-text", "acp-types", "acp-cards", "acp-store", "callboard-runtime"],
+        never: &["keyring", "rpassword", "toml", "tracing-subscriber"],
+        features: "",
+    },
+    LayerRule {
         member: "callboard",
         may_use: &[
             "callboard-text",
@@ -168,6 +174,7 @@ const TABLE: &[LayerRule] = &[
             "acp-store",
             "acp-conformance",
             "callboard-runtime",
+            "callboard-sessions",
         ],
         never: &[],
         features: "",

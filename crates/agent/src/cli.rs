@@ -1,6 +1,7 @@
 //! The command line: dispatch of the subcommands, signals and exit codes.
 
 mod args;
+mod sessions;
 mod subcommands;
 
 use std::ffi::OsString;
@@ -17,7 +18,7 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 
 use crate::exec::piped_input::{self, PipedContext, PipedInputNote};
-use crate::exec::{self, Approval, ExecJob};
+use crate::exec::{self, Approval, ExecJob, ResumedSession};
 use crate::output::OutputStream;
 use crate::{check_wire, limits, output, secrets, telemetry};
 use args::{Cli, Command, ExecArgs, ServeArgs};
@@ -35,6 +36,7 @@ fn run_command(cli: Cli) -> ExitCode {
     match cli.command {
         Some(Command::Acp(args)) => run_acp(args),
         Some(Command::Exec(args)) => run_with_logging(|| run_exec(args)),
+        Some(Command::Sessions(args)) => run_with_logging(|| sessions::run_sessions(args)),
         Some(Command::Models { json }) => {
             run_with_logging(|| subcommands::run_models_command(json))
         }
@@ -129,6 +131,7 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     let cwd = cwd.map_err(|error| {
         print_error_and_fail(&format!("cannot find the working directory: {error}"))
     })?;
+    let (model_flag, mode_flag) = (args.flags.model.clone(), args.flags.mode);
     let (agent, model) = subcommands::create_exec_agent(args.flags).await?;
     let agent = agent.with_project_permission_options();
     let is_piped = args.prompt == "-";
@@ -170,7 +173,13 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
         _ => Approval::Ask,
     };
     let locale = agent.locale();
-    Ok(ExecJob { agent, prompt, cwd, approval, is_commands, locale })
+    if args.resumed.is_given() && !agent.stores_sessions() {
+        return Err(print_unusable_error("sessions are not stored, so none can be continued"));
+    }
+    // Last, because a fork stores a copy.
+    let resumed = sessions::select_session(args.resumed, cwd.clone()).await?;
+    let resumed = resumed.map(|session| ResumedSession { session, model_flag, mode_flag });
+    Ok(ExecJob { agent, prompt, cwd, resumed, approval, is_commands, locale })
 }
 
 /// Prints a usage error or the help. If the user wrote a prompt instead of a subcommand, suggests

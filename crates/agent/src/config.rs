@@ -9,18 +9,20 @@ mod rows;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use acp_lifecycle::title;
 use callboard_models::check_model_spec;
 use callboard_models::provider::{ApiKey, Provider, ToolCalling};
 use callboard_process::env::is_secret;
-use callboard_runtime::{PermissionMode, private_files as private};
+use callboard_runtime::{PermissionMode, SessionRetention, private_files as private};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 
 use crate::limits::MAX_CONFIG_FILE_BYTES;
 use crate::user_folders;
 
-use file::ConfigFile;
+use file::{ConfigFile, Sessions};
 pub(crate) use rows::ConfigRow;
 
 /// A value with its source.
@@ -77,6 +79,8 @@ pub(crate) struct Config {
     pub(crate) env_pass: Option<SourcedValue<Vec<String>>>,
     /// Whether sessions are stored.
     pub(crate) stores_sessions: SourcedValue<bool>,
+    session_keep_days: SourcedValue<u64>,
+    session_bytes: SourcedValue<u64>,
     providers: BTreeMap<Provider, ProviderConfig>,
 }
 
@@ -182,8 +186,36 @@ impl Config {
             (false, Some(enabled)) => enabled,
             (false, None) => SourcedValue { value: true, source: ValueSource::Default },
         };
+        let default = SessionRetention::default();
+        let Sessions { keep_days, max_bytes, .. } = written.sessions;
+        let session_keep_days = number_or(keep_days, default.keep.as_secs() / SECONDS_OF_DAY);
+        let session_bytes = number_or(max_bytes, default.max_bytes);
         let locale = locale.or(written.locale);
-        Ok(Self { model, mode, locale, env_pass, stores_sessions, providers, file })
+        Ok(Self {
+            model,
+            mode,
+            locale,
+            env_pass,
+            stores_sessions,
+            session_keep_days,
+            session_bytes,
+            providers,
+            file,
+        })
+    }
+
+    /// Returns the locale of messages: the configured one, or that of the environment.
+    pub(crate) fn locale(&self, env: &[(String, String)]) -> String {
+        let variable = |name: &str| env_vars::env_value(env, name).map(|found| found.value);
+        let configured = self.locale.as_ref().map(|locale| locale.value.as_str());
+        title::preferred_locale(configured, variable).unwrap_or_default()
+    }
+
+    /// Returns how long and how much of sessions is kept.
+    pub(crate) fn session_retention(&self) -> SessionRetention {
+        let seconds = self.session_keep_days.value.saturating_mul(SECONDS_OF_DAY);
+        let max_bytes = self.session_bytes.value;
+        SessionRetention { keep: Duration::from_secs(seconds), max_bytes }
     }
 
     /// Returns the configuration of a provider.
@@ -219,6 +251,15 @@ pub(crate) fn config_file_path(env: &[(String, String)]) -> Option<PathBuf> {
 fn flag_value(value: Option<String>, name: &'static str) -> Option<SourcedValue<String>> {
     value.map(|value| SourcedValue { value, source: ValueSource::Flag(name) })
 }
+
+fn number_or(value: Option<SourcedValue<NonZeroU64>>, default: u64) -> SourcedValue<u64> {
+    match value {
+        Some(SourcedValue { value, source }) => SourcedValue { value: value.get(), source },
+        None => SourcedValue { value: default, source: ValueSource::Default },
+    }
+}
+
+const SECONDS_OF_DAY: u64 = 24 * 60 * 60;
 
 fn unknown_mode_message() -> String {
     let names: Vec<_> =

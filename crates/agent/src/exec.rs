@@ -1,12 +1,12 @@
 //! `callboard exec`: an ACP client for one prompt in the terminal, with the agent in the same
 //! process.
 
-mod keyboard;
+pub(crate) mod keyboard;
 pub(crate) mod piped_input;
 mod translations;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -18,12 +18,15 @@ use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, ContentBlock, Implementation, InitializeRequest, NewSessionRequest,
     PermissionOption, PermissionOptionKind, PromptRequest, RequestPermissionOutcome,
-    RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome,
-    SessionNotification, StopReason,
+    RequestPermissionRequest, RequestPermissionResponse, ResumeSessionRequest,
+    SelectedPermissionOutcome, SessionId, SessionNotification, SetSessionConfigOptionRequest,
+    SetSessionModeRequest, StopReason,
 };
 use agent_client_protocol::{
     Client, ConnectTo, Error, ErrorCode, Result, on_receive_notification, on_receive_request,
 };
+use callboard_runtime::PermissionMode;
+use callboard_sessions::SelectedSession;
 use callboard_text::path_text;
 use serde_json::{Map, Value};
 
@@ -36,12 +39,21 @@ pub(crate) struct ExecJob<A> {
     pub(crate) agent: A,
     pub(crate) prompt: Vec<ContentBlock>,
     pub(crate) cwd: PathBuf,
+    /// The session that is continued, if it is none that begins.
+    pub(crate) resumed: Option<ResumedSession>,
     pub(crate) approval: Approval,
     /// Whether the prompt consists of commands of `direct`. If it does, a failed call makes the run
     /// fail.
     pub(crate) is_commands: bool,
     /// Locale of the messages around the cards.
     pub(crate) locale: String,
+}
+
+/// A stored session, and the flags that override what was chosen in it.
+pub(crate) struct ResumedSession {
+    pub(crate) session: SelectedSession,
+    pub(crate) model_flag: Option<String>,
+    pub(crate) mode_flag: Option<PermissionMode>,
 }
 
 /// The answer to permission requests.
@@ -68,12 +80,14 @@ pub(crate) async fn run_prompt(
     job: ExecJob<impl ConnectTo<Client> + 'static>,
     interrupted: impl Future<Output = u8>,
 ) -> ExitCode {
-    let ExecJob { agent, prompt, cwd, approval, is_commands, locale } = job;
-    let ui = OutputStream::stdout();
+    let ExecJob { agent, prompt, cwd, resumed, approval, is_commands, locale } = job;
+    let mut ui = OutputStream::stdout();
     let is_terminal = ui.is_terminal();
     let words = Arc::new(Translations::in_locale(&locale));
-    let cards = CardRenderer::new(&cwd, ui.width()).with_colours().with_catalogue(words.clone());
-    let cards = if is_terminal { cards.with_terminal_rendering() } else { cards };
+    let cards = create_cards(&ui, &cwd, &locale);
+    if let Some(resumed) = &resumed {
+        ui.print_line(&resumed.session.description);
+    }
     let printed = Mutex::new(ScreenState { ui, cards, was_refused: false });
     let screen = Arc::new(Screen { printed, words });
     let (shown, asked) = (screen.clone(), screen.clone());
@@ -109,7 +123,7 @@ pub(crate) async fn run_prompt(
             on_receive_request!(),
         )
         .connect_with(agent, async |client: ConnectionTo<_>| {
-            open_session_and_prompt(&client, prompt, cwd, is_terminal).await
+            open_session_and_prompt(&client, prompt, cwd, resumed, is_terminal).await
         });
     let ending = tokio::select! {
         signal = interrupted => ExecOutcome::Signal(signal),
@@ -118,10 +132,18 @@ pub(crate) async fn run_prompt(
     screen.print_ending(ending, is_commands)
 }
 
+/// Creates the renderer of a session for an output.
+pub(crate) fn create_cards(ui: &OutputStream, cwd: &Path, locale: &str) -> CardRenderer {
+    let words = Arc::new(Translations::in_locale(locale));
+    let cards = CardRenderer::new(cwd, ui.width()).with_colours().with_catalogue(words);
+    if ui.is_terminal() { cards.with_terminal_rendering() } else { cards }
+}
+
 async fn open_session_and_prompt(
     client: &ConnectionTo<agent_client_protocol::Agent>,
     prompt: Vec<ContentBlock>,
     cwd: PathBuf,
+    resumed: Option<ResumedSession>,
     is_terminal: bool,
 ) -> Result<StopReason> {
     let info = Implementation::new("callboard-exec", env!("CARGO_PKG_VERSION"));
@@ -131,9 +153,34 @@ async fn open_session_and_prompt(
         .client_info(info)
         .client_capabilities(ClientCapabilities::new().meta(meta));
     client.send_request(initialize).block_task().await?;
-    let session = NewSessionRequest::new(path_text(&cwd).as_ref());
-    let session = client.send_request(session).block_task().await?.session_id;
+    let cwd = path_text(&cwd);
+    let session = match resumed {
+        Some(resumed) => resume_session(client, resumed, &cwd).await?,
+        None => {
+            let new = NewSessionRequest::new(cwd.as_ref());
+            client.send_request(new).block_task().await?.session_id
+        }
+    };
     Ok(client.send_request(PromptRequest::new(session, prompt)).block_task().await?.stop_reason)
+}
+
+/// Opens a stored session. The mode and the model of the flags replace what it had.
+async fn resume_session(
+    client: &ConnectionTo<agent_client_protocol::Agent>,
+    resumed: ResumedSession,
+    cwd: &str,
+) -> Result<SessionId> {
+    let ResumedSession { session: SelectedSession { id, .. }, model_flag, mode_flag } = resumed;
+    client.send_request(ResumeSessionRequest::new(id.clone(), cwd)).block_task().await?;
+    if let Some(mode) = mode_flag {
+        let mode = SetSessionModeRequest::new(id.clone(), mode.id());
+        client.send_request(mode).block_task().await?;
+    }
+    if let Some(model) = model_flag {
+        let model = SetSessionConfigOptionRequest::new(id.clone(), "model", model.as_str());
+        client.send_request(model).block_task().await?;
+    }
+    Ok(id)
 }
 
 /// The output of the run, in the user's language.

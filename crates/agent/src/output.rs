@@ -66,10 +66,15 @@ impl OutputStream {
     /// Writes `text` unchanged. The text must be safe to display: see
     /// [`CardRenderer`](acp_cards::CardRenderer).
     pub(crate) fn print(&mut self, text: &str) {
+        self.print_bytes(text.as_bytes());
+    }
+
+    /// Writes text likewise, of which a character may be cut at the end.
+    pub(crate) fn print_bytes(&mut self, text: &[u8]) {
         if self.is_closed || text.is_empty() {
             return;
         }
-        let written = self.stream.write_all(text.as_bytes());
+        let written = self.stream.write_all(text);
         let written = written.and_then(|()| self.stream.flush());
         self.is_closed = written.is_err();
         // A pipe that its reader closed is not a failure.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use acp_store::{SessionHolder, SessionStore, SessionStoreError, SqliteSessionStore};
+use callboard_runtime::SessionArchive;
 
-use crate::user_folders;
+use crate::{secrets, user_folders};
 
 /// Returns the folder of stored sessions that an environment defines for its user.
 pub(crate) fn folder(env: &[(String, String)]) -> Option<PathBuf> {
@@ -18,6 +19,18 @@ pub(crate) fn open(folder: &Path) -> Result<Arc<dyn SessionStore>, SessionStoreE
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let holder = SessionHolder { pid: std::process::id(), host, started: SystemTime::now() };
     Ok(Arc::new(SqliteSessionStore::open(folder, holder, random)?))
+}
+
+/// Opens the stored sessions of the user whose environment this is.
+pub(crate) fn open_archive(env: &[(String, String)]) -> Result<SessionArchive, String> {
+    let folder = folder(env)
+        .ok_or("no folder for stored sessions: set HOME or XDG_STATE_HOME to an absolute path")?;
+    let store = open(&folder).map_err(|error| error.to_string())?;
+    let archive = SessionArchive::new(store).with_secrets(secrets::process_secrets());
+    Ok(match user_folders::state_folder(env) {
+        Some(state) => archive.with_state_folder(state),
+        None => archive,
+    })
 }
 
 /// Returns a random number, which spreads the retries of processes that wait for each other.

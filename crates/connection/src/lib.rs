@@ -18,6 +18,7 @@ mod requests;
 mod session;
 mod sessions;
 mod sink;
+mod update_encoder;
 mod update_support;
 
 pub use pending_responses::OpenRequest;
@@ -25,3 +26,4 @@ pub use prompts::{OpenPrompt, Turn};
 pub use requests::{ClientRequestError, ClientRequestSender};
 pub use session::{ClientSession, ClientSessionBuilder};
 pub use sessions::ClientSessions;
+pub use update_encoder::UpdateEncoder;

@@ -10,7 +10,7 @@ use acp_lifecycle::limits::MAX_REJECTION_REASON_BYTES;
 use acp_lifecycle::{
     ClientUnreachable, OutboxItem, OutboxSink, PermissionAnswer, PermissionId, SessionHandle,
 };
-use acp_types::wire::v1::{TerminalDisplay, V1Projection, WireUpdate};
+use acp_types::wire::v1::WireUpdate;
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, CreateElicitationRequest, CreateElicitationResponse, ElicitationAction,
     ElicitationContentValue, ElicitationFormMode, ElicitationSchema, ElicitationSessionScope,
@@ -21,7 +21,7 @@ use futures::future::BoxFuture;
 use crate::notification::UpdateNotification;
 use crate::pending_responses::{PendingResponseId, PendingResponses};
 use crate::requests::ClientRequestSender;
-use crate::update_support::UpdateSupport;
+use crate::update_encoder::UpdateEncoder;
 
 /// A hook that runs after each answer to a permission request.
 pub(crate) type PermissionAnswerHook = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
@@ -35,8 +35,7 @@ pub(crate) struct ClientSink {
     handle: SessionHandle,
     answers: PendingResponses,
     requests: ClientRequestSender,
-    projection: V1Projection,
-    update_support: UpdateSupport,
+    encoder: UpdateEncoder,
     after_answer: Option<PermissionAnswerHook>,
     before_delivery: Option<DeliveryHook>,
 }
@@ -53,22 +52,9 @@ impl ClientSink {
         after_answer: Option<PermissionAnswerHook>,
         before_delivery: Option<DeliveryHook>,
     ) -> Self {
-        let surface = TerminalDisplay::from_capabilities(capabilities);
-        handle.update(|session, _| {
-            session.set_shows_terminals(surface == TerminalDisplay::MetaEvents);
-        });
-        let projection = V1Projection::new(surface).with_meta_key(meta_key);
-        let update_support = UpdateSupport::from_capabilities(capabilities);
-        Self {
-            session,
-            handle,
-            answers,
-            requests,
-            projection,
-            update_support,
-            after_answer,
-            before_delivery,
-        }
+        let encoder = UpdateEncoder::new(capabilities).with_meta_key(meta_key);
+        handle.update(|session, _| session.set_shows_terminals(encoder.shows_terminals()));
+        Self { session, handle, answers, requests, encoder, after_answer, before_delivery }
     }
 
     fn send_update(&self, update: WireUpdate) -> Result<(), ClientUnreachable> {
@@ -87,14 +73,16 @@ impl ClientSink {
     fn send_permission_request(&mut self, id: PermissionId) -> Result<(), ClientUnreachable> {
         let Some(request) = self.handle.pending_permission_request(id) else { return Ok(()) };
         let session = self.session.clone();
-        let Some(request) =
-            self.projection.permission_request_for_call(session, &request.call, request.options)
-        else {
+        let Some(request) = self.encoder.projection.permission_request_for_call(
+            session,
+            &request.call,
+            request.options,
+        ) else {
             return Err(ClientUnreachable);
         };
         let asked = self.requests.connection().request(request);
         let (handle, then) = (self.handle.clone(), self.after_answer.clone());
-        let meta_key = self.projection.meta_key().to_owned();
+        let meta_key = self.encoder.projection.meta_key().to_owned();
         drop(tokio::spawn(async move {
             tokio::select! {
                 response = asked.block_task() => handle.answer_permission(id, answer_from_response(response, &meta_key)),
@@ -140,21 +128,11 @@ impl OutboxSink for ClientSink {
     }
 
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
+        let item = match self.encoder.encode(item) {
+            Ok(updates) => return self.send_updates(updates),
+            Err(item) => *item,
+        };
         match item {
-            OutboxItem::ToolCall(id, patch) => {
-                let updates = self.projection.updates_for_call_patch(&id, patch);
-                self.send_updates(updates)
-            }
-            OutboxItem::Terminal(id, patch) => {
-                let updates = self.projection.updates_for_terminal_patch(&id, &patch);
-                self.send_updates(updates)
-            }
-            OutboxItem::Chunk(chunk) => self.send_update(self.projection.update_for_chunk(&chunk)),
-            OutboxItem::Prompt(part) => self.send_update(self.projection.prompt_block(&part)),
-            OutboxItem::Plan(plan) => self.send_update(self.projection.update_for_plan(&plan)),
-            OutboxItem::State(state) => {
-                self.send_update(self.update_support.supported_update(&state, &self.projection))
-            }
             OutboxItem::PermissionRequest(id) => self.send_permission_request(id),
             OutboxItem::RejectionReasonRequest(id) => {
                 self.send_rejection_form(id);

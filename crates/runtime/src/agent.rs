@@ -34,6 +34,7 @@ use crate::permission::OfferedRuleScopes;
 use crate::permission_mode::{PermissionMode, PolicySource};
 use crate::rule_store::FileRuleStore;
 use crate::secrets::LiveSecrets;
+use crate::session_archive::SessionRetention;
 use crate::stored_sessions::StoredSessions;
 
 use self::connection::Connection;
@@ -81,6 +82,7 @@ pub struct CodingAgent {
     guarded_paths: Vec<PathBuf>,
     commands: SlashCommands,
     stored: Option<StoredSessions>,
+    retention: Option<SessionRetention>,
 }
 
 /// The tools and the environment of every session. They are created for the first session, because
@@ -121,6 +123,7 @@ impl CodingAgent {
             guarded_paths: Vec::new(),
             commands: SlashCommands::builtin(),
             stored: None,
+            retention: None,
         }
     }
 
@@ -191,6 +194,20 @@ impl CodingAgent {
         + 'static,
     ) -> Self {
         Self { stored: Some(StoredSessions::new(open)), ..self }
+    }
+
+    /// Returns whether the sessions of this agent are stored.
+    #[must_use]
+    pub fn stores_sessions(&self) -> bool {
+        self.stored.is_some()
+    }
+
+    /// Removes stored sessions that are too old or too much, in the background when a session begins
+    /// and at most once a day, with the undo data and the outputs in the state folder. Without this
+    /// call, or without a state folder, sessions are kept until they are deleted.
+    #[must_use]
+    pub fn with_session_retention(self, retention: SessionRetention) -> Self {
+        Self { retention: Some(retention), ..self }
     }
 
     /// Asks before each change of this file, or of this folder and everything in it, in every mode

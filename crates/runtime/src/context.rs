@@ -6,7 +6,6 @@
 
 mod budget;
 mod compaction;
-pub(crate) mod date;
 mod file_versions;
 mod instructions;
 mod read_rules;
@@ -99,7 +98,7 @@ struct UnsentMessagesAndSystemPrompt {
 impl WorkspaceContext {
     /// Creates the context of a session whose model has received no context yet.
     pub(crate) fn new(workspace: Arc<Workspace>, now: SystemTime) -> Self {
-        let date = date::utc_date(now).into();
+        let date = callboard_text::utc_date(now).into();
         let (known, pending, is_forgotten) = (Arc::default(), Arc::default(), Arc::default());
         let hints = Arc::default();
         Self { workspace, instructions: None, hints, date, known, pending, is_forgotten }

@@ -25,6 +25,7 @@ mod retry;
 mod rule_store;
 mod secrets;
 mod session;
+mod session_archive;
 mod spans;
 mod stored_sessions;
 mod turn;
@@ -39,6 +40,7 @@ pub use model_catalogue::{BuiltInModels, ModelCatalogue, ModelChoice};
 pub use permission_mode::PermissionMode;
 pub use rule_store::FileRuleStore;
 pub use secrets::LiveSecrets;
+pub use session_archive::{SessionArchive, SessionArchiveError, SessionRetention};
 
 // Doctests check the examples of the README.
 #[cfg(doctest)]

@@ -23,6 +23,20 @@ pub(crate) const MAX_UNSTORED_CHANGES: usize = 1024;
 /// links instead of contents.
 pub(crate) const REPLAY_BYTES: u64 = 8 << 20;
 
+/// Default time that a session is kept after its last update.
+pub(crate) const SESSION_KEEP_TIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// Default for the bytes of all sessions, their undo data and their outputs: as many as one session
+/// may have.
+pub(crate) const SESSION_BYTES: u64 = 4 << 30;
+
+/// Longest time since old sessions were removed last after which they are removed at once. Later, the
+/// first start only notes its time: the clock may be wrong.
+pub(crate) const LONGEST_PRUNE_GAP: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// Time between two removals of old sessions, by all processes of a user.
+pub(crate) const PRUNE_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Maximum number of prompts of one session that wait for an earlier turn.
 pub(crate) const MAX_WAITING_PROMPTS: usize = 8;
 

@@ -15,7 +15,7 @@ use acp_store::{SessionStore, SessionStoreError, StoreWriter};
 use tokio::sync::Mutex;
 
 pub(crate) use recording::SessionRecording;
-pub(crate) use restore::{RestoredSession, replay};
+pub(crate) use restore::{RestoredSession, replay, replay_page};
 pub(crate) use settings::StoredSettings;
 
 /// Opens a store. This function may block.

@@ -1,16 +1,18 @@
 //! Text for people and models: truncation at character boundaries, escapes for invisible and
-//! reordering characters, code fences, and paths as text.
+//! reordering characters, code fences, dates, and paths as text.
 //!
-//! This crate contains *only* pure functions over `str` and `Path`, and depends on the standard
-//! library alone. For terminal output, use `callboard-process`. For the length of JSON, use
+//! This crate contains *only* pure functions over values of the standard library, on which alone it
+//! depends. For terminal output, use `callboard-process`. For the length of JSON, use
 //! `acp-types`.
 #![doc = include_str!("../README.md")]
 
+mod date;
 mod format;
 mod invisible;
 mod path;
 mod visible;
 
+pub use date::{rfc3339_utc, utc_date};
 pub use format::{
     code_fence, count_with_noun, format_duration, group_thousands, grouped_count_with_noun, head,
     tail,

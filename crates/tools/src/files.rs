@@ -19,6 +19,7 @@ use std::io;
 use self::system::Dir;
 
 pub use self::state::late_writes::LateWrite;
+pub use self::state::session_folder::{list_session_files, remove_session_files_before};
 
 /// The point at which a write counts as complete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use callboard_models::provider::Provider;
+use callboard_sessions::{ResumeArgs, SessionsArgs};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
@@ -31,6 +32,8 @@ pub(super) enum Command {
     Acp(ServeArgs),
     /// Run one prompt in the terminal.
     Exec(ExecArgs),
+    /// List, show, search, export and delete stored sessions.
+    Sessions(SessionsArgs),
     /// List the available models.
     Models {
         /// Print JSON.
@@ -66,6 +69,8 @@ pub(super) struct ServeArgs {
 pub(super) struct ExecArgs {
     #[command(flatten)]
     pub(super) flags: Flags,
+    #[command(flatten)]
+    pub(super) resumed: ResumeArgs,
     /// The prompt; `-` to read it from standard input.
     pub(super) prompt: String,
     /// Allow every call without asking.

@@ -20,7 +20,7 @@ use crate::{secrets, session_store, user_folders};
 
 type EnvVars = Vec<(String, String)>;
 
-fn process_env() -> EnvVars {
+pub(super) fn process_env() -> EnvVars {
     callboard_process::env::own_env().collect()
 }
 
@@ -81,10 +81,13 @@ fn create_configured_agent(
     let config = choices.config();
     let (mode, locale) = (config.mode.value, config.locale.clone());
     let env_pass = config.env_pass.as_ref().map(|names| names.value.clone()).unwrap_or_default();
+    let retention = config.session_retention();
     let stored = config.stores_sessions.value.then(|| session_store::folder(&env)).flatten();
     let agent = create_base_agent(model, env).with_mode(mode);
     let agent = match stored {
-        Some(folder) => agent.with_session_store(move || session_store::open(&folder)),
+        Some(folder) => agent
+            .with_session_store(move || session_store::open(&folder))
+            .with_session_retention(retention),
         None => agent,
     };
     let agent = agent.with_catalogue(Arc::new(choices)).with_env_pass(env_pass);

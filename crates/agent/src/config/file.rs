@@ -1,6 +1,7 @@
 //! The configuration file: TOML in which every key is known and every value has a location.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use callboard_models::provider::Provider;
@@ -31,6 +32,8 @@ pub(super) struct Terminal {
 #[serde(deny_unknown_fields)]
 pub(super) struct Sessions {
     pub(super) enabled: Option<SourcedValue<bool>>,
+    pub(super) keep_days: Option<SourcedValue<NonZeroU64>>,
+    pub(super) max_bytes: Option<SourcedValue<NonZeroU64>>,
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for SourcedValue<T> {

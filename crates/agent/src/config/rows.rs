@@ -25,6 +25,12 @@ impl Config {
             self.display_row("locale", self.locale.as_ref(), Clone::clone),
             self.display_row("terminal.env_pass", self.env_pass.as_ref(), |names| names.join(", ")),
             self.display_row("sessions.enabled", Some(&self.stores_sessions), ToString::to_string),
+            self.display_row(
+                "sessions.keep_days",
+                Some(&self.session_keep_days),
+                ToString::to_string,
+            ),
+            self.display_row("sessions.max_bytes", Some(&self.session_bytes), ToString::to_string),
         ];
         for provider in Provider::ALL {
             let of = self.provider(provider);

@@ -1,11 +1,12 @@
 //! Precedence of the sources, and errors for invalid values.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 
 use super::{Config, ConfigRow, Flags, config_file_path};
-use callboard_runtime::PermissionMode;
+use callboard_runtime::{PermissionMode, SessionRetention};
 
 const FILE: &str = "/c/config.toml";
 
@@ -181,6 +182,27 @@ fn sessions_are_stored_unless_the_file_or_a_flag_says_otherwise() {
         let flags = Flags { ephemeral, ..Flags::default() };
         let config = Config::merge_sources(None, text, &[], flags).unwrap();
         assert_eq!(config.stores_sessions.value, expected);
+    }
+}
+
+#[test]
+fn sessions_are_kept_for_the_days_and_bytes_of_the_file_which_are_at_least_one() {
+    let default = config("", &[], Flags::default()).unwrap();
+    assert_eq!(default.session_retention(), SessionRetention::default());
+    let text = "[sessions]\nkeep_days = 7\nmax_bytes = 1000\n";
+    let set = config(text, &[], Flags::default()).unwrap();
+    let keep = Duration::from_secs(7 * 24 * 3600);
+    assert_eq!(set.session_retention(), SessionRetention { keep, max_bytes: 1000 });
+    assert_eq!(shown_row(&set, "sessions.keep_days"), Some(pair("7", "/c/config.toml:2")));
+    assert_eq!(shown_row(&set, "sessions.max_bytes"), Some(pair("1000", "/c/config.toml:3")));
+    for (wrong, expected) in [
+        ("keep_days = 0", "/c/config.toml:2: invalid value: integer `0`"),
+        ("max_bytes = -1", "/c/config.toml:2: invalid value: integer `-1`"),
+        ("max_bytes = '1 GB'", "/c/config.toml:2: invalid type: string"),
+        ("keep_day = 1", "/c/config.toml:2: unknown field `keep_day`"),
+    ] {
+        let error = config(&format!("[sessions]\n{wrong}\n"), &[], Flags::default()).unwrap_err();
+        assert!(error.starts_with(expected), "{error}");
     }
 }
 

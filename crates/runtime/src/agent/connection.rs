@@ -282,6 +282,9 @@ impl Connection {
     ) -> Arc<Session> {
         let PreparedSession { context, tools, stored_rules, .. } = prepared;
         let SessionStart { id, selection, history, recording, turns } = start;
+        if recording.is_some() {
+            self.prune_in_background();
+        }
         // A disk may be slow, so the first call waits for this work.
         let workspace = context.workspace.clone();
         drop(tokio::task::spawn_blocking(move || workspace.recover_unfinished_writes()));
@@ -350,7 +353,8 @@ impl Connection {
         let stored_rules =
             self.agent.rules.clone().and_then(|rules| StoredRules::load_for_project(rules, &roots));
         let tools = self.agent.session_tools();
-        let folder = SessionFolder { cwd, canonical: workspace.cwd().to_owned() };
+        let canonical = cwd.canonicalize().unwrap_or_else(|_gone| workspace.cwd().to_owned());
+        let folder = SessionFolder { cwd, canonical };
         let context = Context::new(Arc::new(workspace)).with_env(tools.env.clone());
         Ok(PreparedSession { context, tools, stored_rules, folder })
     }

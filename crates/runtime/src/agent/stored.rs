@@ -12,14 +12,15 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Error, JsonRpcResponse, Result};
-use callboard_text::escape_invisible;
+use callboard_text::{escape_invisible, rfc3339_utc};
 
+use super::CodingAgent;
 use super::connection::{Connection, PreparedSession, SessionStart, check_room};
-use crate::context::date::rfc3339_utc;
 use crate::lock::lock;
 use crate::options::{OptionSelection, parse_thought_level};
 use crate::permission_mode::PermissionMode;
 use crate::session::Session;
+use crate::session_archive::SessionArchive;
 use crate::stored_sessions::{
     OpenedStore, RestoredSession, SessionRecording, StoredSettings, replay,
 };
@@ -222,6 +223,23 @@ impl Connection {
         let start =
             SessionStart { id: id.clone(), selection, history, recording: Some(recording), turns };
         (self.start_session(prepared, start, client), notices)
+    }
+
+    /// Removes old sessions, if that is due.
+    pub(super) fn prune_in_background(&self) {
+        let CodingAgent { stored, retention, state, .. } = &self.agent;
+        let (Some(stored), Some(retention), Some(state)) = (stored, *retention, state) else {
+            return;
+        };
+        let (stored, state) = (stored.clone(), state.clone());
+        drop(tokio::spawn(async move {
+            // A store that does not open is reported by the session.
+            if let Ok(opened) = stored.opened().await {
+                let archive = SessionArchive::new(opened.store).with_state_folder(state);
+                let prune = move || archive.prune_if_due(retention, SystemTime::now());
+                drop(tokio::task::spawn_blocking(prune).await);
+            }
+        }));
     }
 
     async fn opened_store(&self) -> Result<OpenedStore> {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use acp_lifecycle::{SessionDocument, SessionHandle};
+use acp_lifecycle::{Session, SessionDocument, SessionHandle, Timestamp};
 use acp_store::{
     OpenSession, RecordStream, SessionChange, SessionFolder, SessionStore, SessionStoreError,
+    StoredRecord,
 };
 use agent_client_protocol::v1::schema::SessionId;
 use callboard_models::ChatMessage;
@@ -81,20 +82,25 @@ pub(crate) async fn replay(
         if page.is_empty() {
             return Ok(load.damaged + unread);
         }
-        let documents = page.iter().filter_map(|record| {
-            let document = match record.version {
-                DOCUMENT_VERSION => record.parse_json::<SessionDocument>().ok(),
-                _ => None,
-            };
-            unread += u64::from(document.is_none());
-            document
-        });
-        let documents: Vec<_> = documents.collect();
-        handle.update(|session, now| {
-            documents.into_iter().for_each(|document| session.replay(document, now));
-            // All documents of the page are sent at once, in their order.
-            session.make_all_items_due(now.monotonic);
-        });
+        unread += handle.update(|session, now| replay_page(session, &page, now));
         handle.wait_drained().await;
     }
+}
+
+/// Queues the documents of a page of records, in their order. Returns how many could not be read.
+pub(crate) fn replay_page(session: &mut Session, page: &[StoredRecord], now: Timestamp) -> u64 {
+    let mut unread = 0;
+    for record in page {
+        let document = match record.version {
+            DOCUMENT_VERSION => record.parse_json::<SessionDocument>().ok(),
+            _ => None,
+        };
+        match document {
+            Some(document) => session.replay(document, now),
+            None => unread += 1,
+        }
+    }
+    // They are sent at once.
+    session.make_all_items_due(now.monotonic);
+    unread
 }

@@ -8,13 +8,12 @@ use acp_tools::ToolRole;
 use acp_types::{ContextUsage, Cost, MessageChunk, Role, SessionInfo, SessionStatePart, Status};
 use callboard_models::{ModelError, TokenUsage};
 use callboard_process::text::truncate_middle;
-use callboard_text::{escape_invisible, head};
+use callboard_text::{escape_invisible, head, rfc3339_utc};
 use serde_json::json;
 use ulid::Ulid;
 
 use super::Turn;
 use super::history::History;
-use crate::context::date;
 use crate::limits;
 use crate::options::ActiveOptions;
 
@@ -46,7 +45,7 @@ pub(super) fn record_and_send_usage(
 /// (<https://agentclientprotocol.com/protocol/v1/schema#sessioninfoupdate>)
 pub(super) fn send_session_info(handle: &SessionHandle, prompt: &str, history: &mut History) {
     let now = handle.update(|_, now| now.wall);
-    let mut info = SessionInfo::new().with_updated_at(date::rfc3339_utc(now));
+    let mut info = SessionInfo::new().with_updated_at(rfc3339_utc(now));
     if !history.is_titled
         && let Some(title) = session_title(prompt)
     {

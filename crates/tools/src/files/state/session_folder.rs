@@ -109,6 +109,26 @@ pub(crate) fn sweep_and_count_surplus_bytes(session: &Path) -> u64 {
     state.map_or(0, |state| sweep(state, MAX_STATE_BYTES).saturating_sub(MAX_STATE_BYTES))
 }
 
+/// Returns when the undo data and the outputs of each session changed last, and how many bytes they
+/// have.
+#[must_use]
+pub fn list_session_files(state: &Path) -> Vec<(SystemTime, u64)> {
+    list_session_folders(state).map(|stored| (stored.modified, stored.bytes)).collect()
+}
+
+/// Removes the undo data and the outputs of sessions that changed last before `oldest`, unless a
+/// process has them open. Returns how many bytes they had.
+pub fn remove_session_files_before(state: &Path, oldest: SystemTime) -> u64 {
+    let old = list_session_folders(state).filter(|stored| stored.modified < oldest);
+    old.filter(remove_unlocked).map(|stored| stored.bytes).sum()
+}
+
+fn list_session_folders(state: &Path) -> impl Iterator<Item = StoredItem> {
+    let folders = [UNDO_FOLDER, OUTPUT_FOLDER].map(|name| state.join(name));
+    let stored = folders.map(|folder| list_stored(&folder, Duration::MAX, MAX_COUNTED_FILES));
+    stored.into_iter().flatten().filter(|stored| stored.is_session)
+}
+
 fn list_stored(folder: &Path, age: Duration, files: u64) -> Vec<StoredItem> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let entries = entries.filter_map(|entry| {
@@ -241,6 +261,31 @@ mod tests {
         assert_eq!(sweep(state.path(), 0), 100);
         drop(open);
         assert_eq!(sweep(state.path(), 0), 0);
+    }
+
+    #[test]
+    fn what_changed_last_before_a_time_goes_unless_it_is_open() {
+        let state = tempfile::tempdir().unwrap();
+        let now = SystemTime::now();
+        let days = |days: u64| Duration::from_secs(24 * 3600 * days);
+        let made = [
+            session(state.path(), UNDO_FOLDER, 10, days(4)),
+            session(state.path(), UNDO_FOLDER, 20, days(3)),
+            session(state.path(), OUTPUT_FOLDER, 30, days(3)),
+            session(state.path(), OUTPUT_FOLDER, 40, days(1)),
+        ];
+        let paths = made.each_ref().map(|(path, _)| path.clone());
+        let mut bytes = list_session_files(state.path());
+        bytes.sort_by_key(|(modified, bytes)| (*modified, *bytes));
+        let ages = bytes.iter().map(|(modified, _)| now.duration_since(*modified).unwrap());
+        assert!(ages.is_sorted_by(|older, newer| older >= newer));
+        assert_eq!(bytes.iter().map(|(_, bytes)| bytes % 4096).sum::<u64>(), 100);
+        let [open, ended @ ..] = made;
+        drop(ended);
+        let removed = remove_session_files_before(state.path(), now - days(2));
+        assert_eq!(removed % 4096, 50);
+        assert_eq!(paths.each_ref().map(|path| path.exists()), [true, false, false, true]);
+        drop(open);
     }
 
     #[test]

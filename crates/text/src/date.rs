@@ -1,16 +1,16 @@
-//! Formats the UTC date and time of a `SystemTime`.
+//! The UTC date and time of a `SystemTime`, formatted.
 
 use std::time::{Duration, SystemTime};
 
 const DAY_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
-/// Number of days in the 400 years after which the calendar repeats.
+/// Days of the 400 years after which the calendar repeats.
 const DAYS_400: u64 = 146_097;
 
-/// Formats the UTC date of a time, as `2026-11-22`. For a time before 1970, the result is
-/// `1970-01-01`.
-pub(crate) fn utc_date(time: SystemTime) -> String {
+/// Returns the UTC date of a time, as `2026-11-22`. A time before 1970 gives `1970-01-01`.
+#[must_use]
+pub fn utc_date(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // Days are counted from 1 March 0000, so that a leap day is the last day of its year.
+    // Counted from 1 March 0000, so that a leap day is the last day of its year.
     let days = since.as_secs() / DAY_DURATION.as_secs() + 719_468;
     let (era, day) = (days / DAYS_400, days % DAYS_400);
     let year = (day - day / 1_460 + day / 36_524 - day / (DAYS_400 - 1)) / 365;
@@ -22,8 +22,9 @@ pub(crate) fn utc_date(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Formats a UTC time in RFC 3339 format with whole seconds: `2026-11-22T09:05:00Z`.
-pub(crate) fn rfc3339_utc(time: SystemTime) -> String {
+/// Returns a UTC time in RFC 3339 format, to the second: `2026-11-22T09:05:00Z`.
+#[must_use]
+pub fn rfc3339_utc(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let second = since.as_secs() % DAY_DURATION.as_secs();
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
@@ -32,6 +33,8 @@ pub(crate) fn rfc3339_utc(time: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pretty_assertions::assert_eq;
+
     use super::*;
 
     #[test]

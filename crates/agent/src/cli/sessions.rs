@@ -1,0 +1,103 @@
+//! `callboard sessions` on the store of this user.
+
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use acp_cards::CardRenderer;
+use callboard_sessions::{
+    ResumeArgs, SelectedSession, SessionsArgs, SessionsContext, SessionsError, SessionsTerminal,
+};
+
+use super::subcommands::process_env;
+use super::{print_error, print_error_and_fail, print_unusable_error};
+use crate::config::{Config, Flags};
+use crate::exec::{self, keyboard::Keyboard};
+use crate::output::OutputStream;
+use crate::session_store;
+
+/// Standard output, and the terminal at which the user confirms.
+struct SessionsScreen {
+    ui: OutputStream,
+    locale: String,
+}
+
+/// Runs the subcommand.
+pub(super) fn run_sessions(args: SessionsArgs) -> ExitCode {
+    let env = process_env();
+    let config = match Config::load(&env, Flags::default()) {
+        Ok(config) => config,
+        Err(error) => return print_error_and_fail(&error.to_string()),
+    };
+    let archive = match session_store::open_archive(&env) {
+        Ok(archive) => archive,
+        Err(why) => return print_error_and_fail(&why),
+    };
+    let cwd = std::env::current_dir().unwrap_or_else(|_gone| "/".into());
+    let mut terminal = SessionsScreen { ui: OutputStream::stdout(), locale: config.locale(&env) };
+    let context = SessionsContext {
+        archive: &archive,
+        cwd: &cwd,
+        now: SystemTime::now(),
+        retention: config.session_retention(),
+        terminal: &mut terminal,
+    };
+    match callboard_sessions::run_sessions_command(args, context) {
+        // `OutputStream` reports it at the end, unless a reader closed the pipe.
+        Ok(()) | Err(SessionsError::Output(_)) => ExitCode::SUCCESS,
+        Err(error) => print_error_and_fail(&error.to_string()),
+    }
+}
+
+/// Finds the session that `exec` continues, if there is one.
+///
+/// # Errors
+///
+/// Prints the error, and returns the exit code.
+pub(super) async fn select_session(
+    args: ResumeArgs,
+    cwd: PathBuf,
+) -> Result<Option<SelectedSession>, ExitCode> {
+    if !args.is_given() {
+        return Ok(None);
+    }
+    let selecting = tokio::task::spawn_blocking(move || {
+        let archive = session_store::open_archive(&process_env())?;
+        args.select(&archive, &cwd, SystemTime::now()).map_err(|error| error.to_string())
+    });
+    let selected = selecting.await.unwrap_or_else(|error| Err(error.to_string()));
+    selected.map_err(|why| print_unusable_error(&why))
+}
+
+impl Write for SessionsScreen {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.ui.print_bytes(bytes);
+        if self.ui.is_closed() { Err(ErrorKind::BrokenPipe.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl SessionsTerminal for SessionsScreen {
+    fn is_terminal(&self) -> bool {
+        self.ui.is_terminal()
+    }
+
+    fn cards(&self, cwd: &Path) -> CardRenderer {
+        exec::create_cards(&self.ui, cwd, &self.locale)
+    }
+
+    fn print_note(&mut self, text: &str) {
+        print_error(text);
+    }
+
+    fn confirm(&mut self, question: &str) -> Option<bool> {
+        let mut keyboard = Keyboard::open_terminal(&self.ui)?;
+        self.ui.print(&format!("{question} [y/N] "));
+        let line = keyboard.read_line().ok()?;
+        Some(matches!(line.trim(), "y" | "Y" | "yes"))
+    }
+}

@@ -1,0 +1,240 @@
+//! Stored sessions without an agent: found by the beginning of an id, listed and replayed.
+
+mod retention;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use acp_connection::UpdateEncoder;
+use acp_lifecycle::{Secrets, Session, Timestamp};
+use acp_store::{
+    NewSession, RecordStream, SessionFilter, SessionFolder, SessionPage, SessionStore,
+    SessionStoreError, SessionSummary,
+};
+use acp_types::wire::v1::SessionUpdateParams;
+use agent_client_protocol::v1::schema::{ClientCapabilities, SessionId};
+use ulid::Ulid;
+
+use crate::stored_sessions::replay_page;
+
+pub use retention::SessionRetention;
+
+/// The stored sessions of a user, for a program that shows or exports them.
+///
+/// Reading opens no session, so that it also reads sessions that are open in another process, and
+/// sessions whose folder is gone. The methods block.
+#[derive(Debug, Clone)]
+pub struct SessionArchive {
+    store: Arc<dyn SessionStore>,
+    secrets: Secrets,
+    state: Option<PathBuf>,
+}
+
+/// Why a session was not found or read.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionArchiveError {
+    /// The store refused or failed.
+    #[error(transparent)]
+    Store(#[from] SessionStoreError),
+    /// No stored session has an id that begins so. List the sessions.
+    #[error("no stored session has an id that begins with `{0}`")]
+    Unknown(String),
+    /// Several sessions have an id that begins so. Use more of the id.
+    #[error("`{beginning}` is the beginning of several ids: {}", .ids.join(", "))]
+    Ambiguous {
+        /// The beginning.
+        beginning: String,
+        /// The first ids that begin with it, newest session first.
+        ids: Vec<String>,
+    },
+}
+
+impl SessionArchive {
+    /// Creates the archive of the sessions of a store.
+    #[must_use]
+    pub fn new(store: Arc<dyn SessionStore>) -> Self {
+        Self { store, secrets: Secrets::default(), state: None }
+    }
+
+    /// Redacts these secrets in replayed sessions. Those that were known when a session was
+    /// recorded are redacted in the store.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Secrets) -> Self {
+        Self { secrets, ..self }
+    }
+
+    /// Sets the folder of undo data and outputs, which are removed together with sessions: that of
+    /// [`CodingAgent::with_state_folder`](crate::CodingAgent::with_state_folder).
+    #[must_use]
+    pub fn with_state_folder(self, folder: PathBuf) -> Self {
+        Self { state: Some(folder), ..self }
+    }
+
+    /// Returns the store.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn SessionStore> {
+        &self.store
+    }
+
+    /// Returns a text of a session, such as its title, without secrets.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        self.secrets.redact(text).into_owned()
+    }
+
+    /// Lists the sessions of a folder, or of all, page by page, that with the newest update first.
+    /// It ends with the first error.
+    pub fn sessions(
+        &self,
+        cwd: Option<&Path>,
+    ) -> impl Iterator<Item = Result<SessionSummary, SessionStoreError>> + use<> {
+        let cwd = cwd.map(Path::to_owned);
+        SessionPages {
+            store: self.store.clone(),
+            cwd,
+            page: Vec::new().into_iter(),
+            next: Some(None),
+        }
+    }
+
+    /// Finds a session by its id, or by a beginning of it that no other session has. The beginning
+    /// has at least 4 characters. The prefix `sess_` may be left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Unknown`](SessionArchiveError::Unknown), [`Ambiguous`](SessionArchiveError::Ambiguous).
+    pub fn find(&self, beginning: &str) -> Result<SessionSummary, SessionArchiveError> {
+        match self.store.summary(&SessionId::new(beginning)) {
+            Err(SessionStoreError::UnknownSession(_)) => {}
+            found => return Ok(found?),
+        }
+        let wanted = beginning.strip_prefix(ID_PREFIX).unwrap_or(beginning);
+        if wanted.len() < MIN_BEGINNING_BYTES {
+            return Err(SessionArchiveError::Unknown(beginning.to_owned()));
+        }
+        let has_beginning = |session: &SessionSummary| {
+            let id: &str = &session.id.0;
+            id.strip_prefix(ID_PREFIX).unwrap_or(id).starts_with(wanted)
+        };
+        let sessions = self.sessions(None);
+        let found = sessions.filter(|session| session.as_ref().map_or(true, has_beginning));
+        let mut found = found.take(MAX_NAMED_IDS).collect::<Result<Vec<_>, _>>()?;
+        let beginning = beginning.to_owned();
+        match (found.pop(), found.is_empty()) {
+            (None, _) => Err(SessionArchiveError::Unknown(beginning)),
+            (Some(only), true) => Ok(only),
+            (Some(last), false) => {
+                let ids = found.iter().chain([&last]).map(|session| session.id.to_string());
+                Err(SessionArchiveError::Ambiguous { beginning, ids: ids.collect() })
+            }
+        }
+    }
+
+    /// Stores a copy of a session that continues in the folder `cwd`, and returns its id.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn fork(
+        &self,
+        session: &SessionId,
+        cwd: PathBuf,
+        now: SystemTime,
+    ) -> Result<SessionId, SessionStoreError> {
+        let id = SessionId::new(format!("{ID_PREFIX}{}", Ulid::generate()));
+        // The agent that opens it stores where it is.
+        let canonical = cwd.canonicalize().unwrap_or_else(|_gone| cwd.clone());
+        let copy = NewSession { id: id.clone(), folder: SessionFolder { cwd, canonical } };
+        drop(self.store.fork(session, &copy, None, now)?);
+        Ok(id)
+    }
+
+    /// Deletes a session that no process has open. Its undo data and outputs go by their age.
+    ///
+    /// # Errors
+    ///
+    /// [`Held`](SessionStoreError::Held), with the process that has it open.
+    pub fn delete(&self, session: &SessionId) -> Result<(), SessionStoreError> {
+        self.store.delete(session)
+    }
+
+    /// Passes each update that `session/load` would send to a client with these capabilities to
+    /// `each`, without a limit of bytes, until that breaks. Returns how many records could not be
+    /// read and were left out.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn replay(
+        &self,
+        session: &SessionSummary,
+        capabilities: &ClientCapabilities,
+        mut each: impl FnMut(SessionUpdateParams) -> ControlFlow<()>,
+    ) -> Result<u64, SessionStoreError> {
+        let folder = session.folder.as_ref().map(|folder| folder.cwd.clone());
+        let mut encoder = UpdateEncoder::new(capabilities);
+        let mut replayed = Session::new(folder.unwrap_or_default());
+        replayed.set_secrets(self.secrets.clone());
+        replayed.set_shows_terminals(encoder.shows_terminals());
+        let mut load = self.store.begin_load(&session.id, RecordStream::Client, u64::MAX)?;
+        let mut unread = 0;
+        loop {
+            let page = self.store.next_page(&mut load)?;
+            if page.is_empty() {
+                return Ok(load.damaged + unread);
+            }
+            let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::now() };
+            unread += replay_page(&mut replayed, &page, now);
+            while let Some(item) = replayed.poll(now.monotonic) {
+                // A replay contains no requests and no responses.
+                for update in encoder.encode(item).unwrap_or_default() {
+                    if each(update.into_params(session.id.clone())).is_break() {
+                        return Ok(load.damaged + unread);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The sessions of a list, which is read page by page.
+struct SessionPages {
+    store: Arc<dyn SessionStore>,
+    cwd: Option<PathBuf>,
+    page: std::vec::IntoIter<SessionSummary>,
+    /// The cursor of the next page, if there is one.
+    next: Option<Option<String>>,
+}
+
+impl Iterator for SessionPages {
+    type Item = Result<SessionSummary, SessionStoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(session) = self.page.next() {
+                return Some(Ok(session));
+            }
+            let cursor = self.next.take()?;
+            let filter = SessionFilter { cwd: self.cwd.clone(), cursor, limit: None };
+            match self.store.list(&filter) {
+                Ok(SessionPage { sessions, next }) => {
+                    self.page = sessions.into_iter();
+                    self.next = next.map(Some);
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+/// The beginning of every id that this agent gives a session.
+const ID_PREFIX: &str = "sess_";
+
+/// Shortest beginning of an id, without its prefix. An empty variable of a script names no session.
+const MIN_BEGINNING_BYTES: usize = 4;
+
+/// How many ids the error of an ambiguous beginning names at most.
+const MAX_NAMED_IDS: usize = 5;

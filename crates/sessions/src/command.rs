@@ -1,0 +1,155 @@
+//! Runs the subcommand.
+
+use acp_store::SessionSearch;
+use callboard_text::{count_with_noun, group_thousands};
+use serde_json::Value;
+
+use crate::args::{ListArgs, SessionArg, SessionsArgs, SessionsCommand};
+use crate::context::SessionsContext;
+use crate::error::SessionsError;
+use crate::listing::{self, describe_session};
+use crate::{export, show};
+
+/// Runs the subcommand. Blocks.
+///
+/// # Errors
+///
+/// Any of [`SessionsError`]. What was printed before is valid; a file may be incomplete.
+pub fn run_sessions_command(
+    args: SessionsArgs,
+    mut context: SessionsContext<'_>,
+) -> Result<(), SessionsError> {
+    match args.command.unwrap_or(SessionsCommand::List(args.list)) {
+        SessionsCommand::List(scope) => context.list(&scope),
+        SessionsCommand::Search { text, scope } => context.search(text.join(" "), &scope),
+        SessionsCommand::Show(SessionArg { id }) => {
+            let session = context.archive.find(&id)?;
+            let unread = show::show_session(&session, &mut context)?;
+            context.note_unread(unread);
+            Ok(())
+        }
+        SessionsCommand::Export { session, format, output } => {
+            let session = context.archive.find(&session.id)?;
+            let unread = match output {
+                Some(path) => export::export_to_file(context.archive, &session, format, &path)?,
+                None => export::export(context.archive, &session, format, context.terminal)?,
+            };
+            context.note_unread(unread);
+            Ok(())
+        }
+        SessionsCommand::Delete { session, yes } => context.delete(&session.id, yes),
+        SessionsCommand::Prune { dry_run: true } => context.list_prunable(),
+        SessionsCommand::Prune { dry_run: false } => context.prune(),
+    }
+}
+
+impl SessionsContext<'_> {
+    fn list(&mut self, scope: &ListArgs) -> Result<(), SessionsError> {
+        let mut rows = Vec::new();
+        let mut count = 0;
+        for session in self.archive.sessions((!scope.all).then_some(self.cwd)) {
+            let session = session?;
+            count += 1;
+            match scope.json {
+                true => rows.push(listing::session_json(&session, self.archive)),
+                false => {
+                    let line = listing::session_line(&session, self.archive, self.now, scope.all);
+                    writeln!(self.terminal, "{line}")?;
+                }
+            }
+        }
+        self.end_list(scope, rows, count, "stored session")
+    }
+
+    fn search(&mut self, words: String, scope: &ListArgs) -> Result<(), SessionsError> {
+        let cwd = (!scope.all).then(|| self.cwd.to_owned());
+        let search = SessionSearch { words, cwd, limit: None };
+        let hits = self.archive.store().search(&search)?;
+        let mut rows = Vec::new();
+        for hit in &hits {
+            match scope.json {
+                true => rows.push(listing::hit_json(hit, self.archive)),
+                false => {
+                    let lines = listing::hit_lines(hit, self.archive, self.now);
+                    writeln!(self.terminal, "{lines}")?;
+                }
+            }
+        }
+        self.end_list(scope, rows, hits.len(), "match in a stored session")
+    }
+
+    /// Prints the rows of a list as JSON, or a note if there are none.
+    fn end_list(
+        &mut self,
+        scope: &ListArgs,
+        rows: Vec<Value>,
+        count: usize,
+        what: &str,
+    ) -> Result<(), SessionsError> {
+        if scope.json {
+            writeln!(self.terminal, "{:#}", Value::Array(rows))?;
+        } else if count == 0 {
+            let place = match scope.all {
+                true => String::new(),
+                false => {
+                    let folder = callboard_text::path_text(self.cwd);
+                    format!(" of {folder}; `--all` includes other folders")
+                }
+            };
+            self.terminal.print_note(&format!("there is no {what}{place}"));
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, beginning: &str, is_confirmed: bool) -> Result<(), SessionsError> {
+        let session = self.archive.find(beginning)?;
+        let described = describe_session(&session, self.archive, self.now);
+        if !is_confirmed {
+            match self.terminal.confirm(&format!("Delete {described}?")) {
+                Some(true) => {}
+                Some(false) => {
+                    self.terminal.print_note("nothing was deleted");
+                    return Ok(());
+                }
+                None => return Err(SessionsError::NotConfirmed),
+            }
+        }
+        self.archive.delete(&session.id)?;
+        writeln!(self.terminal, "Deleted {described}.")?;
+        Ok(())
+    }
+
+    fn list_prunable(&mut self) -> Result<(), SessionsError> {
+        let sessions = self.archive.sessions_to_prune(self.retention, self.now)?;
+        for session in &sessions {
+            let line = listing::session_line(session, self.archive, self.now, true);
+            writeln!(self.terminal, "{line}")?;
+        }
+        let bytes = sessions.iter().map(|session| session.bytes).sum();
+        let count = count_of_sessions(sessions.len(), bytes);
+        writeln!(self.terminal, "{count} would be deleted.")?;
+        Ok(())
+    }
+
+    fn prune(&mut self) -> Result<(), SessionsError> {
+        let pruned = self.archive.prune(self.retention, self.now)?;
+        let count = count_of_sessions(pruned.sessions.len(), pruned.bytes);
+        writeln!(self.terminal, "{count} deleted.")?;
+        Ok(())
+    }
+
+    fn note_unread(&mut self, unread: u64) {
+        if unread > 0 {
+            let records = count_with_noun(unread, "record", "records");
+            self.terminal.print_note(&format!(
+                "{records} of this session could not be read and {} left out",
+                if unread == 1 { "was" } else { "were" },
+            ));
+        }
+    }
+}
+
+fn count_of_sessions(sessions: usize, bytes: u64) -> String {
+    let sessions = count_with_noun(sessions as u64, "session", "sessions");
+    format!("{sessions} ({} bytes)", group_thousands(bytes))
+}

@@ -1,0 +1,44 @@
+//! The errors of the subcommand.
+
+use std::io;
+use std::path::PathBuf;
+
+use acp_store::SessionStoreError;
+use callboard_runtime::SessionArchiveError;
+use callboard_text::path_text;
+
+/// Why the subcommand failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionsError {
+    /// The session was not found, or the store failed.
+    #[error(transparent)]
+    Archive(#[from] SessionArchiveError),
+    /// No session of the folder is stored.
+    #[error(
+        "there is no stored session of {}; `callboard sessions list --all` lists those of all \
+         folders",
+        path_text(.0)
+    )]
+    NoneOfFolder(PathBuf),
+    /// The file could not be written.
+    #[error("cannot write {}: {source}", path_text(.path))]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The output could not be written, e.g. because the reader of a pipe closed it.
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+    /// No user could be asked, and `--yes` was not given.
+    #[error("there is no terminal to ask at; `--yes` deletes the session without asking")]
+    NotConfirmed,
+}
+
+impl From<SessionStoreError> for SessionsError {
+    fn from(error: SessionStoreError) -> Self {
+        Self::Archive(error.into())
+    }
+}

@@ -1,0 +1,110 @@
+//! A session in a file.
+
+use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use acp_cards::Transcript;
+use acp_store::SessionSummary;
+use acp_types::schema::v1::ClientCapabilities;
+use acp_types::wire::{ClientMessage as _, v1::SessionUpdateParams};
+use callboard_runtime::SessionArchive;
+use callboard_text::rfc3339_utc;
+use serde_json::json;
+use tempfile::NamedTempFile;
+
+use crate::args::ExportFormat;
+use crate::error::SessionsError;
+use crate::show::capabilities_with_terminals;
+
+/// Writes a session into a file that only the user can read, and that replaces an earlier one once it
+/// is complete. Returns how many of its records could not be read.
+pub(crate) fn export_to_file(
+    archive: &SessionArchive,
+    session: &SessionSummary,
+    format: ExportFormat,
+    path: &Path,
+) -> Result<u64, SessionsError> {
+    let failed = |source| SessionsError::File { path: path.to_owned(), source };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let written = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    let mut file = BufWriter::new(&written);
+    let exported = export(archive, session, format, &mut file).and_then(|unread| {
+        file.flush()?;
+        Ok(unread)
+    });
+    drop(file);
+    let unread = exported.map_err(|error| match error {
+        SessionsError::Output(source) => failed(source),
+        error => error,
+    })?;
+    written.persist(path).map_err(|error| failed(error.error))?;
+    Ok(unread)
+}
+
+/// Writes a session. Returns how many of its records could not be read.
+pub(crate) fn export(
+    archive: &SessionArchive,
+    session: &SessionSummary,
+    format: ExportFormat,
+    out: &mut (impl Write + ?Sized),
+) -> Result<u64, SessionsError> {
+    match format {
+        ExportFormat::Jsonl => write_messages(archive, session, out),
+        ExportFormat::Html => {
+            let (transcript, unread) = read_transcript(archive, session)?;
+            transcript.write_html(out)?;
+            Ok(unread)
+        }
+        ExportFormat::Markdown => {
+            let (transcript, unread) = read_transcript(archive, session)?;
+            transcript.write_markdown(out)?;
+            Ok(unread)
+        }
+    }
+}
+
+fn read_transcript(
+    archive: &SessionArchive,
+    session: &SessionSummary,
+) -> Result<(Transcript, u64), SessionsError> {
+    let cwd = session.folder.as_ref().map_or("/".into(), |folder| folder.cwd.clone());
+    let mut transcript = Transcript::new(cwd).with_date(rfc3339_utc(session.updated));
+    if let Some(title) = &session.title {
+        transcript = transcript.with_title(archive.redact(title));
+    }
+    let unread = archive.replay(session, &capabilities_with_terminals(true), |params| {
+        transcript.add_update(&params.update);
+        ControlFlow::Continue(())
+    })?;
+    Ok((transcript, unread))
+}
+
+fn write_messages(
+    archive: &SessionArchive,
+    session: &SessionSummary,
+    mut out: &mut (impl Write + ?Sized),
+) -> Result<u64, SessionsError> {
+    let mut failure = None;
+    let unread =
+        archive.replay(session, &ClientCapabilities::new(), |params| {
+            match write_message(&mut out, &params) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failure = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+    match failure {
+        Some(error) => Err(error.into()),
+        None => Ok(unread),
+    }
+}
+
+/// Writes a notification as the transport does: in one line.
+fn write_message(out: &mut impl Write, params: &SessionUpdateParams) -> io::Result<()> {
+    let message = json!({"jsonrpc": "2.0", "method": params.method(), "params": params.params()?});
+    // One write, because standard output is flushed after each.
+    out.write_all(format!("{message}\n").as_bytes())
+}

@@ -1,0 +1,363 @@
+//! `callboard sessions`, and the flags of `exec` that continue a session.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use acp_store::{
+    NewSession, SessionChange, SessionFolder, SessionHolder, SessionRecord, SessionStore as _,
+    SqliteSessionStore,
+};
+use acp_types::schema::v1::SessionUpdate;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::exec_terminal::TestTerminal;
+use crate::harness::scratch::Scratch;
+use crate::harness::{Agent, CALLBOARD, DEADLINE, Options};
+
+/// Runs the program in the project folder; returns its exit code and both outputs.
+fn run(scratch: &Scratch, args: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(CALLBOARD);
+    command.args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    assert!(!err.contains("panicked"), "{err}");
+    (output.status.code().unwrap(), out, err)
+}
+
+/// Runs the program, which succeeds without a note; returns its output.
+fn printed(scratch: &Scratch, args: &[&str]) -> String {
+    let (code, out, err) = run(scratch, args);
+    assert_eq!((code, &*err), (0, ""), "{args:?}: {out}");
+    out
+}
+
+/// Runs the program, which fails; returns its exit code and the reason.
+fn failure(scratch: &Scratch, args: &[&str]) -> (i32, String) {
+    let (code, out, err) = run(scratch, args);
+    assert_ne!(code, 0, "{args:?}: {out}{err}");
+    (code, err)
+}
+
+/// Runs a prompt of the model `direct`, in a session that is stored.
+fn exec(scratch: &Scratch, prompt: &str, args: &[&str]) -> String {
+    printed(scratch, &[&["exec", "--model", "direct"], args, &[prompt]].concat())
+}
+
+/// The stored sessions of all folders, newest first.
+fn listed(scratch: &Scratch) -> Vec<Value> {
+    serde_json::from_str(&printed(scratch, &["sessions", "list", "--all", "--json"])).unwrap()
+}
+
+fn newest_id(scratch: &Scratch) -> String {
+    listed(scratch)[0]["sessionId"].as_str().unwrap().to_owned()
+}
+
+/// Loads a session in the agent, as a client does.
+async fn load(scratch: &Scratch, id: &str) -> (Agent, Result<Value, Value>) {
+    let args = ["acp", "--model", "direct"];
+    let mut agent = Agent::start_in(scratch.clone(), &args, &[], Options::default());
+    agent.initialize().await.unwrap();
+    let params = json!({"sessionId": id, "cwd": scratch.cwd(), "mcpServers": []});
+    let loaded = agent.request("session/load", params).await;
+    (agent, loaded)
+}
+
+#[test]
+fn sessions_are_listed_newest_first_for_the_folder_or_for_all() {
+    let scratch = Scratch::new();
+    let (code, out, err) = run(&scratch, &["sessions"]);
+    assert_eq!((code, &*out), (0, ""));
+    assert!(err.contains("there is no stored session of ") && err.contains("--all"), "{err}");
+    exec(&scratch, "read notes.txt", &[]);
+    exec(&scratch, "read README.md", &[]);
+    exec(&scratch, "list", &["--cwd", "src"]);
+    let all = listed(&scratch);
+    let titles: Vec<_> = all.iter().map(|session| session["title"].clone()).collect();
+    assert_eq!(titles, ["list", "read README.md", "read notes.txt"]);
+    assert_eq!((&all[1]["prompts"], &all[1]["cwd"]), (&json!(1), &json!(scratch.cwd())));
+    let line = |at: usize| {
+        format!(
+            "{}         now  {}",
+            all[at]["sessionId"].as_str().unwrap(),
+            titles[at].as_str().unwrap()
+        )
+    };
+    let here = printed(&scratch, &["sessions"]);
+    assert_eq!(here, format!("{}\n{}\n", line(1), line(2)));
+    assert_eq!(here, printed(&scratch, &["sessions", "list"]));
+    let everywhere = printed(&scratch, &["sessions", "--all"]);
+    let first = format!("{}  {}", line(0), scratch.path("src").display());
+    assert_eq!(everywhere.lines().next().unwrap(), first);
+    assert_eq!(everywhere.lines().count(), 3);
+}
+
+#[test]
+fn a_session_is_shown_as_exec_printed_it_with_its_prompts() {
+    let scratch = Scratch::new();
+    let printed_live = exec(&scratch, "run echo made-by-a-command", &["--approve-all"]);
+    let id = newest_id(&scratch);
+    let shown = printed(&scratch, &["sessions", "show", &id]);
+    let (header, rest) = shown.split_once('\n').unwrap();
+    assert_eq!(header, format!("{id} “run echo made-by-a-command” (1 prompt, now)"));
+    assert!(rest.contains("› run echo made-by-a-command\n"), "{rest}");
+    let output = |text: &str| {
+        let lines = text.lines().filter(|line| line.contains("made-by-a-command"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let live = output(&printed_live);
+    assert!(live.len() > 1, "{printed_live}");
+    assert!(output(rest).iter().any(|line| live.contains(line)), "{rest}");
+    // The folder may be gone.
+    fs::rename(scratch.cwd(), scratch.cwd().with_extension("moved")).unwrap();
+    fs::create_dir(scratch.cwd()).unwrap();
+    assert_eq!(printed(&scratch, &["sessions", "show", &id]), shown);
+}
+
+#[test]
+fn a_beginning_of_an_id_is_enough_if_only_one_session_has_it() {
+    let scratch = Scratch::new();
+    exec(&scratch, "read notes.txt", &[]);
+    exec(&scratch, "list", &[]);
+    let id = newest_id(&scratch);
+    for beginning in [&id[..], &id[..id.len() - 2], &id["sess_".len()..id.len() - 1]] {
+        let shown = printed(&scratch, &["sessions", "show", beginning]);
+        assert!(shown.starts_with(&format!("{id} “list”")), "{shown}");
+    }
+    // Ids begin with the time.
+    let common = &id[.."sess_".len() + 4];
+    let (code, err) = failure(&scratch, &["sessions", "show", common]);
+    let both = listed(&scratch);
+    let both: Vec<_> = both.iter().map(|it| it["sessionId"].as_str().unwrap()).collect();
+    let several =
+        format!("callboard: `{common}` is the beginning of several ids: {}\n", both.join(", "));
+    assert_eq!((code, err), (1, several));
+    for command in ["show", "export", "delete"] {
+        let (code, err) = failure(&scratch, &["sessions", command, "nonsense"]);
+        let unknown = "callboard: no stored session has an id that begins with `nonsense`\n";
+        assert_eq!((code, &*err), (1, unknown));
+        // As an empty variable of a script.
+        for short in ["", "sess_"] {
+            assert_eq!(
+                failure(&scratch, &["sessions", command, short]).0,
+                1,
+                "{command} {short:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn words_are_found_in_prompts_and_answers() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("answer.jsonl"), "{\"text\": \"The heron stands in the reeds.\"}\n")
+        .unwrap();
+    let model = ["--model", "script:answer.jsonl"];
+    printed(&scratch, &[&["exec"], &model[..], &["Which bird is it?"]].concat());
+    exec(&scratch, "read notes.txt", &[]);
+    let id = listed(&scratch)[1]["sessionId"].as_str().unwrap().to_owned();
+    for words in [&["heron"][..], &["REEDS", "her"], &["stands in"]] {
+        let found = printed(&scratch, &[&["sessions", "search"], words].concat());
+        let lines: Vec<_> = found.lines().collect();
+        assert_eq!(lines.len(), 2, "{found}");
+        assert!(lines[0].starts_with(&id) && lines[0].ends_with("Which bird is it?"), "{found}");
+        assert!(lines[1].starts_with("    1: ") && lines[1].contains("stands"), "{found}");
+    }
+    let found = printed(&scratch, &["sessions", "search", "bird", "--json"]);
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!((&found[0]["sessionId"], &found[0]["prompt"]), (&json!(id), &json!(1)));
+    assert_eq!(found[0]["excerpt"], "Which bird is it?");
+    let (code, out, err) = run(&scratch, &["sessions", "search", "ostrich"]);
+    assert_eq!((code, &*out), (0, ""));
+    assert!(err.contains("there is no match in a stored session of "), "{err}");
+}
+
+#[tokio::test]
+async fn an_export_has_the_messages_that_a_load_sends() {
+    let scratch = Scratch::new();
+    exec(&scratch, "read notes.txt", &[]);
+    exec(&scratch, "run echo two", &["--continue", "--approve-all"]);
+    let id = newest_id(&scratch);
+    let exported = printed(&scratch, &["sessions", "export", &id]);
+    let file = scratch.path("session.jsonl");
+    let path = file.to_str().unwrap();
+    printed(&scratch, &["sessions", "export", &id, "--format", "jsonl", "-o", path]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), exported);
+    let updates = exported.lines().map(|line| {
+        let message: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (&message["jsonrpc"], &message["method"]),
+            (&json!("2.0"), &json!("session/update"))
+        );
+        assert_eq!(message["params"]["sessionId"], json!(id));
+        serde_json::from_value(message["params"]["update"].clone()).unwrap()
+    });
+    let updates: Vec<SessionUpdate> = updates.collect();
+    let (mut agent, loaded) = load(&scratch, &id).await;
+    loaded.unwrap();
+    let sent = agent.client.session(&id).updates.clone();
+    // Commands and options of the agent are no part of the session.
+    let sent = sent.into_iter().filter(|update| {
+        !matches!(
+            update,
+            SessionUpdate::AvailableCommandsUpdate(_) | SessionUpdate::ConfigOptionUpdate(_)
+        )
+    });
+    assert_eq!(updates, sent.collect::<Vec<_>>());
+    assert!(updates.len() > 6, "{exported}");
+    agent.finish().await;
+    let unwritable = scratch.path("no-such-folder/x");
+    let unwritable = unwritable.to_str().unwrap();
+    let (code, err) = failure(&scratch, &["sessions", "export", &id, "-o", unwritable]);
+    assert_eq!(code, 1);
+    assert!(err.starts_with(&format!("callboard: cannot write {unwritable}: ")), "{err}");
+}
+
+#[test]
+fn an_export_as_html_or_markdown_shows_prompts_calls_and_output() {
+    let scratch = Scratch::new();
+    exec(&scratch, "run echo '<b>made</b>'", &["--approve-all"]);
+    let id = newest_id(&scratch);
+    let html = printed(&scratch, &["sessions", "export", &id, "--format", "html"]);
+    assert!(html.starts_with("<!doctype html>") || html.starts_with("<!DOCTYPE html>"), "{html}");
+    assert!(html.contains("&lt;b&gt;made&lt;/b&gt;") && !html.contains("<b>made"), "{html}");
+    let markdown = printed(&scratch, &["sessions", "export", &id, "--format", "markdown"]);
+    assert!(markdown.contains("## 1. ") && markdown.contains("✓ **"), "{markdown}");
+}
+
+#[tokio::test]
+async fn a_session_is_deleted_once_it_is_confirmed_and_free() {
+    let scratch = Scratch::new();
+    exec(&scratch, "read notes.txt", &[]);
+    let id = newest_id(&scratch);
+    let (code, err) = failure(&scratch, &["sessions", "delete", &id]);
+    assert_eq!(code, 1);
+    assert!(err.contains("no terminal to ask at") && err.contains("--yes"), "{err}");
+    let (mut agent, loaded) = load(&scratch, &id).await;
+    loaded.unwrap();
+    let process = agent.process_id().unwrap();
+    let (code, err) = failure(&scratch, &["sessions", "delete", "--yes", &id]);
+    let held = format!("callboard: session {id} is open in process {process} on ");
+    assert!(code == 1 && err.starts_with(&held), "{err}");
+    // It can be read meanwhile.
+    assert!(printed(&scratch, &["sessions", "show", &id]).contains("› read notes.txt"));
+    agent.finish().await;
+    for (answer, is_kept) in [("n", true), ("", true), ("y", false)] {
+        let line = format!("\"$0\" sessions delete {id}");
+        let mut terminal = TestTerminal::wide(&scratch, 200, &line);
+        let shown = terminal.until_times("[y/N] ", 1);
+        assert!(shown.contains(&format!("Delete {id} “read notes.txt”")), "{shown}");
+        terminal.types(&format!("{answer}\n"));
+        let (code, shown) = terminal.end();
+        assert_eq!((code, listed(&scratch).len()), (0, usize::from(is_kept)), "{shown}");
+    }
+    exec(&scratch, "list", &[]);
+    let id = newest_id(&scratch);
+    let deleted = printed(&scratch, &["sessions", "delete", "--yes", &id]);
+    assert_eq!(deleted, format!("Deleted {id} “list” (1 prompt, now).\n"));
+    assert_eq!(listed(&scratch), [json!(null); 0]);
+}
+
+/// Stores a session whose last update was some days ago.
+fn store_old_session(scratch: &Scratch, id: &str, days: u64) {
+    let now = SystemTime::now();
+    let holder = SessionHolder { pid: 1, host: "test".into(), started: now };
+    let store = SqliteSessionStore::open(&scratch.sessions(), holder, || 4).unwrap();
+    let folder = SessionFolder { cwd: scratch.cwd(), canonical: scratch.cwd() };
+    let new = NewSession { id: id.to_owned().into(), folder };
+    let prompt = SessionChange::Prompt(SessionRecord::new("prompt", 1, &json!({})).unwrap());
+    drop(store.create(&new, &[prompt], now - Duration::from_secs(days * 24 * 3600)).unwrap());
+}
+
+#[tokio::test]
+async fn old_sessions_are_deleted_by_prune_and_once_a_day_when_a_session_begins() {
+    let scratch = Scratch::new();
+    for (id, days) in [("new", 1), ("old", 8), ("oldest", 91)] {
+        store_old_session(&scratch, id, days);
+    }
+    let ids = || listed(&scratch).iter().map(|it| it["sessionId"].clone()).collect::<Vec<_>>();
+    let dry = printed(&scratch, &["sessions", "prune", "--dry-run"]);
+    assert!(dry.starts_with("oldest ") && dry.contains("\n1 session ("), "{dry}");
+    assert!(dry.ends_with(" would be deleted.\n"), "{dry}");
+    assert_eq!(ids(), ["new", "old", "oldest"]);
+    let pruned = printed(&scratch, &["sessions", "prune"]);
+    assert!(pruned.starts_with("1 session (") && pruned.ends_with(" deleted.\n"), "{pruned}");
+    assert_eq!(ids(), ["new", "old"]);
+    let config = scratch.cwd().with_file_name("home").join("CONFIG_HOME/callboard/config.toml");
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    fs::write(&config, "[sessions]\nkeep_days = 7\n").unwrap();
+    // The last pruning was two days ago.
+    let mark = fs::File::create(scratch.sessions().with_file_name("pruned")).unwrap();
+    mark.set_modified(SystemTime::now() - Duration::from_secs(2 * 24 * 3600)).unwrap();
+    let args = ["acp", "--model", "direct"];
+    let mut agent = Agent::start_in(scratch.clone(), &args, &[], Options::default());
+    agent.initialize().await.unwrap();
+    agent.new_session().await;
+    let deadline = Instant::now() + DEADLINE;
+    while ids() != ["new"] {
+        assert!(Instant::now() < deadline, "{:?}", ids());
+    }
+    agent.finish().await;
+}
+
+#[test]
+fn exec_continues_the_newest_session_of_the_folder_or_one_that_is_named() {
+    let scratch = Scratch::new();
+    for flags in [&["--continue"][..], &["--resume", "nonsense"]] {
+        let (code, err) =
+            failure(&scratch, &[&["exec", "--model", "direct", "list"], flags].concat());
+        assert_eq!(code, 2, "{err}");
+        assert!(err.contains("no stored session"), "{err}");
+    }
+    exec(&scratch, "read notes.txt", &[]);
+    let first = newest_id(&scratch);
+    exec(&scratch, "list", &["--cwd", "src"]);
+    let shown = exec(&scratch, "read README.md", &["--continue"]);
+    let line = format!("Continuing {first} “read notes.txt” (1 prompt, now).\n");
+    assert!(shown.starts_with(&line), "{shown}");
+    assert!(shown.contains("README.md"), "{shown}");
+    let shown = exec(&scratch, "/help", &["--resume", &first["sess_".len()..]]);
+    assert!(shown.starts_with(&format!("Continuing {first} “read notes.txt” (2 prompts, now).\n")));
+    let all = listed(&scratch);
+    assert_eq!((&all[0]["sessionId"], &all[0]["prompts"]), (&json!(first), &json!(3)));
+    assert_eq!(all.len(), 2);
+    // In another folder.
+    let shown = exec(&scratch, "list", &["--resume", &first, "--cwd", "src"]);
+    let moved = format!(" It was in {}.\n", scratch.cwd().display());
+    assert!(shown.contains(&moved), "{shown}");
+    assert_eq!(listed(&scratch)[0]["cwd"], json!(scratch.path("src")));
+}
+
+#[test]
+fn exec_continues_a_copy_and_leaves_the_session_as_it_was() {
+    let scratch = Scratch::new();
+    exec(&scratch, "read notes.txt", &[]);
+    let id = newest_id(&scratch);
+    let before = printed(&scratch, &["sessions", "export", &id]);
+    let shown = exec(&scratch, "read README.md", &["--fork", &id]);
+    let all = listed(&scratch);
+    let copy = all[0]["sessionId"].as_str().unwrap();
+    let line = format!("Continuing {copy}, a copy of {id} “read notes.txt” (1 prompt, now).\n");
+    assert!(shown.starts_with(&line), "{shown}");
+    assert_eq!((&all[0]["prompts"], &all[0]["parent"]), (&json!(2), &json!(id)));
+    assert_eq!(all.len(), 2);
+    assert_eq!(printed(&scratch, &["sessions", "export", &id]), before);
+    let copied = printed(&scratch, &["sessions", "show", copy]);
+    assert!(copied.contains("› read notes.txt") && copied.contains("› read README.md"), "{copied}");
+}
+
+#[test]
+fn flags_replace_the_mode_and_the_model_of_a_continued_session() {
+    let scratch = Scratch::new();
+    exec(&scratch, "read notes.txt", &["--mode", "read-only"]);
+    fs::write(scratch.path("answer.jsonl"), "{\"text\": \"From the script.\"}\n").unwrap();
+    let prompt = "write new.txt\n<<<\nx\n>>>";
+    run(&scratch, &["exec", "--model", "direct", "--continue", prompt]);
+    assert!(!scratch.path("new.txt").exists());
+    let flags = ["--continue", "--mode", "auto"];
+    exec(&scratch, prompt, &flags);
+    assert!(scratch.path("new.txt").exists());
+    let model = ["exec", "--continue", "--model", "script:answer.jsonl", "Hello"];
+    assert!(printed(&scratch, &model).contains("From the script."));
+}
