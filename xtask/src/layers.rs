@@ -137,6 +137,12 @@ const TABLE: &[LayerRule] = &[
         features: "",
     },
     LayerRule {
+        member: "callboard-exec",
+        may_use: &["callboard-text", "acp-types", "acp-lifecycle", "acp-transport", "acp-cards"],
+        never: &["clap", "ignore", "portable-pty", "reqwest", "rig-core"],
+        features: "",
+    },
+    LayerRule {
         member: "callboard-runtime",
         may_use: &[
             "callboard-text",
@@ -173,6 +179,7 @@ const TABLE: &[LayerRule] = &[
             "acp-cards",
             "acp-store",
             "acp-conformance",
+            "callboard-exec",
             "callboard-runtime",
             "callboard-sessions",
         ],

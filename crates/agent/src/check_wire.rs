@@ -9,7 +9,7 @@ use acp_conformance::{Severity, TranscriptJudge};
 use callboard_text::{count_with_noun, escape_invisible};
 
 use crate::limits::MAX_PRINTED_VIOLATIONS;
-use crate::output::OutputStream;
+use callboard_exec::OutputStream;
 
 /// Checks each file (`-` is standard input). Prints every fault, and a summary for each file.
 ///
@@ -69,11 +69,11 @@ mod tests {
 
     use super::check_file;
     use crate::limits::MAX_PRINTED_VIOLATIONS;
-    use crate::output::OutputStream;
+    use callboard_exec::OutputStream;
 
     #[test]
     fn faults_and_lines_are_bounded_and_all_are_counted() {
-        let mut ui = OutputStream::new(io::sink());
+        let mut ui = OutputStream::without_colours(io::sink());
         let faults = MAX_PRINTED_VIOLATIONS + 7;
         let bad = "no JSON\n".repeat(faults as usize);
         assert_eq!(check_file(bad.as_bytes(), "x", &mut ui).unwrap(), faults);

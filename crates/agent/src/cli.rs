@@ -12,21 +12,22 @@ use std::time::Duration;
 
 use acp_transport::Transport;
 use agent_client_protocol::v1::schema::ContentBlock;
+use callboard_exec::{
+    Approval, ExecJob, OutputStream, PipedInputNote, ResumedSession,
+    exit_code_unless_output_failed, read_context_from_stdin, read_prompt_from_stdin, run_prompt,
+};
 use callboard_runtime::CodingAgent;
 use callboard_text::escape_invisible;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 
-use crate::exec::piped_input::{self, PipedContext, PipedInputNote};
-use crate::exec::{self, Approval, ExecJob, ResumedSession};
-use crate::output::OutputStream;
-use crate::{check_wire, limits, output, secrets, telemetry};
+use crate::{check_wire, limits, secrets, telemetry};
 use args::{Cli, Command, ExecArgs, ServeArgs};
 
 /// Runs the command line of this process, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    output::exit_code_unless_output_failed(match Cli::try_parse() {
+    exit_code_unless_output_failed(match Cli::try_parse() {
         Ok(cli) => run_command(cli),
         Err(error) => report_parse_error(&error),
     })
@@ -118,7 +119,7 @@ fn run_exec(args: ExecArgs) -> ExitCode {
             job = prepare_exec_job(args) => job,
         };
         match job {
-            Ok(job) => exec::run_prompt(job, interrupted).await,
+            Ok(job) => run_prompt(job, interrupted).await,
             Err(code) => code,
         }
     })
@@ -136,7 +137,7 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     let agent = agent.with_project_permission_options();
     let is_piped = args.prompt == "-";
     let prompt = if is_piped {
-        let read = tokio::task::spawn_blocking(piped_input::read_prompt_from_stdin).await;
+        let read = tokio::task::spawn_blocking(read_prompt_from_stdin).await;
         let read = read.unwrap_or_else(|error| Err(error.into()));
         read.map_err(|error| print_error_and_fail(&format!("cannot read the prompt: {error}")))?
     } else {
@@ -152,20 +153,12 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     let is_commands = model.capabilities().commands;
     let mut prompt = vec![ContentBlock::from(prompt)];
     if !is_piped && !is_commands {
-        let tell =
+        let notify =
             |note: PipedInputNote| OutputStream::stderr().print_line(&format!("callboard: {note}"));
-        match tokio::task::spawn_blocking(move || piped_input::read_context_from_stdin(tell)).await
-        {
-            Ok(PipedContext::Text(text)) => prompt.push(ContentBlock::from(text)),
-            Ok(PipedContext::TimedOut) => {
-                let minutes = limits::STDIN_IDLE_TIMEOUT.as_secs() / 60;
-                return Err(print_unusable_error(&format!(
-                    "no data arrived on standard input within {minutes} minutes. If there is \
-                     none, use `</dev/null`; if it takes longer, write it to a file first."
-                )));
-            }
-            Ok(PipedContext::None) | Err(_) => {}
-        }
+        let reading = tokio::task::spawn_blocking(move || read_context_from_stdin(notify)).await;
+        let context = reading.unwrap_or(Ok(None));
+        let context = context.map_err(|timeout| print_unusable_error(&timeout.to_string()))?;
+        prompt.extend(context.map(ContentBlock::from));
     }
     let approval = match (args.approve_all, args.deny_all) {
         (true, _) => Approval::All,
@@ -178,8 +171,13 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     }
     // Last, because a fork stores a copy.
     let resumed = sessions::select_session(args.resumed, cwd.clone()).await?;
-    let resumed = resumed.map(|session| ResumedSession { session, model_flag, mode_flag });
-    Ok(ExecJob { agent, prompt, cwd, resumed, approval, is_commands, locale })
+    let resumed = resumed.map(|session| ResumedSession {
+        id: session.id,
+        description: session.description,
+        model: model_flag,
+        mode: mode_flag.map(|mode| mode.id().to_owned()),
+    });
+    Ok(ExecJob { agent, prompt, cwd, resumed, approval, fails_with_a_call: is_commands, locale })
 }
 
 /// Prints a usage error or the help. If the user wrote a prompt instead of a subcommand, suggests

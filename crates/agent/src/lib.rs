@@ -1,18 +1,15 @@
 //! Callboard: a small, fast, safe coding agent for every ACP client.
 //!
-//! This crate is *only* the program: command line, configuration, keys, model selection, and
-//! `exec`. To embed the agent, use `callboard-runtime`.
+//! This crate is *only* the program: command line, configuration, keys and model selection. To embed the agent, use `callboard-runtime`.
 
 mod check_wire;
 mod cli;
 mod config;
-mod exec;
 mod key_store;
 mod limits;
 mod log;
 mod login;
 mod model_selection;
-mod output;
 mod secrets;
 mod session_store;
 mod telemetry;

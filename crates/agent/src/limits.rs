@@ -8,22 +8,11 @@ use std::time::Duration;
 /// running calls. With 200 ms for shutting down the runtime, the process exits within 2 s.
 pub(crate) const EXIT_DEADLINE: Duration = Duration::from_millis(1_700);
 
-// ---- Telemetry, `exec` ----
+// ---- Telemetry ----
 
 /// Time limit for exporting the remaining spans when the process exits (feature `otlp`).
 #[cfg(feature = "otlp")]
 pub(crate) const EXPORT_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Bytes of standard input that `callboard exec` uses as the context of its prompt; the rest is
-/// dropped.
-pub(crate) const MAX_PIPED_CONTEXT_BYTES: usize = 256 << 10;
-
-/// Time without data on standard input after which the user is notified of the wait.
-pub(crate) const STDIN_NOTE_DELAY: Duration = Duration::from_secs(5);
-
-/// Time limit for each further read of standard input. The limit is long, because a test suite may
-/// print nothing for minutes.
-pub(crate) const STDIN_IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// Maximum size of a collector's response in bytes (feature `otlp`).
 #[cfg(feature = "otlp")]

@@ -13,7 +13,7 @@ use callboard_models::{ModelError, ModelErrorKind};
 use crate::key_store::{KeyLocation, LOGIN_PROVIDERS};
 use crate::limits::MAX_LOGIN_ANSWER_BYTES;
 use crate::model_selection::ConfiguredModels;
-use crate::output::OutputStream;
+use callboard_exec::OutputStream;
 
 pub(crate) use acp::LoginAuthenticator;
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use acp_cards::CardRenderer;
+use callboard_exec::{Keyboard, OutputStream};
 use callboard_sessions::{
     ResumeArgs, SelectedSession, SessionsArgs, SessionsContext, SessionsError, SessionsTerminal,
 };
@@ -13,8 +14,6 @@ use callboard_sessions::{
 use super::subcommands::process_env;
 use super::{print_error, print_error_and_fail, print_unusable_error};
 use crate::config::{Config, Flags};
-use crate::exec::{self, keyboard::Keyboard};
-use crate::output::OutputStream;
 use crate::session_store;
 
 /// Standard output, and the terminal at which the user confirms.
@@ -87,7 +86,7 @@ impl SessionsTerminal for SessionsScreen {
     }
 
     fn cards(&self, cwd: &Path) -> CardRenderer {
-        exec::create_cards(&self.ui, cwd, &self.locale)
+        callboard_exec::create_cards(&self.ui, cwd, &self.locale)
     }
 
     fn print_note(&mut self, text: &str) {

@@ -15,8 +15,8 @@ use crate::config::{self, Config, ConfigRow, Flags};
 use crate::key_store::{KeyStore, LOGIN_PROVIDERS};
 use crate::login::{self, LoginAuthenticator};
 use crate::model_selection::{CONNECT_HELP, ConfiguredModels, HttpNetwork, NoModelError};
-use crate::output::OutputStream;
 use crate::{secrets, session_store, user_folders};
+use callboard_exec::OutputStream;
 
 type EnvVars = Vec<(String, String)>;
 

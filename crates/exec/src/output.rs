@@ -1,8 +1,9 @@
-//! The writer for all output of the command line.
+//! The writer for all output of a command line.
 //!
 //! A closed standard output is not an error: further output is dropped, and
 //! [`OutputStream::is_closed`] returns true.
 
+use std::fmt;
 use std::io::{ErrorKind, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -21,7 +22,7 @@ const MIN_WIDTH: usize = 40;
 ///
 /// Colours are kept on a terminal and stripped elsewhere, unless `NO_COLOR`, `CLICOLOR` or
 /// `CLICOLOR_FORCE` is set. Every write is flushed, so that incomplete lines appear.
-pub(crate) struct OutputStream {
+pub struct OutputStream {
     stream: Box<dyn Write + Send>,
     is_terminal: bool,
     is_closed: bool,
@@ -31,9 +32,17 @@ pub(crate) struct OutputStream {
     terminal_columns: fn() -> Option<usize>,
 }
 
+impl fmt::Debug for OutputStream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut output = formatter.debug_struct("OutputStream");
+        output.field("is_terminal", &self.is_terminal).finish_non_exhaustive()
+    }
+}
+
 impl OutputStream {
     /// Creates a writer to standard output.
-    pub(crate) fn stdout() -> Self {
+    #[must_use]
+    pub fn stdout() -> Self {
         let stdout = std::io::stdout();
         let is_terminal = stdout.is_terminal();
         let columns = || terminal_width(terminal_size_of(std::io::stdout()));
@@ -41,11 +50,19 @@ impl OutputStream {
     }
 
     /// Creates a writer to standard error.
-    pub(crate) fn stderr() -> Self {
+    #[must_use]
+    pub fn stderr() -> Self {
         let stderr = std::io::stderr();
         let is_terminal = stderr.is_terminal();
         let columns = || terminal_width(terminal_size_of(std::io::stderr()));
         Self::with_stream(Box::new(AutoStream::auto(stderr)), is_terminal, columns)
+    }
+
+    /// Creates a writer that is not a terminal, without colours.
+    #[must_use]
+    pub fn without_colours(writer: impl Write + Send + 'static) -> Self {
+        let writer: Box<dyn Write + Send> = Box::new(writer);
+        Self::with_stream(Box::new(AutoStream::never(writer)), false, || None)
     }
 
     fn with_stream(
@@ -59,18 +76,18 @@ impl OutputStream {
     }
 
     /// Writes `text` and a line end.
-    pub(crate) fn print_line(&mut self, text: &str) {
+    pub fn print_line(&mut self, text: &str) {
         self.print(&format!("{text}\n"));
     }
 
     /// Writes `text` unchanged. The text must be safe to display: see
     /// [`CardRenderer`](acp_cards::CardRenderer).
-    pub(crate) fn print(&mut self, text: &str) {
+    pub fn print(&mut self, text: &str) {
         self.print_bytes(text.as_bytes());
     }
 
     /// Writes text likewise, of which a character may be cut at the end.
-    pub(crate) fn print_bytes(&mut self, text: &[u8]) {
+    pub fn print_bytes(&mut self, text: &[u8]) {
         if self.is_closed || text.is_empty() {
             return;
         }
@@ -86,19 +103,22 @@ impl OutputStream {
     }
 
     /// Returns whether the stream is a terminal.
-    pub(crate) fn is_terminal(&self) -> bool {
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
     /// Returns whether a write has failed, e.g. because the reader of a pipe closed it.
-    pub(crate) fn is_closed(&self) -> bool {
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
         self.is_closed
     }
 
     /// Returns the current width in columns: the value of `COLUMNS`, with which users override the
     /// width (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html>), else the
     /// width of the terminal, else 100.
-    pub(crate) fn width(&self) -> usize {
+    #[must_use]
+    pub fn width(&self) -> usize {
         let columns = self.columns.or_else(|| (self.terminal_columns)());
         columns.map_or(DEFAULT_WIDTH, |columns| columns.max(MIN_WIDTH))
     }
@@ -108,7 +128,8 @@ impl OutputStream {
 static WRITE_FAILURE: OnceLock<String> = OnceLock::new();
 
 /// Returns `code`, or a failure if any output was lost.
-pub(crate) fn exit_code_unless_output_failed(code: ExitCode) -> ExitCode {
+#[must_use]
+pub fn exit_code_unless_output_failed(code: ExitCode) -> ExitCode {
     let Some(why) = WRITE_FAILURE.get() else { return code };
     OutputStream::stderr()
         .print_line(&format!("callboard: the output could not be written: {why}"));
@@ -125,17 +146,7 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::{Arc, Mutex};
 
-    use super::{
-        AutoStream, DEFAULT_WIDTH, Height, MIN_WIDTH, OutputStream, Width, terminal_width,
-    };
-
-    impl OutputStream {
-        /// Creates a writer that is not a terminal, without colours.
-        pub(crate) fn new(writer: impl Write + Send + 'static) -> Self {
-            let writer: Box<dyn Write + Send> = Box::new(writer);
-            Self::with_stream(Box::new(AutoStream::never(writer)), false, || None)
-        }
-    }
+    use super::{DEFAULT_WIDTH, Height, MIN_WIDTH, OutputStream, Width, terminal_width};
 
     /// A pipe that its reader closes after some writes.
     #[derive(Clone)]
@@ -170,7 +181,7 @@ mod tests {
     #[test]
     fn colours_do_not_reach_a_pipe() {
         let pipe = pipe(usize::MAX);
-        let mut ui = OutputStream::new(pipe.clone());
+        let mut ui = OutputStream::without_colours(pipe.clone());
         ui.print("\u{1b}[32ma");
         ui.print_line("b\u{1b}[0m");
         assert_eq!(read(&pipe), "ab\n");
@@ -179,7 +190,7 @@ mod tests {
     #[test]
     fn a_closed_pipe_ends_the_writing_and_nothing_else() {
         let pipe = pipe(1);
-        let mut ui = OutputStream::new(pipe.clone());
+        let mut ui = OutputStream::without_colours(pipe.clone());
         ui.print("a");
         assert!(!ui.is_closed());
         ui.print("b");
@@ -198,7 +209,7 @@ mod tests {
             (Some(80), Some(61), 80),
             (Some(0), None, MIN_WIDTH),
         ] {
-            let mut ui = OutputStream::new(Vec::new());
+            let mut ui = OutputStream::without_colours(Vec::new());
             ui.columns = environment;
             ui.terminal_columns = match terminal {
                 None => || None,

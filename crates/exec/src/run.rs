@@ -1,9 +1,4 @@
-//! `callboard exec`: an ACP client for one prompt in the terminal, with the agent in the same
-//! process.
-
-pub(crate) mod keyboard;
-pub(crate) mod piped_input;
-mod translations;
+//! A client for one prompt: it prints the events of the turn and asks the user for permissions.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,40 +20,49 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::{
     Client, ConnectTo, Error, ErrorCode, Result, on_receive_notification, on_receive_request,
 };
-use callboard_runtime::PermissionMode;
-use callboard_sessions::SelectedSession;
 use callboard_text::path_text;
 use serde_json::{Map, Value};
 
+use crate::keyboard::Keyboard;
+use crate::limits::{FINAL_PRINT_TIMEOUT, MAX_QUESTION_ATTEMPTS};
 use crate::output::OutputStream;
-use keyboard::Keyboard;
-use translations::{ENGLISH, Translations};
+use crate::translations::{ENGLISH, Translations};
 
 /// The parameters of a run.
-pub(crate) struct ExecJob<A> {
-    pub(crate) agent: A,
-    pub(crate) prompt: Vec<ContentBlock>,
-    pub(crate) cwd: PathBuf,
-    /// The session that is continued, if it is none that begins.
-    pub(crate) resumed: Option<ResumedSession>,
-    pub(crate) approval: Approval,
-    /// Whether the prompt consists of commands of `direct`. If it does, a failed call makes the run
-    /// fail.
-    pub(crate) is_commands: bool,
-    /// Locale of the messages around the cards.
-    pub(crate) locale: String,
+#[derive(Debug)]
+pub struct ExecJob<A> {
+    /// The agent: a component of the SDK, in this process or in another one.
+    pub agent: A,
+    /// The prompt.
+    pub prompt: Vec<ContentBlock>,
+    /// The folder of the session.
+    pub cwd: PathBuf,
+    /// The session that is continued; `None` for a new session.
+    pub resumed: Option<ResumedSession>,
+    /// The answer to permission requests.
+    pub approval: Approval,
+    /// Whether a failed call makes the run fail. Otherwise the model decides what a failure means.
+    pub fails_with_a_call: bool,
+    /// Locale of the messages around the cards, e.g. `de_DE.UTF-8`.
+    pub locale: String,
 }
 
-/// A stored session, and the flags that override what was chosen in it.
-pub(crate) struct ResumedSession {
-    pub(crate) session: SelectedSession,
-    pub(crate) model_flag: Option<String>,
-    pub(crate) mode_flag: Option<PermissionMode>,
+/// A stored session, and the choices that replace its stored ones.
+#[derive(Debug)]
+pub struct ResumedSession {
+    /// Id of the session.
+    pub id: SessionId,
+    /// A line that is printed first.
+    pub description: String,
+    /// Value of the session's option `model`.
+    pub model: Option<String>,
+    /// Id of the session's mode.
+    pub mode: Option<String>,
 }
 
 /// The answer to permission requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Approval {
+pub enum Approval {
     /// Asks the user at the terminal. If there is no terminal, every request is rejected.
     Ask,
     /// Allows every request.
@@ -75,18 +79,19 @@ enum ExecOutcome {
 
 /// Runs a prompt and prints its events, until `interrupted` resolves to the number of a signal.
 ///
-/// The exit codes are documented in `docs/terminal.md`.
-pub(crate) async fn run_prompt(
+/// The exit code is 0 after a whole turn, 1 after an error, 3 if a call was rejected because no one
+/// could be asked, 4 if the turn ended early, and 128 plus the number of a signal.
+pub async fn run_prompt(
     job: ExecJob<impl ConnectTo<Client> + 'static>,
     interrupted: impl Future<Output = u8>,
 ) -> ExitCode {
-    let ExecJob { agent, prompt, cwd, resumed, approval, is_commands, locale } = job;
+    let ExecJob { agent, prompt, cwd, resumed, approval, fails_with_a_call, locale } = job;
     let mut ui = OutputStream::stdout();
     let is_terminal = ui.is_terminal();
     let words = Arc::new(Translations::in_locale(&locale));
     let cards = create_cards(&ui, &cwd, &locale);
     if let Some(resumed) = &resumed {
-        ui.print_line(&resumed.session.description);
+        ui.print_line(&resumed.description);
     }
     let printed = Mutex::new(ScreenState { ui, cards, was_refused: false });
     let screen = Arc::new(Screen { printed, words });
@@ -129,11 +134,11 @@ pub(crate) async fn run_prompt(
         signal = interrupted => ExecOutcome::Signal(signal),
         result = turn => ExecOutcome::Turn(result),
     };
-    screen.print_ending(ending, is_commands)
+    screen.print_ending(ending, fails_with_a_call)
 }
 
 /// Creates the renderer of a session for an output.
-pub(crate) fn create_cards(ui: &OutputStream, cwd: &Path, locale: &str) -> CardRenderer {
+pub fn create_cards(ui: &OutputStream, cwd: &Path, locale: &str) -> CardRenderer {
     let words = Arc::new(Translations::in_locale(locale));
     let cards = CardRenderer::new(cwd, ui.width()).with_colours().with_catalogue(words);
     if ui.is_terminal() { cards.with_terminal_rendering() } else { cards }
@@ -164,19 +169,19 @@ async fn open_session_and_prompt(
     Ok(client.send_request(PromptRequest::new(session, prompt)).block_task().await?.stop_reason)
 }
 
-/// Opens a stored session. The mode and the model of the flags replace what it had.
+/// Opens a stored session, and replaces its mode and its model if others are chosen.
 async fn resume_session(
     client: &ConnectionTo<agent_client_protocol::Agent>,
     resumed: ResumedSession,
     cwd: &str,
 ) -> Result<SessionId> {
-    let ResumedSession { session: SelectedSession { id, .. }, model_flag, mode_flag } = resumed;
+    let ResumedSession { id, model, mode, description: _ } = resumed;
     client.send_request(ResumeSessionRequest::new(id.clone(), cwd)).block_task().await?;
-    if let Some(mode) = mode_flag {
-        let mode = SetSessionModeRequest::new(id.clone(), mode.id());
+    if let Some(mode) = mode {
+        let mode = SetSessionModeRequest::new(id.clone(), mode);
         client.send_request(mode).block_task().await?;
     }
-    if let Some(model) = model_flag {
+    if let Some(model) = model {
         let model = SetSessionConfigOptionRequest::new(id.clone(), "model", model.as_str());
         client.send_request(model).block_task().await?;
     }
@@ -207,7 +212,7 @@ impl Screen {
         ui.print(&render(cards));
     }
 
-    fn print_ending(&self, ending: ExecOutcome, is_commands: bool) -> ExitCode {
+    fn print_ending(&self, ending: ExecOutcome, fails_with_a_call: bool) -> ExitCode {
         let mut printed = match ending {
             ExecOutcome::Turn(_) => self.lock_state(),
             ExecOutcome::Signal(signal) => match self.lock_state_within_timeout() {
@@ -232,7 +237,7 @@ impl Screen {
                 ExitCode::from(3)
             }
             ExecOutcome::Turn(Ok(StopReason::EndTurn)) => match cards.first_failure() {
-                Some(failure) if is_commands => print_failure(failure),
+                Some(failure) if fails_with_a_call => print_failure(failure),
                 _ => ExitCode::SUCCESS,
             },
             ExecOutcome::Turn(Ok(stop)) => {
@@ -341,9 +346,3 @@ fn early_stop_message_key(stop: StopReason) -> &'static str {
         _ => "early-other",
     }
 }
-
-/// Time limit for waiting for the current write after a signal.
-const FINAL_PRINT_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// Number of times that an unanswered question is asked.
-const MAX_QUESTION_ATTEMPTS: usize = 5;

@@ -1,4 +1,4 @@
-//! The terminal at which the user answers the questions of `callboard exec`.
+//! The terminal at which the user answers questions.
 
 use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _};
 
@@ -11,13 +11,13 @@ type Lines = io::StdinLock<'static>;
 
 /// A terminal that is read line by line.
 #[derive(Debug)]
-pub(crate) struct Keyboard(Lines);
+pub struct Keyboard(Lines);
 
 impl Keyboard {
     /// Opens standard input if it is a terminal. If it is a pipe, a socket or a file, and standard
     /// output is a terminal, opens the controlling terminal of the process.
     #[cfg(unix)]
-    pub(crate) fn open_terminal(ui: &OutputStream) -> Option<Self> {
+    pub fn open_terminal(ui: &OutputStream) -> Option<Self> {
         use std::fs::File;
         use std::os::fd::AsFd as _;
 
@@ -26,7 +26,7 @@ impl Keyboard {
             return None;
         } else if stdin.is_terminal() {
             File::from(stdin.as_fd().try_clone_to_owned().ok()?)
-        } else if ui.is_terminal() && super::piped_input::is_pipe_socket_or_file(&stdin) {
+        } else if ui.is_terminal() && crate::piped_input::is_pipe_socket_or_file(&stdin) {
             File::open("/dev/tty").ok()?
         } else {
             return None;
@@ -36,7 +36,7 @@ impl Keyboard {
 
     /// Opens standard input if it is a terminal.
     #[cfg(not(unix))]
-    pub(crate) fn open_terminal(ui: &OutputStream) -> Option<Self> {
+    pub fn open_terminal(ui: &OutputStream) -> Option<Self> {
         let stdin = io::stdin();
         (!ui.is_closed() && stdin.is_terminal()).then(|| Self(stdin.lock()))
     }
@@ -47,7 +47,7 @@ impl Keyboard {
     ///
     /// Returns [`ErrorKind::BrokenPipe`] if standard output is closed meanwhile, because the
     /// question is no longer visible. Also returns the errors of reading.
-    pub(crate) fn read_line(&mut self) -> io::Result<String> {
+    pub fn read_line(&mut self) -> io::Result<String> {
         self.wait_for_line()?;
         let mut line = String::new();
         self.0.read_line(&mut line)?;

@@ -1,4 +1,4 @@
-//! The messages of `exec` and its cards, in the user's language.
+//! The messages around the cards, in the user's language.
 
 use std::sync::LazyLock;
 
@@ -46,7 +46,7 @@ impl Catalogue for Translations {
         self.0.has(key).then(|| self.0.render_sentence(key, texts, counts))
     }
 
-    /// Translates the error with which `exec` rejected a request without asking the user.
+    /// Translates the error with which a request was rejected without asking the user.
     fn translate_failure_reason(&self, said: &str) -> Option<String> {
         SENT_ERROR_KEYS.iter().find_map(|key| {
             let before = said.strip_suffix('.')?.strip_suffix(&*ENGLISH.message(key))?;
@@ -56,9 +56,9 @@ impl Catalogue for Translations {
 }
 
 const CATALOGUES: &[(&str, &str)] =
-    &[("en", include_str!("../../locales/en.ftl")), ("de", include_str!("../../locales/de.ftl"))];
+    &[("en", include_str!("../locales/en.ftl")), ("de", include_str!("../locales/de.ftl"))];
 
-/// Keys of the errors with which `exec` rejects a request without asking the user.
+/// Keys of the errors with which a request is rejected without asking the user.
 const SENT_ERROR_KEYS: [&str; 2] = ["sent-rejected-all", "sent-unasked"];
 
 #[cfg(test)]

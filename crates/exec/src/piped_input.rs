@@ -1,4 +1,4 @@
-//! Standard input of `callboard exec`: the prompt (`-`), or the context of the prompt.
+//! Standard input as a prompt, or as the context of a prompt.
 //!
 //! A pipe may never reach its end, because another program may have inherited the pipe and keep it
 //! open. Reading the context therefore has a timeout, and a note informs the user of the wait.
@@ -18,8 +18,9 @@ use crate::limits::{MAX_PIPED_CONTEXT_BYTES, STDIN_IDLE_TIMEOUT, STDIN_NOTE_DELA
 ///
 /// # Errors
 ///
-/// Returns an error if standard input cannot be read, or if the prompt exceeds [`MAX_LINE_BYTES`].
-pub(crate) fn read_prompt_from_stdin() -> io::Result<String> {
+/// Returns an error if standard input cannot be read, or if the prompt exceeds the longest message
+/// that an agent reads ([`MAX_LINE_BYTES`]).
+pub fn read_prompt_from_stdin() -> io::Result<String> {
     let mut text = String::new();
     let read = io::stdin().lock().take(MAX_LINE_BYTES as u64 + 1).read_to_string(&mut text)?;
     if read > MAX_LINE_BYTES {
@@ -28,25 +29,32 @@ pub(crate) fn read_prompt_from_stdin() -> io::Result<String> {
     Ok(text)
 }
 
-/// The content of standard input if the prompt is an argument.
+/// No data arrived on standard input for 10 minutes.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum PipedContext {
-    /// Standard input is empty, or is a terminal or a device that is not read.
-    None,
-    /// Context for the model.
-    Text(String),
-    /// No data arrived for [`STDIN_IDLE_TIMEOUT`].
-    TimedOut,
+pub struct PipedInputTimeout(());
+
+impl fmt::Display for PipedInputTimeout {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let minutes = STDIN_IDLE_TIMEOUT.as_secs() / 60;
+        write!(
+            formatter,
+            "no data arrived on standard input within {minutes} minutes. If there is none, use \
+             `</dev/null`; if it takes longer, write it to a file first."
+        )
+    }
 }
+
+impl std::error::Error for PipedInputTimeout {}
 
 /// A notice for the user about reading standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PipedInputNote {
-    /// No data arrived for [`STDIN_NOTE_DELAY`].
+#[non_exhaustive]
+pub enum PipedInputNote {
+    /// No data arrived for 5 seconds.
     Waiting,
-    /// The rest of the input was dropped, because the input exceeds [`MAX_PIPED_CONTEXT_BYTES`].
+    /// The rest of the input was dropped, because the input exceeds 256 KiB.
     TooLong,
-    /// The rest of the input was dropped, because no data arrived for [`STDIN_IDLE_TIMEOUT`].
+    /// The rest of the input was dropped, because no data arrived for 10 minutes.
     Unfinished,
     /// The rest of the input cannot be read.
     Failed,
@@ -74,24 +82,31 @@ impl fmt::Display for PipedInputNote {
 
 /// Reads the context of a prompt if standard input is a pipe, a socket or a file, but not from a
 /// terminal or a device such as `/dev/null`. Blocks the thread. Notices for the user are passed to
-/// the callback.
-pub(crate) fn read_context_from_stdin(tell: impl FnMut(PipedInputNote)) -> PipedContext {
+/// `notify`.
+///
+/// # Errors
+///
+/// Returns [`PipedInputTimeout`] if no data arrived for 10 minutes. Text that arrived before is
+/// used.
+pub fn read_context_from_stdin(
+    notify: impl FnMut(PipedInputNote),
+) -> Result<Option<String>, PipedInputTimeout> {
     let stdin = io::stdin();
     if stdin.is_terminal() || !is_pipe_socket_or_file(&stdin) {
-        return PipedContext::None;
+        return Ok(None);
     }
-    read_with_timeouts(stdin, [STDIN_NOTE_DELAY, STDIN_IDLE_TIMEOUT], tell)
+    read_with_timeouts(stdin, [STDIN_NOTE_DELAY, STDIN_IDLE_TIMEOUT], notify)
 }
 
 #[cfg(unix)]
-pub(super) fn is_pipe_socket_or_file(stdin: &io::Stdin) -> bool {
+pub(crate) fn is_pipe_socket_or_file(stdin: &io::Stdin) -> bool {
     use rustix::fs::FileType;
     let kind = rustix::fs::fstat(stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));
     matches!(kind, Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile))
 }
 
 #[cfg(not(unix))]
-pub(super) fn is_pipe_socket_or_file(_: &io::Stdin) -> bool {
+pub(crate) fn is_pipe_socket_or_file(_: &io::Stdin) -> bool {
     true
 }
 
@@ -100,8 +115,8 @@ pub(super) fn is_pipe_socket_or_file(_: &io::Stdin) -> bool {
 fn read_with_timeouts(
     mut source: impl Read + Send + 'static,
     [quiet, patience]: [Duration; 2],
-    mut tell: impl FnMut(PipedInputNote),
-) -> PipedContext {
+    mut notify: impl FnMut(PipedInputNote),
+) -> Result<Option<String>, PipedInputTimeout> {
     let (sender, pieces) = sync_channel(1);
     let reading = thread::Builder::new().name("stdin".into()).spawn(move || {
         loop {
@@ -120,21 +135,23 @@ fn read_with_timeouts(
         }
     });
     if reading.is_err() {
-        return PipedContext::None;
+        return Ok(None);
     }
     let mut bytes = Vec::new();
-    let mut is_told = false;
+    let mut is_notified = false;
     let cut = loop {
-        let wait = if is_told { patience } else { quiet };
+        let wait = if is_notified { patience } else { quiet };
         match pieces.recv_timeout(wait) {
             Ok(Some(piece)) => bytes.extend(piece),
             Ok(None) => break Some(PipedInputNote::Failed),
             Err(RecvTimeoutError::Disconnected) => break None,
-            Err(RecvTimeoutError::Timeout) if !is_told => {
-                is_told = true;
-                tell(PipedInputNote::Waiting);
+            Err(RecvTimeoutError::Timeout) if !is_notified => {
+                is_notified = true;
+                notify(PipedInputNote::Waiting);
             }
-            Err(RecvTimeoutError::Timeout) if bytes.is_empty() => return PipedContext::TimedOut,
+            Err(RecvTimeoutError::Timeout) if bytes.is_empty() => {
+                return Err(PipedInputTimeout(()));
+            }
             Err(RecvTimeoutError::Timeout) => break Some(PipedInputNote::Unfinished),
         }
         if bytes.len() > MAX_PIPED_CONTEXT_BYTES {
@@ -143,15 +160,15 @@ fn read_with_timeouts(
         }
     };
     let note = cut.map(|note| {
-        tell(note);
+        notify(note);
         format!("\nNote: {note}")
     });
     let note = note.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     if text.trim().is_empty() {
-        return PipedContext::None;
+        return Ok(None);
     }
-    PipedContext::Text(format!("Standard input:\n{}{note}", code_fence("", &text)))
+    Ok(Some(format!("Standard input:\n{}{note}", code_fence("", &text))))
 }
 
 #[cfg(test)]
@@ -160,7 +177,9 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;
 
-    use super::{MAX_PIPED_CONTEXT_BYTES, PipedContext, PipedInputNote};
+    use super::{MAX_PIPED_CONTEXT_BYTES, PipedInputNote, PipedInputTimeout};
+
+    type Context = Result<Option<String>, PipedInputTimeout>;
 
     const LONG: [Duration; 2] = [Duration::from_secs(60); 2];
     const NONE: [Duration; 2] = [Duration::ZERO; 2];
@@ -181,70 +200,67 @@ mod tests {
     fn read(
         source: impl Read + Send + 'static,
         times: [Duration; 2],
-    ) -> (PipedContext, Vec<PipedInputNote>) {
-        let mut told = Vec::new();
-        let context = super::read_with_timeouts(source, times, |note| told.push(note));
-        (context, told)
+    ) -> (Context, Vec<PipedInputNote>) {
+        let mut notes = Vec::new();
+        let context = super::read_with_timeouts(source, times, |note| notes.push(note));
+        (context, notes)
     }
 
-    fn text((context, told): (PipedContext, Vec<PipedInputNote>)) -> (String, Vec<PipedInputNote>) {
-        match context {
-            PipedContext::Text(text) => (text, told),
-            other => panic!("{other:?}"),
-        }
+    fn text((context, notes): (Context, Vec<PipedInputNote>)) -> (String, Vec<PipedInputNote>) {
+        (context.unwrap().unwrap(), notes)
     }
 
     #[test]
-    fn what_is_piped_is_fenced_so_that_it_cannot_end_its_fence() {
+    fn piped_text_cannot_end_its_fence() {
         let said = text(read(Cursor::new("a\n```\nb"), LONG));
         assert_eq!(said, ("Standard input:\n````\na\n```\nb\n````".to_owned(), vec![]));
         assert!(text(read(Cursor::new(b"caf\xe9"), LONG)).0.contains("caf\u{fffd}"));
         for nothing in ["", " \n\n"] {
-            assert_eq!(read(Cursor::new(nothing), LONG), (PipedContext::None, vec![]));
+            assert_eq!(read(Cursor::new(nothing), LONG), (Ok(None), vec![]));
         }
     }
 
     #[test]
-    fn what_is_too_long_is_cut_and_both_are_told() {
-        let (said, told) = text(read(io::repeat(b'x'), LONG));
+    fn long_input_is_cut_with_a_note() {
+        let (said, notes) = text(read(io::repeat(b'x'), LONG));
         assert!(said.contains(&format!("\n{}\n```\n", "x".repeat(MAX_PIPED_CONTEXT_BYTES))));
         assert!(said.ends_with("Note: standard input was truncated after its first 256 KiB."));
-        assert_eq!(told, [PipedInputNote::TooLong]);
-        let (whole, told) = text(read(Cursor::new(vec![b'x'; MAX_PIPED_CONTEXT_BYTES]), LONG));
-        assert!(whole.ends_with("```") && told.is_empty());
+        assert_eq!(notes, [PipedInputNote::TooLong]);
+        let (whole, notes) = text(read(Cursor::new(vec![b'x'; MAX_PIPED_CONTEXT_BYTES]), LONG));
+        assert!(whole.ends_with("```") && notes.is_empty());
     }
 
     #[test]
-    fn an_input_that_never_ends_is_waited_for_as_long_as_the_user_is_told() {
+    fn an_input_that_never_ends_is_waited_for_as_long_as_the_user_is_notified() {
         let (_held, open) = channel();
         let silent = OpenPipe(Cursor::new(Vec::new()), open);
-        assert_eq!(read(silent, NONE), (PipedContext::TimedOut, vec![PipedInputNote::Waiting]));
+        assert_eq!(read(silent, NONE), (Err(PipedInputTimeout(())), vec![PipedInputNote::Waiting]));
         let (_held, open) = channel();
         let times = [Duration::from_secs(1), Duration::ZERO];
-        let (said, told) = text(read(OpenPipe(Cursor::new(b"a".to_vec()), open), times));
+        let (said, notes) = text(read(OpenPipe(Cursor::new(b"a".to_vec()), open), times));
         assert!(said.ends_with("no data for 10 minutes."), "{said}");
-        assert_eq!(told, [PipedInputNote::Waiting, PipedInputNote::Unfinished]);
+        assert_eq!(notes, [PipedInputNote::Waiting, PipedInputNote::Unfinished]);
     }
 
     #[test]
-    fn what_cannot_be_read_to_its_end_is_told() {
+    fn what_cannot_be_read_to_its_end_is_notified() {
         let (_, closed) = channel();
-        let (said, told) = text(read(OpenPipe(Cursor::new(b"a".to_vec()), closed), LONG));
+        let (said, notes) = text(read(OpenPipe(Cursor::new(b"a".to_vec()), closed), LONG));
         assert!(said.ends_with("Note: standard input cannot be read to its end."), "{said}");
-        assert_eq!(told, [PipedInputNote::Failed]);
+        assert_eq!(notes, [PipedInputNote::Failed]);
     }
 
     #[test]
-    fn what_comes_late_is_read() {
+    fn late_input_is_read() {
         let (held, open) = channel();
         let times = [Duration::ZERO, Duration::from_secs(60)];
         let late = OpenPipe(Cursor::new(Vec::new()), open).chain(Cursor::new("late"));
-        let mut told = Vec::new();
+        let mut notes = Vec::new();
         let context = super::read_with_timeouts(late, times, |note| {
-            told.push(note);
+            notes.push(note);
             held.send(()).unwrap();
         });
-        assert_eq!(context, PipedContext::Text("Standard input:\n```\nlate\n```".to_owned()));
-        assert_eq!(told, [PipedInputNote::Waiting]);
+        assert_eq!(context, Ok(Some("Standard input:\n```\nlate\n```".to_owned())));
+        assert_eq!(notes, [PipedInputNote::Waiting]);
     }
 }
