@@ -17,9 +17,9 @@ use crate::ui::Ui;
 use crate::workspace::Workspace;
 
 /// Crates that are only checked in the whole workspace. Each other crate is also checked alone, to
-/// find a feature of a dependency that only another crate enables. These two use nearly all crates,
-/// and would compile most dependencies again.
-const CHECKED_TOGETHER: [&str; 2] = ["callboard-runtime", "callboard"];
+/// find a feature of a dependency that only another crate enables. These use nearly all crates, and
+/// would compile most dependencies again.
+const CHECKED_TOGETHER: [&str; 3] = ["callboard-runtime", "callboard-sessions", "callboard"];
 
 /// A published crate.
 struct PublishedCrate {
