@@ -10,6 +10,7 @@
 pub mod conformance;
 mod error;
 mod holder;
+pub mod implement;
 pub mod limits;
 mod load;
 mod memory;

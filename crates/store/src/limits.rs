@@ -10,16 +10,16 @@ pub(crate) const MAX_ID_BYTES: usize = 128;
 
 /// Maximum bytes of the JSON of one record, and of one attachment: one line of a client (16 MiB)
 /// plus the overhead of its envelope.
-pub const MAX_RECORD_BYTES: usize = 20 << 20;
+pub(crate) const MAX_RECORD_BYTES: usize = 20 << 20;
 
 /// Maximum bytes of a record's kind and of a part's name, which programs choose.
-pub const MAX_NAME_BYTES: usize = 64;
+pub(crate) const MAX_NAME_BYTES: usize = 64;
 
 /// Maximum bytes of a record's subject: the id of a call or message.
-pub const MAX_SUBJECT_BYTES: usize = 512;
+pub(crate) const MAX_SUBJECT_BYTES: usize = 512;
 
 /// Maximum attachments of one record: as many as a call has content items.
-pub const MAX_ATTACHMENTS: usize = 128;
+pub(crate) const MAX_ATTACHMENTS: usize = 128;
 
 /// Maximum bytes of a title; longer titles are truncated.
 pub const MAX_TITLE_BYTES: usize = 1 << 10;
@@ -30,16 +30,16 @@ pub(crate) const MAX_CWD_BYTES: usize = 16 << 10;
 
 /// Maximum bytes of a record's search text; longer texts are truncated. The search index of a text
 /// is about as large as the text.
-pub const MAX_SEARCHED_BYTES: usize = 64 << 10;
+pub(crate) const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// Maximum parts of a session.
 pub const MAX_PARTS: usize = 64;
 
 /// Maximum bytes of a part's JSON.
-pub const MAX_PART_BYTES: usize = 4 << 20;
+pub(crate) const MAX_PART_BYTES: usize = 4 << 20;
 
 /// Maximum changes in one write.
-pub const MAX_CHANGES: usize = 4096;
+pub(crate) const MAX_CHANGES: usize = 4096;
 
 /// Maximum bytes of a session. An open session is never pruned, so only this limit bounds its size.
 pub const MAX_SESSION_BYTES: u64 = 4 << 30;
@@ -51,20 +51,20 @@ pub(crate) const MAX_RECORDS: u64 = 1 << 32;
 // ---- Returned data ----
 
 /// Maximum sessions in one page of a list.
-pub const MAX_PAGE_SESSIONS: usize = 100;
+pub(crate) const MAX_PAGE_SESSIONS: usize = 100;
 
 /// Maximum prompts in one page of a session's prompts.
 pub const MAX_PAGE_PROMPTS: usize = 1000;
 
 /// Maximum records in one page of a load.
-pub const MAX_PAGE_RECORDS: usize = 256;
+pub(crate) const MAX_PAGE_RECORDS: usize = 256;
 
 /// Bytes of records after which a page of a load ends. The last record of a page may exceed this
 /// limit.
-pub const PAGE_BYTES: usize = 1 << 20;
+pub(crate) const PAGE_BYTES: usize = 1 << 20;
 
 /// Maximum hits of a search.
-pub const MAX_HITS: usize = 100;
+pub(crate) const MAX_HITS: usize = 100;
 
 /// Maximum words of a query that are searched, and maximum bytes of each word.
 pub(crate) const MAX_WORDS: usize = 16;
@@ -80,7 +80,7 @@ pub const MAX_PRUNED: usize = 256;
 
 /// Maximum bytes of queued changes. If a change exceeds this limit, the recording of its session
 /// ends. The queue has room for two records of the largest size.
-pub const QUEUE_BYTES: usize = 48 << 20;
+pub(crate) const QUEUE_BYTES: usize = 48 << 20;
 
 /// Bytes that a change takes in the queue in addition to its texts.
 pub(crate) const CHANGE_COST: usize = 512;

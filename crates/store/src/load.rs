@@ -27,7 +27,11 @@ pub struct SessionLoadProgress {
 /// Returns the number from which records with a short form are returned in their whole form, so
 /// that their whole forms have at most `budget` bytes. `heavy` has their numbers and the bytes of
 /// their whole forms, newest first.
-pub(crate) fn first_whole_record_number<E>(
+///
+/// # Errors
+///
+/// Returns the first error of `heavy`.
+pub fn first_whole_record_number<E>(
     heavy: impl IntoIterator<Item = Result<(u64, u64), E>>,
     budget: u64,
 ) -> Result<u64, E> {
@@ -42,20 +46,25 @@ pub(crate) fn first_whole_record_number<E>(
     Ok(0)
 }
 
-/// A page that is being filled.
+/// A page of a load that is being filled: at most 256 records, or up to the record with which the
+/// page exceeds 1 MiB.
 #[derive(Debug, Default)]
-pub(crate) struct RecordPage {
-    pub(crate) records: Vec<StoredRecord>,
+pub struct RecordPage {
+    /// The records of the page.
+    pub records: Vec<StoredRecord>,
     bytes: usize,
 }
 
 impl RecordPage {
-    pub(crate) fn push(&mut self, record: StoredRecord) {
+    /// Adds a record.
+    pub fn push(&mut self, record: StoredRecord) {
         self.bytes += record.json.len();
         self.records.push(record);
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    /// Returns whether the page ends here.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
         self.bytes >= PAGE_BYTES || self.records.len() >= MAX_PAGE_RECORDS
     }
 }

@@ -7,22 +7,17 @@ use std::time::SystemTime;
 use acp_types::schema::v1::SessionId;
 use callboard_text::head;
 
-use crate::error::{SessionStoreError, too_large_error};
+use crate::implement::{
+    PruneBudget, RecordPage, check_changes, check_first_changes, contains_all_terms,
+    first_whole_record_number, millis_since_epoch, time_from_millis,
+};
 use crate::limits::{MAX_PAGE_PROMPTS, MAX_PARTS, MAX_PRUNED, MAX_SESSION_BYTES, MAX_TITLE_BYTES};
-use crate::load::{RecordPage, SessionLoadProgress, first_whole_record_number};
-use crate::record::{
-    self, AttachmentId, RecordForm, RecordStream, SessionChange, SessionRecord, StoredRecord,
+use crate::{
+    AttachmentId, NewSession, OpenSession, PruneOutcome, PruneReport, RecordForm, RecordStream,
+    RetentionPolicy, SearchHit, SessionChange, SessionFilter, SessionFolder, SessionLoadProgress,
+    SessionPage, SessionRecord, SessionSearch, SessionStore, SessionStoreError, SessionSummary,
+    StoredParts, StoredPrompt, StoredRecord,
 };
-use crate::retention::{PruneBudget, PruneOutcome, PruneReport, RetentionPolicy};
-use crate::search::{
-    SearchHit, SessionSearch, contains_all_terms, excerpt_around_first_term, one_line_beginning,
-};
-use crate::session::{
-    NewSession, SessionFilter, SessionFolder, SessionPage, SessionSummary, StoredParts,
-    StoredPrompt,
-};
-use crate::store::{OpenSession, SessionStore};
-use crate::time::{millis_since_epoch, time_from_millis};
 
 /// Stores sessions in memory. They are lost when the last clone of the store is dropped.
 #[derive(Debug, Clone, Default)]
@@ -116,7 +111,7 @@ impl SessionStore for MemorySessionStore {
         first: &[SessionChange],
         now: SystemTime,
     ) -> Result<Box<dyn OpenSession>, SessionStoreError> {
-        record::check_first_changes(first)?;
+        check_first_changes(first)?;
         self.lock_sessions().require_unused_id(new)?;
         let mut session = MemorySession::new(new, now);
         session.apply(&new.id, first, now)?;
@@ -150,10 +145,9 @@ impl SessionStore for MemorySessionStore {
         let sessions = self.lock_sessions();
         let entries = sessions.find_session(id)?.records.values();
         let entries = entries.filter(|entry| entry.begins_prompt && entry.prompt > after);
-        let prompts = entries.take(MAX_PAGE_PROMPTS).map(|entry| StoredPrompt {
-            number: entry.prompt,
-            at: time_from_millis(entry.at),
-            text: one_line_beginning(entry.record.searchable_text().unwrap_or_default()),
+        let prompts = entries.take(MAX_PAGE_PROMPTS).map(|entry| {
+            let text = entry.record.searchable_text().unwrap_or_default();
+            StoredPrompt::new(entry.prompt, time_from_millis(entry.at), text)
         });
         Ok(prompts.collect())
     }
@@ -258,12 +252,12 @@ impl SessionStore for MemorySessionStore {
             let records = session.records.values().rev();
             records.filter_map(|entry| {
                 let text = entry.record.searchable_text()?;
-                (!terms.is_empty() && contains_all_terms(text, &terms)).then(|| SearchHit {
-                    session: SessionId::new(id.as_str()),
-                    title: session.title.clone(),
-                    prompt: entry.prompt,
-                    at: time_from_millis(entry.at),
-                    excerpt: excerpt_around_first_term(text, &terms),
+                let is_found = !terms.is_empty() && contains_all_terms(text, &terms);
+                let (id, at) = (SessionId::new(id.as_str()), time_from_millis(entry.at));
+                is_found.then(|| {
+                    let mut hit = SearchHit::new(id, entry.prompt, at, text, &terms);
+                    hit.title.clone_from(&session.title);
+                    hit
                 })
             })
         });
@@ -325,16 +319,14 @@ impl MemorySession {
     }
 
     fn summary(&self, id: &SessionId) -> SessionSummary {
-        SessionSummary {
-            id: id.clone(),
-            folder: Some(self.folder.clone()),
-            parent: self.parent.clone(),
-            title: self.title.clone(),
-            created: time_from_millis(self.created),
-            updated: time_from_millis(self.updated),
-            prompts: self.prompts,
-            bytes: self.byte_len(),
-        }
+        let (created, updated) = (time_from_millis(self.created), time_from_millis(self.updated));
+        let mut summary = SessionSummary::new(id.clone(), created, updated);
+        summary.folder = Some(self.folder.clone());
+        summary.parent.clone_from(&self.parent);
+        summary.title.clone_from(&self.title);
+        summary.prompts = self.prompts;
+        summary.bytes = self.byte_len();
+        summary
     }
 
     fn is_listed_in_folder(&self, cwd: Option<&std::path::Path>) -> bool {
@@ -399,9 +391,11 @@ impl MemorySession {
             }
         }
         match self.byte_len() {
-            bytes if bytes > MAX_SESSION_BYTES => {
-                Err(too_large_error("a session", bytes, MAX_SESSION_BYTES))
-            }
+            bytes if bytes > MAX_SESSION_BYTES => Err(SessionStoreError::TooLarge {
+                what: "a session",
+                bytes,
+                max: MAX_SESSION_BYTES,
+            }),
             _ => Ok(()),
         }
     }
@@ -437,23 +431,8 @@ impl MemorySession {
 
 impl RecordEntry {
     fn to_stored_record(&self, seq: u64, whole_from: u64) -> StoredRecord {
-        let record = &self.record;
-        let brief = record.brief.as_ref().filter(|_| seq < whole_from);
-        StoredRecord {
-            seq,
-            prompt: self.prompt,
-            at: time_from_millis(self.at),
-            kind: record.kind.clone(),
-            version: record.version,
-            subject: record.subject.clone(),
-            json: brief.unwrap_or(&record.json).clone(),
-            form: if brief.is_some() { RecordForm::Brief } else { RecordForm::Whole },
-            attachments: record
-                .attachments
-                .iter()
-                .map(|bytes| AttachmentId::for_bytes(bytes))
-                .collect(),
-        }
+        let form = if seq < whole_from { RecordForm::Brief } else { RecordForm::Whole };
+        StoredRecord::new(seq, self.prompt, time_from_millis(self.at), &self.record, form)
     }
 }
 
@@ -474,7 +453,7 @@ impl OpenSession for OpenMemorySession {
         changes: &[SessionChange],
         now: SystemTime,
     ) -> Result<(), SessionStoreError> {
-        record::check_changes(changes)?;
+        check_changes(changes)?;
         let mut sessions = self.store.lock_sessions();
         let mut changed = sessions.find_session(&self.id)?.clone();
         changed.apply(&self.id, changes, now)?;

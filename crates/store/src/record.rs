@@ -15,8 +15,10 @@ use crate::session::SessionFolder;
 
 /// One change of a stored session. One commit can make several changes: see
 /// [`OpenSession::write`](crate::OpenSession::write).
+///
+/// A new variant is a breaking change, so that no store ignores it.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "a store that ignores a change would lose it")]
 pub enum SessionChange {
     /// Begins the next prompt, with the record that shows the prompt.
     Prompt(SessionRecord),
@@ -77,8 +79,7 @@ pub struct SessionRecord {
     pub brief: Option<String>,
     /// The contents that the links in the short form name: see [`AttachmentId::for_bytes`].
     pub attachments: Vec<Arc<[u8]>>,
-    /// The text that searches examine; only its first
-    /// [`MAX_SEARCHED_BYTES`](crate::limits::MAX_SEARCHED_BYTES) bytes are kept.
+    /// The text that searches examine; only its first 64 KiB are kept.
     pub search_text: Option<String>,
     /// Whether this record replaces all earlier records of its stream, as a summary does. A load
     /// begins at the newest such record.
@@ -154,12 +155,14 @@ impl SessionRecord {
     }
 
     /// Returns the part of the search text that is stored.
-    pub(crate) fn searchable_text(&self) -> Option<&str> {
+    #[must_use]
+    pub fn searchable_text(&self) -> Option<&str> {
         self.search_text.as_deref().map(|text| head(text, limits::MAX_SEARCHED_BYTES))
     }
 
     /// Returns the size of the record in bytes.
-    pub(crate) fn byte_len(&self) -> usize {
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
         let texts = [self.brief.as_deref(), self.searchable_text()];
         let texts = texts.into_iter().flatten().map(str::len);
         let attachments = self.attachments.iter().map(|bytes| bytes.len());
@@ -224,7 +227,11 @@ impl SessionChange {
 }
 
 /// Checks everything about changes that can be checked without the session, equally for all stores.
-pub(crate) fn check_changes(changes: &[SessionChange]) -> Result<(), SessionStoreError> {
+///
+/// # Errors
+///
+/// Returns [`SessionStoreError::Invalid`] or [`SessionStoreError::TooLarge`].
+pub fn check_changes(changes: &[SessionChange]) -> Result<(), SessionStoreError> {
     if changes.len() > limits::MAX_CHANGES {
         return Err(SessionStoreError::Invalid("there are too many changes in one write"));
     }
@@ -232,7 +239,12 @@ pub(crate) fn check_changes(changes: &[SessionChange]) -> Result<(), SessionStor
 }
 
 /// Checks the changes with which a session is created.
-pub(crate) fn check_first_changes(changes: &[SessionChange]) -> Result<(), SessionStoreError> {
+///
+/// # Errors
+///
+/// Returns [`SessionStoreError::Invalid`] unless they begin with a prompt, and the errors of
+/// [`check_changes`].
+pub fn check_first_changes(changes: &[SessionChange]) -> Result<(), SessionStoreError> {
     match changes.first() {
         Some(SessionChange::Prompt(_)) => check_changes(changes),
         _ => Err(SessionStoreError::Invalid("a session is created without its first prompt")),
@@ -285,6 +297,31 @@ pub enum RecordForm {
 }
 
 impl StoredRecord {
+    /// Returns a record in the form that a load gives it: the short form, if there is one and `form`
+    /// asks for it, else the whole form.
+    #[must_use]
+    pub fn new(
+        seq: u64,
+        prompt: u32,
+        at: SystemTime,
+        record: &SessionRecord,
+        form: RecordForm,
+    ) -> Self {
+        let brief = record.brief.as_ref().filter(|_| form == RecordForm::Brief);
+        let attachments = record.attachments.iter().map(|bytes| AttachmentId::for_bytes(bytes));
+        Self {
+            seq,
+            prompt,
+            at,
+            kind: record.kind.clone(),
+            version: record.version,
+            subject: record.subject.clone(),
+            json: brief.unwrap_or(&record.json).clone(),
+            form: if brief.is_some() { RecordForm::Brief } else { RecordForm::Whole },
+            attachments: attachments.collect(),
+        }
+    }
+
     /// Parses the JSON of the record.
     ///
     /// # Errors

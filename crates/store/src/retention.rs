@@ -44,7 +44,7 @@ pub enum PruneOutcome {
 
 /// Decides which sessions to remove, oldest first.
 #[derive(Debug)]
-pub(crate) struct PruneBudget {
+pub struct PruneBudget {
     /// Sessions whose last update is before this time are too old.
     oldest: Option<SystemTime>,
     /// Number of bytes that must still be removed.
@@ -54,7 +54,8 @@ pub(crate) struct PruneBudget {
 impl PruneBudget {
     /// Creates a budget; `bytes` is the size of all sessions, and `free` is the free space of the
     /// disk.
-    pub(crate) fn new(
+    #[must_use]
+    pub fn new(
         retention: &RetentionPolicy,
         now: SystemTime,
         bytes: u64,
@@ -69,17 +70,19 @@ impl PruneBudget {
     }
 
     /// Returns whether to remove a session.
-    pub(crate) fn should_prune(&self, updated: SystemTime) -> bool {
+    #[must_use]
+    pub fn should_prune(&self, updated: SystemTime) -> bool {
         self.surplus > 0 || self.oldest.is_some_and(|oldest| updated < oldest)
     }
 
     /// Subtracts the bytes of a removed session.
-    pub(crate) fn subtract_pruned_bytes(&mut self, bytes: u64) {
+    pub fn subtract_pruned_bytes(&mut self, bytes: u64) {
         self.surplus = self.surplus.saturating_sub(bytes);
     }
 
     /// Returns whether more bytes must be removed.
-    pub(crate) fn has_surplus_bytes(&self) -> bool {
+    #[must_use]
+    pub fn has_surplus_bytes(&self) -> bool {
         self.surplus > 0
     }
 }

@@ -36,14 +36,32 @@ pub struct SearchHit {
     pub excerpt: String,
 }
 
+impl SearchHit {
+    /// Creates a hit in a session without a title. The excerpt is the part of `text` around the
+    /// first of the `terms`, in one line of at most 200 bytes.
+    #[must_use]
+    pub fn new(
+        session: SessionId,
+        prompt: u32,
+        at: SystemTime,
+        text: &str,
+        terms: &[&str],
+    ) -> Self {
+        let excerpt = excerpt_around_first_term(text, terms);
+        Self { session, title: None, prompt, at, excerpt }
+    }
+}
+
 impl SessionSearch {
     /// Returns the maximum number of hits.
-    pub(crate) fn max_hits(&self) -> usize {
+    #[must_use]
+    pub fn max_hits(&self) -> usize {
         self.limit.unwrap_or(MAX_HITS).min(MAX_HITS)
     }
 
     /// Returns the words to search for.
-    pub(crate) fn search_terms(&self) -> Vec<&str> {
+    #[must_use]
+    pub fn search_terms(&self) -> Vec<&str> {
         let words = self.words.split(|letter: char| !letter.is_alphanumeric());
         let words = words.filter(|word| !word.is_empty()).take(MAX_WORDS);
         words.map(|word| head(word, MAX_WORD_BYTES)).collect()
@@ -66,15 +84,17 @@ fn has_prefix_ignoring_case(word: &str, term: &str) -> bool {
     term.chars().flat_map(char::to_lowercase).all(|letter| letters.next() == Some(letter))
 }
 
-/// Returns whether a text contains all terms.
-pub(crate) fn contains_all_terms(text: &str, terms: &[&str]) -> bool {
+/// Returns whether a text contains all terms of a search, in any order and case. A word of the text
+/// contains a term if it begins with the term.
+#[must_use]
+pub fn contains_all_terms(text: &str, terms: &[&str]) -> bool {
     terms
         .iter()
         .all(|term| words_with_offsets(text).any(|(_, word)| has_prefix_ignoring_case(word, term)))
 }
 
 /// Returns the text around the first found term, in one line.
-pub(crate) fn excerpt_around_first_term(text: &str, terms: &[&str]) -> String {
+fn excerpt_around_first_term(text: &str, terms: &[&str]) -> String {
     let mut found = words_with_offsets(text)
         .filter(|(_, word)| terms.iter().any(|term| has_prefix_ignoring_case(word, term)));
     let at = found.next().map_or(0, |(at, _)| at);

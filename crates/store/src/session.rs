@@ -9,6 +9,7 @@ use callboard_text::path_text;
 
 use crate::error::{SessionStoreError, require_within_bytes};
 use crate::limits::{MAX_CWD_BYTES, MAX_ID_BYTES, MAX_PAGE_SESSIONS};
+use crate::search::one_line_beginning;
 use crate::time::millis_since_epoch;
 
 /// A session that is about to be stored.
@@ -94,8 +95,29 @@ pub struct StoredParts {
     pub damaged: u64,
 }
 
+impl SessionSummary {
+    /// Creates the summary of a session without a folder, parent, title and prompts.
+    #[must_use]
+    pub fn new(id: SessionId, created: SystemTime, updated: SystemTime) -> Self {
+        Self { id, folder: None, parent: None, title: None, created, updated, prompts: 0, bytes: 0 }
+    }
+}
+
+impl StoredPrompt {
+    /// Creates the prompt of a list from the whole text of the prompt.
+    #[must_use]
+    pub fn new(number: u32, at: SystemTime, text: &str) -> Self {
+        Self { number, at, text: one_line_beginning(text) }
+    }
+}
+
 impl NewSession {
-    pub(crate) fn check_id_and_folder(&self) -> Result<(), SessionStoreError> {
+    /// Checks the id, and the lengths of the folder's paths.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SessionStoreError::Invalid`] or [`SessionStoreError::TooLarge`].
+    pub fn check_id_and_folder(&self) -> Result<(), SessionStoreError> {
         require_valid_id(&self.id)?;
         self.folder.check_path_lengths()
     }
@@ -110,19 +132,25 @@ impl SessionFolder {
     }
 
     /// Returns whether `cwd` is one of the two names of this folder.
-    pub(crate) fn has_path(&self, cwd: &Path) -> bool {
+    #[must_use]
+    pub fn has_path(&self, cwd: &Path) -> bool {
         self.cwd == cwd || self.canonical == cwd
     }
 }
 
 impl SessionFilter {
     /// Returns the maximum number of sessions in a page.
-    pub(crate) fn page_size(&self) -> usize {
+    #[must_use]
+    pub fn page_size(&self) -> usize {
         self.limit.unwrap_or(MAX_PAGE_SESSIONS).clamp(1, MAX_PAGE_SESSIONS)
     }
 
     /// Returns the update time and the id of the last session before the page.
-    pub(crate) fn parse_cursor(&self) -> Result<Option<(u64, &str)>, SessionStoreError> {
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SessionStoreError::Invalid`] if the cursor is none of [`SessionPage::next`].
+    pub fn parse_cursor(&self) -> Result<Option<(u64, &str)>, SessionStoreError> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let parsed = cursor.split_once('.').and_then(|(updated, id)| {
             let updated = u64::from_str_radix(updated, 16).ok()?;
@@ -137,7 +165,8 @@ impl SessionFilter {
 impl SessionPage {
     /// Creates a page from the sessions that follow; `sessions` may have one session more than the
     /// page.
-    pub(crate) fn from_possibly_too_many(mut sessions: Vec<SessionSummary>, size: usize) -> Self {
+    #[must_use]
+    pub fn from_possibly_too_many(mut sessions: Vec<SessionSummary>, size: usize) -> Self {
         let is_more = sessions.len() > size;
         sessions.truncate(size);
         let last = sessions.last().filter(|_| is_more);

@@ -98,9 +98,7 @@ pub trait SessionStore: Debug + Send + Sync {
     ) -> Result<SessionLoadProgress, SessionStoreError>;
 
     /// Returns the next records of a load, oldest first; returns no records at the end of the load.
-    /// A page has at most [`MAX_PAGE_RECORDS`](crate::limits::MAX_PAGE_RECORDS) records. It ends
-    /// earlier with the first record that makes it exceed
-    /// [`PAGE_BYTES`](crate::limits::PAGE_BYTES).
+    /// A page is as long as a [`RecordPage`](crate::implement::RecordPage).
     ///
     /// # Errors
     ///

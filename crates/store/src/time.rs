@@ -4,14 +4,16 @@ use std::time::{Duration, SystemTime};
 
 /// Returns a time as milliseconds since 1970, the form in which all times are stored; returns 0 for
 /// a time before 1970.
-pub(crate) fn millis_since_epoch(time: SystemTime) -> u64 {
+#[must_use]
+pub fn millis_since_epoch(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     // The limit also makes the value fit into a signed integer.
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX).min(MAX_MILLIS)
 }
 
 /// Returns the time that is `millis` milliseconds after 1970.
-pub(crate) fn time_from_millis(millis: u64) -> SystemTime {
+#[must_use]
+pub fn time_from_millis(millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(millis.min(MAX_MILLIS))
 }
 

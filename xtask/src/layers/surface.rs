@@ -19,7 +19,9 @@ pub(super) fn surface_report(libraries: &[(String, String)], files: &[(String, S
     let docs: Vec<_> = files.iter().map(|(path, text)| code_in_docs(path, text)).collect();
     let docs: Vec<_> = docs.iter().map(|code| ExternalCode::new(code)).collect();
     let rust = files.iter().filter(|(path, _)| path.ends_with(".rs"));
-    let rust: Vec<_> = rust.map(|(path, text)| (path, ExternalCode::new(text))).collect();
+    let rust: Vec<_> =
+        rust.map(|(path, text)| (path, with_included_files(path, text, files))).collect();
+    let rust: Vec<_> = rust.iter().map(|(path, text)| (path, ExternalCode::new(text))).collect();
     let mut told =
         "Public items, and those that no other crate, example, integration test or code \
                     in docs uses. A use is found by its name: of two items of one name, a use of \
@@ -45,6 +47,19 @@ pub(super) fn surface_report(libraries: &[(String, String)], files: &[(String, S
         told.extend(unused.iter().map(|path| format!("\n  {path}")));
     }
     told
+}
+
+/// Returns the code of a file, followed by the files of `src` that a test of the same crate includes
+/// with `#[path]`: the test compiles them outside of the library.
+fn with_included_files(path: &str, text: &str, files: &[(String, String)]) -> String {
+    let mut code = text.to_owned();
+    for included in text.split("#[path = \"..").skip(1).filter_map(|rest| rest.split('"').next()) {
+        let file = files.iter().find(|(other, _)| {
+            other.strip_suffix(included).is_some_and(|folder| path.starts_with(folder))
+        });
+        code.extend(file.map(|(_, text)| format!("\n{text}")));
+    }
+    code
 }
 
 /// The public surface of one library.
@@ -563,13 +578,22 @@ mod tests {
     fn the_report_counts_other_crates_and_programs_but_not_its_own_tests() {
         let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
         let files = [
-            file("crates/a/src/lib.rs", "pub fn one() {} pub fn two() {} pub fn three() {}"),
+            file(
+                "crates/a/src/lib.rs",
+                "pub fn one() {} pub fn two() {} pub fn three() {} pub fn four() {}",
+            ),
+            file("crates/a/src/inner.rs", "fn inner() { crate::four() }"),
             file("crates/a/src/tests.rs", "use made_up::three;"),
             file("crates/a/src/main.rs", "use made_up::one;"),
+            file(
+                "crates/a/tests/t.rs",
+                "use made_up as _; #[path = \"../src/inner.rs\"] mod inner;",
+            ),
+            file("crates/b/src/inner.rs", "use made_up::three_of_another;"),
             file("crates/b/src/lib.rs", "use made_up::two;"),
         ];
         let told = surface_report(&[("made_up".to_owned(), "crates/a".to_owned())], &files);
         let (_, told) = told.split_once('\n').unwrap();
-        assert_eq!(told, "made_up                 3 public,   1 unused, 33.3 %\n  three");
+        assert_eq!(told, "made_up                 4 public,   1 unused, 25.0 %\n  three");
     }
 }

@@ -12,7 +12,7 @@ use crate::error::SessionStoreError;
 use crate::limits::{MAX_PAGE_PROMPTS, MAX_PARTS};
 use crate::load::{RecordPage, SessionLoadProgress, first_whole_record_number};
 use crate::record::RecordStream;
-use crate::search::{SearchHit, SessionSearch, excerpt_around_first_term, one_line_beginning};
+use crate::search::{SearchHit, SessionSearch};
 use crate::session::{
     SessionFilter, SessionFolder, SessionPage, SessionSummary, StoredParts, StoredPrompt,
 };
@@ -48,16 +48,14 @@ fn to_summary(row: &Row<'_>) -> Result<SessionSummary, Error> {
     let path = |text: &str| parse_path(text).into_owned();
     let folder = SessionFolder { cwd: path(&cwd), canonical: path(&canonical) };
     let number = |at| row.get::<_, i64>(at).map(|number| u64::try_from(number).unwrap_or_default());
-    Ok(SessionSummary {
-        id: SessionId::new(id),
-        folder: is_intact.then_some(folder),
-        parent: row.get::<_, Option<String>>(4)?.map(SessionId::new),
-        title: row.get(5)?,
-        created: time_from_millis(number(6)?),
-        updated: time_from_millis(number(7)?),
-        prompts: row.get(8)?,
-        bytes: number(9)?,
-    })
+    let (created, updated) = (time_from_millis(number(6)?), time_from_millis(number(7)?));
+    let mut summary = SessionSummary::new(SessionId::new(id), created, updated);
+    summary.folder = is_intact.then_some(folder);
+    summary.parent = row.get::<_, Option<String>>(4)?.map(SessionId::new);
+    summary.title = row.get(5)?;
+    summary.prompts = row.get(8)?;
+    summary.bytes = number(9)?;
+    Ok(summary)
 }
 
 pub(super) fn list(
@@ -112,11 +110,8 @@ pub(super) fn prompts(
     let limit = MAX_PAGE_PROMPTS.cast_signed();
     let found = statement.query_map(params![first, last, after, limit], |row| {
         let text: Option<String> = row.get(2)?;
-        Ok(StoredPrompt {
-            number: row.get(0)?,
-            at: time_from_millis(row.get::<_, i64>(1)?.cast_unsigned()),
-            text: one_line_beginning(&text.unwrap_or_default()),
-        })
+        let at = time_from_millis(row.get::<_, i64>(1)?.cast_unsigned());
+        Ok(StoredPrompt::new(row.get(0)?, at, &text.unwrap_or_default()))
     });
     let found = found?.collect::<Result<_, _>>();
     Ok(found?)
@@ -321,13 +316,11 @@ pub(super) fn search(
     let limit = search.max_hits().cast_signed();
     let hits = statement.query_map(params![query.join(" "), cwd, limit], |row| {
         let text: String = row.get(4)?;
-        Ok(SearchHit {
-            session: SessionId::new(row.get::<_, String>(0)?),
-            title: row.get(1)?,
-            prompt: row.get(2)?,
-            at: time_from_millis(row.get::<_, i64>(3)?.cast_unsigned()),
-            excerpt: excerpt_around_first_term(&text, &terms),
-        })
+        let session = SessionId::new(row.get::<_, String>(0)?);
+        let at = time_from_millis(row.get::<_, i64>(3)?.cast_unsigned());
+        let mut hit = SearchHit::new(session, row.get(2)?, at, &text, &terms);
+        hit.title = row.get(1)?;
+        Ok(hit)
     });
     let hits = hits?.collect::<Result<_, _>>();
     Ok(hits?)
