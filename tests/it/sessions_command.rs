@@ -327,6 +327,8 @@ fn exec_continues_the_newest_session_of_the_folder_or_one_that_is_named() {
     let moved = format!(" It was in {}.\n", scratch.cwd().display());
     assert!(shown.contains(&moved), "{shown}");
     assert_eq!(listed(&scratch)[0]["cwd"], json!(scratch.path("src")));
+    let locks = fs::read_dir(scratch.sessions().join("open")).unwrap();
+    assert_eq!(locks.count(), 0, "each run closed its session");
 }
 
 #[test]

@@ -12,6 +12,9 @@ pub(crate) const STDIN_NOTE_DELAY: Duration = Duration::from_secs(5);
 /// print nothing for minutes.
 pub(crate) const STDIN_IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
+/// Time limit for closing the session after the turn.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Time limit for waiting for the current write after a signal.
 pub(crate) const FINAL_PRINT_TIMEOUT: Duration = Duration::from_millis(200);
 

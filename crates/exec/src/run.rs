@@ -11,11 +11,11 @@ use acp_cards::CardRenderer;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    ClientCapabilities, ContentBlock, Implementation, InitializeRequest, NewSessionRequest,
-    PermissionOption, PermissionOptionKind, PromptRequest, RequestPermissionOutcome,
-    RequestPermissionRequest, RequestPermissionResponse, ResumeSessionRequest,
-    SelectedPermissionOutcome, SessionId, SessionNotification, SetSessionConfigOptionRequest,
-    SetSessionModeRequest, StopReason,
+    ClientCapabilities, CloseSessionRequest, ContentBlock, Implementation, InitializeRequest,
+    NewSessionRequest, PermissionOption, PermissionOptionKind, PromptRequest,
+    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
+    ResumeSessionRequest, SelectedPermissionOutcome, SessionId, SessionNotification,
+    SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason,
 };
 use agent_client_protocol::{
     Client, ConnectTo, Error, ErrorCode, Result, on_receive_notification, on_receive_request,
@@ -24,7 +24,7 @@ use callboard_text::path_text;
 use serde_json::{Map, Value};
 
 use crate::keyboard::Keyboard;
-use crate::limits::{FINAL_PRINT_TIMEOUT, MAX_QUESTION_ATTEMPTS};
+use crate::limits::{CLOSE_TIMEOUT, FINAL_PRINT_TIMEOUT, MAX_QUESTION_ATTEMPTS};
 use crate::output::OutputStream;
 use crate::translations::{ENGLISH, Translations};
 
@@ -93,7 +93,7 @@ pub async fn run_prompt(
     if let Some(resumed) = &resumed {
         ui.print_line(&resumed.description);
     }
-    let printed = Mutex::new(ScreenState { ui, cards, was_refused: false });
+    let printed = Mutex::new(ScreenState { ui, cards, was_refused: false, has_ended: false });
     let screen = Arc::new(Screen { printed, words });
     let (shown, asked) = (screen.clone(), screen.clone());
     // Requests are handled one at a time, from the card to the answer, so that an answer cannot
@@ -128,13 +128,20 @@ pub async fn run_prompt(
             on_receive_request!(),
         )
         .connect_with(agent, async |client: ConnectionTo<_>| {
-            open_session_and_prompt(&client, prompt, cwd, resumed, is_terminal).await
+            let mut opened = None;
+            let turn = run_turn(&client, prompt, cwd, resumed, is_terminal, &mut opened).await;
+            let code = screen.print_ending(ExecOutcome::Turn(turn), fails_with_a_call);
+            if let Some(session) = opened {
+                // An agent that stores the session finishes its writes.
+                let closing = client.send_request(CloseSessionRequest::new(session)).block_task();
+                drop(tokio::time::timeout(CLOSE_TIMEOUT, closing).await);
+            }
+            Ok(code)
         });
-    let ending = tokio::select! {
-        signal = interrupted => ExecOutcome::Signal(signal),
-        result = turn => ExecOutcome::Turn(result),
-    };
-    screen.print_ending(ending, fails_with_a_call)
+    tokio::select! {
+        signal = interrupted => screen.print_ending(ExecOutcome::Signal(signal), fails_with_a_call),
+        code = turn => code.unwrap_or_else(|error| print_failure(&error.message)),
+    }
 }
 
 /// Creates the renderer of a session for an output.
@@ -144,12 +151,15 @@ pub fn create_cards(ui: &OutputStream, cwd: &Path, locale: &str) -> CardRenderer
     if ui.is_terminal() { cards.with_terminal_rendering() } else { cards }
 }
 
-async fn open_session_and_prompt(
+/// Opens a session and runs the prompt in it. `opened` is set to the session if the agent can close
+/// sessions.
+async fn run_turn(
     client: &ConnectionTo<agent_client_protocol::Agent>,
     prompt: Vec<ContentBlock>,
     cwd: PathBuf,
     resumed: Option<ResumedSession>,
     is_terminal: bool,
+    opened: &mut Option<SessionId>,
 ) -> Result<StopReason> {
     let info = Implementation::new("callboard-exec", env!("CARGO_PKG_VERSION"));
     // Commands run in a terminal only if `exec` has a terminal that can show their output.
@@ -157,7 +167,7 @@ async fn open_session_and_prompt(
     let initialize = InitializeRequest::new(ProtocolVersion::V1)
         .client_info(info)
         .client_capabilities(ClientCapabilities::new().meta(meta));
-    client.send_request(initialize).block_task().await?;
+    let agent = client.send_request(initialize).block_task().await?;
     let cwd = path_text(&cwd);
     let session = match resumed {
         Some(resumed) => resume_session(client, resumed, &cwd).await?,
@@ -166,6 +176,8 @@ async fn open_session_and_prompt(
             client.send_request(new).block_task().await?.session_id
         }
     };
+    let can_close = agent.agent_capabilities.session_capabilities.close.is_some();
+    *opened = can_close.then(|| session.clone());
     Ok(client.send_request(PromptRequest::new(session, prompt)).block_task().await?.stop_reason)
 }
 
@@ -199,6 +211,8 @@ struct ScreenState {
     ui: OutputStream,
     cards: CardRenderer,
     was_refused: bool,
+    /// Whether the ending was printed. Updates of calls that end with the session come later.
+    has_ended: bool,
 }
 
 impl Screen {
@@ -207,7 +221,10 @@ impl Screen {
     }
 
     fn print_rendered(&self, render: impl FnOnce(&mut CardRenderer) -> String) {
-        let ScreenState { ui, cards, .. } = &mut *self.lock_state();
+        let ScreenState { ui, cards, has_ended, .. } = &mut *self.lock_state();
+        if *has_ended {
+            return;
+        }
         cards.set_width(ui.width());
         ui.print(&render(cards));
     }
@@ -220,7 +237,8 @@ impl Screen {
                 None => return ExitCode::from(128 + signal),
             },
         };
-        let ScreenState { ui, cards, was_refused } = &mut *printed;
+        let ScreenState { ui, cards, was_refused, has_ended } = &mut *printed;
+        *has_ended = true;
         ui.print(&cards.finish_open_line());
         let background = cards.background_commands().collect::<Vec<_>>();
         if !background.is_empty() {

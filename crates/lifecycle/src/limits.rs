@@ -154,15 +154,18 @@ pub(crate) const MAX_NAMED_UNREVIEWED_FILES: usize = 12;
 
 /// Number of times that the policy may be replaced while one effect is judged. If the policy is
 /// replaced more often, the effect is denied.
+#[cfg(feature = "tokio")]
 pub(crate) const MAX_POLICY_CHANGES: usize = 8;
 
 /// Maximum number of unsaved changes of stored rules. Further rules apply to this session only.
 pub(crate) const MAX_UNSAVED_RULE_CHANGES: usize = 1024;
 
 /// Grace period for a cancelled call. When the period is over, the call is dropped.
+#[cfg(feature = "tokio")]
 pub(crate) const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 /// Maximum number of previews of a call whose files change before it runs.
+#[cfg(feature = "tokio")]
 pub(crate) const MAX_PREVIEWS: u32 = 3;
 
 /// Time after which a client that reads nothing counts as stalled. Models and terminals are not
