@@ -123,5 +123,5 @@ fn print_line(line: &str) {
     OutputStream::stdout().print_line(line);
 }
 
-const NO_KEY: &str = "the key is empty. For a server that needs none, set base_url in the \
-    configuration; a local Ollama needs no configuration";
+const NO_KEY: &str = "the key is empty. For a server that needs none, set its address instead, \
+    e.g. OPENAI_BASE_URL; a local Ollama needs no configuration";

@@ -397,7 +397,12 @@ impl ModelSelector {
             }
             _ => {
                 let how = self.key_instructions(provider);
-                Err(auth_error(format!("there is no key for {}: {how}", provider.name())))
+                let address = provider.url_variables().join(" or ");
+                Err(auth_error(format!(
+                    "there is no key for {}: {how}. If your server needs no key, set {address} to \
+                     its address",
+                    provider.name()
+                )))
             }
         }
     }

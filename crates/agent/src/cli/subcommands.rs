@@ -51,8 +51,8 @@ pub(super) async fn create_exec_agent(
 }
 
 const NO_MODEL: &str = "no model is set up. Run `callboard login`, set ANTHROPIC_API_KEY, \
-    OPENAI_API_KEY or GEMINI_API_KEY, or start Ollama, llama.cpp or LM Studio on this machine. \
-    `--model direct` runs commands without a model.";
+    OPENAI_API_KEY or GEMINI_API_KEY, set OPENAI_BASE_URL to the address of a server, or start \
+    Ollama, llama.cpp or LM Studio on this machine. `--model direct` runs commands without a model.";
 
 /// Creates the agent from flags, environment and file. Errors of flags end the process. All other
 /// errors are reported at the first prompt, because clients show errors of prompts, but rarely the

@@ -172,7 +172,11 @@ impl fmt::Display for ModelReport {
             models.iter().try_for_each(|model| writeln!(formatter, "  {model}"))?;
         }
         if self.providers.is_empty() {
-            writeln!(formatter, "Nothing is set up: run `callboard login`, or set a key.")?;
+            writeln!(
+                formatter,
+                "Nothing is set up: run `callboard login`, set a key, or set OPENAI_BASE_URL to \
+                 the address of a server."
+            )?;
         }
         writeln!(formatter, "direct: needs nothing")?;
         match (&self.default, &self.error) {

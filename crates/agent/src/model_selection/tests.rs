@@ -304,7 +304,7 @@ async fn a_login_and_a_logout_count_from_the_next_prompt_on() {
     let (user, fake) = (TestUser::new(&[], "model = 'anthropic/x'"), FakeNetwork::default());
     let model = user.choices(&fake).create_session_model().unwrap();
     let missing = "error: there is no key for anthropic: set ANTHROPIC_API_KEY, or run \
-        `callboard login`";
+        `callboard login`. If your server needs no key, set ANTHROPIC_BASE_URL to its address";
     assert_eq!(prompt(&model).await, (None, missing.to_owned()));
     user.log_in(Provider::Anthropic, None, "first-key");
     assert_eq!(prompt(&model).await, (None, "anthropic/x  first-key".to_owned()));
@@ -448,7 +448,15 @@ async fn the_report_names_every_address_that_is_asked() {
     let responses = "[providers.openai-responses]\nbase_url = 'http://r/v1'";
     let silent = [("OLLAMA_HOST", "silent"), ("OPENAI_BASE_URL", "http://h/v1")];
     for (env, file, local, rows) in [
-        (&[][..], "", &[][..], &["Nothing is set up: run `callboard login`, or set a key."][..]),
+        (
+            &[][..],
+            "",
+            &[][..],
+            &[
+                "Nothing is set up: run `callboard login`, set a key, or set OPENAI_BASE_URL to the \
+               address of a server.",
+            ][..],
+        ),
         (
             &[],
             "",
