@@ -38,6 +38,7 @@ mod raw_client;
 mod rejection_reasons;
 mod remembered_permissions;
 mod requests;
+mod restored_permissions;
 mod retry;
 mod sdk_client;
 mod secrets;

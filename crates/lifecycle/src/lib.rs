@@ -76,7 +76,7 @@ pub use rules::{
 };
 pub use sanitize::Secrets;
 pub use schedule::{Footprint, Schedule};
-pub use session::{PermissionRequest, Session};
+pub use session::{PermissionMemory, PermissionRequest, Session};
 pub use title::Titles;
 #[cfg(feature = "titles")]
 pub use title::TitlesError;

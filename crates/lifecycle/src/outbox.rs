@@ -161,6 +161,27 @@ impl Outbox {
         });
     }
 
+    /// Appends an item of a replay, which is due at once and is never merged: every item was
+    /// delivered separately before, and a client may show each.
+    pub(crate) fn enqueue_replayed(&mut self, item: OutboxItem, now: Instant) {
+        self.counters.enqueued += 1;
+        let lane = item_lane(&item);
+        let is_final = match &item {
+            OutboxItem::ToolCall(_, patch) => patch.status.is_some_and(Status::is_final),
+            _ => false,
+        };
+        let segment = if is_final { OutboxCallPhase::Final } else { OutboxCallPhase::Running };
+        self.queue.push_back(QueueEntry {
+            item,
+            lane,
+            segment,
+            is_fence: false,
+            is_first_report: false,
+            is_held: false,
+            due: now,
+        });
+    }
+
     /// Moves the deadline of a held first report to `at`, if `at` is earlier.
     pub(crate) fn advance_held_report_deadline(
         &mut self,

@@ -3,6 +3,7 @@
 //! Every change of a call goes through [`Session`]. The session uses the board to check that the
 //! change is legal, the rules to check its permission, and the outbox to order it.
 
+mod permission_memory;
 mod permissions;
 mod replay;
 
@@ -28,6 +29,7 @@ use crate::title;
 use crate::usage::{SessionCallUsage, UpdateCounts};
 use permissions::SessionPermissions;
 
+pub use permission_memory::PermissionMemory;
 pub use permissions::PermissionRequest;
 #[cfg(feature = "tokio")]
 pub(crate) use permissions::{AnsweredBy, PolicyCheck};
@@ -436,15 +438,11 @@ impl Session {
         self.enqueue_chunk_in_pieces(Some(chunk), now.monotonic);
     }
 
-    /// Enqueues text in chunks of limited size. A model may send text of any length at once.
+    /// Enqueues text in chunks of limited size.
     fn enqueue_chunk_in_pieces(&mut self, chunk: Option<MessageChunk>, at: Instant) {
-        let Some(MessageChunk { role, message, text }) = chunk else { return };
-        let mut rest = &*text;
-        while !rest.is_empty() {
-            let (piece, behind) = rest.split_at(head(rest, MAX_MESSAGE_CHUNK_BYTES).len());
-            let chunk = MessageChunk { role, message: message.clone(), text: piece.to_owned() };
-            self.outbox.enqueue_or_merge(OutboxItem::Chunk(chunk), FirstReportTiming::NotFirst, at);
-            rest = behind;
+        for piece in chunk.into_iter().flat_map(message_pieces) {
+            let (item, not_first) = (OutboxItem::Chunk(piece), FirstReportTiming::NotFirst);
+            self.outbox.enqueue_or_merge(item, not_first, at);
         }
     }
 
@@ -647,6 +645,17 @@ impl Session {
             );
         }
     }
+}
+
+/// Splits a chunk into chunks of limited size. A model may send text of any length at once.
+fn message_pieces(chunk: MessageChunk) -> impl Iterator<Item = MessageChunk> {
+    let MessageChunk { role, message, text } = chunk;
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let piece = head(&text[at..], MAX_MESSAGE_CHUNK_BYTES).to_owned();
+        at += piece.len();
+        (!piece.is_empty()).then(|| MessageChunk { role, message: message.clone(), text: piece })
+    })
 }
 
 /// Formats a path relative to `cwd` if the path is inside `cwd`, and unchanged otherwise. Control

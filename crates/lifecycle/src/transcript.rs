@@ -59,6 +59,10 @@ pub struct CallDocument {
     pub call: ToolCallReport,
     /// The terminals, in the order in which the call shows them.
     pub terminals: Vec<TerminalReport>,
+    /// Whether the first report of the call showed no terminal. Some clients then show the terminals
+    /// as text.
+    #[serde(default)]
+    pub is_announced_without_terminals: bool,
 }
 
 /// A document that was changed. The caller should record it in place of its previous version.
@@ -80,10 +84,11 @@ pub struct ChangedDocument {
 /// costs few records. Only open documents are kept in memory.
 #[derive(Debug, Default)]
 pub struct TranscriptFold {
-    calls: HashMap<ToolCallId, OpenDocument<ToolCallReport>>,
+    /// The open calls, each without its terminals.
+    calls: HashMap<ToolCallId, OpenDocument<CallDocument>>,
     terminals: HashMap<TerminalId, TerminalReport>,
     message: Option<OpenDocument<MessageChunk>>,
-    /// Number of messages, or parts of messages, so far.
+    /// Number of messages, parts of messages and changes of compactions so far.
     message_count: u64,
 }
 
@@ -140,6 +145,13 @@ impl TranscriptFold {
         }
     }
 
+    /// Returns whether a document has changed since it was last returned.
+    #[must_use]
+    pub fn has_unreturned_changes(&self) -> bool {
+        let is_message_changed = self.message.as_ref().is_some_and(|message| message.is_changed);
+        is_message_changed || self.calls.values().any(|call| call.is_changed)
+    }
+
     /// Returns every document that has changed since it was last returned.
     pub fn flush(&mut self, now: Instant) -> Vec<ChangedDocument> {
         let changed_calls = self.calls.iter().filter(|(_, call)| call.is_changed);
@@ -161,14 +173,21 @@ impl TranscriptFold {
     ) -> Vec<ChangedDocument> {
         let status = patch.status;
         let mut documents = Vec::new();
-        if !self.calls.contains_key(id) {
+        let is_first = !self.calls.contains_key(id);
+        if is_first {
             // End the message, because the client shows the call after all earlier message text.
             documents.extend(self.end_message());
-            let report = ToolCallReport::new(id.clone());
-            self.calls.insert(id.clone(), OpenDocument::new(format!("call/{}", id.0), report, now));
+            let call = ToolCallReport::new(id.clone());
+            let call =
+                CallDocument { call, terminals: Vec::new(), is_announced_without_terminals: true };
+            self.calls.insert(id.clone(), OpenDocument::new(format!("call/{}", id.0), call, now));
         }
         let Some(call) = self.calls.get_mut(id) else { return documents };
-        patch.apply(&mut call.value);
+        patch.apply(&mut call.value.call);
+        if is_first {
+            let is_without = shown_terminals(&call.value.call).next().is_none();
+            call.value.is_announced_without_terminals = is_without;
+        }
         let is_due = call.change(now);
         if status.is_some_and(Status::is_final) {
             documents.extend(self.end_call(id));
@@ -179,8 +198,12 @@ impl TranscriptFold {
     }
 
     fn apply_terminal(&mut self, id: &TerminalId, now: Instant) -> Option<ChangedDocument> {
-        let shows = |(_, call): &(&ToolCallId, &mut OpenDocument<ToolCallReport>)| {
-            call.value.content.iter().any(|item| matches!(item, Content::Terminal(it) if it == id))
+        let shows = |(_, call): &(&ToolCallId, &mut OpenDocument<CallDocument>)| {
+            call.value
+                .call
+                .content
+                .iter()
+                .any(|item| matches!(item, Content::Terminal(it) if it == id))
         };
         let (call, open) = self.calls.iter_mut().find(shows)?;
         let call = call.clone();
@@ -215,9 +238,10 @@ impl TranscriptFold {
             SessionStatePart::Info(_) => ("info".to_owned(), Vec::new()),
             SessionStatePart::Usage(_) => ("usage".to_owned(), Vec::new()),
             SessionStatePart::Compaction(compaction) => {
-                // End the message, because clients may show the compaction as a message.
-                let subject = format!("compaction/{}", compaction.id);
-                (subject, self.end_message().into_iter().collect())
+                // End the message, because clients may show each change of a compaction as a message.
+                let documents = self.end_message().into_iter().collect();
+                self.message_count += 1;
+                (format!("compaction/{}/{}", compaction.id, self.message_count), documents)
             }
             _ => return Vec::new(),
         };
@@ -232,24 +256,24 @@ impl TranscriptFold {
     }
 
     fn end_call(&mut self, id: &ToolCallId) -> Option<ChangedDocument> {
-        let OpenDocument { subject, value: call, .. } = self.calls.remove(id)?;
-        let terminals = shown_terminals(&call).filter_map(|id| self.terminals.remove(id)).collect();
-        let document = SessionDocument::ToolCall(Box::new(CallDocument { call, terminals }));
-        Some(changed(&subject, document, true))
+        let OpenDocument { subject, value: mut document, .. } = self.calls.remove(id)?;
+        let shown = shown_terminals(&document.call);
+        document.terminals = shown.filter_map(|id| self.terminals.remove(id)).collect();
+        Some(changed(&subject, SessionDocument::ToolCall(Box::new(document)), true))
     }
 
     fn call(&mut self, id: &ToolCallId, now: Instant) -> Option<ChangedDocument> {
         let open = self.calls.get_mut(id)?;
         open.mark_returned(now);
-        let call = open.value.clone();
-        let terminals =
-            shown_terminals(&call).filter_map(|id| self.terminals.get(id).cloned()).collect();
-        let document = SessionDocument::ToolCall(Box::new(CallDocument { call, terminals }));
-        Some(changed(&open.subject, document, false))
+        let mut document = open.value.clone();
+        let shown = shown_terminals(&document.call);
+        document.terminals = shown.filter_map(|id| self.terminals.get(id).cloned()).collect();
+        Some(changed(&open.subject, SessionDocument::ToolCall(Box::new(document)), false))
     }
 }
 
-fn shown_terminals(call: &ToolCallReport) -> impl Iterator<Item = &TerminalId> {
+/// Returns the terminals in the content of a call.
+pub(crate) fn shown_terminals(call: &ToolCallReport) -> impl Iterator<Item = &TerminalId> {
     call.content.iter().filter_map(|item| match item {
         Content::Terminal(id) => Some(id),
         _ => None,

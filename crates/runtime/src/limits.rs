@@ -23,6 +23,15 @@ pub(crate) const MAX_UNSTORED_CHANGES: usize = 1024;
 /// links instead of contents.
 pub(crate) const REPLAY_BYTES: u64 = 8 << 20;
 
+/// Bytes of content above which a replay beyond that budget has a link instead. Shorter content is
+/// hardly longer than its link.
+pub(crate) const MAX_BRIEF_CONTENT_BYTES: usize = 1 << 10;
+
+/// Pause before a held session is tried again, and number of such pauses. A process that removes old
+/// sessions holds each for about a millisecond.
+pub(crate) const HELD_SESSION_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const HELD_SESSION_TRIES: usize = 10;
+
 /// Default time that a session is kept after its last update.
 pub(crate) const SESSION_KEEP_TIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use acp_connection::{ClientSession, ClientSessionBuilder, OpenPrompt};
-use acp_lifecycle::{SessionConfig, SessionHandle};
+use acp_lifecycle::{OutboxItem, SessionConfig, SessionHandle};
 use acp_tools::{Context, Registry};
 use acp_types::{CallEndReason, MessageChunk, Role, TraceContext, TurnId};
 use agent_client_protocol::v1::Responder;
@@ -30,7 +30,7 @@ use crate::lock::lock;
 use crate::options::{ActiveOptions, OptionSelection, SessionOptions};
 use crate::permission::{PermissionSetup, RulePersister};
 use crate::secrets::{LiveSecrets, SessionSecrets};
-use crate::stored_sessions::SessionRecording;
+use crate::stored_sessions::{SessionRecording, StoredPermissions};
 use crate::turn::{self, History, Turn};
 use crate::{commands, errors, limits, prompt, spans};
 
@@ -64,6 +64,8 @@ pub(crate) struct SessionSetup {
     pub(crate) history: History,
     /// The recording; `None` if the session is not stored.
     pub(crate) recording: Option<Arc<SessionRecording>>,
+    /// The decisions about permissions of an earlier process.
+    pub(crate) permissions: Option<StoredPermissions>,
 }
 
 /// Saves remembered rules after each answer to a permission request. Rules that cannot be saved are
@@ -78,15 +80,28 @@ fn save_rules_after_answers(
     })
 }
 
-/// Records each item before it is sent, if the session is stored.
+/// Records each item before it is sent, if the session is stored, and the decisions that may have
+/// come before it.
 fn record_items(
     client: ClientSessionBuilder,
     recording: Option<Arc<SessionRecording>>,
+    folders: Vec<PathBuf>,
 ) -> ClientSessionBuilder {
-    match recording {
-        Some(recording) => client.before_delivery(move |item| recording.record_item(item)),
-        None => client,
-    }
+    let Some(recording) = recording else { return client };
+    let handle = client.handle().clone();
+    client.before_delivery(move |item| {
+        let follows_decision = match item {
+            OutboxItem::ToolCall(_, patch) => patch.status.is_some(),
+            OutboxItem::PromptResponse(_) => true,
+            _ => false,
+        };
+        if follows_decision {
+            recording.record_permissions(
+                handle.update(|session, _| StoredPermissions::of_session(session, &folders)),
+            );
+        }
+        recording.record_item(item)
+    })
 }
 
 /// Stops background commands.
@@ -142,6 +157,7 @@ impl Session {
             instructions,
             mut history,
             recording,
+            permissions,
         } = setup;
         let cwd = context.workspace.cwd().to_owned();
         let mut core = acp_lifecycle::Session::new(&cwd).with_config(config);
@@ -149,13 +165,16 @@ impl Session {
         core.set_locale(registry.locale());
         let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
         let store = permission.configure_session(&mut core, &roots);
+        if let Some(permissions) = permissions {
+            permissions.restore(&mut core, &roots);
+        }
         let mut client = connect(core);
         let handle = client.handle().clone();
         let keeper = store.map(|store| Arc::new(RulePersister::new(handle.clone(), store, cwd)));
         if let Some(keeper) = keeper.clone() {
             client = save_rules_after_answers(client, keeper);
         }
-        let client = record_items(client, recording.clone()).open();
+        let client = record_items(client, recording.clone(), roots.clone()).open();
         history.set_recording(recording.clone());
         let tools = turn::tool_specs(&registry);
         let menu = {

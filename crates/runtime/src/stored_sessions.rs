@@ -3,7 +3,9 @@
 //! When the first session needs a store, the store is opened concurrently with the session. If the
 //! store cannot be opened, sessions stay in memory and the user is notified.
 
+mod brief;
 mod model_message;
+mod permissions;
 mod recording;
 mod restore;
 mod settings;
@@ -14,6 +16,7 @@ use std::sync::Arc;
 use acp_store::{SessionStore, SessionStoreError, StoreWriter};
 use tokio::sync::Mutex;
 
+pub(crate) use permissions::StoredPermissions;
 pub(crate) use recording::SessionRecording;
 pub(crate) use restore::{RestoredSession, replay, replay_page};
 pub(crate) use settings::StoredSettings;
@@ -81,5 +84,7 @@ impl fmt::Debug for StoredSessions {
     }
 }
 
+#[cfg(test)]
+mod replay_laws;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -64,6 +64,19 @@ impl Default for SessionPermissions {
             unreviewed_files: BTreeSet::new(),
             unreviewed_changes: 0,
         }
+    }
+}
+
+impl SessionPermissions {
+    /// Returns the files that were changed without asking a person.
+    pub(super) fn unreviewed_files(&self) -> impl Iterator<Item = &Path> {
+        self.unreviewed_files.iter().map(PathBuf::as_path)
+    }
+
+    /// Adds files that were changed in an earlier process.
+    pub(super) fn restore_unreviewed_files(&mut self, files: BTreeSet<PathBuf>) {
+        self.unreviewed_changes += files.len() as u64;
+        self.unreviewed_files.extend(files);
     }
 }
 

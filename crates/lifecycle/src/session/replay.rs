@@ -1,45 +1,48 @@
 //! Sends the documents of a stored session again, through the same outbox as all other items.
 
 use acp_types::{
-    CallEndReason, ContentBlock, ContentPatch, MessageChunk, PromptBlock, Status, TerminalPatch,
-    TerminalReport, ToolCallPatch, ToolCallReport, tool_kind,
+    CallEndReason, Content, ContentBlock, ContentPatch, MessageChunk, PromptBlock, Status,
+    TerminalPatch, TerminalReport, ToolCallPatch, ToolCallReport, tool_kind,
 };
 use serde_json::json;
 
-use super::Session;
+use super::{Session, message_pieces};
 use crate::board::Timestamp;
-use crate::outbox::{FirstReportTiming, OutboxItem};
+use crate::outbox::OutboxItem;
 use crate::sanitize::{OmissionCounts, Redactor, sanitize_patch};
-use crate::transcript::{CallDocument, SessionDocument};
+use crate::transcript::{CallDocument, SessionDocument, shown_terminals};
 
 impl Session {
     /// Sends a document of a session that is being loaded. Call this method before anything else is
     /// sent. A call is reported once, and updated once by its end. The call's id is then in use.
     ///
     /// A call without a final status was interrupted by the end of its process. Such a call fails
-    /// with the reason [`CallEndReason::Shutdown`]. To keep the order of messages and calls, call
-    /// [`make_all_items_due`](Self::make_all_items_due) afterwards in the same step. A terminal
-    /// that ran in the client shows its last output. Secrets that were not known when the document
-    /// was recorded are redacted now.
+    /// with the reason [`CallEndReason::Shutdown`]. A terminal that ran in the client shows its last
+    /// output. Secrets that were not known when the document was recorded are redacted now.
     pub fn replay(&mut self, document: SessionDocument, now: Timestamp) {
         match document {
             SessionDocument::Prompt(prompt) => {
                 for block in self.redacted_prompt(prompt.blocks) {
                     let block = PromptBlock { message: prompt.message.clone(), block };
-                    self.enqueue_after_messages(
-                        OutboxItem::Prompt(block),
-                        FirstReportTiming::NotFirst,
-                        now,
-                    );
+                    self.outbox.enqueue_replayed(OutboxItem::Prompt(block), now.monotonic);
                 }
             }
             SessionDocument::ToolCall(document) => self.replay_call(*document, now),
             SessionDocument::Message(chunk) => {
                 let text = self.secrets().redact(&chunk.text).into_owned();
-                self.enqueue_chunk_in_pieces(Some(MessageChunk { text, ..chunk }), now.monotonic);
+                for piece in message_pieces(MessageChunk { text, ..chunk }) {
+                    self.outbox.enqueue_replayed(OutboxItem::Chunk(piece), now.monotonic);
+                }
             }
-            SessionDocument::Plan(plan) => self.send_plan(plan, now),
-            SessionDocument::State(state) => self.send_state(state, now),
+            SessionDocument::Plan(mut plan) => {
+                Redactor::new(self.secrets()).redact_plan(&mut plan);
+                self.outbox.enqueue_replayed(OutboxItem::Plan(plan), now.monotonic);
+            }
+            SessionDocument::State(mut state) => {
+                if Redactor::new(self.secrets()).redact_state(&mut state) {
+                    self.outbox.enqueue_replayed(OutboxItem::State(state), now.monotonic);
+                }
+            }
         }
     }
 
@@ -50,29 +53,45 @@ impl Session {
     }
 
     fn replay_call(&mut self, document: CallDocument, now: Timestamp) {
-        let CallDocument { call, terminals } = document;
+        let CallDocument { call, mut terminals, is_announced_without_terminals } = document;
+        // A terminal may be shown before anything of it is delivered. It ends with its call, too.
+        for shown in shown_terminals(&call) {
+            if terminals.iter().all(|terminal| terminal.id != *shown) {
+                terminals.push(TerminalReport::new(shown.clone()));
+            }
+        }
+        let terminals = terminals.into_iter().map(|terminal| {
+            let id = terminal.id.clone();
+            let (mut open, output) = terminal_patches(terminal);
+            Redactor::new(self.secrets()).redact_terminal(&mut open);
+            (id, open, output)
+        });
+        let terminals: Vec<_> = terminals.collect();
         let report = self.redacted_report(end_cut_off_call(call));
         let id = report.id.clone();
         if !self.board.restore(report.clone()) {
             return;
         }
-        let (mut outputs, not_first) = (Vec::new(), FirstReportTiming::NotFirst);
-        for terminal in terminals {
-            let (open, output) = terminal_patches(terminal.clone());
-            let mut open = open;
-            Redactor::new(self.secrets()).redact_terminal(&mut open);
-            self.enqueue_after_messages(
-                OutboxItem::Terminal(terminal.id.clone(), open),
-                not_first,
-                now,
-            );
-            outputs.push(OutboxItem::Terminal(terminal.id, output));
+        let mut outputs = Vec::new();
+        let mut enqueue = |item| self.outbox.enqueue_replayed(item, now.monotonic);
+        for (id, open, output) in terminals {
+            enqueue(OutboxItem::Terminal(id.clone(), open));
+            outputs.push(OutboxItem::Terminal(id, output));
         }
-        let (report, end) = call_patches(report);
-        let first = OutboxItem::ToolCall(id.clone(), report);
-        self.enqueue_after_messages(first, FirstReportTiming::Immediate, now);
-        outputs.into_iter().for_each(|output| self.enqueue_after_messages(output, not_first, now));
-        self.enqueue_after_messages(OutboxItem::ToolCall(id, end), not_first, now);
+        let (mut report, mut end) = call_patches(report);
+        if is_announced_without_terminals && !outputs.is_empty() {
+            // A client that shows terminals must not open these, because it shows them as text.
+            let shown = std::mem::take(&mut report.content);
+            if let ContentPatch::Set(items) = &shown {
+                let is_terminal = |item: &&Content| matches!(item, Content::Terminal(_));
+                let others = items.iter().filter(|item| !is_terminal(item));
+                report.content = ContentPatch::Set(others.cloned().collect());
+            }
+            end.content = shown;
+        }
+        enqueue(OutboxItem::ToolCall(id.clone(), report));
+        outputs.into_iter().for_each(&mut enqueue);
+        enqueue(OutboxItem::ToolCall(id, end));
     }
 
     fn redacted_report(&self, mut report: ToolCallReport) -> ToolCallReport {

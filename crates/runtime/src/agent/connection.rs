@@ -38,7 +38,7 @@ use crate::permission::{PermissionSetup, StoredRules};
 use crate::permission_mode::PolicySource;
 use crate::session::{Session, SessionSetup};
 use crate::spans;
-use crate::stored_sessions::SessionRecording;
+use crate::stored_sessions::{SessionRecording, StoredPermissions};
 use crate::turn::History;
 
 use super::{CodingAgent, SessionTools};
@@ -68,6 +68,8 @@ pub(super) struct SessionStart {
     pub(super) selection: OptionSelection,
     pub(super) history: History,
     pub(super) recording: Option<Arc<SessionRecording>>,
+    /// The decisions about permissions of an earlier process.
+    pub(super) permissions: Option<StoredPermissions>,
     /// Number of turns that the session had in earlier processes.
     pub(super) turns: u64,
 }
@@ -260,6 +262,7 @@ impl Connection {
             selection,
             history: History::default(),
             recording,
+            permissions: None,
             turns: 0,
         };
         sessions.insert(id, self.start_session(prepared, start, client));
@@ -281,7 +284,7 @@ impl Connection {
         client: ConnectionTo<Client>,
     ) -> Arc<Session> {
         let PreparedSession { context, tools, stored_rules, .. } = prepared;
-        let SessionStart { id, selection, history, recording, turns } = start;
+        let SessionStart { id, selection, history, recording, permissions, turns } = start;
         if recording.is_some() {
             self.prune_in_background();
         }
@@ -318,6 +321,7 @@ impl Connection {
             instructions: self.agent.instructions.clone(),
             history,
             recording,
+            permissions,
         };
         let count = setup.secrets.current().omitted_count();
         if count > 0 {

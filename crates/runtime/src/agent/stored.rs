@@ -211,17 +211,18 @@ impl Connection {
         restored: RestoredSession,
         client: ConnectionTo<Client>,
     ) -> (Arc<Session>, Vec<String>) {
-        let RestoredSession { session, messages, settings, damaged } = restored;
+        let RestoredSession { session, messages, settings, permissions, damaged } = restored;
         let mut notices: Vec<_> = damage_notice(damaged).into_iter().collect();
         let mut selection = self.initial_selection();
         notices.extend(restore_choices(&mut selection, &settings).await);
         let history = History::restored(messages, settings.usage, settings.is_titled);
         let turns = settings.turns;
-        let recording =
-            SessionRecording::resume(opened, session, history.messages().clone(), settings);
+        let (messages, stored) = (history.messages().clone(), permissions.clone());
+        let recording = SessionRecording::resume(opened, session, messages, settings, stored);
         recording.set_replay(true);
+        let recording = Some(recording);
         let start =
-            SessionStart { id: id.clone(), selection, history, recording: Some(recording), turns };
+            SessionStart { id: id.clone(), selection, history, recording, permissions, turns };
         (self.start_session(prepared, start, client), notices)
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
+use acp_lifecycle::limits::OPEN_DOCUMENT_INTERVAL;
 use acp_lifecycle::{
     ChangedDocument, OutboxItem, PromptDocument, Secrets, SessionDocument, SessionHandle,
     TranscriptFold,
@@ -17,11 +18,12 @@ use acp_types::{SessionStatePart, TurnId};
 use agent_client_protocol::v1::schema::ContentBlock;
 use callboard_models::ChatMessage;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use ulid::Ulid;
 
+use super::brief::shorten_document;
 use super::model_message::{message_record, reset_record};
-use super::{OpenedStore, StoredSessions, StoredSettings};
+use super::{OpenedStore, StoredPermissions, StoredSessions, StoredSettings};
 use crate::limits::{COMMIT_TIMEOUT, MAX_UNSTORED_CHANGES, RETRIED_COMMIT_TIMEOUT};
 use crate::lock::lock;
 use crate::prompt;
@@ -48,10 +50,15 @@ struct RecordingState {
     settings: StoredSettings,
     /// The settings that were recorded last.
     stored_settings: Option<StoredSettings>,
+    /// The decisions about permissions that were recorded last.
+    stored_permissions: Option<StoredPermissions>,
     /// Whether the session has a prompt; nothing is recorded before the first prompt.
     has_prompt: bool,
     /// Whether the sent items are a replay of records that are already stored.
     is_replay: bool,
+    /// Whether open documents will be recorded soon: see
+    /// [`SessionRecording::record_open_documents_soon`].
+    is_record_scheduled: bool,
     last_commit: Option<PendingCommit>,
     failure: Option<String>,
     is_notified: bool,
@@ -89,10 +96,12 @@ impl SessionRecording {
         session: Box<dyn OpenSession>,
         messages: Arc<Vec<Arc<ChatMessage>>>,
         settings: StoredSettings,
+        permissions: Option<StoredPermissions>,
     ) -> Arc<Self> {
         let recorder = opened.writer.recorder_for_open_session(session);
         let target = RecordingTarget::Recorder(recorder, opened.writer.clone());
         let recording = Self::new(target, messages, settings, true);
+        lock(&recording.state).stored_permissions = permissions;
         recording.is_settled.send_replace(true);
         Arc::new(recording)
     }
@@ -109,8 +118,10 @@ impl SessionRecording {
             messages,
             stored_settings: has_prompt.then(|| settings.clone()),
             settings,
+            stored_permissions: None,
             has_prompt,
             is_replay: false,
+            is_record_scheduled: false,
             last_commit: None,
             failure: None,
             is_notified: false,
@@ -148,19 +159,40 @@ impl SessionRecording {
         self: &Arc<Self>,
         item: &OutboxItem,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let is_committed = {
+        let (is_committed, is_record_due) = {
             let mut state = lock(&self.state);
-            match state.is_replay {
-                true => false,
-                false => state.record_item(item),
-            }
+            let is_committed = !state.is_replay && state.record_item(item);
+            (is_committed, state.schedule_record_of_open_documents())
         };
+        if is_record_due {
+            self.record_open_documents_soon();
+        }
         let recording = is_committed.then(|| self.clone());
         async move {
             if let Some(recording) = recording {
                 recording.commit().await;
             }
         }
+    }
+
+    /// Records the open documents after the longest time for which a change may be missing in the
+    /// store. Without this, the last changes before a pause would be missing for as long as it is.
+    fn record_open_documents_soon(self: &Arc<Self>) {
+        let recording = Arc::downgrade(self);
+        drop(tokio::spawn(async move {
+            sleep(OPEN_DOCUMENT_INTERVAL).await;
+            if let Some(recording) = recording.upgrade() {
+                recording.record_open_documents();
+            }
+        }));
+    }
+
+    /// Records the documents that are open, as the client holds them now.
+    pub(super) fn record_open_documents(&self) {
+        let mut state = lock(&self.state);
+        state.is_record_scheduled = false;
+        let documents = state.fold.flush(Instant::now().into_std());
+        state.record_documents(documents);
     }
 
     /// Records a prompt; the first prompt also stores the session.
@@ -216,6 +248,15 @@ impl SessionRecording {
         }
     }
 
+    /// Changes the stored decisions about permissions, if they differ.
+    pub(crate) fn record_permissions(&self, permissions: StoredPermissions) {
+        let mut state = lock(&self.state);
+        if state.has_prompt && permissions.replaces(state.stored_permissions.as_ref()) {
+            state.write(vec![permissions.to_change()]);
+            state.stored_permissions = Some(permissions);
+        }
+    }
+
     /// Waits until all recorded changes are committed, but only as long as a turn may wait for a
     /// disk.
     pub(crate) async fn commit(&self) {
@@ -263,6 +304,7 @@ impl SessionRecording {
     /// Ends the recording. When this method returns, other processes can open the session, unless
     /// the store hangs.
     pub(crate) async fn close(&self) {
+        self.record_open_documents();
         let target = std::mem::replace(&mut lock(&self.state).target, RecordingTarget::Ended);
         if let RecordingTarget::Recorder(recorder, writer) = target {
             drop(recorder);
@@ -278,8 +320,13 @@ impl RecordingState {
             return false;
         }
         let documents = self.fold.apply(item, Instant::now().into_std());
-        let mut is_final = matches!(item, OutboxItem::PromptResponse(_));
-        let mut changes = Vec::new();
+        let is_final = self.record_documents(documents);
+        is_final || matches!(item, OutboxItem::PromptResponse(_))
+    }
+
+    /// Records documents. Returns whether one of them is final.
+    fn record_documents(&mut self, documents: Vec<ChangedDocument>) -> bool {
+        let (mut changes, mut is_final) = (Vec::new(), false);
         for ChangedDocument { subject, document, is_final: is_whole, .. } in documents {
             is_final |= is_whole;
             if let SessionDocument::State(SessionStatePart::Info(info)) = &document
@@ -292,6 +339,14 @@ impl RecordingState {
         }
         self.write(changes);
         is_final
+    }
+
+    /// Returns whether open documents have changes that no record has, unless that was returned
+    /// before and they are not recorded since.
+    fn schedule_record_of_open_documents(&mut self) -> bool {
+        let is_due = !self.is_record_scheduled && self.fold.has_unreturned_changes();
+        self.is_record_scheduled |= is_due;
+        is_due
     }
 
     fn changed_settings(&mut self) -> Option<SessionChange> {
@@ -355,7 +410,10 @@ fn document_record(document: &SessionDocument) -> Result<SessionRecord, SessionS
         SessionDocument::State(_) => "state",
         _ => "document",
     };
-    let record = SessionRecord::new(kind, DOCUMENT_VERSION, document)?;
+    let mut record = SessionRecord::new(kind, DOCUMENT_VERSION, document)?;
+    if let Some(brief) = shorten_document(document) {
+        record = record.with_brief(&brief, Vec::new())?;
+    }
     Ok(match document {
         SessionDocument::Message(message) => record.with_search_text(message.text.clone()),
         _ => record,

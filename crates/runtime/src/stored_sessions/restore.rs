@@ -1,6 +1,7 @@
 //! Restores a stored session: the model's messages, and the updates that the client receives again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use acp_lifecycle::{Session, SessionDocument, SessionHandle, Timestamp};
 use acp_store::{
@@ -12,8 +13,8 @@ use callboard_models::ChatMessage;
 
 use super::model_message::read_message;
 use super::recording::DOCUMENT_VERSION;
-use super::{OpenedStore, StoredSettings};
-use crate::limits::REPLAY_BYTES;
+use super::{OpenedStore, StoredPermissions, StoredSettings};
+use crate::limits::{HELD_SESSION_PAUSE, HELD_SESSION_TRIES, REPLAY_BYTES};
 
 /// A stored session that this process has opened, with the model's messages.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub(crate) struct RestoredSession {
     pub(crate) session: Box<dyn OpenSession>,
     pub(crate) messages: Vec<Arc<ChatMessage>>,
     pub(crate) settings: StoredSettings,
+    pub(crate) permissions: Option<StoredPermissions>,
     /// Number of records and parts that could not be read.
     pub(crate) damaged: u64,
 }
@@ -35,7 +37,7 @@ impl RestoredSession {
         folder: SessionFolder,
         now: std::time::SystemTime,
     ) -> Result<Self, SessionStoreError> {
-        let mut session = store.open(id)?;
+        let mut session = open_when_free(HELD_SESSION_PAUSE, || store.open(id))?;
         let parts = store.parts(id)?;
         if store.summary(id)?.folder.as_ref() != Some(&folder) {
             session.write(&[SessionChange::Move(folder)], now)?;
@@ -54,9 +56,29 @@ impl RestoredSession {
                 }
             }
         }
-        let damaged = parts.damaged + load.damaged + unread;
-        Ok(Self { session, messages, settings: StoredSettings::read(&parts), damaged })
+        let mut damaged = parts.damaged + load.damaged + unread;
+        let permissions = StoredPermissions::read(&parts).unwrap_or_else(|_malformed| {
+            damaged += 1;
+            None
+        });
+        let settings = StoredSettings::read(&parts);
+        Ok(Self { session, messages, settings, permissions, damaged })
     }
+}
+
+/// Opens a session by `open`. A process that removes old sessions, or lists them for that, holds each
+/// for a moment, so a held session is tried again for a while.
+fn open_when_free<T>(
+    pause: Duration,
+    mut open: impl FnMut() -> Result<T, SessionStoreError>,
+) -> Result<T, SessionStoreError> {
+    for _ in 0..HELD_SESSION_TRIES {
+        match open() {
+            Err(SessionStoreError::Held { .. }) => std::thread::sleep(pause),
+            opened => return opened,
+        }
+    }
+    open()
 }
 
 /// Sends the stored updates of a session to the client, page by page and only as fast as the client
@@ -100,7 +122,32 @@ pub(crate) fn replay_page(session: &mut Session, page: &[StoredRecord], now: Tim
             None => unread += 1,
         }
     }
-    // They are sent at once.
-    session.make_all_items_due(now.monotonic);
     unread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_is_held_for_a_moment_is_opened_and_one_that_stays_held_is_refused() {
+        let held = || SessionStoreError::Held { session: SessionId::new("s"), holder: None };
+        for (held_tries, is_opened) in
+            [(0, true), (HELD_SESSION_TRIES, true), (HELD_SESSION_TRIES + 1, false)]
+        {
+            let mut tries = 0;
+            let opened = open_when_free(Duration::ZERO, || {
+                tries += 1;
+                if tries > held_tries { Ok(()) } else { Err(held()) }
+            });
+            assert_eq!(opened.is_ok(), is_opened, "{held_tries}");
+        }
+        // Another error is no reason to wait.
+        let mut tries = 0;
+        let refused = open_when_free(Duration::ZERO, || {
+            tries += 1;
+            Err::<(), _>(SessionStoreError::WriterEnded)
+        });
+        assert!(refused.is_err() && tries == 1);
+    }
 }

@@ -4,14 +4,16 @@ use std::sync::mpsc;
 use std::time::SystemTime;
 
 use acp_conformance::{AgentUnderTest, ClientBehaviour};
-use acp_lifecycle::{Secrets, SessionHandle};
+use acp_lifecycle::{OutboxItem, Secrets, SessionHandle};
 use acp_store::{
     MemorySessionStore, NewSession, RecordStream, SessionChange, SessionFilter, SessionFolder,
     SessionRecord,
 };
+use acp_types::{MessageChunk, Status, ToolCallPatch, ToolKind};
 use agent_client_protocol::v1::schema::ContentBlock;
 use callboard_models::direct::DirectModel;
 use callboard_models::{ChatMessage, ContentPart, ModelToolCall, ProviderReplay, ToolResult};
+use futures::FutureExt as _;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -105,6 +107,65 @@ async fn messages_that_change_are_stored_anew() {
     recording.close().await;
     assert_eq!(store.list(&SessionFilter::default()).unwrap().sessions.len(), 1);
     drop(store.open(&"s".into()).expect("it is free"));
+}
+
+/// A recording whose store opens when the returned sender sends.
+fn held_recording(store: &MemorySessionStore) -> (Arc<SessionRecording>, mpsc::Sender<()>) {
+    let (open, held) = mpsc::channel();
+    let (store, held) = (store.clone(), std::sync::Mutex::new(held));
+    let opened = StoredSessions::new(move || {
+        let _is_dropped = held.lock().unwrap().recv();
+        Ok(Arc::new(store.clone()))
+    });
+    let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
+    (SessionRecording::begin(opened, NewSession { id: "s".into(), folder }), open)
+}
+
+#[tokio::test]
+async fn an_item_on_which_the_client_may_rely_is_delivered_after_its_commit() {
+    let store = MemorySessionStore::new();
+    let (recording, open) = held_recording(&store);
+    let handle = SessionHandle::new(acp_lifecycle::Session::new("/p"), SystemTime::now);
+    recording.record_prompt(&"t1".into(), &[ContentBlock::from("hi")], &handle);
+    let chunk = OutboxItem::Chunk(MessageChunk::from_agent("m", "text"));
+    assert!(recording.record_item(&chunk).now_or_never().is_some());
+    let call = |patch: ToolCallPatch| OutboxItem::ToolCall("c".into(), patch);
+    let new = ToolCallPatch::for_new_call("tool", "Title", ToolKind::Read);
+    // The call ends the message before it, which is then whole.
+    let mut announced = Box::pin(recording.record_item(&call(new)));
+    assert!(announced.as_mut().now_or_never().is_none());
+    let running = ToolCallPatch::new().with_status(Status::InProgress);
+    assert!(recording.record_item(&call(running)).now_or_never().is_some());
+    let ended = ToolCallPatch::new().with_status(Status::Completed);
+    let mut ended = Box::pin(recording.record_item(&call(ended)));
+    assert!(ended.as_mut().now_or_never().is_none());
+    let mut answered = Box::pin(recording.record_item(&OutboxItem::PromptResponse("t1".into())));
+    assert!(answered.as_mut().now_or_never().is_none());
+    open.send(()).unwrap();
+    tokio::join!(announced, ended, answered);
+    assert_eq!(records(&store, "s", RecordStream::Client), ["prompt", "message", "call"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_change_before_a_pause_is_recorded_within_a_second() {
+    let store = MemorySessionStore::new();
+    let (recording, open) = held_recording(&store);
+    open.send(()).unwrap();
+    let handle = SessionHandle::new(acp_lifecycle::Session::new("/p"), SystemTime::now);
+    recording.record_prompt(&"t1".into(), &[ContentBlock::from("hi")], &handle);
+    for text in ["first", " and last"] {
+        let chunk = OutboxItem::Chunk(MessageChunk::from_agent("m", text));
+        recording.record_item(&chunk).await;
+    }
+    // The task that waits for the time to pass runs before and after it.
+    tokio::task::yield_now().await;
+    tokio::time::advance(acp_lifecycle::limits::OPEN_DOCUMENT_INTERVAL * 2).await;
+    tokio::task::yield_now().await;
+    tokio::time::resume();
+    recording.commit().await;
+    let mut load = store.begin_load(&"s".into(), RecordStream::Client, u64::MAX).unwrap();
+    let last = store.next_page(&mut load).unwrap().pop().unwrap();
+    assert!(last.json.contains("first and last"), "{}", last.json);
 }
 
 #[test]

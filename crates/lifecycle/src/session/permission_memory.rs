@@ -1,0 +1,103 @@
+//! The remembered decisions of a session, for a process that continues the session later.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use callboard_text::{parse_path, path_text};
+use serde::{Deserialize, Serialize};
+
+use super::Session;
+use crate::limits::MAX_UNREVIEWED_FILES;
+use crate::rules::{Rule, RuleScope};
+
+/// The remembered decisions of a session: see [`Session::permission_memory`].
+///
+/// They hold only for the folders for which they were made. The caller stores these folders beside
+/// them, and restores nothing in other folders.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct PermissionMemory {
+    /// The rules of the session.
+    pub rules: Vec<Rule>,
+    /// The files that were changed without asking a person, as text. A rule or an answer that allows
+    /// a command does not allow one that may run these files.
+    pub unreviewed_files: BTreeSet<String>,
+}
+
+impl Session {
+    /// Returns the decisions that outlive neither the session nor its project, and the files that no
+    /// person has seen since they were changed.
+    #[must_use]
+    pub fn permission_memory(&self) -> PermissionMemory {
+        let is_of_session = |rule: &&Rule| rule.scope == RuleScope::Session;
+        let files = self.permissions.unreviewed_files();
+        PermissionMemory {
+            rules: self.rules().iter().filter(is_of_session).cloned().collect(),
+            unreviewed_files: files.map(|path| path_text(path).into_owned()).collect(),
+        }
+    }
+
+    /// Restores the decisions of an earlier process. A rule of another scope is dropped, because it
+    /// is stored elsewhere. If there are too many rules, a deny rule may be missing; then the client
+    /// is asked about every call.
+    pub fn restore_permission_memory(&mut self, memory: PermissionMemory) {
+        let PermissionMemory { rules, unreviewed_files } = memory;
+        let rules = rules.into_iter().filter(|rule| rule.scope == RuleScope::Session).collect();
+        self.add_loaded_rules(Ok(rules));
+        let files = unreviewed_files.iter().take(MAX_UNREVIEWED_FILES);
+        let files: BTreeSet<PathBuf> = files.map(|text| parse_path(text).into_owned()).collect();
+        self.permissions.restore_unreviewed_files(files);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Effect, Matcher, Verdict};
+
+    fn rule(scope: RuleScope) -> Rule {
+        Rule {
+            scope,
+            verdict: Verdict::Allow,
+            matcher: Matcher::Effect(Effect::Write("/p/a".into())),
+        }
+    }
+
+    #[test]
+    fn rules_of_the_session_and_unreviewed_files_are_restored_and_nothing_else() {
+        let mut session = Session::new("/p");
+        for scope in [RuleScope::Turn, RuleScope::Session, RuleScope::Project, RuleScope::User] {
+            assert!(session.add_rule(rule(scope)));
+        }
+        let files = BTreeSet::from(["/p/a".into(), "/p/b".into()]);
+        session.permissions.restore_unreviewed_files(files);
+        let memory = session.permission_memory();
+        assert_eq!(memory.rules, [rule(RuleScope::Session)]);
+        let json = serde_json::to_string(&memory).unwrap();
+        let mut later = Session::new("/p");
+        later.restore_permission_memory(serde_json::from_str(&json).unwrap());
+        assert_eq!(later.permission_memory(), memory);
+        let files: Vec<_> = later.permissions.unreviewed_files().collect();
+        assert_eq!(files, [Path::new("/p/a"), Path::new("/p/b")]);
+    }
+
+    #[test]
+    fn a_rule_of_another_scope_is_dropped_and_an_unknown_form_is_refused() {
+        let mut session = Session::new("/p");
+        let rules = vec![rule(RuleScope::User), rule(RuleScope::Turn)];
+        session
+            .restore_permission_memory(PermissionMemory { rules, ..PermissionMemory::default() });
+        assert_eq!(session.rules().iter().count(), 0);
+        for wrong in
+            [json!({"rules": []}), json!({"rules": [{"scope": "session"}], "unreviewed_files": []})]
+        {
+            serde_json::from_value::<PermissionMemory>(wrong).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The part of a stored session that has its remembered decisions about permissions.
+
+use std::path::PathBuf;
+
+use acp_lifecycle::{PermissionMemory, Session};
+use acp_store::{SessionChange, StoredParts};
+use callboard_text::path_text;
+use serde::{Deserialize, Serialize};
+
+const PART: &str = "permissions.1";
+
+/// The remembered decisions of a session, with the folders for which they were made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StoredPermissions {
+    /// The canonical paths of the project folders, as text.
+    folders: Vec<String>,
+    memory: PermissionMemory,
+}
+
+impl StoredPermissions {
+    /// Returns the decisions of a session that works in these folders.
+    pub(crate) fn of_session(session: &Session, folders: &[PathBuf]) -> Self {
+        let folders = folders.iter().map(|folder| path_text(folder).into_owned()).collect();
+        Self { folders, memory: session.permission_memory() }
+    }
+
+    /// Restores the decisions if the session works in the same folders.
+    pub(crate) fn restore(self, session: &mut Session, folders: &[PathBuf]) {
+        if Self::of_session(session, folders).folders == self.folders {
+            session.restore_permission_memory(self.memory);
+        }
+    }
+
+    /// Returns whether these decisions must be stored in place of the earlier ones. Those of another
+    /// folder stay until there is a decision in this one.
+    pub(super) fn replaces(&self, stored: Option<&Self>) -> bool {
+        let is_of_these_folders = stored.is_some_and(|stored| stored.folders == self.folders);
+        stored != Some(self) && (is_of_these_folders || self.memory != PermissionMemory::default())
+    }
+
+    /// Reads the stored decisions. Returns `None` if there are none, and an error if they cannot be
+    /// parsed.
+    pub(super) fn read(parts: &StoredParts) -> Result<Option<Self>, serde_json::Error> {
+        parts.parts.get(PART).map(|json| serde_json::from_str(json)).transpose()
+    }
+
+    pub(super) fn to_change(&self) -> SessionChange {
+        SessionChange::Part { name: PART.to_owned(), json: serde_json::to_string(self).ok() }
+    }
+}

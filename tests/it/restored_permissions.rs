@@ -1,0 +1,115 @@
+//! The decisions about permissions that a load of a stored session restores.
+
+use std::fs;
+
+use acp_store::{SessionChange, SessionHolder, SessionStore as _, SqliteSessionStore};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::harness::scratch::Scratch;
+use crate::harness::{Agent, Options, PermissionReply};
+
+const ALLOW_SESSION: PermissionReply = PermissionReply::SelectId("allow_always");
+
+/// Starts the agent in a folder where it may have worked before.
+async fn start(scratch: &Scratch, mode: &str) -> Agent {
+    let args = ["acp", "--model", "direct", "--mode", mode];
+    let mut agent = Agent::start_in(scratch.clone(), &args, &[], ALLOW_SESSION);
+    agent.initialize().await.unwrap();
+    agent
+}
+
+/// Runs a prompt in a stored session, and lets the process die.
+async fn run_and_kill(scratch: &Scratch, mode: &str, prompts: &[&str]) -> String {
+    let mut agent = start(scratch, mode).await;
+    let id = agent.new_session().await;
+    for prompt in prompts {
+        assert_eq!(agent.turn(prompt).await, "end_turn");
+    }
+    agent.kill().await;
+    id
+}
+
+/// Loads the session in a folder, and runs a prompt. Returns the number of permission requests, and
+/// the thoughts.
+async fn asked_after_load(
+    scratch: &Scratch,
+    mode: &str,
+    (id, cwd): (&str, &str),
+    prompt: &str,
+) -> (usize, String) {
+    let mut agent = start(scratch, mode).await;
+    let params = json!({"sessionId": id, "cwd": scratch.path(cwd), "mcpServers": []});
+    agent.request("session/load", params).await.unwrap();
+    let prompt = agent.prompt_in(id, prompt).await;
+    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+    let asked = agent.client.permission_requests.len();
+    let thoughts = agent.client.session(id).thought_text();
+    agent.finish().await;
+    (asked, thoughts)
+}
+
+#[tokio::test]
+async fn a_rule_of_the_session_is_restored_in_its_folder_only() {
+    let scratch = Scratch::new();
+    let id = run_and_kill(&scratch, "ask", &["run true"]).await;
+    for (cwd, prompt, expected) in
+        [("", "run true", 0), ("", "run echo a", 1), ("", "run true", 0), ("src", "run true", 1)]
+    {
+        let (asked, _) = asked_after_load(&scratch, "ask", (&id, cwd), prompt).await;
+        assert_eq!(asked, expected, "{cwd} {prompt}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_was_revoked_before_the_process_ended_is_not_restored() {
+    let scratch = Scratch::new();
+    let id = run_and_kill(&scratch, "ask", &["run true", "/permissions revoke 1"]).await;
+    assert_eq!(asked_after_load(&scratch, "ask", (&id, ""), "run true").await.0, 1);
+}
+
+#[tokio::test]
+async fn a_file_that_no_person_saw_is_asked_about_after_a_load_too() {
+    // The rule allows the command, but not with files that were changed without a question.
+    let prompts = ["run make", "write fresh.txt\n<<<\na\n>>>"];
+    for (count, expected) in [(1, 0), (2, 1)] {
+        let scratch = Scratch::new();
+        let id = run_and_kill(&scratch, "accept-edits", &prompts[..count]).await;
+        let (asked, _) = asked_after_load(&scratch, "accept-edits", (&id, ""), "run make").await;
+        assert_eq!(asked, expected, "{count} prompts");
+    }
+}
+
+#[tokio::test]
+async fn decisions_in_a_form_that_is_not_known_are_dropped_and_counted() {
+    let scratch = Scratch::new();
+    let id = run_and_kill(&scratch, "ask", &["run true"]).await;
+    let holder =
+        SessionHolder { pid: 1, host: "test".into(), started: std::time::SystemTime::now() };
+    let store = SqliteSessionStore::open(&scratch.sessions(), holder, || 4).unwrap();
+    let parts = store.parts(&id.clone().into()).unwrap().parts;
+    let json = parts["permissions.1"].replace("\"session\"", "\"everything\"");
+    assert_ne!(json, parts["permissions.1"]);
+    let mut open = store.open(&id.clone().into()).unwrap();
+    let part = SessionChange::Part { name: "permissions.1".to_owned(), json: Some(json) };
+    open.write(&[part], std::time::SystemTime::now()).unwrap();
+    drop((open, store));
+    let (asked, thoughts) = asked_after_load(&scratch, "ask", (&id, ""), "run true").await;
+    assert_eq!(asked, 1);
+    assert!(thoughts.contains("1 record of this session is damaged"), "{thoughts}");
+}
+
+#[tokio::test]
+async fn another_folder_is_accepted_and_named_by_the_list() {
+    let scratch = Scratch::new();
+    let id = run_and_kill(&scratch, "ask", &["run true"]).await;
+    fs::create_dir(scratch.path("moved")).unwrap();
+    let (asked, _) = asked_after_load(&scratch, "ask", (&id, "moved"), "run true").await;
+    assert_eq!(asked, 1);
+    let mut agent =
+        Agent::start_in(scratch.clone(), &["acp", "--model", "direct"], &[], Options::default());
+    agent.initialize().await.unwrap();
+    let list = agent.request("session/list", json!({"cwd": scratch.path("moved")})).await.unwrap();
+    assert_eq!(list["sessions"][0]["sessionId"], id);
+    agent.finish().await;
+}
