@@ -19,6 +19,7 @@ mod check_wire;
 mod command_display;
 mod concurrency;
 mod direct;
+mod durable;
 mod environment;
 mod errors;
 mod exec;

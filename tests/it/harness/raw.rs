@@ -61,6 +61,14 @@ impl Raw {
         self.lines.recv_timeout(DEADLINE).expect("a line in time")
     }
 
+    /// Kills the agent, and returns the lines that it had written.
+    pub(crate) fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        // The end of the output ends the lines.
+        self.lines.iter().collect()
+    }
+
     /// Reads up to the answer to a request, and returns it.
     pub(crate) fn answer(&mut self, id: &str) -> Value {
         loop {

@@ -1,0 +1,238 @@
+//! G10: nothing that a client received as final is lost, at whichever instant the process is killed.
+//! `crates/store/tests/faults.rs` has the same test for the writes of the store.
+//!
+//! `DURABLE_KILLS` sets the number of kills, and `DURABLE_SEED` the seed.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use acp_store::{SessionHolder, SqliteSessionStore};
+use acp_types::observe::v1::V1Observer;
+use acp_types::schema::v1::SessionUpdate;
+use serde_json::{Value, json};
+
+use crate::harness::raw::{Raw, request};
+use crate::harness::scratch::Scratch;
+use crate::harness::script::{Model, call, end, run, text};
+
+/// Prompts of a session.
+const PROMPTS: usize = 3;
+
+fn number(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
+}
+
+/// Random numbers by SplitMix64, which needs no other crate and repeats with its seed.
+struct Numbers(u64);
+
+impl Numbers {
+    /// Returns a random number below `end`.
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 33) as usize % end
+    }
+}
+
+/// Returns a model with random replies, which repeat.
+fn random_model(numbers: &mut Numbers) -> Model {
+    let mut lines = Vec::new();
+    for _ in 0..=numbers.below(4) {
+        for _ in 0..=numbers.below(6) {
+            lines.push(match numbers.below(8) {
+                0 => json!({"thought": "First I look. "}),
+                1 | 2 => text(&"Some words. ".repeat(1 + numbers.below(40))),
+                3 => json!({"delay_ms": numbers.below(3)}),
+                4 => call("read_file", json!({"path": "notes.txt"})),
+                5 => call("write_file", json!({"path": "new.txt", "content": "a\n"})),
+                6 => {
+                    call("todo_write", json!({"todos": [{"content": "Look", "status": "pending"}]}))
+                }
+                _ => run("echo one; echo two >&2; exit 3"),
+            });
+        }
+        lines.push(end());
+    }
+    lines.push(text("Done."));
+    Model::from(lines)
+}
+
+/// The view of a client: the entries of a session in the order in which they are shown.
+#[derive(Debug, Default)]
+struct Held {
+    entries: Vec<Entry>,
+    observer: V1Observer,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Entry {
+    Prompt(String),
+    /// A message, or the part of a message between two other entries.
+    Text {
+        kind: String,
+        id: Value,
+        text: String,
+    },
+    Call(String),
+    /// The response to a prompt. A load does not send it again.
+    Answer,
+}
+
+impl Held {
+    fn receive(&mut self, line: &str) {
+        // A kill may cut the last line.
+        let Ok(message) = serde_json::from_str::<Value>(line) else { return };
+        if message["result"]["stopReason"].is_string() {
+            self.entries.push(Entry::Answer);
+        }
+        if message["method"] != "session/update" {
+            return;
+        }
+        let update = &message["params"]["update"];
+        let kind = update["sessionUpdate"].as_str().unwrap();
+        match kind {
+            "user_message_chunk" => {
+                let text = update["content"]["text"].as_str().unwrap();
+                self.entries.push(Entry::Prompt(text.to_owned()));
+            }
+            "agent_message_chunk" | "agent_thought_chunk" => {
+                let piece = update["content"]["text"].as_str().unwrap();
+                match self.entries.last_mut() {
+                    Some(Entry::Text { kind: last, id, text })
+                        if *last == kind && *id == update["messageId"] =>
+                    {
+                        text.push_str(piece);
+                    }
+                    _ => self.entries.push(Entry::Text {
+                        kind: kind.to_owned(),
+                        id: update["messageId"].clone(),
+                        text: piece.to_owned(),
+                    }),
+                }
+            }
+            "tool_call" => {
+                self.entries.push(Entry::Call(update["toolCallId"].as_str().unwrap().to_owned()));
+            }
+            _ => {}
+        }
+        let update: SessionUpdate = serde_json::from_value(update.clone()).unwrap();
+        self.observer.apply_session_update(&update);
+    }
+
+    /// Returns the calls that have ended, or those that have not.
+    fn calls(&self, has_ended: bool) -> BTreeMap<String, Value> {
+        let calls = self
+            .observer
+            .observed_calls()
+            .map(|call| (call.tool_call_id.to_string(), serde_json::to_value(call).unwrap()));
+        let is_ended =
+            |call: &Value| ["completed", "failed"].iter().any(|it| call["status"] == *it);
+        calls.filter(|(_, call)| is_ended(call) == has_ended).collect()
+    }
+
+    /// Returns the entries that must not be lost: ended calls, whole messages, and answered prompts.
+    /// A message is whole if something follows it.
+    fn durable_entries(&self) -> Vec<Entry> {
+        let ended = self.calls(true);
+        let answered = self.entries.iter().rposition(|entry| *entry == Entry::Answer);
+        let is_durable = |(at, entry): &(usize, &Entry)| match entry {
+            Entry::Prompt(_) => answered.is_some_and(|answered| *at < answered),
+            Entry::Text { .. } => at + 1 < self.entries.len(),
+            Entry::Call(id) => ended.contains_key(id),
+            Entry::Answer => false,
+        };
+        let entries = self.entries.iter().enumerate().filter(is_durable);
+        entries.map(|(_, entry)| entry.clone()).collect()
+    }
+}
+
+/// Runs prompts until all are answered or the client has `kill_at` lines, and kills the agent a few
+/// turns of a loop later. Returns what the client received, and the session.
+fn run_and_kill(scratch: &Scratch, model: &str, kill_at: usize, turns: usize) -> (Held, String) {
+    let mut agent = Raw::start_in(scratch.clone(), &["--model", model, "--mode", "auto"]);
+    agent.initialize();
+    let session = agent.new_session();
+    let mut held = Held::default();
+    let mut lines = 0;
+    'prompts: for prompt in 0..PROMPTS {
+        let text = format!("Prompt {prompt}");
+        let blocks = json!([{"type": "text", "text": text}]);
+        agent.send(request(
+            "p",
+            "session/prompt",
+            &json!({"sessionId": session, "prompt": blocks}),
+        ));
+        held.entries.push(Entry::Prompt(text));
+        while lines < kill_at {
+            let line = agent.receive();
+            lines += 1;
+            held.receive(&line);
+            if held.entries.last() == Some(&Entry::Answer) {
+                continue 'prompts;
+            }
+        }
+        break;
+    }
+    (0..turns).for_each(|_| std::hint::spin_loop());
+    // The client receives what was in the pipe.
+    agent.kill().iter().for_each(|line| held.receive(line));
+    (held, session)
+}
+
+/// Loads the session in another process, and requires that nothing final is lost.
+fn require_durable(scratch: &Scratch, model: &str, (live, session): &(Held, String), what: &str) {
+    let mut agent = Raw::start_in(scratch.clone(), &["--model", model, "--mode", "auto"]);
+    agent.initialize();
+    let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
+    agent.send(request("load", "session/load", &params));
+    let mut loaded = Held::default();
+    let answer = loop {
+        let line = agent.receive();
+        let message: Value = serde_json::from_str(&line).unwrap();
+        if message["id"] == "load" {
+            break message;
+        }
+        loaded.receive(&line);
+    };
+    agent.kill();
+    let durable = live.durable_entries();
+    if answer["error"].is_object() {
+        // The session was never stored.
+        assert_eq!(answer["error"]["data"]["reason"], "unknown_session", "{what}");
+        assert_eq!(durable, [], "{what}");
+        return;
+    }
+    assert_eq!(loaded.observer.violations(), [], "{what}");
+    assert_eq!(loaded.calls(false), BTreeMap::new(), "{what}: a call stays open");
+    let after = loaded.calls(true);
+    for (id, call) in live.calls(true) {
+        assert_eq!(after.get(&id), Some(&call), "{what}: {id}");
+    }
+    let mut rest = loaded.entries.iter();
+    for entry in &durable {
+        assert!(
+            rest.any(|other| other == entry),
+            "{what}: {entry:?} of {durable:#?} in {loaded:#?}"
+        );
+    }
+    let holder = SessionHolder { pid: 1, host: "test".into(), started: SystemTime::now() };
+    let store = SqliteSessionStore::open(&scratch.sessions(), holder, || 4).unwrap();
+    assert_eq!(store.find_integrity_faults().unwrap(), [""; 0], "{what}");
+}
+
+#[test]
+fn a_kill_at_any_instant_loses_nothing_final() {
+    let seed = number("DURABLE_SEED", 7) as u64;
+    let mut final_entries = 0;
+    for case in 0..number("DURABLE_KILLS", 12) {
+        let numbers = &mut Numbers(seed ^ ((case as u64) << 32));
+        let scratch = Scratch::new();
+        let model = scratch.model(&random_model(numbers));
+        let (kill_at, turns) = (numbers.below(60), numbers.below(100_000));
+        let killed = run_and_kill(&scratch, &model, kill_at, turns);
+        final_entries += killed.0.durable_entries().len();
+        require_durable(&scratch, &model, &killed, &format!("case {case} of seed {seed}"));
+    }
+    assert!(final_entries > 0);
+}
