@@ -45,6 +45,7 @@ mod sdk_client;
 mod secrets;
 mod session_faults;
 mod sessions_command;
+mod sessions_output;
 mod shutdown;
 mod stored_sessions;
 mod tck;

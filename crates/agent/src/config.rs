@@ -20,7 +20,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 
 use crate::limits::MAX_CONFIG_FILE_BYTES;
-use crate::user_folders;
+use crate::{secrets, user_folders};
 
 use file::{ConfigFile, Sessions};
 pub(crate) use rows::ConfigRow;
@@ -216,6 +216,13 @@ impl Config {
         let seconds = self.session_keep_days.value.saturating_mul(SECONDS_OF_DAY);
         let max_bytes = self.session_bytes.value;
         SessionRetention { keep: Duration::from_secs(seconds), max_bytes }
+    }
+
+    /// Redacts the keys in all output from now on. The user may name any variable, which may not look
+    /// like that of a secret.
+    pub(crate) fn redact_keys(&self) {
+        let keys = Provider::ALL.into_iter().filter_map(|it| self.provider(it).key.as_ref());
+        keys.for_each(|key| secrets::add_key_to_redact(&key.value));
     }
 
     /// Returns the configuration of a provider.

@@ -99,15 +99,7 @@ struct ProviderAccess {
 impl ConfiguredModels {
     /// Creates the catalogue from the configuration and the key store.
     pub(crate) fn new(config: Config, keys: KeyStore, reach: impl ModelNetwork) -> Self {
-        for provider in Provider::ALL {
-            // The user may name any variable. The name may not look like that of a secret, so the
-            // value is added here.
-            config
-                .provider(provider)
-                .key
-                .iter()
-                .for_each(|key| secrets::add_key_to_redact(&key.value));
-        }
+        config.redact_keys();
         let chooser = ModelSelector {
             config,
             keys,

@@ -40,7 +40,9 @@ pub use model_catalogue::{BuiltInModels, ModelCatalogue, ModelChoice};
 pub use permission_mode::PermissionMode;
 pub use rule_store::FileRuleStore;
 pub use secrets::LiveSecrets;
-pub use session_archive::{SessionArchive, SessionArchiveError, SessionRetention};
+pub use session_archive::{
+    PrunableData, PrunedData, SessionArchive, SessionArchiveError, SessionRetention,
+};
 
 // Doctests check the examples of the README.
 #[cfg(doctest)]

@@ -19,7 +19,7 @@ use ulid::Ulid;
 
 use crate::stored_sessions::replay_page;
 
-pub use retention::SessionRetention;
+pub use retention::{PrunableData, PrunedData, SessionRetention};
 
 /// The stored sessions of a user, for a program that shows or exports them.
 ///

@@ -48,7 +48,7 @@ pub(crate) enum SessionsCommand {
         yes: bool,
     },
     /// Delete the sessions that are too old or too much by `sessions.keep_days` and
-    /// `sessions.max_bytes` of the configuration.
+    /// `sessions.max_bytes` of the configuration, and the undo data and outputs of that time.
     Prune {
         /// List them instead.
         #[arg(long)]

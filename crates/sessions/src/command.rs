@@ -1,7 +1,8 @@
 //! Runs the subcommand.
 
 use acp_store::SessionSearch;
-use callboard_text::{count_with_noun, group_thousands};
+use callboard_runtime::{PrunableData, PrunedData};
+use callboard_text::{count_with_noun, escape_invisible_in_json, group_thousands};
 use serde_json::Value;
 
 use crate::args::{ListArgs, SessionArg, SessionsArgs, SessionsCommand};
@@ -87,7 +88,8 @@ impl SessionsContext<'_> {
         what: &str,
     ) -> Result<(), SessionsError> {
         if scope.json {
-            writeln!(self.terminal, "{:#}", Value::Array(rows))?;
+            let rows = format!("{:#}", Value::Array(rows));
+            writeln!(self.terminal, "{}", escape_invisible_in_json(&rows))?;
         } else if count == 0 {
             let place = match scope.all {
                 true => String::new(),
@@ -120,21 +122,23 @@ impl SessionsContext<'_> {
     }
 
     fn list_prunable(&mut self) -> Result<(), SessionsError> {
-        let sessions = self.archive.sessions_to_prune(self.retention, self.now)?;
+        let PrunableData { sessions, file_bytes, .. } =
+            self.archive.data_to_prune(self.retention, self.now)?;
         for session in &sessions {
             let line = listing::session_line(session, self.archive, self.now, true);
             writeln!(self.terminal, "{line}")?;
         }
         let bytes = sessions.iter().map(|session| session.bytes).sum();
-        let count = count_of_sessions(sessions.len(), bytes);
-        writeln!(self.terminal, "{count} would be deleted.")?;
+        let data = pruned_data(sessions.len(), bytes, file_bytes);
+        writeln!(self.terminal, "{data} would be deleted.")?;
         Ok(())
     }
 
     fn prune(&mut self) -> Result<(), SessionsError> {
-        let pruned = self.archive.prune(self.retention, self.now)?;
-        let count = count_of_sessions(pruned.sessions.len(), pruned.bytes);
-        writeln!(self.terminal, "{count} deleted.")?;
+        let PrunedData { sessions, bytes, file_bytes, .. } =
+            self.archive.prune(self.retention, self.now)?;
+        let data = pruned_data(sessions.len(), bytes, file_bytes);
+        writeln!(self.terminal, "{data} deleted.")?;
         Ok(())
     }
 
@@ -149,7 +153,14 @@ impl SessionsContext<'_> {
     }
 }
 
-fn count_of_sessions(sessions: usize, bytes: u64) -> String {
+/// Names what is removed: sessions, and the undo data and outputs of that time.
+fn pruned_data(sessions: usize, bytes: u64, file_bytes: u64) -> String {
     let sessions = count_with_noun(sessions as u64, "session", "sessions");
-    format!("{sessions} ({} bytes)", group_thousands(bytes))
+    let sessions = format!("{sessions} ({} bytes)", group_thousands(bytes));
+    match file_bytes {
+        0 => sessions,
+        _ => {
+            format!("{sessions} and undo data and outputs ({} bytes)", group_thousands(file_bytes))
+        }
+    }
 }

@@ -37,6 +37,19 @@ pub enum SessionsError {
     NotConfirmed,
 }
 
+impl SessionsError {
+    /// Returns whether the arguments name a session that does not exist, or several. The program can
+    /// then run nothing, and nothing failed.
+    #[must_use]
+    pub fn is_unknown_session(&self) -> bool {
+        match self {
+            Self::Archive(error) => !matches!(error, SessionArchiveError::Store(_)),
+            Self::NoneOfFolder(_) => true,
+            _ => false,
+        }
+    }
+}
+
 impl From<SessionStoreError> for SessionsError {
     fn from(error: SessionStoreError) -> Self {
         Self::Archive(error.into())

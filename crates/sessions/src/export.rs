@@ -9,7 +9,7 @@ use acp_store::SessionSummary;
 use acp_types::schema::v1::ClientCapabilities;
 use acp_types::wire::{ClientMessage as _, v1::SessionUpdateParams};
 use callboard_runtime::SessionArchive;
-use callboard_text::rfc3339_utc;
+use callboard_text::{escape_invisible_in_json, rfc3339_utc};
 use serde_json::json;
 use tempfile::NamedTempFile;
 
@@ -105,6 +105,8 @@ fn write_messages(
 /// Writes a notification as the transport does: in one line.
 fn write_message(out: &mut impl Write, params: &SessionUpdateParams) -> io::Result<()> {
     let message = json!({"jsonrpc": "2.0", "method": params.method(), "params": params.params()?});
+    // Escapes of a terminal may stand in any text of the session.
+    let line = escape_invisible_in_json(&message.to_string()) + "\n";
     // One write, because standard output is flushed after each.
-    out.write_all(format!("{message}\n").as_bytes())
+    out.write_all(line.as_bytes())
 }

@@ -32,7 +32,7 @@ pub(crate) fn session_line(
 ) -> String {
     let title = session.title.as_deref().map_or("–".into(), |title| shown_title(title, archive));
     let folder = match &session.folder {
-        Some(folder) if shows_folder => format!("  {}", path_text(&folder.cwd)),
+        Some(folder) if shows_folder => format!("  {}", escape_invisible(&path_text(&folder.cwd))),
         None if shows_folder => "  (the record of its folder is damaged)".to_owned(),
         _ => String::new(),
     };

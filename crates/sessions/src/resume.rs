@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use acp_types::schema::v1::SessionId;
 use callboard_runtime::SessionArchive;
-use callboard_text::path_text;
+use callboard_text::{escape_invisible, path_text};
 use clap::Args;
 
 use crate::error::SessionsError;
@@ -67,7 +67,8 @@ impl ResumeArgs {
         };
         let described = describe_session(&session, archive, now);
         let moved = session.folder.as_ref().filter(|folder| folder.canonical != real);
-        let moved = moved.map(|folder| format!(" It was in {}.", path_text(&folder.cwd)));
+        let moved = moved
+            .map(|folder| format!(" It was in {}.", escape_invisible(&path_text(&folder.cwd))));
         let moved = moved.unwrap_or_default();
         Ok(Some(match self.fork {
             None => SelectedSession {

@@ -19,4 +19,6 @@ pub use format::{
 };
 pub use invisible::{is_invisible, is_strippable, push_escaping_invisible};
 pub use path::{normalise, parse_path, path_text, utf8_path};
-pub use visible::{escape_invisible, escape_invisible_prefix, escape_invisible_truncated};
+pub use visible::{
+    escape_invisible, escape_invisible_in_json, escape_invisible_prefix, escape_invisible_truncated,
+};

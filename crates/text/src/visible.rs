@@ -1,6 +1,8 @@
 //! Escapes characters that hide, reorder or break a line.
 
-use crate::push_escaping_invisible;
+use std::fmt::Write as _;
+
+use crate::{is_invisible, push_escaping_invisible};
 
 /// Escapes every character that would hide, reorder or break a line, so that readers see the actual
 /// characters (<https://www.unicode.org/reports/tr36/>).
@@ -71,15 +73,43 @@ const MIN_COUNTED_BLANKS: usize = 40;
 
 const SPACES: &str = "                                        ";
 
+/// Escapes invisible characters in JSON text as `\uXXXX`, except line breaks and spaces. The value
+/// stays the same, because such characters occur only in strings.
+#[must_use]
+pub fn escape_invisible_in_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter < '\u{7f}' || !is_invisible(letter) {
+            escaped.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            write!(escaped, "\\u{unit:04x}").unwrap_or_default();
+        }
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{escape_invisible, escape_invisible_prefix, escape_invisible_truncated};
+    use super::{
+        escape_invisible, escape_invisible_in_json, escape_invisible_prefix,
+        escape_invisible_truncated,
+    };
     use crate::is_invisible;
     use pretty_assertions::assert_eq;
     use proptest::collection::vec;
     use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
     use proptest::sample::select;
     use regex_syntax::hir::{Class, HirKind};
+
+    #[test]
+    fn json_with_invisible_characters_is_plain_and_has_the_same_value() {
+        let escaped =
+            escape_invisible_in_json("{\n \"a\": \"\u{9b}31m\u{202e}\u{7f}\u{e0041}\u{e4}\"}");
+        assert_eq!(escaped, "{\n \"a\": \"\\u009b31m\\u202e\\u007f\\udb40\\udc41\u{e4}\"}");
+    }
 
     /// Returns the characters of a class of regular expressions, from an independent library.
     fn class(pattern: &str) -> impl Iterator<Item = char> {

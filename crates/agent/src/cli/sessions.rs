@@ -10,10 +10,12 @@ use callboard_exec::{Keyboard, OutputStream};
 use callboard_sessions::{
     ResumeArgs, SelectedSession, SessionsArgs, SessionsContext, SessionsError, SessionsTerminal,
 };
+use callboard_text::escape_invisible;
 
 use super::subcommands::process_env;
 use super::{print_error, print_error_and_fail, print_unusable_error};
 use crate::config::{Config, Flags};
+use crate::key_store::KeyStore;
 use crate::session_store;
 
 /// Standard output, and the terminal at which the user confirms.
@@ -29,6 +31,10 @@ pub(super) fn run_sessions(args: SessionsArgs) -> ExitCode {
         Ok(config) => config,
         Err(error) => return print_error_and_fail(&error.to_string()),
     };
+    config.redact_keys();
+    if let Err(error) = KeyStore::from_env(&env).read_logins() {
+        return print_error_and_fail(&error.to_string());
+    }
     let archive = match session_store::open_archive(&env) {
         Ok(archive) => archive,
         Err(why) => return print_error_and_fail(&why),
@@ -45,7 +51,7 @@ pub(super) fn run_sessions(args: SessionsArgs) -> ExitCode {
     match callboard_sessions::run_sessions_command(args, context) {
         // `OutputStream` reports it at the end, unless a reader closed the pipe.
         Ok(()) | Err(SessionsError::Output(_)) => ExitCode::SUCCESS,
-        Err(error) => print_error_and_fail(&error.to_string()),
+        Err(error) => print_error_and_fail(&escape_invisible(&error.to_string())),
     }
 }
 
@@ -62,11 +68,17 @@ pub(super) async fn select_session(
         return Ok(None);
     }
     let selecting = tokio::task::spawn_blocking(move || {
-        let archive = session_store::open_archive(&process_env())?;
-        args.select(&archive, &cwd, SystemTime::now()).map_err(|error| error.to_string())
+        let archive = session_store::open_archive(&process_env());
+        let archive = archive.map_err(|why| print_error_and_fail(&why))?;
+        args.select(&archive, &cwd, SystemTime::now()).map_err(|error| {
+            let why = escape_invisible(&error.to_string());
+            match error.is_unknown_session() {
+                true => print_unusable_error(&why),
+                false => print_error_and_fail(&why),
+            }
+        })
     });
-    let selected = selecting.await.unwrap_or_else(|error| Err(error.to_string()));
-    selected.map_err(|why| print_unusable_error(&why))
+    selecting.await.unwrap_or_else(|error| Err(print_error_and_fail(&error.to_string())))
 }
 
 impl Write for SessionsScreen {
@@ -90,7 +102,7 @@ impl SessionsTerminal for SessionsScreen {
     }
 
     fn print_note(&mut self, text: &str) {
-        print_error(text);
+        print_error(&escape_invisible(text));
     }
 
     fn confirm(&mut self, question: &str) -> Option<bool> {

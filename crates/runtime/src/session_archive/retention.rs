@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 use acp_store::{PruneOutcome, PruneReport, RetentionPolicy, SessionStoreError, SessionSummary};
 use acp_tools::files::{list_session_files, remove_session_files_before};
 
+use agent_client_protocol::v1::schema::SessionId;
+
 use super::SessionArchive;
 use crate::limits::{LONGEST_PRUNE_GAP, PRUNE_INTERVAL, SESSION_BYTES, SESSION_KEEP_TIME};
 use crate::private_files::replace_file_atomically;
@@ -27,17 +29,39 @@ impl Default for SessionRetention {
     }
 }
 
+/// The data that [`SessionArchive::prune`] would remove.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PrunableData {
+    /// The sessions, the newest update first.
+    pub sessions: Vec<SessionSummary>,
+    /// Bytes of undo data and outputs.
+    pub file_bytes: u64,
+}
+
+/// The data that [`SessionArchive::prune`] removed.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PrunedData {
+    /// The sessions, the oldest update first.
+    pub sessions: Vec<SessionId>,
+    /// Approximate bytes of these sessions.
+    pub bytes: u64,
+    /// Bytes of undo data and outputs.
+    pub file_bytes: u64,
+}
+
 impl SessionArchive {
-    /// Lists the sessions that [`prune`](Self::prune) would remove now, the newest update first.
+    /// Returns the data that [`prune`](Self::prune) would remove now.
     ///
     /// # Errors
     ///
     /// Those of the store.
-    pub fn sessions_to_prune(
+    pub fn data_to_prune(
         &self,
         retention: SessionRetention,
         now: SystemTime,
-    ) -> Result<Vec<SessionSummary>, SessionStoreError> {
+    ) -> Result<PrunableData, SessionStoreError> {
         let oldest = self.oldest_kept_time(retention, now)?;
         let mut pruned = Vec::new();
         for session in self.sessions(None) {
@@ -51,7 +75,10 @@ impl SessionArchive {
                 Err(error) => return Err(error),
             }
         }
-        Ok(pruned)
+        let files = self.state.as_deref().map(list_session_files).unwrap_or_default();
+        let old = files.iter().filter(|(modified, _)| *modified < oldest);
+        let file_bytes = old.map(|(_, bytes)| bytes).sum();
+        Ok(PrunableData { sessions: pruned, file_bytes })
     }
 
     /// Removes what is too old or too much, oldest first: sessions that no process has open, and
@@ -64,11 +91,11 @@ impl SessionArchive {
         &self,
         retention: SessionRetention,
         now: SystemTime,
-    ) -> Result<PruneReport, SessionStoreError> {
+    ) -> Result<PrunedData, SessionStoreError> {
         let oldest = self.oldest_kept_time(retention, now)?;
-        if let Some(state) = &self.state {
-            remove_session_files_before(state, oldest);
-        }
+        let state = self.state.as_deref();
+        let file_bytes =
+            state.map(|state| remove_session_files_before(state, oldest)).unwrap_or_default();
         let policy = RetentionPolicy {
             keep: Some(now.duration_since(oldest).unwrap_or_default()),
             max_bytes: None,
@@ -82,7 +109,8 @@ impl SessionArchive {
             pruned.bytes += more.bytes;
             pruned.outcome = more.outcome;
         }
-        Ok(pruned)
+        let PruneReport { sessions, bytes, .. } = pruned;
+        Ok(PrunedData { sessions, bytes, file_bytes })
     }
 
     /// [Prunes](Self::prune), unless a file in the state folder has a time of less than a day ago.
@@ -107,7 +135,7 @@ impl SessionArchive {
         }
         match self.prune(retention, now) {
             Ok(pruned) if pruned.sessions.is_empty() => {}
-            Ok(PruneReport { sessions, bytes, .. }) => {
+            Ok(PrunedData { sessions, bytes, .. }) => {
                 tracing::info!(sessions = sessions.len(), bytes, "old sessions were removed");
             }
             Err(error) => tracing::warn!(%error, "old sessions could not be removed"),

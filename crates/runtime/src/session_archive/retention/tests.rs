@@ -55,8 +55,8 @@ impl Fixture {
     /// Prunes after a dry run. Returns what went.
     fn prune(&self, keep: Duration, max_bytes: u64) -> Vec<String> {
         let retention = SessionRetention { keep, max_bytes };
-        let foreseen = self.archive.sessions_to_prune(retention, self.now).unwrap();
-        let mut foreseen: Vec<_> = foreseen.iter().map(|it| it.id.to_string()).collect();
+        let foreseen = self.archive.data_to_prune(retention, self.now).unwrap();
+        let mut foreseen: Vec<_> = foreseen.sessions.iter().map(|it| it.id.to_string()).collect();
         foreseen.reverse();
         let pruned = self.archive.prune(retention, self.now).unwrap();
         let pruned: Vec<_> = pruned.sessions.iter().map(ToString::to_string).collect();
