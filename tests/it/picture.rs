@@ -1,15 +1,20 @@
-//! The picture in the README: a turn of `callboard exec` at a terminal, as an SVG.
+//! The pictures of the README: a turn of `callboard exec` at a terminal as an SVG, and its stored
+//! session as a page of HTML.
 
 use std::env;
 use std::fs;
+use std::process::Command;
 
 use anstyle_svg::{Term, WIN10_CONSOLE};
 use pretty_assertions::assert_eq;
+use serde_json::Value;
 
 use crate::exec_terminal::TestTerminal;
+use crate::harness::CALLBOARD;
 use crate::harness::scratch::Scratch;
 
 const PICTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/turn.svg");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/session.html");
 
 /// Set by `cargo xtask picture` to write the picture instead of comparing it.
 const WRITE: &str = "CALLBOARD_PICTURE";
@@ -42,20 +47,54 @@ const SCRIPT: &str = r#"
 
 #[test]
 fn the_picture_of_the_readme_is_what_exec_prints() {
-    let shown = play();
+    let (_, shown) = play();
     let prompt = format!("\u{1b}[32m$\u{1b}[0m callboard {COMMAND}\n\n");
     let svg = Term::new().palette(WIN10_CONSOLE).render_svg(&(prompt + &shown));
     // The default grey is hard to read.
     let svg = svg.replace(".dimmed { opacity: 0.4; }", ".dimmed { opacity: 0.65; }");
-    if env::var_os(WRITE).is_some() {
-        return fs::write(PICTURE, svg).unwrap();
-    }
-    let drawn = fs::read_to_string(PICTURE).unwrap();
-    assert_eq!(drawn, svg, "if this is meant, run `cargo xtask picture` and look at it");
+    write_or_compare(PICTURE, &svg);
 }
 
-/// Runs the turn and answers its questions; returns the terminal output without durations.
-fn play() -> String {
+#[test]
+fn the_page_of_the_readme_is_what_sessions_export_writes() {
+    let (scratch, _) = play();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(CALLBOARD);
+        command.arg("sessions").args(args).current_dir(scratch.cwd());
+        let output = command.env_clear().envs(scratch.env()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let list: Value = serde_json::from_str(&run(&["list", "--json"])).unwrap();
+    let [id, date] = ["sessionId", "updatedAt"].map(|key| list[0][key].as_str().unwrap());
+    let page = run(&["export", id, "--format", "html"]);
+    let page = page.replace(scratch.cwd().to_str().unwrap(), "/project");
+    write_or_compare(PAGE, &without_card_times(&page.replace(date, "2026-11-24T12:00:00Z")));
+}
+
+fn write_or_compare(path: &str, text: &str) {
+    if env::var_os(WRITE).is_some() {
+        return fs::write(path, text).unwrap();
+    }
+    let drawn = fs::read_to_string(path).unwrap();
+    assert_eq!(drawn, text, "if this is meant, run `cargo xtask picture` and look at it");
+}
+
+/// Replaces the duration of each call on a page.
+fn without_card_times(page: &str) -> String {
+    const FACTS: &str = "<span class=\"facts\"><span>";
+    let mut pieces = page.split(FACTS);
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |text, piece| {
+        let (time, rest) = piece.split_once("</span>").unwrap();
+        assert!(time.ends_with(" ms") || time.ends_with(" s"), "{time}");
+        format!("{text}{FACTS}… ms</span>{rest}")
+    })
+}
+
+/// Runs the turn and answers its questions; returns its folder, and the terminal output without
+/// durations.
+fn play() -> (Scratch, String) {
     let scratch = Scratch::new();
     for (name, text) in [("greet.py", SOURCE), ("check.sh", CHECK), ("script.jsonl", SCRIPT)] {
         fs::write(scratch.path(name), text).unwrap();
@@ -68,7 +107,8 @@ fn play() -> String {
     }
     let (code, shown) = terminal.end();
     assert_eq!(code, 0, "{shown}");
-    without_times(&shown.replace("\r\n", "\n"))
+    let shown = without_times(&shown.replace("\r\n", "\n"));
+    (scratch, shown)
 }
 
 /// Replaces the duration of each call, which differs in every run.

@@ -85,7 +85,7 @@ const COMMANDS: [Step; 6] = [
     Step {
         name: "picture",
         args: "",
-        what: "regenerate the picture of the README from a turn of callboard",
+        what: "regenerate the picture and the page of the README from a turn of callboard",
         run: picture::update_picture,
     },
     Step {
