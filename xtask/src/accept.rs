@@ -1,6 +1,6 @@
 //! `accept` and `bench`: measure the promises of the project.
 //!
-//! Each promise is a row of a table in `rows.rs` and prints one JSON line on stdout: `id`, `pass`,
+//! Each promise is a row of a table in `rows.rs` or `session_rows.rs` and prints one JSON line on stdout: `id`, `pass`,
 //! `value`, `target`, `n`, `seed` and `secs`, and further figures. `value` is null if nothing could
 //! be measured, `target` is null if any value passes, and `seed` is null if the row uses no
 //! randomness. Remarks are written to stderr.
@@ -26,7 +26,9 @@ mod sabotage;
 mod scratch;
 mod search;
 mod seed;
+mod session_rows;
 mod slow;
+mod stored_sessions;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -36,6 +38,7 @@ use serde_json::json;
 use self::rows::{BENCHES, ROWS};
 use self::run::RowRun;
 use self::seed::Seed;
+use self::session_rows::SESSION_ROWS;
 use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
@@ -84,14 +87,15 @@ struct ReleasePrograms {
 /// Runs the named row, or all of them: `NAME|all [--n N] [--seed S]`.
 pub(crate) fn run_rows(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let is_asked_for = |row: &AcceptanceRow, name: &str| name == "all" || name == row.name;
-    let asked = parse_row_selection("accept NAME|all [--n N] [--seed S]", ROWS, args, is_asked_for);
+    let rows = ROWS.iter().chain(SESSION_ROWS);
+    let asked = parse_row_selection("accept NAME|all [--n N] [--seed S]", rows, args, is_asked_for);
     asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
 
 /// Runs all benches whose names begin with the given name: `NAME [--n N]`.
 pub(crate) fn run_benches(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let is_asked_for = |row: &AcceptanceRow, name: &str| row.name.starts_with(name);
-    let asked = parse_row_selection("bench NAME [--n N]", BENCHES, args, is_asked_for);
+    let asked = parse_row_selection("bench NAME [--n N]", BENCHES.iter(), args, is_asked_for);
     asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
 
@@ -104,12 +108,12 @@ struct RowSelection<'a> {
 
 fn parse_row_selection<'a>(
     usage: &str,
-    rows: &'a [AcceptanceRow],
+    rows: impl Iterator<Item = &'a AcceptanceRow> + Clone,
     args: &[String],
     is_asked_for: fn(&AcceptanceRow, &str) -> bool,
 ) -> Result<RowSelection<'a>, String> {
     let names = || {
-        let rows = rows.iter().map(|row| format!("\n  {:18} {}", row.name, row.what));
+        let rows = rows.clone().map(|row| format!("\n  {:18} {}", row.name, row.what));
         rows.collect::<String>()
     };
     let usage = || format!("{usage}{}", names());
@@ -129,11 +133,11 @@ fn parse_row_selection<'a>(
     if !options.is_empty() {
         return Err(usage());
     }
-    let rows: Vec<_> = rows.iter().filter(|row| is_asked_for(row, name)).collect();
-    if rows.is_empty() {
+    let selected: Vec<_> = rows.clone().filter(|row| is_asked_for(row, name)).collect();
+    if selected.is_empty() {
         Err(format!("no row `{name}`{}", names()))
     } else {
-        Ok(RowSelection { rows, n, seed })
+        Ok(RowSelection { rows: selected, n, seed })
     }
 }
 
@@ -276,7 +280,7 @@ mod tests {
     #[test]
     fn the_page_of_results_has_every_row() {
         let page = include_str!("../../docs/acceptance.md");
-        for AcceptanceRow { name, what, target, .. } in ROWS {
+        for AcceptanceRow { name, what, target, .. } in ROWS.iter().chain(SESSION_ROWS) {
             let target = target.map_or("–".to_owned(), |target| target.to_string());
             let row = format!("\n| `{name}` | {what} | {target} | ");
             assert!(page.contains(&row), "docs/acceptance.md has no row that begins with {row}");
@@ -318,7 +322,8 @@ mod tests {
 
     #[test]
     fn no_two_rows_of_a_table_share_a_name() {
-        for table in [ROWS, BENCHES] {
+        let rows: Vec<_> = ROWS.iter().chain(SESSION_ROWS).collect();
+        for table in [rows, BENCHES.iter().collect()] {
             let names: BTreeSet<_> = table.iter().map(|row| row.name).collect();
             assert_eq!(names.len(), table.len());
         }
@@ -328,7 +333,8 @@ mod tests {
     fn the_command_line_names_rows_n_and_seed() {
         let parsed = |args: &[&str]| {
             let args: Vec<_> = args.iter().map(ToString::to_string).collect();
-            let asked = parse_row_selection("usage", &[FINE, SLOW], &args, |row, name| {
+            let rows = [FINE, SLOW];
+            let asked = parse_row_selection("usage", rows.iter(), &args, |row, name| {
                 row.name.contains(name)
             });
             asked.map(|asked| (asked.rows.len(), asked.n, asked.seed))

@@ -445,50 +445,6 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         measure: Code(search::big_tree_memory),
     },
     AcceptanceRow {
-        name: "store-first",
-        what: "ms from opening a store to the first record of a session of 600 MB, n \
-               records, 300 turns",
-        n: 40_000,
-        target: Some(20.0),
-        measure: Figures(1, "run --release -p acp-store --example store_figures -- first n"),
-    },
-    AcceptanceRow {
-        name: "store-load",
-        what: "ms to load all of that session, the newest records whole",
-        n: 40_000,
-        target: Some(2_000.0),
-        measure: Figures(1, "run --release -p acp-store --example store_figures -- load n"),
-    },
-    AcceptanceRow {
-        name: "store-memory",
-        what: "peak MiB of the process that loads it",
-        n: 40_000,
-        target: Some(64.0),
-        measure: Figures(1, "run --release -p acp-store --example store_figures -- memory n"),
-    },
-    AcceptanceRow {
-        name: "store-list",
-        what: "ms to read a page of the list of n sessions, p99",
-        n: 10_000,
-        target: Some(5.0),
-        measure: Figures(1, "run --release -p acp-store --example store_figures -- list n"),
-    },
-    AcceptanceRow {
-        name: "store-append",
-        what: "us for which a turn waits to record one of 1000 pieces, median of n turns",
-        n: 21,
-        target: None,
-        measure: Figures(1, "run --release -p acp-store --example store_figures -- append n"),
-    },
-    AcceptanceRow {
-        name: "store-wait",
-        what: "ms of the slowest of 8 x n turns that 8 processes record while one is killed \
-               every second; no acknowledged turn is lost",
-        n: 1_000,
-        target: Some(1_000.0),
-        measure: Figures(1, "run --release -p acp-store --example store_figures -- wait n"),
-    },
-    AcceptanceRow {
         name: "commands",
         what: "tests that find a command allowed by a rule for another, or one that a shell runs \
                of n random lines and no reader finds",

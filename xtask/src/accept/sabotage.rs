@@ -212,7 +212,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let names: Vec<_> =
             read_patches(root).unwrap().into_iter().map(|patch| patch.name).collect();
-        for promise in 1..=8 {
+        for promise in 1..=10 {
             let prefix = format!("g{promise}-");
             assert!(names.iter().any(|name| name.starts_with(&prefix)), "none for G{promise}");
         }

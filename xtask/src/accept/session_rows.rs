@@ -1,0 +1,149 @@
+//! The rows of stored sessions: each promise with its number of measurements and its target.
+
+use super::RowMeasure::{Failed, Figures, Programs};
+use super::{AcceptanceRow, stored_sessions};
+
+/// The rows of `accept` that concern stored sessions and their export.
+pub(super) const SESSION_ROWS: &[AcceptanceRow] = &[
+    AcceptanceRow {
+        name: "replay",
+        what: "tests that find a client that holds something else after a load than before, in n \
+               random sessions for each of 3 protocols",
+        n: 100_000,
+        target: Some(0.0),
+        measure: Failed(
+            "PROPTEST_CASES=n PROPTEST_RNG_SEED=seed test --profile laws -p callboard-runtime \
+             --all-features --lib -- replay_laws::",
+        ),
+    },
+    AcceptanceRow {
+        name: "durable",
+        what: "tests that miss something final in a session whose process was killed at one of n \
+               random instants",
+        n: 2_000,
+        target: Some(0.0),
+        measure: Failed(
+            "DURABLE_KILLS=n DURABLE_SEED=seed test --profile laws --workspace --all-features \
+             --test it -- durable::",
+        ),
+    },
+    AcceptanceRow {
+        name: "store-faults",
+        what: "tests that miss a commit after a death or error at every n-th call of a store",
+        n: 1,
+        target: Some(0.0),
+        measure: Failed(
+            "FAULT_STEP=n test --profile laws -p acp-store --all-features --test faults -- \
+             --nocapture",
+        ),
+    },
+    AcceptanceRow {
+        name: "load-first",
+        what: "ms from a load of a session of n calls, 600 MB, to its first update",
+        n: 40_000,
+        target: Some(20.0),
+        measure: Programs(stored_sessions::first_update_of_load),
+    },
+    AcceptanceRow {
+        name: "load-all",
+        what: "ms to load all of that session, the newest calls whole",
+        n: 40_000,
+        target: Some(2_000.0),
+        measure: Programs(stored_sessions::whole_load),
+    },
+    AcceptanceRow {
+        name: "load-memory",
+        what: "peak MiB of the agent that loads it",
+        n: 40_000,
+        target: Some(64.0),
+        measure: Programs(stored_sessions::memory_of_load),
+    },
+    AcceptanceRow {
+        name: "list-page",
+        what: "ms of a page of the list of n sessions, p99",
+        n: 10_000,
+        target: Some(5.0),
+        measure: Programs(stored_sessions::list_page_latency),
+    },
+    AcceptanceRow {
+        name: "stored-start",
+        what: "ms that initialize takes longer with a store, median of n pairs",
+        n: 21,
+        target: Some(1.0),
+        measure: Programs(stored_sessions::extra_initialize_ms),
+    },
+    AcceptanceRow {
+        name: "stored-new",
+        what: "ms that session/new takes longer with a store, median of n pairs",
+        n: 21,
+        target: Some(1.0),
+        measure: Programs(stored_sessions::extra_new_session_ms),
+    },
+    AcceptanceRow {
+        name: "stored-turn",
+        what: "time of a turn of 1000 deltas, as a multiple of one's that is not stored, median of n \
+               pairs",
+        n: 21,
+        target: Some(1.05),
+        measure: Programs(stored_sessions::streamed_turn_ratio),
+    },
+    AcceptanceRow {
+        name: "stored-wait",
+        what: "ms of the slowest of 8 x n turns in 8 agents while one is killed every second; no \
+               answered turn is lost",
+        n: 1_000,
+        target: Some(1_000.0),
+        measure: Programs(stored_sessions::slowest_turn_of_eight),
+    },
+    AcceptanceRow {
+        name: "chromium",
+        what: "tests that find a fault of an exported page in a browser",
+        n: 1,
+        target: Some(0.0),
+        measure: Failed("test -p acp-cards --all-features --test transcripts -- --ignored"),
+    },
+    AcceptanceRow {
+        name: "store-first",
+        what: "ms from opening a store to the first record of a session of 600 MB, n \
+               records, 300 turns",
+        n: 40_000,
+        target: Some(20.0),
+        measure: Figures(1, "run --release -p acp-store --example store_figures -- first n"),
+    },
+    AcceptanceRow {
+        name: "store-load",
+        what: "ms to load all of that session, the newest records whole",
+        n: 40_000,
+        target: Some(2_000.0),
+        measure: Figures(1, "run --release -p acp-store --example store_figures -- load n"),
+    },
+    AcceptanceRow {
+        name: "store-memory",
+        what: "peak MiB of the process that loads it",
+        n: 40_000,
+        target: Some(64.0),
+        measure: Figures(1, "run --release -p acp-store --example store_figures -- memory n"),
+    },
+    AcceptanceRow {
+        name: "store-list",
+        what: "ms to read a page of the list of n sessions, p99",
+        n: 10_000,
+        target: Some(5.0),
+        measure: Figures(1, "run --release -p acp-store --example store_figures -- list n"),
+    },
+    AcceptanceRow {
+        name: "store-append",
+        what: "us for which a turn waits to record one of 1000 pieces, median of n turns",
+        n: 21,
+        target: None,
+        measure: Figures(1, "run --release -p acp-store --example store_figures -- append n"),
+    },
+    AcceptanceRow {
+        name: "store-wait",
+        what: "ms of the slowest of 8 x n turns that 8 processes record while one is killed \
+               every second; no acknowledged turn is lost",
+        n: 1_000,
+        target: Some(1_000.0),
+        measure: Figures(1, "run --release -p acp-store --example store_figures -- wait n"),
+    },
+];

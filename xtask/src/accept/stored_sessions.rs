@@ -1,0 +1,290 @@
+//! The figures of stored sessions: a load, a list, the cost of storing, and several processes.
+
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::ReleasePrograms;
+use super::agent::{AgentProcess, DEADLINE};
+use super::figures::{callboard_command, isolated_command, median, open_session, read_memory_mib};
+use super::scratch::ScratchFolders;
+use crate::process::TaskError;
+
+/// Number of turns of the large session.
+const TURNS: u32 = 313;
+/// Number of its turns that one process runs.
+const TURNS_OF_PROCESS: u32 = 30;
+/// Bytes of the file that each call of the large session reads. With its records for the model, a
+/// call takes about as many bytes again.
+const FILE_BYTES: usize = 6_000;
+/// Time limit for the load of the large session, which is measured.
+const LOAD_DEADLINE: Duration = Duration::from_secs(120);
+/// Number of processes that use the store at once, and the interval at which one is killed.
+const PROCESSES: u32 = 8;
+const KILL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The figures of one load of a session.
+struct LoadFigures {
+    first_ms: f64,
+    all_ms: f64,
+    peak_mib: f64,
+}
+
+/// Returns the milliseconds from a load of a session with n calls to its first update.
+pub(super) fn first_update_of_load(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    Ok(load_large_session(built, n)?.first_ms)
+}
+
+/// Returns the milliseconds from a load of a session with n calls to its response.
+pub(super) fn whole_load(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    Ok(load_large_session(built, n)?.all_ms)
+}
+
+/// Returns the peak MiB of the agent that loads a session with n calls.
+pub(super) fn memory_of_load(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    Ok(load_large_session(built, n)?.peak_mib)
+}
+
+/// Makes a session of n calls with the agent, and loads it in another process.
+fn load_large_session(built: &ReleasePrograms, n: u32) -> Result<LoadFigures, TaskError> {
+    let scratch = ScratchFolders::new("stored-load")?;
+    scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(FILE_BYTES / 25))?;
+    let (mut agent, mut session) = (start(&built.callboard, &scratch, &[])?, Value::Null);
+    let calls = n.div_ceil(TURNS);
+    for turn in 0..TURNS {
+        if turn == 0 {
+            session = new_session(&mut agent, &scratch)?;
+        } else if turn.is_multiple_of(TURNS_OF_PROCESS) {
+            // An agent may write only so much to its client.
+            drop(agent);
+            agent = start(&built.callboard, &scratch, &[])?;
+            let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
+            agent.request_and_wait("session/resume", &params, DEADLINE, |_| ())?;
+        }
+        run_turn(&mut agent, &session, &"read a.txt\n".repeat(calls as usize))?;
+    }
+    agent.request_and_wait("session/close", &json!({"sessionId": session}), DEADLINE, |_| ())?;
+    drop(agent);
+    let mut agent = start(&built.callboard, &scratch, &[])?;
+    let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
+    let (mut first, mut loaded, mut linked, mut last) = (None, 0, 0, Value::Null);
+    let begun = Instant::now();
+    agent.request_and_wait("session/load", &params, LOAD_DEADLINE, |message| {
+        first.get_or_insert_with(|| begun.elapsed());
+        let update = &message["params"]["update"];
+        if update["sessionUpdate"] == "tool_call" {
+            loaded += 1;
+            linked += u32::from(is_linked(update));
+            last = update.clone();
+        }
+    })?;
+    let (all, peak_mib) = (begun.elapsed(), read_memory_mib(agent.pid(), "VmHWM:")?);
+    if loaded != TURNS * calls || linked == 0 || is_linked(&last) {
+        let failed = format!("{loaded} calls were loaded, {linked} of them as links; last {last}");
+        return Err(TaskError::Failed(failed));
+    }
+    let first_ms = first.map_or(f64::NAN, millis);
+    Ok(LoadFigures { first_ms, all_ms: millis(all), peak_mib })
+}
+
+/// Returns whether the content of a call is replayed as a link.
+fn is_linked(call: &Value) -> bool {
+    call["content"].to_string().contains("resource_link")
+}
+
+/// Returns the 99th percentile of the milliseconds for a page of the list of n sessions.
+pub(super) fn list_page_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("stored-list")?;
+    let mut agent = start(&built.callboard, &scratch, &[])?;
+    for _ in 0..n {
+        let session = new_session(&mut agent, &scratch)?;
+        run_turn(&mut agent, &session, "/help")?;
+        agent.request_and_wait(
+            "session/close",
+            &json!({"sessionId": session}),
+            DEADLINE,
+            |_| (),
+        )?;
+    }
+    let (mut pages, mut cursor, mut listed) = (Vec::new(), Value::Null, 0);
+    loop {
+        let begun = Instant::now();
+        let params = json!({ "cwd": scratch.cwd(), "cursor": cursor });
+        let mut page = agent.request_and_wait("session/list", &params, DEADLINE, |_| ())?;
+        pages.push(millis(begun.elapsed()));
+        listed += page["sessions"].as_array().map_or(0, Vec::len);
+        cursor = page["nextCursor"].take();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    if listed != n as usize {
+        return Err(TaskError::Failed(format!("{listed} of {n} sessions are listed")));
+    }
+    pages.sort_by(f64::total_cmp);
+    Ok(pages.get(pages.len() * 99 / 100).copied().unwrap_or(f64::NAN))
+}
+
+/// Returns how many milliseconds longer `initialize` takes with a store, from the start of the
+/// process, in the median of n pairs.
+pub(super) fn extra_initialize_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("stored-initialize")?;
+    let time = |args: &[&str]| {
+        let begun = Instant::now();
+        start(&built.callboard, &scratch, args).map(|_started| millis(begun.elapsed()))
+    };
+    median_difference(n, || Ok(time(&[])? - time(&["--ephemeral"])?))
+}
+
+/// Returns how many milliseconds longer the first `session/new` takes with a store, in the median of
+/// n pairs.
+pub(super) fn extra_new_session_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("stored-new")?;
+    let time = |args: &[&str]| {
+        let mut agent = start(&built.callboard, &scratch, args)?;
+        let begun = Instant::now();
+        new_session(&mut agent, &scratch)?;
+        Ok::<_, TaskError>(millis(begun.elapsed()))
+    };
+    median_difference(n, || Ok(time(&[])? - time(&["--ephemeral"])?))
+}
+
+/// Returns the time of a turn with an answer in 1,000 pieces, as a multiple of one's that is not
+/// stored, in the median of n pairs.
+pub(super) fn streamed_turn_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("stored-turn")?;
+    // The pauses are those of a model, so that pieces are not merged.
+    let piece = format!("{}\n{}\n", json!({"text": "a few words "}), json!({"delay_ms": 1}));
+    let script = scratch.write_file("script.jsonl", &piece.repeat(1_000))?;
+    let model = format!("script:{}", script.display());
+    let time = |args: &[&str]| {
+        let mut command = callboard_command(built, &scratch, &model);
+        let mut agent = AgentProcess::start(command.args(args))?;
+        let session = open_session(&mut agent, &scratch.cwd())?;
+        let begun = Instant::now();
+        run_turn(&mut agent, &session, "go")?;
+        Ok::<_, TaskError>(begun.elapsed().as_secs_f64())
+    };
+    median_difference(n, || Ok(time(&[])? / time(&["--ephemeral"])?))
+}
+
+/// Runs turns in eight processes while one of them is killed every second. Returns the milliseconds
+/// of the slowest turn. After a kill, the session is loaded and continued, and no turn that was
+/// answered may be missing.
+pub(super) fn slowest_turn_of_eight(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("stored-wait")?;
+    let (sender, events) = channel();
+    let mut slowest: f64 = 0.0;
+    thread::scope(|scope| {
+        for number in 0..PROCESSES {
+            // The programs have a seed, which threads cannot share.
+            let (program, scratch, sender) = (&*built.callboard, &scratch, sender.clone());
+            scope.spawn(move || {
+                let ran = run_killed_session(program, scratch, number, n, &sender);
+                drop(sender.send(ran.map(|()| f64::NAN)));
+            });
+        }
+        let mut running = PROCESSES;
+        while running > 0 {
+            match events.recv_timeout(LOAD_DEADLINE) {
+                Ok(Ok(ms)) if ms.is_nan() => running -= 1,
+                Ok(Ok(ms)) => slowest = slowest.max(ms),
+                Ok(Err(error)) => return Err(error),
+                Err(error) => return Err(TaskError::Failed(format!("no turn ends: {error}"))),
+            }
+        }
+        Ok(slowest)
+    })
+}
+
+/// Runs n turns of one session, and kills its process every eight seconds.
+fn run_killed_session(
+    program: &Path,
+    scratch: &ScratchFolders,
+    number: u32,
+    n: u32,
+    turns: &Sender<Result<f64, TaskError>>,
+) -> Result<(), TaskError> {
+    let mut agent = start(program, scratch, &[])?;
+    let session = new_session(&mut agent, scratch)?;
+    // The processes are killed in turn.
+    let mut kill_at = Instant::now() + KILL_INTERVAL * (number + 1);
+    for answered in 0..n {
+        if Instant::now() >= kill_at && answered > 0 {
+            // The kill comes while the next turn runs.
+            agent.send_request("session/prompt", &prompt(&session, "read a.txt"))?;
+            drop(agent);
+            kill_at = Instant::now() + KILL_INTERVAL * PROCESSES;
+            agent = start(program, scratch, &[])?;
+            let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
+            let mut prompts = 0;
+            agent.request_and_wait("session/load", &params, DEADLINE, |message| {
+                let update = &message["params"]["update"];
+                prompts += u32::from(update["sessionUpdate"] == "user_message_chunk");
+            })?;
+            if prompts < answered {
+                let lost = format!("{prompts} prompts are stored, and {answered} were answered");
+                return Err(TaskError::Failed(lost));
+            }
+        }
+        let begun = Instant::now();
+        run_turn(&mut agent, &session, "/help")?;
+        drop(turns.send(Ok(millis(begun.elapsed()))));
+    }
+    Ok(())
+}
+
+/// Starts the agent with the model `direct`, and initializes it.
+fn start(
+    program: &Path,
+    scratch: &ScratchFolders,
+    args: &[&str],
+) -> Result<AgentProcess, TaskError> {
+    let mut command = isolated_command(program, scratch);
+    let mut agent = AgentProcess::start(command.args(["acp", "--model", "direct"]).args(args))?;
+    let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
+    agent.request_and_wait("initialize", &params, DEADLINE, |_| ())?;
+    Ok(agent)
+}
+
+fn new_session(agent: &mut AgentProcess, scratch: &ScratchFolders) -> Result<Value, TaskError> {
+    let params = json!({"cwd": scratch.cwd(), "mcpServers": []});
+    let mut session = agent.request_and_wait("session/new", &params, DEADLINE, |_| ())?;
+    Ok(session["sessionId"].take())
+}
+
+fn prompt(session: &Value, text: &str) -> Value {
+    json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})
+}
+
+/// Runs a turn. A notice that the session is not stored is an error.
+fn run_turn(agent: &mut AgentProcess, session: &Value, text: &str) -> Result<(), TaskError> {
+    let mut notice = None;
+    let prompt = prompt(session, text);
+    let answer = agent.request_and_wait("session/prompt", &prompt, DEADLINE, |message| {
+        let shown = message["params"]["update"]["content"]["text"].as_str();
+        if let Some(text) = shown.filter(|text| text.contains("not stored")) {
+            notice = Some(text.to_owned());
+        }
+    })?;
+    match notice {
+        Some(notice) => Err(TaskError::Failed(notice)),
+        None if answer["stopReason"] == "end_turn" => Ok(()),
+        None => Err(TaskError::Failed(format!("a turn ended with {answer}"))),
+    }
+}
+
+/// Returns the median of n measurements.
+fn median_difference(
+    n: u32,
+    mut measure: impl FnMut() -> Result<f64, TaskError>,
+) -> Result<f64, TaskError> {
+    Ok(median((0..n).map(|_| measure()).collect::<Result<_, _>>()?))
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
