@@ -6,14 +6,16 @@ use std::sync::Arc;
 use acp_lifecycle::rules::{RuleChange, RuleStoreError};
 use acp_lifecycle::{Rule, RuleStore, SessionHandle, Verdict};
 
-use crate::permission_mode::PolicySource;
-
 use crate::limits;
+use crate::permission_mode::PolicySource;
+use crate::stored_sessions::StoredPermissions;
 
 /// The permission setup of a new session.
 pub(crate) struct PermissionSetup {
     pub(crate) policy_source: PolicySource,
     pub(crate) stored: Option<StoredRules>,
+    /// The decisions of an earlier process, if the session was stored.
+    pub(crate) restored: Option<StoredPermissions>,
     pub(crate) offered_scopes: OfferedRuleScopes,
     /// Whether the client supports forms, so that the agent can ask why the user rejected a call.
     pub(crate) asks_rejection_reason: bool,
@@ -49,6 +51,9 @@ impl PermissionSetup {
         session.set_policy(self.policy_source.policy(roots));
         if self.asks_rejection_reason {
             session.enable_rejection_reason_requests();
+        }
+        if let Some(restored) = self.restored {
+            restored.restore(session, roots);
         }
         let StoredRules { store, rules, is_exposed } = self.stored?;
         session.add_loaded_rules(rules);
@@ -175,6 +180,7 @@ mod tests {
             let permission = PermissionSetup {
                 policy_source: decides,
                 stored,
+                restored: None,
                 offered_scopes: offered,
                 asks_rejection_reason: false,
             };

@@ -64,8 +64,6 @@ pub(crate) struct SessionSetup {
     pub(crate) history: History,
     /// The recording; `None` if the session is not stored.
     pub(crate) recording: Option<Arc<SessionRecording>>,
-    /// The decisions about permissions of an earlier process.
-    pub(crate) permissions: Option<StoredPermissions>,
 }
 
 /// Saves remembered rules after each answer to a permission request. Rules that cannot be saved are
@@ -157,7 +155,6 @@ impl Session {
             instructions,
             mut history,
             recording,
-            permissions,
         } = setup;
         let cwd = context.workspace.cwd().to_owned();
         let mut core = acp_lifecycle::Session::new(&cwd).with_config(config);
@@ -165,9 +162,6 @@ impl Session {
         core.set_locale(registry.locale());
         let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
         let store = permission.configure_session(&mut core, &roots);
-        if let Some(permissions) = permissions {
-            permissions.restore(&mut core, &roots);
-        }
         let mut client = connect(core);
         let handle = client.handle().clone();
         let keeper = store.map(|store| Arc::new(RulePersister::new(handle.clone(), store, cwd)));

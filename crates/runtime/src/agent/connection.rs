@@ -301,6 +301,7 @@ impl Connection {
         let permission = PermissionSetup {
             policy_source,
             stored: stored_rules,
+            restored: permissions,
             offered_scopes: self.agent.offered_scopes,
             asks_rejection_reason: forms.is_some(),
         };
@@ -321,7 +322,6 @@ impl Connection {
             instructions: self.agent.instructions.clone(),
             history,
             recording,
-            permissions,
         };
         let count = setup.secrets.current().omitted_count();
         if count > 0 {

@@ -17,6 +17,8 @@ use acp_store::{
 use acp_types::{SessionStatePart, TurnId};
 use agent_client_protocol::v1::schema::ContentBlock;
 use callboard_models::ChatMessage;
+use futures::FutureExt as _;
+use futures::future::Shared;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use ulid::Ulid;
@@ -59,7 +61,8 @@ struct RecordingState {
     /// Whether open documents will be recorded soon: see
     /// [`SessionRecording::record_open_documents_soon`].
     is_record_scheduled: bool,
-    last_commit: Option<PendingCommit>,
+    /// The commit of the last changes. The driver and the turn may wait for it at once.
+    last_commit: Option<Shared<PendingCommit>>,
     failure: Option<String>,
     is_notified: bool,
 }
@@ -137,7 +140,7 @@ impl SessionRecording {
                 (Ok(opened), RecordingTarget::Opening(waiting)) => {
                     let recorder = opened.writer.recorder_for_new_session(new);
                     for (changes, at) in waiting {
-                        state.last_commit = Some(recorder.queue_changes(changes, at));
+                        state.last_commit = Some(recorder.queue_changes(changes, at).shared());
                     }
                     state.target = RecordingTarget::Recorder(recorder, opened.writer);
                 }
@@ -269,7 +272,7 @@ impl SessionRecording {
         let commit = async {
             // The sender lives as long as this recording, so the wait cannot fail.
             drop(is_settled.wait_for(|is_settled| *is_settled).await);
-            let commit = lock(&self.state).last_commit.take();
+            let commit = lock(&self.state).last_commit.clone();
             match commit {
                 Some(commit) => commit.await.map(|()| true),
                 None => Ok(false),
@@ -371,7 +374,7 @@ impl RecordingState {
                 self.fail(&SessionStoreError::QueueFull);
             }
             RecordingTarget::Recorder(recorder, _) => {
-                self.last_commit = Some(recorder.queue_changes(changes, now));
+                self.last_commit = Some(recorder.queue_changes(changes, now).shared());
             }
             RecordingTarget::Ended => {}
         }

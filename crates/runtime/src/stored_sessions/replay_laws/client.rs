@@ -136,7 +136,7 @@ impl TestClient {
                         view.terminals.insert(id.clone(), shown);
                     }
                 }
-                view.plan = seen.latest_plan().map(|plan| to_json(plan)).unwrap_or_default();
+                view.plan = seen.latest_plan().map(to_json).unwrap_or_default();
             }
             Wire::V2(_, seen) => {
                 let calls = view.transcript.iter().filter_map(|entry| entry["call"].as_str());
@@ -149,7 +149,7 @@ impl TestClient {
                         view.terminals.insert(id.to_owned(), shown);
                     }
                 }
-                view.plan = seen.latest_plan().map(|plan| to_json(plan)).unwrap_or_default();
+                view.plan = seen.latest_plan().map(to_json).unwrap_or_default();
             }
         }
         // A terminal that its call no longer shows is not visible.
