@@ -5,6 +5,7 @@
 
 mod client;
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,7 +20,8 @@ use acp_store::{
 use acp_types::{
     CallEndReason, Compaction, CompactionStatus, Content, ContextUsage, FileChange, Image,
     Location, MessageChunk, Plan, PlanEntry, PlanPriority, PlanStatus, Progress, Role, SessionInfo,
-    SessionStatePart, TerminalExit, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind, TurnId,
+    SessionStatePart, TerminalExit, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
+    TurnId,
 };
 use agent_client_protocol::v1::schema::{ContentBlock, SessionId};
 use pretty_assertions::assert_eq;
@@ -130,6 +132,8 @@ struct Live {
     id: SessionId,
     protocol: Protocol,
     turn: u32,
+    /// The terminals that were opened. No tool shows a terminal again that its call showed before.
+    opened: HashSet<TerminalId>,
     asked: Option<PermissionId>,
 }
 
@@ -150,7 +154,16 @@ impl Live {
         let mut client = TestClient::new(protocol);
         client.type_prompt("first");
         let handle = SessionHandle::new(session, std::time::SystemTime::now);
-        Self { handle, recording, client, id: new.id, protocol, turn: 1, asked: None }
+        Self {
+            handle,
+            recording,
+            client,
+            id: new.id,
+            protocol,
+            turn: 1,
+            opened: HashSet::new(),
+            asked: None,
+        }
     }
 
     fn update<T>(&self, change: impl FnOnce(&mut Session, Timestamp) -> T) -> T {
@@ -242,17 +255,15 @@ impl Live {
 
     /// Opens the terminal of a call. The client runs the command if it shows no terminals of the
     /// agent, which is when the agent asks it to.
-    fn open_terminal(&self, call: u8, is_ours: bool) {
+    fn open_terminal(&mut self, call: u8, is_ours: bool) {
         let id = self.call(call);
         let terminal = terminal_id(&id);
+        let is_open = self.update(|session, _| session.board().open_call_report(&id).is_some());
+        if !is_open || !self.opened.insert(terminal.clone()) {
+            return;
+        }
         let is_in_client = !is_ours && self.protocol == Protocol::V1Text;
         self.update(|session, now| {
-            let board = session.board();
-            let shows =
-                |call: &acp_types::ToolCallReport| call.content.contains(&terminal.clone().into());
-            if board.open_call_report(&id).is_none_or(shows) {
-                return;
-            }
             session.open_terminal(&terminal, TerminalPatch::for_new_terminal("make", "/p"), now);
             let shown = ToolCallPatch::new().with_appended_content(terminal.clone().into());
             session.update_call(&id, shown, now);
@@ -362,8 +373,8 @@ impl CallChange {
     }
 }
 
-fn terminal_id(call: &ToolCallId) -> acp_types::TerminalId {
-    acp_types::TerminalId::new(call.0.clone())
+fn terminal_id(call: &ToolCallId) -> TerminalId {
+    TerminalId::new(call.0.clone())
 }
 
 fn call_end(number: u8) -> CallEnd {
