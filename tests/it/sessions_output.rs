@@ -46,6 +46,9 @@ fn keys_that_were_stored_later_are_redacted_in_everything_that_is_printed() {
     let key = "a-key-4567-89ab-cdef-0123";
     let scratch = Scratch::new();
     let id = store(&scratch, &format!("Use {key} or {IN_CONFIGURATION} here"));
+    // The excerpts of these searches begin or end within a key.
+    let near_edge = format!("{IN_CONFIGURATION} {} edge {}{key}", "x".repeat(40), "y ".repeat(68));
+    store(&scratch, &near_edge);
     let shown = printed(&scratch, &["sessions", "show", &id]);
     assert!(shown.contains(key) && shown.contains(IN_CONFIGURATION), "{shown}");
     let home = scratch.cwd().with_file_name("home");
@@ -65,13 +68,17 @@ fn keys_that_were_stored_later_are_redacted_in_everything_that_is_printed() {
         &["sessions", "list"],
         &["sessions", "list", "--json"],
         &["sessions", "search", "here", "--json"],
+        &["sessions", "search", "edge"],
         &["sessions", "export", &id],
         &["sessions", "export", &id, "--format", "html"],
         &["sessions", "export", &id, "--format", "markdown"],
     ] {
         let out = printed(&scratch, args);
         assert!(out.contains("redacted"), "{args:?}: {out}");
-        assert!(!out.contains(key) && !out.contains(IN_CONFIGURATION), "{args:?}: {out}");
+        for secret in [key, IN_CONFIGURATION] {
+            let is_shown = [secret, &secret[..12], &secret[secret.len() - 12..]];
+            assert!(!is_shown.iter().any(|part| out.contains(part)), "{args:?}: {out}");
+        }
     }
 }
 

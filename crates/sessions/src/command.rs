@@ -69,9 +69,9 @@ impl SessionsContext<'_> {
         let mut rows = Vec::new();
         for hit in &hits {
             match scope.json {
-                true => rows.push(listing::hit_json(hit, self.archive)),
+                true => rows.push(listing::hit_json(hit, &search, self.archive)),
                 false => {
-                    let lines = listing::hit_lines(hit, self.archive, self.now);
+                    let lines = listing::hit_lines(hit, &search, self.archive, self.now);
                     writeln!(self.terminal, "{lines}")?;
                 }
             }

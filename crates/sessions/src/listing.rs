@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use acp_store::{SearchHit, SessionSummary};
+use acp_store::{SearchHit, SessionSearch, SessionSummary};
 use callboard_runtime::SessionArchive;
 use callboard_text::{
     count_with_noun, escape_invisible, escape_invisible_truncated, path_text, rfc3339_utc, utc_date,
@@ -52,20 +52,25 @@ pub(crate) fn session_json(session: &SessionSummary, archive: &SessionArchive) -
     })
 }
 
-pub(crate) fn hit_lines(hit: &SearchHit, archive: &SessionArchive, now: SystemTime) -> String {
+pub(crate) fn hit_lines(
+    hit: &SearchHit,
+    search: &SessionSearch,
+    archive: &SessionArchive,
+    now: SystemTime,
+) -> String {
     let title = hit.title.as_deref().map_or("–".into(), |title| shown_title(title, archive));
-    let excerpt = archive.redact(&hit.excerpt);
+    let excerpt = search.excerpt(&archive.redact(&hit.text));
     let (id, age, prompt) = (&hit.session, age_text(hit.at, now), hit.prompt);
     format!("{id}  {age:>10}  {title}\n    {prompt}: {}", escape_invisible(&excerpt))
 }
 
-pub(crate) fn hit_json(hit: &SearchHit, archive: &SessionArchive) -> Value {
+pub(crate) fn hit_json(hit: &SearchHit, search: &SessionSearch, archive: &SessionArchive) -> Value {
     json!({
         "sessionId": hit.session,
         "title": hit.title.as_deref().map(|title| archive.redact(title)),
         "prompt": hit.prompt,
         "at": rfc3339_utc(hit.at),
-        "excerpt": archive.redact(&hit.excerpt),
+        "excerpt": search.excerpt(&archive.redact(&hit.text)),
     })
 }
 

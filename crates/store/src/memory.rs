@@ -255,7 +255,7 @@ impl SessionStore for MemorySessionStore {
                 let is_found = !terms.is_empty() && contains_all_terms(text, &terms);
                 let (id, at) = (SessionId::new(id.as_str()), time_from_millis(entry.at));
                 is_found.then(|| {
-                    let mut hit = SearchHit::new(id, entry.prompt, at, text, &terms);
+                    let mut hit = SearchHit::new(id, entry.prompt, at, text.to_owned());
                     hit.title.clone_from(&session.title);
                     hit
                 })

@@ -32,23 +32,16 @@ pub struct SearchHit {
     pub prompt: u32,
     /// Time at which the text was stored.
     pub at: SystemTime,
-    /// The text around the first found word, in one line.
-    pub excerpt: String,
+    /// The whole text that is searched, at most 64 KiB. [`SessionSearch::excerpt`] returns the part
+    /// to show.
+    pub text: String,
 }
 
 impl SearchHit {
-    /// Creates a hit in a session without a title. The excerpt is the part of `text` around the
-    /// first of the `terms`, in one line of at most 200 bytes.
+    /// Creates a hit in a session without a title.
     #[must_use]
-    pub fn new(
-        session: SessionId,
-        prompt: u32,
-        at: SystemTime,
-        text: &str,
-        terms: &[&str],
-    ) -> Self {
-        let excerpt = excerpt_around_first_term(text, terms);
-        Self { session, title: None, prompt, at, excerpt }
+    pub fn new(session: SessionId, prompt: u32, at: SystemTime, text: String) -> Self {
+        Self { session, title: None, prompt, at, text }
     }
 }
 
@@ -57,6 +50,13 @@ impl SessionSearch {
     #[must_use]
     pub fn max_hits(&self) -> usize {
         self.limit.unwrap_or(MAX_HITS).min(MAX_HITS)
+    }
+
+    /// Returns the part of a text around the first word of this search, in one line of at most 200
+    /// bytes. Redact secrets before this call, because a secret that is cut is not found.
+    #[must_use]
+    pub fn excerpt(&self, text: &str) -> String {
+        excerpt_around_first_term(text, &self.search_terms())
     }
 
     /// Returns the words to search for.

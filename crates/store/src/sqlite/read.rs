@@ -315,10 +315,9 @@ pub(super) fn search(
     let cwd = search.cwd.as_deref().map(path_text);
     let limit = search.max_hits().cast_signed();
     let hits = statement.query_map(params![query.join(" "), cwd, limit], |row| {
-        let text: String = row.get(4)?;
         let session = SessionId::new(row.get::<_, String>(0)?);
         let at = time_from_millis(row.get::<_, i64>(3)?.cast_unsigned());
-        let mut hit = SearchHit::new(session, row.get(2)?, at, &text, &terms);
+        let mut hit = SearchHit::new(session, row.get(2)?, at, row.get(4)?);
         hit.title = row.get(1)?;
         Ok(hit)
     });
