@@ -300,6 +300,28 @@ async fn a_load_shows_what_the_client_held() {
 }
 
 #[tokio::test]
+async fn a_turn_that_a_prompt_waits_for_is_recorded_before_the_prompt() {
+    let scratch = Scratch::new();
+    let wait = run("until [ -e go ]; do sleep 0.01; done");
+    let model = Model::from([wait, end(), text("The first answer."), end(), text("The second.")]);
+    let mut live = ready(&scratch, &model, &["--mode", "auto"]).await;
+    let id = live.session_id();
+    let prompts = [live.prompt("one").await, live.prompt("two").await];
+    // Both prompts were read when this is answered.
+    live.request("session/list", json!({})).await.unwrap();
+    fs::write(scratch.path("go"), "").unwrap();
+    for prompt in &prompts {
+        assert_eq!(live.stop_reason(prompt).await, "end_turn");
+    }
+    live.finish().await;
+    let before = held(&live, &id);
+    assert_eq!(before["messages"], "The first answer.The second.");
+    let (mut agent, _) = load(&scratch, &id, &model, &[], Options::default()).await;
+    assert_eq!(held(&agent, &id), before);
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_client_that_shows_less_loads_a_session_of_one_that_shows_terminals() {
     let scratch = Scratch::new();
     let mut live = start(&scratch, &all_kinds(), &["--mode", "auto"], terminal_client());
@@ -406,6 +428,8 @@ async fn a_mode_is_restored_unless_it_allows_more_than_the_process_was_started_w
         let (mut agent, loaded) =
             load(&scratch, &id, &Model::Direct, &["--mode", own], Options::default()).await;
         assert_eq!(loaded.unwrap()["modes"]["currentModeId"], expected);
+        let prompt = agent.prompt_in(&id, "/help").await;
+        assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
         let thoughts = agent.client.session(&id).thought_text();
         assert_eq!(thoughts.contains("The mode of this session was"), stored == "auto");
         agent.finish().await;

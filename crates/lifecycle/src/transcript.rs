@@ -249,8 +249,9 @@ impl TranscriptFold {
         documents
     }
 
-    /// Ends the last message, if a message is open.
-    fn end_message(&mut self) -> Option<ChangedDocument> {
+    /// Ends the last message, if a message is open. Call this method before a prompt is recorded,
+    /// because a message may also come between two turns.
+    pub fn end_message(&mut self) -> Option<ChangedDocument> {
         let OpenDocument { subject, value, .. } = self.message.take()?;
         Some(changed(&subject, SessionDocument::Message(value), true))
     }

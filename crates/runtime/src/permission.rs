@@ -15,7 +15,7 @@ pub(crate) struct PermissionSetup {
     pub(crate) policy_source: PolicySource,
     pub(crate) stored: Option<StoredRules>,
     /// The decisions of an earlier process, if the session was stored.
-    pub(crate) restored: Option<StoredPermissions>,
+    pub(crate) restored: Result<Option<StoredPermissions>, RuleStoreError>,
     pub(crate) offered_scopes: OfferedRuleScopes,
     /// Whether the client supports forms, so that the agent can ask why the user rejected a call.
     pub(crate) asks_rejection_reason: bool,
@@ -52,8 +52,10 @@ impl PermissionSetup {
         if self.asks_rejection_reason {
             session.enable_rejection_reason_requests();
         }
-        if let Some(restored) = self.restored {
-            restored.restore(session, roots);
+        match self.restored {
+            Ok(Some(restored)) => restored.restore(session, roots),
+            Ok(None) => {}
+            Err(error) => session.add_loaded_rules(Err(error)),
         }
         let StoredRules { store, rules, is_exposed } = self.stored?;
         session.add_loaded_rules(rules);
@@ -180,7 +182,7 @@ mod tests {
             let permission = PermissionSetup {
                 policy_source: decides,
                 stored,
-                restored: None,
+                restored: Ok(None),
                 offered_scopes: offered,
                 asks_rejection_reason: false,
             };

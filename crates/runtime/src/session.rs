@@ -93,7 +93,7 @@ fn record_items(
             OutboxItem::PromptResponse(_) => true,
             _ => false,
         };
-        if follows_decision {
+        if follows_decision && !recording.is_replay() {
             recording.record_permissions(
                 handle.update(|session, _| StoredPermissions::of_session(session, &folders)),
             );
@@ -111,9 +111,13 @@ async fn end_background_work(context: &Context) {
     }
 }
 
-/// The prompts that wait for their turn, in order.
 #[derive(Default)]
-struct PromptQueue(Vec<QueuedPrompt>);
+struct PromptQueue {
+    /// The prompts that wait for their turn, in order.
+    prompts: Vec<QueuedPrompt>,
+    /// Notices for the user, which the next turn sends.
+    notices: Vec<String>,
+}
 
 /// A prompt that waits for its turn.
 struct QueuedPrompt {
@@ -133,8 +137,8 @@ struct PromptContent {
 impl PromptQueue {
     /// Removes the prompt of a turn from the queue, if it still waits.
     fn take_prompt_of_turn(&mut self, turn: &TurnId) -> Option<QueuedPrompt> {
-        let at = self.0.iter().position(|waiting| waiting.open.turn().id == *turn)?;
-        Some(self.0.remove(at))
+        let at = self.prompts.iter().position(|waiting| waiting.open.turn().id == *turn)?;
+        Some(self.prompts.remove(at))
     }
 }
 
@@ -228,6 +232,12 @@ impl Session {
         session
     }
 
+    /// Adds notices for the user. They are sent in the next turn, because clients expect no message
+    /// outside of a turn.
+    pub(crate) fn add_notices(&self, notices: impl IntoIterator<Item = String>) {
+        lock(&self.queue).notices.extend(notices);
+    }
+
     /// Queues a prompt, which waits until the prompts before it are done.
     pub(crate) fn queue_prompt(
         &self,
@@ -250,7 +260,7 @@ impl Session {
         let open = self.client.open_prompt(responder);
         let (turn, withdrawn) = (open.turn().id.clone(), open.request_cancellation().clone());
         let begins = CancellationToken::new();
-        lock(&self.queue).0.push(QueuedPrompt { open, dequeued: begins.clone() });
+        lock(&self.queue).prompts.push(QueuedPrompt { open, dequeued: begins.clone() });
         self.answer_waiting_prompt_on_cancel(turn.clone(), withdrawn, begins);
         place.send(PromptContent { blocks, trace, turn });
         Ok(())
@@ -393,15 +403,25 @@ impl PromptRunner {
         }
     }
 
+    /// Records a prompt, after all that the client receives before the prompt.
+    async fn record_prompt(&self, name: &TurnId, blocks: &[ContentBlock]) {
+        let Some(recording) = &self.recording else { return };
+        tokio::select! {
+            () = self.handle.wait_drained() => {}
+            () = self.aborting.cancelled() => {}
+        }
+        recording.record_prompt(name, blocks, &self.handle);
+    }
+
     async fn process_queued_prompt(&mut self, prompt: PromptContent) {
         let PromptContent { blocks, trace, turn: name } = prompt;
         // `None` if the prompt was cancelled and answered while it waited.
         let Some(waited) = lock(&self.queue).take_prompt_of_turn(&name) else { return };
         let QueuedPrompt { open, dequeued: begins } = waited;
         begins.cancel();
-        if let Some(recording) = &self.recording {
-            recording.record_prompt(&name, &blocks, &self.handle);
-        }
+        self.record_prompt(&name, &blocks).await;
+        let notices = std::mem::take(&mut lock(&self.queue).notices);
+        notices.into_iter().for_each(|notice| turn::send_notice(&self.handle, notice));
         let token = open.turn().cancel.clone();
         let span =
             spans::turn_span(name.as_str(), self.options.active_options().model.name(), &trace);

@@ -2,14 +2,14 @@
 
 use acp_types::{
     CallEndReason, Content, ContentBlock, ContentPatch, MessageChunk, PromptBlock, Status,
-    TerminalPatch, TerminalReport, ToolCallPatch, ToolCallReport, tool_kind,
+    TerminalOutput, TerminalPatch, TerminalReport, ToolCallPatch, ToolCallReport, tool_kind,
 };
 use serde_json::json;
 
 use super::{Session, message_pieces};
 use crate::board::Timestamp;
 use crate::outbox::OutboxItem;
-use crate::sanitize::{OmissionCounts, Redactor, sanitize_patch};
+use crate::sanitize::{OmissionCounts, Redactor, StreamRedactor, sanitize_patch};
 use crate::transcript::{CallDocument, SessionDocument, shown_terminals};
 
 impl Session {
@@ -64,7 +64,8 @@ impl Session {
             let id = terminal.id.clone();
             let (mut open, output) = terminal_patches(terminal);
             Redactor::new(self.secrets()).redact_terminal(&mut open);
-            (id, open, output)
+            let shown = self.redacted_output(&output.output);
+            (id, open, TerminalPatch { output: shown, ..output })
         });
         let terminals: Vec<_> = terminals.collect();
         let report = self.redacted_report(end_cut_off_call(call));
@@ -92,6 +93,19 @@ impl Session {
         enqueue(OutboxItem::ToolCall(id.clone(), report));
         outputs.into_iter().for_each(&mut enqueue);
         enqueue(OutboxItem::ToolCall(id, end));
+    }
+
+    fn redacted_output(&self, output: &TerminalOutput) -> TerminalOutput {
+        let (mut stream, mut redacted) = (StreamRedactor::default(), TerminalOutput::default());
+        redacted.append_bytes(&stream.push(self.secrets(), output.head()));
+        if output.omitted_bytes() > 0 {
+            redacted.append_bytes(&stream.flush());
+            redacted.record_omitted_bytes(output.omitted_bytes());
+            stream = StreamRedactor::default();
+        }
+        redacted.append_bytes(&stream.push(self.secrets(), output.tail()));
+        redacted.append_bytes(&stream.flush());
+        redacted
     }
 
     fn redacted_report(&self, mut report: ToolCallReport) -> ToolCallReport {

@@ -242,3 +242,36 @@ fn a_document_that_is_open_is_recorded_at_most_once_a_second() {
     let SessionDocument::Message(message) = &end.document else { panic!("a message") };
     assert_eq!(message.text, "abcd");
 }
+
+#[test]
+fn the_output_of_a_terminal_is_redacted_with_the_secrets_that_are_known_now() {
+    let secret = "a-key-4567-89ab-cdef-0123";
+    let long = format!("{}{secret}{}", "a".repeat(8180), "b".repeat(60_000));
+    for (output, omitted) in [(format!("one {secret} two"), 0), (long, 60_000 + 8180 + 25 - 49_152)]
+    {
+        let mut live = Recorded::new(TerminalDisplay::Text);
+        let now = live.now;
+        live.session.open_terminal(&"c".into(), TerminalPatch::default(), now);
+        let patch = ToolCallPatch::for_new_call("terminal", "run", ToolKind::Execute);
+        let patch = patch.with_content(vec![Content::Terminal("c".into())]);
+        assert!(live.session.announce_call(&"c".into(), &"t".into(), patch, now));
+        live.session.append_terminal_output(&"c".into(), output.as_bytes(), now);
+        live.deliver();
+        live.session.end_turn(&"t".into(), CallEndReason::Turn, now);
+        live.deliver();
+        let mut loaded = Session::new("/p");
+        loaded.set_secrets(crate::Secrets::new([secret]));
+        for (_, document) in &live.records {
+            loaded.replay(document.clone(), now);
+        }
+        let mut shown = TerminalReport::new("c".into());
+        while let Some(item) = loaded.poll(now.monotonic) {
+            if let OutboxItem::Terminal(_, patch) = item {
+                patch.apply(&mut shown);
+            }
+        }
+        let text = String::from_utf8(shown.output.to_bytes_with_omission_line()).unwrap();
+        assert!(text.contains("[redacted]") && !text.contains("a-key"), "{text:.9000}");
+        assert_eq!(shown.output.omitted_bytes(), omitted);
+    }
+}

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use acp_connection::ClientSession;
+use acp_lifecycle::rules::RuleStoreError;
 use acp_store::{NewSession, SessionFolder};
 use acp_tools::{Context, Workspace};
 use acp_types::TraceContext;
@@ -69,7 +70,7 @@ pub(super) struct SessionStart {
     pub(super) history: History,
     pub(super) recording: Option<Arc<SessionRecording>>,
     /// The decisions about permissions of an earlier process.
-    pub(super) permissions: Option<StoredPermissions>,
+    pub(super) permissions: Result<Option<StoredPermissions>, RuleStoreError>,
     /// Number of turns that the session had in earlier processes.
     pub(super) turns: u64,
 }
@@ -262,7 +263,7 @@ impl Connection {
             selection,
             history: History::default(),
             recording,
-            permissions: None,
+            permissions: Ok(None),
             turns: 0,
         };
         sessions.insert(id, self.start_session(prepared, start, client));

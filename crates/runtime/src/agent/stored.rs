@@ -24,7 +24,7 @@ use crate::session_archive::SessionArchive;
 use crate::stored_sessions::{
     OpenedStore, RestoredSession, SessionRecording, StoredSettings, replay,
 };
-use crate::turn::{History, send_notice};
+use crate::turn::History;
 use crate::{errors, limits};
 
 /// A request for a stored session.
@@ -182,9 +182,7 @@ impl Connection {
                 return answer.respond(Err(errors::session_store(&error)));
             }
         };
-        for notice in notices.into_iter().chain(damage_notice(unread)) {
-            send_notice(&handle, notice);
-        }
+        session.add_notices(notices.into_iter().chain(damage_notice(unread)));
         tokio::select! {
             () = handle.wait_drained() => {}
             () = session.wait_closed() => return,
@@ -217,7 +215,7 @@ impl Connection {
         notices.extend(restore_choices(&mut selection, &settings).await);
         let history = History::restored(messages, settings.usage, settings.is_titled);
         let turns = settings.turns;
-        let (messages, stored) = (history.messages().clone(), permissions.clone());
+        let (messages, stored) = (history.messages().clone(), permissions.clone().ok().flatten());
         let recording = SessionRecording::resume(opened, session, messages, settings, stored);
         recording.set_replay(true);
         let recording = Some(recording);

@@ -1,7 +1,9 @@
 //! The part of a stored session that has its remembered decisions about permissions.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use acp_lifecycle::rules::RuleStoreError;
 use acp_lifecycle::{PermissionMemory, Session};
 use acp_store::{SessionChange, StoredParts};
 use callboard_text::path_text;
@@ -14,7 +16,7 @@ const PART: &str = "permissions.1";
 #[serde(deny_unknown_fields)]
 pub(crate) struct StoredPermissions {
     /// The canonical paths of the project folders, as text.
-    folders: Vec<String>,
+    folders: BTreeSet<String>,
     memory: PermissionMemory,
 }
 
@@ -39,13 +41,21 @@ impl StoredPermissions {
         stored != Some(self) && (is_of_these_folders || self.memory != PermissionMemory::default())
     }
 
-    /// Reads the stored decisions. Returns `None` if there are none, and an error if they cannot be
-    /// parsed.
-    pub(super) fn read(parts: &StoredParts) -> Result<Option<Self>, serde_json::Error> {
-        parts.parts.get(PART).map(|json| serde_json::from_str(json)).transpose()
+    /// Reads the stored decisions. Returns `None` if there are none, and an error if they may be
+    /// damaged.
+    pub(super) fn read(parts: &StoredParts) -> Result<Option<Self>, RuleStoreError> {
+        match parts.parts.get(PART) {
+            Some(json) => serde_json::from_str(json).map(Some).map_err(|_malformed| damaged()),
+            None if parts.damaged > 0 => Err(damaged()),
+            None => Ok(None),
+        }
     }
 
     pub(super) fn to_change(&self) -> SessionChange {
         SessionChange::Part { name: PART.to_owned(), json: serde_json::to_string(self).ok() }
     }
+}
+
+fn damaged() -> RuleStoreError {
+    RuleStoreError::new("the decisions of this session cannot be read")
 }

@@ -156,6 +156,11 @@ impl SessionRecording {
         lock(&self.state).is_replay = is_replay;
     }
 
+    /// Returns whether the sent items are a replay.
+    pub(crate) fn is_replay(&self) -> bool {
+        lock(&self.state).is_replay
+    }
+
     /// Records an item that is about to be delivered. The future resolves when the item may be
     /// delivered: after its commit if the client may rely on the item, otherwise at once.
     pub(crate) fn record_item(
@@ -212,6 +217,9 @@ impl SessionRecording {
         let record = document_record(&SessionDocument::Prompt(document));
         let mut state = lock(&self.state);
         let Some(record) = state.check(record) else { return };
+        // A message between two turns, such as a notice, belongs to the turn before it.
+        let message = state.fold.end_message();
+        state.record_documents(message.into_iter().collect());
         state.has_prompt = true;
         let number = turn.as_str().strip_prefix('t').and_then(|number| number.parse().ok());
         state.settings.turns = number.unwrap_or(state.settings.turns + 1);
@@ -281,8 +289,9 @@ impl SessionRecording {
         let committed = timeout(limit, commit).await;
         let mut state = lock(&self.state);
         match committed {
-            Ok(Ok(true)) => state.failure = None,
-            Ok(Ok(false)) => {}
+            // Changes that came after a failure that ended the recording are not committed.
+            Ok(Ok(true)) if !matches!(state.target, RecordingTarget::Ended) => state.failure = None,
+            Ok(Ok(_)) => {}
             Ok(Err(error)) => state.fail(&error),
             Err(_) => {
                 let waited = begun.elapsed();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use acp_lifecycle::rules::RuleStoreError;
 use acp_lifecycle::{Session, SessionDocument, SessionHandle, Timestamp};
 use acp_store::{
     OpenSession, RecordStream, SessionChange, SessionFolder, SessionStore, SessionStoreError,
@@ -23,7 +24,7 @@ pub(crate) struct RestoredSession {
     pub(crate) session: Box<dyn OpenSession>,
     pub(crate) messages: Vec<Arc<ChatMessage>>,
     pub(crate) settings: StoredSettings,
-    pub(crate) permissions: Option<StoredPermissions>,
+    pub(crate) permissions: Result<Option<StoredPermissions>, RuleStoreError>,
     /// Number of records and parts that could not be read.
     pub(crate) damaged: u64,
 }
@@ -56,11 +57,9 @@ impl RestoredSession {
                 }
             }
         }
-        let mut damaged = parts.damaged + load.damaged + unread;
-        let permissions = StoredPermissions::read(&parts).unwrap_or_else(|_malformed| {
-            damaged += 1;
-            None
-        });
+        let permissions = StoredPermissions::read(&parts);
+        let unread = unread + u64::from(permissions.is_err() && parts.damaged == 0);
+        let damaged = parts.damaged + load.damaged + unread;
         let settings = StoredSettings::read(&parts);
         Ok(Self { session, messages, settings, permissions, damaged })
     }

@@ -54,13 +54,18 @@ async fn records_that_cannot_be_read_are_left_out_and_counted_for_the_user() {
     let mut agent = agent(move || Ok(Arc::new(opened.clone()))).await;
     let params = json!({"sessionId": "old", "cwd": cwd, "mcpServers": []});
     agent.send_request_and_wait("session/load", params).await.unwrap();
+    assert_eq!(
+        agent.client.session("old").thought_text(),
+        "",
+        "clients expect no message outside of a turn"
+    );
+    assert_eq!(agent.prompt_and_wait_for_stop("old", "list").await.unwrap(), "end_turn");
     let thoughts = agent.client.session("old").thought_text();
     assert!(thoughts.contains("1 record of this session is damaged"), "{thoughts}");
     assert!(thoughts.contains("2 records of this session are damaged"), "{thoughts}");
-    assert_eq!(agent.prompt_and_wait_for_stop("old", "list").await.unwrap(), "end_turn");
-    // Notices to the user are not stored.
+    // A notice is a part of its turn.
     let kinds = records(&store, "old", RecordStream::Client);
-    assert_eq!(kinds.iter().filter(|kind| **kind == "message").count(), 3, "{kinds:?}");
+    assert_eq!(kinds.iter().filter(|kind| **kind == "message").count(), 5, "{kinds:?}");
 }
 
 #[tokio::test]
