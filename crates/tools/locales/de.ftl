@@ -138,6 +138,7 @@ stays-not-kept = was vorher da war, ist nicht aufgehoben
 stays-changed = etwas anderes hat es seitdem geändert
 stays-gone = es ist nicht mehr da
 stays-taken = etwas anderes hat inzwischen diesen Namen
+stays-folder-taken = eine Datei hat inzwischen den Namen ihres Ordners
 stays-former-taken = etwas anderes hat inzwischen den früheren Namen
 undo-before = Beim nächsten Mal wird die Änderung davor zurückgenommen.
 late = Ein anderes Programm hat in { $path } geschrieben, nachdem sie ersetzt war, was man ihr nicht ansieht. Was es schrieb, liegt in { $kept }.

@@ -138,6 +138,7 @@ stays-not-kept = what was there before is not kept
 stays-changed = it was changed by something else since
 stays-gone = it is not there any more
 stays-taken = something else has its name by now
+stays-folder-taken = a file has the name of its folder by now
 stays-former-taken = something else has its former name by now
 undo-before = The next undo takes back the change before it.
 late = Another program wrote to { $path } after it was replaced, which does not show in it. What it wrote lies in { $kept }.

@@ -5,6 +5,7 @@ mod contents;
 pub mod encoding;
 pub mod read;
 pub mod remove;
+pub mod rewind;
 pub(crate) mod snapshot;
 pub(crate) mod state;
 pub(crate) mod system;
@@ -19,7 +20,9 @@ use std::io;
 use self::system::Dir;
 
 pub use self::state::late_writes::LateWrite;
-pub use self::state::session_folder::{list_session_files, remove_session_files_before};
+pub use self::state::session_folder::{
+    list_session_files, remove_files_of_session, remove_session_files_before,
+};
 
 /// The point at which a write counts as complete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

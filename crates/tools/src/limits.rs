@@ -205,6 +205,13 @@ pub(crate) const MAX_UNDO_ENTRIES: usize = 1_000;
 /// regardless of its size.
 pub(crate) const MAX_UNDO_BYTES: u64 = 1024 * 1024 * 1024;
 
+/// Maximum size of the log from which a later process of a session continues to undo. The changes of
+/// a session with a larger log can be undone only by the process that made them.
+pub(crate) const MAX_UNDO_LOG_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Maximum number of paths that the preview of a rewind compares. The rewind itself has no limit.
+pub(crate) const MAX_REWIND_PATHS: usize = 10_000;
+
 /// How long the data for undoing changes is kept after the session.
 pub(crate) const MAX_UNDO_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 

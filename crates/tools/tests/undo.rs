@@ -1,5 +1,6 @@
 //! Tests with random sequences of writes, edits, moves and deletions that undo restores everything.
-//! An undo of the changes in reverse order restores every byte, mode, link and directory.
+//! An undo of the changes in reverse order restores every byte, mode, link and directory, and so does
+//! a rewind to any prompt, also in a later process.
 //!
 //! `PROPTEST_CASES` sets the number of sequences; `cargo xtask accept undone` runs many more
 //! sequences than a plain test run.
@@ -11,14 +12,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use acp_tools::edit::{Edit, Occurrence, apply};
 use acp_tools::files::Durability;
 use acp_tools::files::encoding::DecodedText;
 use acp_tools::files::remove::inspect_entry;
+use acp_tools::files::rewind::RewindPlan;
 use acp_tools::files::undo::UndoPlan;
 use acp_tools::files::write::{FileWrite, PreImage, read_whole, write_all_or_none};
 use acp_tools::{ToolError, Workspace};
+use acp_types::{FileChange, Operation, diff};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -50,8 +54,14 @@ fn any_action() -> impl Strategy<Value = FileAction> {
 }
 
 struct Tree {
-    _outer: TempDir,
+    outer: TempDir,
     workspace: Workspace,
+}
+
+fn session_workspace(root: &Path, outer: &Path) -> Workspace {
+    let workspace = Workspace::new(root.to_owned(), Vec::new()).unwrap();
+    let workspace = workspace.with_durability(Durability::System);
+    workspace.with_state_folder(&outer.join("state")).with_session_id("sess_1")
 }
 
 impl Tree {
@@ -75,10 +85,32 @@ impl Tree {
         fs::set_permissions(root.join("d/e"), fs::Permissions::from_mode(0o2750)).unwrap();
         fs::hard_link(root.join("hard"), root.join("d/other")).unwrap();
         symlink("d/b", root.join("link")).unwrap();
-        let workspace = Workspace::new(root, Vec::new()).unwrap();
-        let workspace = workspace.with_durability(Durability::System);
-        let workspace = workspace.with_state_folder(&outer.path().join("state"));
-        Self { _outer: outer, workspace }
+        let workspace = session_workspace(&root, outer.path());
+        Self { outer, workspace }
+    }
+
+    /// Continues the session as another process would.
+    fn restart(&mut self) {
+        let outside = tempfile::tempdir().unwrap();
+        self.workspace = Workspace::new(outside.path().to_owned(), Vec::new()).unwrap();
+        self.workspace = session_workspace(&self.outer.path().join("root"), self.outer.path());
+    }
+
+    /// Changes a file as another program would.
+    fn perform_foreign(&self, act: &FileAction, step: usize) -> bool {
+        let path = |index: &usize| self.workspace.cwd().join(PATHS[*index]);
+        let text = |at: &usize| format!("{FOREIGN}{step} {at}");
+        let done = match act {
+            FileAction::Write(at, _) | FileAction::Edit(at, _) => fs::write(path(at), text(at)),
+            FileAction::WriteAll(all) => {
+                all.iter().try_for_each(|(at, _)| fs::write(path(at), text(at)))
+            }
+            FileAction::Move(from, to) => fs::rename(path(from), path(to)),
+            FileAction::Delete(at) => {
+                fs::remove_file(path(at)).or_else(|_| fs::remove_dir_all(path(at)))
+            }
+        };
+        done.is_ok()
     }
 
     fn perform(&self, act: &FileAction) -> Result<(), ToolError> {
@@ -161,6 +193,160 @@ fn add_folder_state(state: &mut BTreeMap<PathBuf, (u32, u64, Vec<u8>)>, folder: 
             fs::read(&path).unwrap()
         };
         state.insert(path, (mode, names, bytes));
+    }
+}
+
+/// The beginning of each text that another program writes.
+const FOREIGN: &str = "foreign ";
+
+/// One step of a session with several prompts.
+#[derive(Debug, Clone)]
+enum SessionStep {
+    Own(FileAction),
+    Foreign(FileAction),
+    Undo,
+    Prompt,
+    Restart,
+}
+
+fn any_own_step() -> impl Strategy<Value = SessionStep> {
+    prop_oneof![
+        8 => any_action().prop_map(SessionStep::Own),
+        3 => Just(SessionStep::Prompt),
+        1 => Just(SessionStep::Restart),
+    ]
+}
+
+fn any_step() -> impl Strategy<Value = SessionStep> {
+    prop_oneof![
+        8 => any_own_step(),
+        2 => any_action().prop_map(SessionStep::Foreign),
+        1 => Just(SessionStep::Undo),
+    ]
+}
+
+/// Performs the steps. Returns the files at the start of each prompt.
+fn perform_steps(
+    tree: &mut Tree,
+    steps: &[SessionStep],
+) -> Vec<BTreeMap<PathBuf, (u32, u64, Vec<u8>)>> {
+    let mut prompt = 1;
+    let mut states = vec![tree.state()];
+    tree.workspace.begin_prompt(prompt);
+    for (number, step) in steps.iter().enumerate() {
+        match step {
+            // An action that is impossible changes nothing.
+            SessionStep::Own(act) => drop(tree.perform(act)),
+            SessionStep::Foreign(act) => _ = tree.perform_foreign(act, number),
+            SessionStep::Undo => drop(tree.undo()),
+            SessionStep::Prompt => {
+                prompt += 1;
+                tree.workspace.begin_prompt(prompt);
+                states.push(tree.state());
+            }
+            SessionStep::Restart => {
+                tree.restart();
+                tree.workspace.begin_prompt(prompt);
+            }
+        }
+    }
+    states
+}
+
+/// Returns each file and link with its bytes.
+fn contents(tree: &Tree) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = tree.state().into_iter();
+    let files = entries.filter(|(path, _)| path.is_symlink() || path.is_file());
+    files.map(|(path, (_, _, bytes))| (path, bytes)).collect()
+}
+
+/// Checks that the files changed exactly as a plan said.
+fn check_forecast(
+    plan: &[FileChange],
+    before: &BTreeMap<PathBuf, Vec<u8>>,
+    after: &BTreeMap<PathBuf, Vec<u8>>,
+) -> Result<(), TestCaseError> {
+    for path in before.keys().chain(after.keys()) {
+        let is_forecast = plan.iter().any(|change| match &change.operation {
+            Operation::Move { from } => path.starts_with(from) || path.starts_with(&change.path),
+            // A directory is one change.
+            Operation::Add | Operation::Modify => path.starts_with(&change.path),
+            _ => *path == change.path,
+        });
+        // The other name of a file changes with it.
+        let is_changed = !path.ends_with("other") && before.get(path) != after.get(path);
+        prop_assert!(is_forecast || !is_changed, "{path:?} changed, but: {plan:?}");
+    }
+    for change in plan {
+        let text = |files: &BTreeMap<PathBuf, Vec<u8>>| {
+            let bytes = files.get(&change.path).cloned().unwrap_or_default();
+            DecodedText::decode("", bytes).map(|text| text.as_str().to_owned())
+        };
+        let has_content = |files: &BTreeMap<PathBuf, Vec<u8>>, path: &Path| {
+            path.exists() || files.keys().any(|other| other.starts_with(path))
+        };
+        match &change.operation {
+            Operation::Move { from } => {
+                prop_assert!(
+                    !from.exists() && change.path.symlink_metadata().is_ok(),
+                    "{change:?}"
+                );
+            }
+            operation => {
+                prop_assert_eq!(*operation == Operation::Delete, !has_content(after, &change.path));
+                let is_text = !change.hunks.is_empty() && !change.path.ends_with("other");
+                if let (true, Ok(old), Ok(new)) = (is_text, text(before), text(after)) {
+                    let deadline = Instant::now() + Duration::from_secs(9);
+                    let real =
+                        diff::diff_texts(&change.path, operation.clone(), &old, &new, deadline);
+                    prop_assert_eq!(change, &real);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_rewind_to_any_prompt_restores_every_byte(
+        steps in prop::collection::vec(any_own_step(), 1..24),
+        prompt: prop::sample::Index,
+    ) {
+        let mut tree = Tree::new();
+        let states = perform_steps(&mut tree, &steps);
+        let at = prompt.index(states.len());
+        let plan = RewindPlan::before_prompt(&tree.workspace, at as u32 + 1).unwrap();
+        prop_assert_eq!(plan.kept(), &[]);
+        plan.run(&tree.workspace).unwrap();
+        prop_assert_eq!(&tree.state(), &states[at]);
+        // Nothing of the prompt is left to undo.
+        let again = RewindPlan::before_prompt(&tree.workspace, at as u32 + 1).unwrap();
+        prop_assert_eq!(again.changes(), &[]);
+    }
+
+    #[test]
+    fn a_rewind_among_changes_by_others_does_what_its_plan_says_and_loses_nothing_of_theirs(
+        steps in prop::collection::vec(any_step(), 1..24),
+        prompt: prop::sample::Index,
+    ) {
+        let mut tree = Tree::new();
+        let states = perform_steps(&mut tree, &steps);
+        let prompt = prompt.index(states.len()) as u32 + 1;
+        let before = contents(&tree);
+        let plan = RewindPlan::before_prompt(&tree.workspace, prompt).unwrap();
+        let changes = plan.changes().to_vec();
+        plan.run(&tree.workspace).unwrap();
+        let after = contents(&tree);
+        check_forecast(&changes, &before, &after)?;
+        for theirs in before.values().filter(|bytes| bytes.starts_with(FOREIGN.as_bytes())) {
+            prop_assert!(after.values().any(|bytes| bytes == theirs), "{}", theirs.escape_ascii());
+        }
+        // The changes that could not be undone are not tried again.
+        let again = RewindPlan::before_prompt(&tree.workspace, prompt).unwrap();
+        prop_assert!(again.changes().is_empty() && again.kept().is_empty());
     }
 }
 

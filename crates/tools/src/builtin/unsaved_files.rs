@@ -441,13 +441,8 @@ impl ClientRewrite<'_> {
             if saved == Some(text.as_bytes())
                 && let Ok(Some(before)) = workspace.undo_store().write_backup(found.as_bytes())
             {
-                workspace.undo_store().push(UndoEntry {
-                    operations: vec![FileOperation::Replaced {
-                        path,
-                        backup: before,
-                        hash_after: after,
-                    }],
-                });
+                let replaced = FileOperation::Replaced { path, backup: before, hash_after: after };
+                workspace.undo_store().push(UndoEntry::new(vec![replaced]));
             }
             Ok(())
         };

@@ -198,7 +198,7 @@ impl ExistingEntry {
             Some(before) => FileOperation::Deleted { path, backup: before },
             None => FileOperation::Unrecoverable { path },
         };
-        workspace.undo_store().push(UndoEntry { operations: vec![deed] });
+        workspace.undo_store().push(UndoEntry::new(vec![deed]));
         Ok(())
     }
 
@@ -317,7 +317,7 @@ impl ExistingEntry {
         let made = made.iter().map(|at| FileOperation::CreatedDirectory(at.path().to_owned()));
         let (from, to) = (self.entry.path.path().to_owned(), to.path.path().to_owned());
         let deeds = made.chain([FileOperation::Moved { from, to }]).collect();
-        workspace.undo_store().push(UndoEntry { operations: deeds });
+        workspace.undo_store().push(UndoEntry::new(deeds));
         Ok(())
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod late_writes;
 pub(crate) mod outputs;
 pub(crate) mod session_folder;
 pub(crate) mod undo_entry;
+mod undo_log;
 pub(crate) mod undo_store;
 
 use std::fmt;

@@ -108,6 +108,11 @@ impl UndoPlan {
         Ok(Self { number, actions: deeds, write_safety: protection })
     }
 
+    /// Returns the number of the undo entry.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Returns how the files that the undo rewrites are protected from a crash.
     pub(crate) fn write_safety(&self) -> &WriteSafety {
         &self.write_safety
@@ -180,7 +185,7 @@ impl UndoPlan {
         };
         let undone = self.undo_all(workspace);
         match &undone {
-            Ok(()) => undo.discard_backups_except(&step, self.unrestored(workspace)),
+            Ok(()) => undo.discard_backups_except(self.number, &step, self.unrestored(workspace)),
             Err(_) => undo.put_back_entry(self.number, step),
         }
         undone
@@ -200,7 +205,7 @@ impl UndoPlan {
             }
             _ => None,
         });
-        UndoEntry { operations: left.collect() }
+        UndoEntry::new(left.collect())
     }
 
     fn undo_all(&self, workspace: &Workspace) -> Result<(), ToolError> {
@@ -273,6 +278,18 @@ fn restoring_file_writes(deeds: &[UndoAction]) -> Vec<FileWrite<'_>> {
         _ => None,
     });
     replaced.collect()
+}
+
+/// Returns why an operation would be skipped now, as the key of a message.
+pub(super) fn find_obstacle(
+    workspace: &Workspace,
+    operation: &FileOperation,
+) -> Result<Option<&'static str>, ToolError> {
+    match UndoAction::try_prepare(workspace, operation) {
+        Ok(_) => Ok(None),
+        Err(UndoObstacle::Skipped(reason)) => Ok(Some(reason)),
+        Err(UndoObstacle::Tool(error)) => Err(error),
+    }
 }
 
 /// The reason why an operation cannot be undone.
@@ -356,9 +373,7 @@ impl UndoAction {
                     workspace,
                     &workspace.locate_without_following(path)?,
                 )?;
-                if is_name_taken(workspace, &to) {
-                    return Err(UndoObstacle::Skipped(REASON_NAME_TAKEN));
-                }
+                require_free_name(workspace, &to, REASON_NAME_TAKEN)?;
                 Self::Restore { to, before: before.clone() }
             }
             FileOperation::Moved { from, to } => {
@@ -368,9 +383,7 @@ impl UndoAction {
                     workspace,
                     &workspace.locate_without_following(from)?,
                 )?;
-                if is_name_taken(workspace, &to) {
-                    return Err(UndoObstacle::Skipped(REASON_FORMER_NAME_TAKEN));
-                }
+                require_free_name(workspace, &to, REASON_FORMER_NAME_TAKEN)?;
                 Self::MoveBack { found, to }
             }
         })
@@ -401,14 +414,28 @@ impl UndoAction {
     }
 }
 
-const REASON_NOT_KEPT: &str = "stays-not-kept";
-const REASON_CHANGED: &str = "stays-changed";
-const REASON_GONE: &str = "stays-gone";
-const REASON_NAME_TAKEN: &str = "stays-taken";
-const REASON_FORMER_NAME_TAKEN: &str = "stays-former-taken";
+pub(super) const REASON_NOT_KEPT: &str = "stays-not-kept";
+pub(super) const REASON_CHANGED: &str = "stays-changed";
+pub(super) const REASON_GONE: &str = "stays-gone";
+pub(super) const REASON_NAME_TAKEN: &str = "stays-taken";
+pub(super) const REASON_FOLDER_TAKEN: &str = "stays-folder-taken";
+pub(super) const REASON_FORMER_NAME_TAKEN: &str = "stays-former-taken";
 
-fn is_name_taken(workspace: &Workspace, to: &EntryPath) -> bool {
-    workspace.open_dir(&to.parent).is_ok_and(|dir| dir.entry_kind(&to.name).is_ok())
+/// Checks that a name is free, and that its missing folders can be created.
+fn require_free_name(
+    workspace: &Workspace,
+    to: &EntryPath,
+    taken: &'static str,
+) -> Result<(), UndoObstacle> {
+    if workspace.open_dir(&to.parent).is_ok_and(|dir| dir.entry_kind(&to.name).is_ok()) {
+        return Err(UndoObstacle::Skipped(taken));
+    }
+    let parent = workspace.real_path(&to.parent);
+    let nearest = parent.ancestors().find_map(|above| above.metadata().ok());
+    match nearest.is_some_and(|found| !found.is_dir()) {
+        true => Err(UndoObstacle::Skipped(REASON_FOLDER_TAKEN)),
+        false => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ use crate::files::content_hash::KnownHashes;
 use crate::files::state::journal::recover_unlocked_journals;
 use crate::files::state::late_writes::LateWrite;
 use crate::files::state::outputs::OutputStore;
+use crate::files::state::session_folder::session_folder_name;
 use crate::files::state::undo_store::UndoStore;
 use crate::files::state::{JOURNAL_FOLDER, OUTPUT_FOLDER, StateFolder, UNDO_FOLDER};
 use crate::files::system::{Dir, PinnedDirectory as Pinned};
@@ -137,6 +138,28 @@ impl Workspace {
         });
         Self { undo_store: undo, outputs, state, journal_folder: journal, ..self }
             .with_guarded_path(folder)
+    }
+
+    /// Keeps the undo data and the outputs in the state folder under the id of a session, which
+    /// consists of ASCII letters, digits, `-` and `_`; any other id has no effect. A later workspace
+    /// with the same id and the same roots can undo the same changes and read the same outputs. Only
+    /// one workspace at a time may use an id. Call this method after [`Self::with_state_folder`].
+    #[must_use]
+    pub fn with_session_id(self, id: &str) -> Self {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if id.is_empty() || !id.bytes().all(is_plain) {
+            return self;
+        }
+        let name = session_folder_name(id, self.roots());
+        let Self { undo_store, outputs, .. } = self;
+        let undo_store = undo_store.with_session(name.clone());
+        Self { undo_store, outputs: outputs.with_session(name), ..self }
+    }
+
+    /// Sets the number of the prompt whose calls change files from now on, counted from 1 in the
+    /// session. [`RewindPlan`](crate::files::rewind::RewindPlan) goes back to a prompt.
+    pub fn begin_prompt(&self, number: u32) {
+        self.undo_store.set_prompt(number);
     }
 
     /// Requires permission for each change of a file or folder, including the content of a folder.

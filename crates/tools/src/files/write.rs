@@ -125,7 +125,7 @@ pub(crate) fn write_all_with_progress(
             workspace.undo_store().record_unrecoverable(path);
         }
     }
-    workspace.undo_store().push(UndoEntry { operations: deeds });
+    workspace.undo_store().push(UndoEntry::new(deeds));
     Ok(())
 }
 

@@ -178,7 +178,7 @@ fn whoever_pushes_the_oldest_changes_out_is_told_so_once() {
     };
     for number in 1..=MAX_UNDO_ENTRIES + 1 {
         let deeds = vec![FileOperation::Unrecoverable { path: tree.path("a") }];
-        tree.workspace.undo_store().push(UndoEntry { operations: deeds });
+        tree.workspace.undo_store().push(UndoEntry::new(deeds));
         assert_eq!(says(), number > MAX_UNDO_ENTRIES, "{number}");
     }
     assert!(!says());
@@ -288,7 +288,7 @@ fn what_was_not_kept_is_a_step_that_says_so() {
     let path = tree.path("b");
     tree.workspace
         .undo_store()
-        .push(UndoEntry { operations: vec![FileOperation::Unrecoverable { path: path.clone() }] });
+        .push(UndoEntry::new(vec![FileOperation::Unrecoverable { path: path.clone() }]));
     let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
     assert_eq!(undoing.skipped().map(|it| &it.path).collect::<Vec<_>>(), [&path]);
     assert_eq!(undoing.changes().count(), 0);

@@ -4,7 +4,7 @@
 //! these files, and only through a separate workspace.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
@@ -24,6 +24,8 @@ type OpenReader<Reader> = fn(PathBuf) -> io::Result<Reader>;
 pub(crate) struct OutputStore<Reader> {
     /// The folder and the function that pins it for reading; `None` if no outputs are kept.
     folder: Option<(PathBuf, OpenReader<Reader>)>,
+    /// The name of the session's folder. `None` if no later process continues with its outputs.
+    session: Option<String>,
     /// The folder of this session, if it has been created. Its lock is held during disk access.
     store: Mutex<Option<SessionOutputFolder>>,
     /// The path of the session's folder and its reader, which are available without the lock. The
@@ -34,7 +36,7 @@ pub(crate) struct OutputStore<Reader> {
 
 impl<Reader> Default for OutputStore<Reader> {
     fn default() -> Self {
-        Self { folder: None, store: Mutex::default(), reader: OnceLock::new() }
+        Self { folder: None, session: None, store: Mutex::default(), reader: OnceLock::new() }
     }
 }
 
@@ -68,22 +70,21 @@ impl<Reader> OutputStore<Reader> {
         Self { folder: Some((folder, pin)), ..Self::default() }
     }
 
+    /// Continues with the outputs that an earlier store of the same name kept in the same folder.
+    pub(crate) fn with_session(self, name: String) -> Self {
+        Self { session: Some(name), ..self }
+    }
+
     /// Creates a file that only its owner can read. Returns `None` if no outputs are kept.
     pub(crate) fn create_output_file(
         &self,
         kind: OutputKind,
     ) -> io::Result<Option<(File, PathBuf)>> {
-        let Some((folder, pin)) = &self.folder else { return Ok(None) };
+        if self.folder.is_none() {
+            return Ok(None);
+        }
         let mut locked = lock(&self.store);
-        let store = match &mut *locked {
-            Some(store) => store,
-            none => {
-                let made = SessionOutputFolder::create_for_session(folder)?;
-                let reader = Arc::new(pin(made.path.clone())?);
-                self.reader.get_or_init(|| (made.path.clone(), reader));
-                none.insert(made)
-            }
-        };
+        let Some(store) = self.open_store(&mut locked)? else { return Ok(None) };
         let mut room = MAX_OUTPUT_FILES_BYTES;
         if let Some(path) = store.path_if_sweep_due() {
             // The sweep is slow, so the lock is released for other threads, including async tasks.
@@ -95,6 +96,21 @@ impl<Reader> OutputStore<Reader> {
             room = room.min(store.bytes_at_last_sweep);
         }
         locked.as_mut().map(|store| store.create_file_evicting_oldest(kind, room)).transpose()
+    }
+
+    /// Opens the folder of the session and its reader, or creates them.
+    fn open_store<'a>(
+        &self,
+        store: &'a mut Option<SessionOutputFolder>,
+    ) -> io::Result<Option<&'a mut SessionOutputFolder>> {
+        let Some((folder, pin)) = &self.folder else { return Ok(None) };
+        if store.is_none() {
+            let made = SessionOutputFolder::open_or_create(folder, self.session.as_deref())?;
+            let reader = Arc::new(pin(made.path.clone())?);
+            self.reader.get_or_init(|| (made.path.clone(), reader));
+            *store = Some(made);
+        }
+        Ok(store.as_mut())
     }
 
     /// Removes an output of this session by its URI.
@@ -111,6 +127,15 @@ impl<Reader> OutputStore<Reader> {
 
     /// Returns the reader for a path, if the path is an output of this session.
     pub(crate) fn reader_for(&self, path: &str) -> Option<&Arc<Reader>> {
+        if self.reader.get().is_none()
+            && let (Some((folder, _)), Some(session)) = (&self.folder, &self.session)
+            && Path::new(path).starts_with(folder)
+            && session_folder::exists(folder, session)
+        {
+            // An earlier process of this session kept outputs. If they cannot be opened now, the
+            // path is treated like any other.
+            drop(self.open_store(&mut lock(&self.store)));
+        }
         let (folder, reader) = self.reader.get()?;
         Path::new(path).starts_with(folder).then_some(reader)
     }
@@ -125,18 +150,17 @@ impl<Reader> OutputStore<Reader> {
 }
 
 impl SessionOutputFolder {
-    /// Creates a folder for this session and removes expired folders.
-    fn create_for_session(folder: &Path) -> io::Result<Self> {
-        let (path, held) = session_folder::create_session_folder(folder)?;
+    /// Opens or creates the folder of this session, and removes expired folders.
+    fn open_or_create(folder: &Path, session: Option<&str>) -> io::Result<Self> {
+        let (path, held) = session_folder::open_or_create_session_folder(folder, session)?;
         let dir = PinnedDirectory::pin(&path)?.open_dir(Path::new(""))?;
-        Ok(Self {
-            dir,
-            path,
-            names: VecDeque::new(),
-            count: 0,
-            bytes_at_last_sweep: 0,
-            _held: held,
-        })
+        let names = fs::read_dir(&path)?.filter_map(|entry| Some(entry.ok()?.file_name()));
+        let mut names: Vec<_> =
+            names.filter_map(|name| Some((output_number(&name)?, name))).collect();
+        names.sort();
+        let count = names.last().map_or(0, |(number, _)| *number);
+        let names = names.into_iter().map(|(_, name)| (name, OutputKind::Irreplaceable)).collect();
+        Ok(Self { dir, path, names, count, bytes_at_last_sweep: 0, _held: held })
     }
 
     fn create_file_evicting_oldest(
@@ -152,7 +176,7 @@ impl SessionOutputFolder {
             drop(fs::remove_file(self.path.join(oldest)));
         }
         self.count += 1;
-        let name = OsString::from(format!("output-{}.txt", self.count));
+        let name = OsString::from(format!("{OUTPUT_PREFIX}{}{OUTPUT_SUFFIX}", self.count));
         let file = self.dir.create_new_file(&name, FileVisibility::Owner)?;
         let path = self.path.join(&name);
         self.names.push_back((name, kind));
@@ -174,6 +198,14 @@ impl SessionOutputFolder {
         sizes.map(|metadata| metadata.map_or(0, |metadata| metadata.len())).sum()
     }
 }
+
+/// Returns the number of an output file.
+fn output_number(name: &OsStr) -> Option<u64> {
+    name.to_str()?.strip_prefix(OUTPUT_PREFIX)?.strip_suffix(OUTPUT_SUFFIX)?.parse().ok()
+}
+
+const OUTPUT_PREFIX: &str = "output-";
+const OUTPUT_SUFFIX: &str = ".txt";
 
 /// Formats an absolute path as a `file` URI (RFC 8089).
 pub(crate) fn file_uri(path: &Path) -> String {
@@ -304,8 +336,11 @@ mod tests {
     fn an_open_session_gives_way_by_its_own_oldest_where_all_have_too_much() {
         for is_too_much in [false, true] {
             let folder = tempfile::tempdir().unwrap();
-            let (other, _held) =
-                session_folder::create_session_folder(&folder.path().join(UNDO_FOLDER)).unwrap();
+            let (other, _held) = session_folder::open_or_create_session_folder(
+                &folder.path().join(UNDO_FOLDER),
+                None,
+            )
+            .unwrap();
             let theirs = std::fs::File::create(other.join("1")).unwrap();
             theirs.set_len(if is_too_much { MAX_STATE_BYTES } else { 1 }).unwrap();
             let outputs = OutputStore::in_folder(folder.path().join(OUTPUT_FOLDER), |_| Ok(()));

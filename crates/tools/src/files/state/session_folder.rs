@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use sha2::{Digest as _, Sha256};
+
 use crate::files::state::{JOURNAL_FOLDER, OUTPUT_FOLDER, UNDO_FOLDER, create_private_folder};
 use crate::limits::{
     MAX_COUNTED_DEPTH, MAX_COUNTED_FILES, MAX_OPEN_TRIES, MAX_OUTPUT_AGE, MAX_STATE_BYTES,
@@ -25,10 +27,14 @@ pub(crate) struct FolderLock {
 /// The state folders that this process has swept.
 static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Creates a session folder that only its owner can access.
+/// Opens the folder of a session, which only its owner can access, or creates it. Without a name, a
+/// new folder is created.
 ///
 /// The first call for a state folder also spawns a thread that [sweeps](sweep) the state folder.
-pub(crate) fn create_session_folder(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
+pub(crate) fn open_or_create_session_folder(
+    folder: &Path,
+    session: Option<&str>,
+) -> io::Result<(PathBuf, FolderLock)> {
     create_private_folder(folder)?;
     restrict_to_owner(folder);
     let is_new = |state: &PathBuf| lock(&SWEPT).insert(state.clone());
@@ -41,17 +47,49 @@ pub(crate) fn create_session_folder(folder: &Path) -> io::Result<(PathBuf, Folde
             sweep(&state, MAX_STATE_BYTES);
         }));
     }
-    create_locked(folder)
+    create_locked(folder, session)
 }
 
-fn create_locked(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
+/// Returns the name of the folders of a session that works in these project folders. The same session
+/// in other folders has another name, because its undo data belong to the folders.
+pub(crate) fn session_folder_name<'a>(
+    session: &str,
+    roots: impl Iterator<Item = &'a Path>,
+) -> String {
+    let mut hasher = Sha256::new();
+    for root in roots {
+        let bytes = root.as_os_str().as_encoded_bytes();
+        hasher.update(bytes.len().to_le_bytes());
+        hasher.update(bytes);
+    }
+    let hash = hasher.finalize();
+    let hash = hash.iter().take(8).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    format!("{session}{AFTER_SESSION_ID}{hash}")
+}
+
+/// Returns whether a session with this name has a folder.
+pub(crate) fn exists(folder: &Path, session: &str) -> bool {
+    let path = folder.join(format!("{SESSION}{session}"));
+    path.symlink_metadata().is_ok_and(|found| found.is_dir())
+}
+
+fn create_locked(folder: &Path, session: Option<&str>) -> io::Result<(PathBuf, FolderLock)> {
     create_private_folder(folder)?;
     for _ in 0..MAX_OPEN_TRIES {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(SESSION);
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-        let made = builder.tempdir_in(folder)?.keep();
+        let made = match session {
+            Some(session) => {
+                let path = folder.join(format!("{SESSION}{session}"));
+                create_private_folder(&path)?;
+                path
+            }
+            None => {
+                let mut builder = tempfile::Builder::new();
+                builder.prefix(SESSION);
+                #[cfg(unix)]
+                builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+                builder.tempdir_in(folder)?.keep()
+            }
+        };
         let locked = File::open(&made).ok().filter(|folder| folder.lock_shared().is_ok());
         // Another process may have removed the folder before this process locked it.
         if made.exists() {
@@ -123,6 +161,17 @@ pub fn remove_session_files_before(state: &Path, oldest: SystemTime) -> u64 {
     old.filter(remove_unlocked).map(|stored| stored.bytes).sum()
 }
 
+/// Removes the undo data and the outputs of a session, in whatever project folders it worked, unless
+/// a process has them open.
+pub fn remove_files_of_session(state: &Path, session: &str) {
+    let beginning = format!("{SESSION}{session}{AFTER_SESSION_ID}");
+    let of_session =
+        list_session_folders(state).filter(|stored| has_file_name_prefix(&stored.path, &beginning));
+    for stored in of_session {
+        remove_unlocked(&stored);
+    }
+}
+
 fn list_session_folders(state: &Path) -> impl Iterator<Item = StoredItem> {
     let folders = [UNDO_FOLDER, OUTPUT_FOLDER].map(|name| state.join(name));
     let stored = folders.map(|folder| list_stored(&folder, Duration::MAX, MAX_COUNTED_FILES));
@@ -173,7 +222,8 @@ fn remove_unlocked(stored: &StoredItem) -> bool {
     removed.is_some_and(|removed| removed.is_ok())
 }
 
-/// Restricts entries that an earlier version created to their owner.
+/// Restricts the folders of sessions to their owner, so that no other user reaches their content. The
+/// content keeps its modes, because backups are restored with them.
 fn restrict_all_to_owner(state: &Path) {
     let folders = [UNDO_FOLDER, OUTPUT_FOLDER, JOURNAL_FOLDER].map(|name| state.join(name));
     for folder in folders.iter().map(PathBuf::as_path).chain([state]) {
@@ -181,13 +231,6 @@ fn restrict_all_to_owner(state: &Path) {
     }
     for entry in folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten() {
         restrict_to_owner(&entry.path());
-        // An open session may be restoring a file with its original mode, so its entries are not
-        // changed.
-        let held = File::open(entry.path()).ok().filter(|held| held.try_lock().is_ok());
-        let is_folder = entry.file_type().is_ok_and(|found| found.is_dir());
-        let files =
-            held.as_ref().filter(|_| is_folder).and_then(|_| fs::read_dir(entry.path()).ok());
-        files.into_iter().flatten().flatten().for_each(|file| restrict_to_owner(&file.path()));
     }
 }
 
@@ -217,6 +260,9 @@ fn has_file_name_prefix(path: &Path, beginning: &str) -> bool {
 
 const SESSION: &str = "session-";
 
+/// Separates the id of a session from the rest of its folder's name. No id contains it.
+const AFTER_SESSION_ID: char = '.';
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,7 +270,7 @@ mod tests {
 
     /// Creates a session folder with a number of bytes and an age.
     fn session(state: &Path, kind: &str, bytes: usize, age: Duration) -> (PathBuf, FolderLock) {
-        let (path, held) = create_locked(&state.join(kind)).unwrap();
+        let (path, held) = create_locked(&state.join(kind), None).unwrap();
         fs::write(path.join("1"), vec![0; bytes]).unwrap();
         File::open(&path).unwrap().set_modified(SystemTime::now() - age).unwrap();
         (path, held)
@@ -321,21 +367,21 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let session = state.path().join(OUTPUT_FOLDER).join("session-1");
         fs::create_dir_all(&session).unwrap();
-        let (file, outside) = (session.join("output-1.txt"), state.path().join("outside"));
-        fs::write(&file, "").unwrap();
+        let (backup, outside) = (session.join("1"), state.path().join("outside"));
+        fs::create_dir(&backup).unwrap();
         fs::write(&outside, "").unwrap();
-        symlink(&outside, session.join("link")).unwrap();
-        fs::hard_link(&outside, session.join("linked")).unwrap();
+        symlink(&outside, state.path().join(OUTPUT_FOLDER).join("link")).unwrap();
+        fs::hard_link(&outside, state.path().join(OUTPUT_FOLDER).join("linked")).unwrap();
         let open = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         };
         let folders = [state.path(), &state.path().join(OUTPUT_FOLDER), &session];
         folders.iter().for_each(|folder| open(folder, 0o755));
-        open(&file, 0o644);
+        open(&backup, 0o755);
         open(&outside, 0o644);
         restrict_all_to_owner(state.path());
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(folders.map(mode), [0o700; 3]);
-        assert_eq!((mode(&file), mode(&outside)), (0o600, 0o644));
+        assert_eq!((mode(&backup), mode(&outside)), (0o755, 0o644));
     }
 }

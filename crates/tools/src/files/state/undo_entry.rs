@@ -1,54 +1,65 @@
 //! Undo entries: the file operations of one call, and the names of their backups.
 
-use callboard_text::path_text;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use crate::files::content_hash::ContentHash;
 
 /// The operations of one call.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct UndoEntry {
+    /// The number of the prompt whose call this was. 0 if prompts are not counted.
+    pub(crate) prompt: u32,
     /// The operations in the order in which they were done.
     pub(crate) operations: Vec<FileOperation>,
 }
 
 /// An operation on one file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub(crate) enum FileOperation {
     /// A directory was created.
-    CreatedDirectory(PathBuf),
+    CreatedDirectory(#[serde(with = "path_as_text")] PathBuf),
     /// A file was created.
     Created {
+        #[serde(with = "path_as_text")]
         path: PathBuf,
         hash_after: ContentHash,
     },
     /// The content of a file was replaced.
     Replaced {
+        #[serde(with = "path_as_text")]
         path: PathBuf,
         backup: Backup,
         hash_after: ContentHash,
     },
     /// An entry was removed. A directory was removed with all its content.
     Deleted {
+        #[serde(with = "path_as_text")]
         path: PathBuf,
         backup: Backup,
     },
     Moved {
+        #[serde(with = "path_as_text")]
         from: PathBuf,
+        #[serde(with = "path_as_text")]
         to: PathBuf,
     },
     /// A file was replaced or removed, and no backup of the file exists.
     Unrecoverable {
+        #[serde(with = "path_as_text")]
         path: PathBuf,
     },
 }
 
 /// The name and size of a backup.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Backup {
+    #[serde(with = "backup_name")]
     pub(super) name: OsString,
     pub(super) bytes: u64,
     /// The original mode of a file whose backup is restricted to its owner.
@@ -56,6 +67,11 @@ pub(crate) struct Backup {
 }
 
 impl UndoEntry {
+    /// Creates the entry of a call. The store adds the number of the prompt.
+    pub(crate) fn new(operations: Vec<FileOperation>) -> Self {
+        Self { prompt: 0, operations }
+    }
+
     pub(super) fn backups(&self) -> impl Iterator<Item = &Backup> {
         self.operations.iter().filter_map(FileOperation::backup)
     }
@@ -90,20 +106,46 @@ impl FileOperation {
             | Self::Unrecoverable { path } => path,
         }
     }
+}
 
-    pub(super) fn to_json(&self) -> Value {
-        let shown = |path: &Path| path_text(path).into_owned();
-        match self {
-            Self::CreatedDirectory(path) => json!({ "madeDirectory": shown(path) }),
-            Self::Created { path, .. } => json!({ "made": shown(path) }),
-            Self::Replaced { path, backup: before, .. } => {
-                json!({ "replaced": shown(path), "kept": before.name.to_string_lossy() })
-            }
-            Self::Deleted { path, backup: before } => {
-                json!({ "deleted": shown(path), "kept": before.name.to_string_lossy() })
-            }
-            Self::Moved { from, to } => json!({ "moved": shown(from), "to": shown(to) }),
-            Self::Unrecoverable { path } => json!({ "notKept": shown(path) }),
-        }
+/// Absolute paths of any bytes, as one line of text.
+mod path_as_text {
+    use std::path::{Path, PathBuf};
+
+    use callboard_text::{parse_path, path_text};
+    use serde::de::{Deserialize as _, Deserializer, Error as _};
+    use serde::ser::Serializer;
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&path_text(path))
     }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        let text = String::deserialize(from)?;
+        let path = parse_path(&text).into_owned();
+        if path.is_absolute() { Ok(path) } else { Err(D::Error::custom("the path is relative")) }
+    }
+}
+
+/// Names of backups, which are numbers. So no name leads out of the folder.
+mod backup_name {
+    use std::ffi::{OsStr, OsString};
+
+    use serde::de::{Deserialize as _, Deserializer};
+    use serde::ser::{Error as _, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(name: &OsStr, to: S) -> Result<S::Ok, S::Error> {
+        let number = super::backup_number(name);
+        to.serialize_u64(number.ok_or_else(|| S::Error::custom("a backup has another name"))?)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<OsString, D::Error> {
+        Ok(u64::deserialize(from)?.to_string().into())
+    }
+}
+
+/// Returns the number that is the name of a backup.
+pub(super) fn backup_number(name: &OsStr) -> Option<u64> {
+    let name = name.to_str()?;
+    name.parse().ok().filter(|number: &u64| number.to_string() == name)
 }

@@ -1,6 +1,6 @@
 //! The store of backups, and the list of changes that can be undone.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write as _};
@@ -8,14 +8,12 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use serde_json::Value;
-
 use super::late_writes::{LateWrite, WatchedBackup};
-use super::undo_entry::{Backup, FileOperation, UndoEntry};
+use super::undo_entry::{Backup, UndoEntry, backup_number};
+use super::undo_log::{self, LostChanges, UndoLogLine};
 use crate::files::content_hash::ContentHash;
 use crate::files::snapshot::EntrySnapshot;
 use crate::files::state::journal::unique_temporary_name;
-use crate::files::state::open_private_for_append;
 use crate::files::state::session_folder::{self, FolderLock};
 use crate::files::system::{Dir, EntryMetadata, FileVisibility, PinnedDirectory, copy_access};
 use crate::limits::{
@@ -28,6 +26,8 @@ use crate::lock::lock;
 pub(crate) struct UndoStore {
     /// The folder that contains the backups of all sessions. `None` if no backups are kept.
     folder: Option<PathBuf>,
+    /// The name of the session's folder. `None` if no later process continues with its entries.
+    session: Option<String>,
     state: Mutex<UndoState>,
 }
 
@@ -35,10 +35,16 @@ pub(crate) struct UndoStore {
 struct UndoState {
     /// The folder of this session. Slow operations use the folder without the lock.
     folder: Option<Arc<SessionUndoFolder>>,
+    /// Whether the entries of earlier processes were looked for.
+    is_loaded: bool,
+    /// The number of the prompt whose calls add entries now.
+    prompt: u32,
     /// The undo entries with their numbers. A number is unique in the session.
     entries: VecDeque<(u64, UndoEntry)>,
     /// Undo entries that could not be restored. Their backups stay available to the user.
     unrestored: VecDeque<UndoEntry>,
+    /// The changes that no rewind can undo.
+    lost: LostChanges,
     /// Whether an undo entry was dropped since the last report.
     has_dropped_entries: bool,
     bytes: u64,
@@ -64,7 +70,17 @@ struct SessionUndoFolder {
 impl UndoStore {
     /// Creates a store in a session folder beneath `folder`.
     pub(crate) fn in_folder(folder: PathBuf) -> Self {
-        Self { folder: Some(folder), state: Mutex::default() }
+        Self { folder: Some(folder), ..Self::default() }
+    }
+
+    /// Continues with the entries that an earlier store of the same name added in the same folder.
+    pub(crate) fn with_session(self, name: String) -> Self {
+        Self { session: Some(name), ..self }
+    }
+
+    /// Sets the number of the prompt whose calls add entries from now on.
+    pub(crate) fn set_prompt(&self, number: u32) {
+        self.lock_state().prompt = number;
     }
 
     /// Returns whether entries can be moved from a directory into the store.
@@ -80,7 +96,7 @@ impl UndoStore {
     /// Checks that a backup can be created, as far as the system can report this without a write.
     pub(crate) fn require_can_store(&self) -> io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        let (store, _) = self.lock_state().next_backup_name(folder)?;
+        let store = self.lock_loaded().folder_or_create(folder, self.session.as_deref())?;
         match store.dir.is_removed() {
             true => Err(io::ErrorKind::NotFound.into()),
             false => store.dir.require_can_create(),
@@ -242,14 +258,18 @@ impl UndoStore {
         if step.operations.is_empty() || self.folder.is_none() {
             return;
         }
-        let mut kept = self.lock_state();
-        if let Some(store) = &kept.folder {
-            // The log is only for the user; undo does not read it.
-            drop(store.append_to_log(&step));
-        }
+        let mut kept = self.lock_loaded();
+        let step = UndoEntry { prompt: kept.prompt, ..step };
         kept.bytes += step.backup_bytes();
         kept.entry_count += 1;
         let number = kept.entry_count;
+        if let Some(folder) = &self.folder
+            && (kept.folder.is_some() || self.session.is_some())
+            && let Ok(store) = kept.folder_or_create(folder, self.session.as_deref())
+        {
+            // An entry that cannot be logged can be undone by this process only.
+            store.append_to_log(&UndoLogLine::Added { number, entry: step.clone() });
+        }
         kept.entries.push_back((number, step));
         let room = match kept.folder_if_sweep_due() {
             None => MAX_UNDO_BYTES,
@@ -281,7 +301,28 @@ impl UndoStore {
 
     /// Returns the last undo entry and its number.
     pub(crate) fn last(&self) -> Option<(u64, UndoEntry)> {
-        self.lock_state().entries.back().cloned()
+        self.lock_loaded().entries.back().cloned()
+    }
+
+    /// Returns the undo entries of a prompt and of all later prompts, the newest first, with their
+    /// numbers.
+    pub(crate) fn entries_since_prompt(&self, prompt: u32) -> Vec<(u64, UndoEntry)> {
+        let kept = self.lock_loaded();
+        let newest = kept.entries.iter().rev();
+        newest.take_while(|(_, entry)| entry.prompt >= prompt).cloned().collect()
+    }
+
+    /// Returns the paths of the changes since a prompt that cannot be undone, because their entries
+    /// were dropped or undone.
+    pub(crate) fn lost_paths_since_prompt(&self, prompt: u32) -> Vec<PathBuf> {
+        self.lock_loaded().lost.paths_for(prompt).map(Path::to_owned).collect()
+    }
+
+    /// Records that the files before a prompt were restored.
+    pub(crate) fn record_rewind(&self, prompt: u32) {
+        let mut kept = self.lock_loaded();
+        kept.lost.forget_since(prompt);
+        kept.log(&UndoLogLine::Rewound { prompt });
     }
 
     /// Removes and returns the last undo entry if it has this number. So no other caller can undo
@@ -302,10 +343,13 @@ impl UndoStore {
 
     /// Removes the backups of an undo entry after its undo. The backups of `left`, the operations
     /// that were not undone, are kept.
-    pub(crate) fn discard_backups_except(&self, step: &UndoEntry, left: UndoEntry) {
+    pub(crate) fn discard_backups_except(&self, number: u64, step: &UndoEntry, left: UndoEntry) {
         let is_left = |blob: &Backup| left.backups().any(|other| other.name == blob.name);
         let gone: Vec<_> = step.backups().filter(|blob| !is_left(blob)).collect();
         let mut kept = self.lock_state();
+        let prompt = kept.prompt;
+        kept.log(&UndoLogLine::Undone { number, prompt, left: left.operations.clone() });
+        kept.lost.add_undone(step, prompt);
         kept.bytes = kept.bytes.saturating_sub(gone.iter().map(|blob| blob.bytes).sum());
         if left.backups().next().is_some() {
             kept.unrestored.push_back(left);
@@ -322,13 +366,30 @@ impl UndoStore {
         lock(&self.state)
     }
 
+    /// Locks the state after the entries of earlier processes were read.
+    fn lock_loaded(&self) -> MutexGuard<'_, UndoState> {
+        let mut kept = self.lock_state();
+        if let (false, Some(folder), Some(session)) = (kept.is_loaded, &self.folder, &self.session)
+        {
+            // Without the entries of earlier processes, the session can undo those of this one.
+            drop(kept.load(folder, session));
+        }
+        kept.is_loaded = true;
+        kept
+    }
+
     /// Calls `make` to create a backup with a new name, if backups are kept.
     fn create_backup_with(
         &self,
         make: impl FnOnce(&SessionUndoFolder, OsString) -> io::Result<Backup>,
     ) -> io::Result<Option<Backup>> {
         let Some(folder) = &self.folder else { return Ok(None) };
-        let (store, name) = self.lock_state().next_backup_name(folder)?;
+        let (store, name) = {
+            let mut kept = self.lock_loaded();
+            let store = kept.folder_or_create(folder, self.session.as_deref())?;
+            kept.backup_count += 1;
+            (store, OsString::from(kept.backup_count.to_string()))
+        };
         make(&store, name.clone()).inspect_err(|_| store.remove(&name)).map(Some)
     }
 }
@@ -358,8 +419,10 @@ impl UndoState {
         if let Some(left) = self.unrestored.pop_front() {
             return Some(left);
         }
-        let (_, oldest) = self.entries.pop_front()?;
+        let (number, oldest) = self.entries.pop_front()?;
         self.has_dropped_entries = true;
+        self.log(&UndoLogLine::Dropped { number });
+        self.lost.add_dropped(&oldest);
         Some(oldest)
     }
 
@@ -377,27 +440,52 @@ impl UndoState {
         }
     }
 
-    /// Returns the session folder and a new name in it. The folder is created with the first
-    /// backup.
-    fn next_backup_name(
+    fn log(&self, line: &UndoLogLine) {
+        if let Some(store) = &self.folder {
+            store.append_to_log(line);
+        }
+    }
+
+    /// Returns the session folder. Creates the folder if it does not exist.
+    fn folder_or_create(
         &mut self,
         folder: &Path,
-    ) -> io::Result<(Arc<SessionUndoFolder>, OsString)> {
-        let store = match &self.folder {
-            Some(store) => store.clone(),
-            None => {
-                self.folder.insert(Arc::new(SessionUndoFolder::create_for_session(folder)?)).clone()
-            }
+        session: Option<&str>,
+    ) -> io::Result<Arc<SessionUndoFolder>> {
+        if let Some(store) = &self.folder {
+            return Ok(store.clone());
+        }
+        let opened = Arc::new(SessionUndoFolder::open_or_create(folder, session)?);
+        Ok(self.folder.insert(opened).clone())
+    }
+
+    /// Reads the entries that earlier processes of the session added.
+    fn load(&mut self, folder: &Path, session: &str) -> io::Result<()> {
+        if !session_folder::exists(folder, session) {
+            return Ok(());
+        }
+        let store = self.folder_or_create(folder, Some(session))?;
+        let names = fs::read_dir(&store.path)?.filter_map(|entry| Some(entry.ok()?.file_name()));
+        let numbers: HashSet<_> = names.filter_map(|name| backup_number(&name)).collect();
+        self.backup_count = numbers.iter().max().copied().unwrap_or_default();
+        let undo_log::LoggedEntries { entries, mut unrestored, lost, last_number } =
+            undo_log::read(&store.path)?;
+        self.lost = lost;
+        let is_kept = |blob: &Backup| {
+            backup_number(&blob.name).is_some_and(|number| numbers.contains(&number))
         };
-        self.backup_count += 1;
-        Ok((store, self.backup_count.to_string().into()))
+        unrestored.retain(|entry| entry.backups().any(is_kept));
+        let kept = entries.iter().map(|(_, entry)| entry).chain(&unrestored);
+        self.bytes = kept.map(UndoEntry::backup_bytes).sum();
+        (self.entries, self.unrestored, self.entry_count) = (entries, unrestored, last_number);
+        Ok(())
     }
 }
 
 impl SessionUndoFolder {
-    /// Creates a folder for this session and removes expired folders.
-    fn create_for_session(folder: &Path) -> io::Result<Self> {
-        let (path, held) = session_folder::create_session_folder(folder)?;
+    /// Opens or creates the folder of this session, and removes expired folders.
+    fn open_or_create(folder: &Path, session: Option<&str>) -> io::Result<Self> {
+        let (path, held) = session_folder::open_or_create_session_folder(folder, session)?;
         let dir = PinnedDirectory::pin(&path)?.open_dir(Path::new(""))?;
         Ok(Self { dir, path, _held: held })
     }
@@ -409,8 +497,10 @@ impl SessionUndoFolder {
         Backup { name, bytes, mode }
     }
 
-    fn append_to_log(&self, step: &UndoEntry) -> io::Result<()> {
-        write_entry(step, open_private_for_append(&self.path.join("steps.jsonl"))?)
+    fn append_to_log(&self, line: &UndoLogLine) {
+        if let Err(error) = undo_log::append(&self.path, line) {
+            tracing::debug!(%error, "the log of changes could not be written");
+        }
     }
 
     fn remove(&self, name: &OsStr) {
@@ -418,12 +508,6 @@ impl SessionUndoFolder {
         // A backup that cannot be removed now is removed later, together with the folder.
         drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)));
     }
-}
-
-/// Writes an entry as one line in a single write, so that a kill cannot leave an incomplete line.
-fn write_entry(step: &UndoEntry, mut list: impl io::Write) -> io::Result<()> {
-    let deeds = Value::from_iter(step.operations.iter().map(FileOperation::to_json));
-    list.write_all(format!("{deeds}\n").as_bytes())
 }
 
 /// Copies a file to an unused name and returns its size in bytes. The owner, the mode and the
@@ -440,33 +524,4 @@ fn copy_file_with_attributes(
     copy_access(&from, &to)?;
     to.sync_data()?;
     Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pretty_assertions::assert_eq;
-
-    /// Records the bytes of each write.
-    struct WriteLog<'a>(&'a mut Vec<String>);
-
-    impl io::Write for WriteLog<'_> {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.push(String::from_utf8_lossy(bytes).into_owned());
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn a_step_is_one_line_and_one_write() {
-        let deeds = ["a", "b"].map(|path| FileOperation::CreatedDirectory(path.into())).into();
-        let mut writes = Vec::new();
-        write_entry(&UndoEntry { operations: deeds }, WriteLog(&mut writes)).unwrap();
-        let line = "[{\"madeDirectory\":\"a\"},{\"madeDirectory\":\"b\"}]\n";
-        assert_eq!(writes, [line]);
-    }
 }

@@ -1,0 +1,475 @@
+//! Goes back to the files before a prompt: undoes every change of the prompt and of the later
+//! prompts, the newest first.
+//!
+//! The plan forecasts the result without changing a file. It keeps a map from each affected path to
+//! the place on the disk that has the future content of the path, e.g. a backup.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use acp_types::{FileChange, Operation, diff};
+
+use crate::error::{ErrorCode, ToolError};
+use crate::files::content_hash::ContentHash;
+use crate::files::encoding::DecodedText;
+use crate::files::state::undo_entry::{FileOperation, UndoEntry};
+use crate::files::undo::{self, SkippedRestore, UndoPlan};
+use crate::files::workspace::Workspace;
+use crate::limits::{MAX_DIFF_TIME, MAX_REWIND_PATHS, MAX_WHOLE_FILE_BYTES};
+use crate::note::Note;
+
+/// The changes since a prompt, ready to be undone.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let (cwd, state) = (directory.path().join("cwd"), directory.path().join("state"));
+/// # std::fs::create_dir(&cwd)?;
+/// use acp_tools::Workspace;
+/// use acp_tools::files::{rewind::RewindPlan, write};
+///
+/// let workspace = Workspace::new(cwd.clone(), Vec::new())?.with_state_folder(&state);
+/// for (prompt, name) in [(1, "first"), (2, "second")] {
+///     workspace.begin_prompt(prompt);
+///     let at = workspace.resolve(name)?;
+///     write::atomic_write(&workspace, &at, b"text", &write::PreImage::Missing)?;
+/// }
+/// RewindPlan::before_prompt(&workspace, 2)?.run(&workspace)?;
+/// assert!(cwd.join("first").exists() && !cwd.join("second").exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct RewindPlan {
+    prompt: u32,
+    /// The numbers of the undo entries, the newest first.
+    entries: Vec<u64>,
+    changes: Vec<FileChange>,
+    kept: Vec<KeptFile>,
+    fingerprint: Vec<u8>,
+}
+
+/// A file that stays as it is, although a call changed it since the prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeptFile {
+    /// The path of the file.
+    pub path: PathBuf,
+    /// The reason, as a clause for the end of a sentence about the file.
+    pub reason: String,
+}
+
+impl RewindPlan {
+    /// Forecasts what going back to the files before a prompt would change. Changes no file. A file
+    /// that another program changed meanwhile is kept and named. This method may block.
+    ///
+    /// # Errors
+    ///
+    /// `not_permitted`, `io` if a file cannot be inspected.
+    pub fn before_prompt(workspace: &Workspace, prompt: u32) -> Result<Self, ToolError> {
+        let entries = workspace.undo_store().entries_since_prompt(prompt);
+        let mut forecast = Forecast::new(workspace);
+        for (_, entry) in &entries {
+            forecast.undo(entry)?;
+        }
+        let mut fingerprint = prompt.to_le_bytes().to_vec();
+        let entries: Vec<_> = entries.into_iter().map(|(number, _)| number).collect();
+        entries.iter().for_each(|number| fingerprint.extend(number.to_le_bytes()));
+        for path in workspace.undo_store().lost_paths_since_prompt(prompt) {
+            let reason = Note::new(undo::REASON_NOT_KEPT);
+            forecast.kept.push(SkippedRestore { path, reason, backup: None });
+        }
+        let changes = forecast.changes(&mut fingerprint);
+        let mut kept: Vec<_> = forecast.kept.into_iter().map(KeptFile::from).collect();
+        kept.sort_by(|a, b| a.path.cmp(&b.path));
+        kept.dedup();
+        for KeptFile { path, reason } in &kept {
+            let text = [path.as_os_str().as_encoded_bytes(), b"\0", reason.as_bytes()].concat();
+            fingerprint.extend(ContentHash::of_bytes(&text).as_bytes());
+        }
+        let fingerprint = ContentHash::of_bytes(&fingerprint).as_bytes().to_vec();
+        Ok(Self { prompt, entries, changes, kept, fingerprint })
+    }
+
+    /// Returns the changes that going back would cause, with the paths in order.
+    #[must_use]
+    pub fn changes(&self) -> &[FileChange] {
+        &self.changes
+    }
+
+    /// Returns the files that stay as they are.
+    #[must_use]
+    pub fn kept(&self) -> &[KeptFile] {
+        &self.kept
+    }
+
+    /// Returns a hash of the files before and after, for comparison with the preview.
+    #[must_use]
+    pub fn fingerprint(&self) -> &[u8] {
+        &self.fingerprint
+    }
+
+    /// Undoes the changes. Each call is undone completely or not at all.
+    ///
+    /// # Errors
+    ///
+    /// `changed_since_preview` if a file was changed since the preview. `not_permitted` or `io` if a
+    /// file cannot be changed; the calls that were undone before stay undone.
+    pub fn run(self, workspace: &Workspace) -> Result<(), ToolError> {
+        let changed = || {
+            let message = "A file was changed meanwhile. Preview the change again.";
+            ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
+        };
+        if Self::before_prompt(workspace, self.prompt)?.fingerprint != self.fingerprint {
+            return Err(changed());
+        }
+        for number in self.entries {
+            let plan = UndoPlan::for_last_change(workspace)?;
+            if plan.number() != number {
+                return Err(changed());
+            }
+            plan.run(workspace)?;
+        }
+        workspace.undo_store().record_rewind(self.prompt);
+        Ok(())
+    }
+}
+
+impl From<SkippedRestore> for KeptFile {
+    fn from(skipped: SkippedRestore) -> Self {
+        Self { path: skipped.path, reason: skipped.reason.to_string() }
+    }
+}
+
+/// The future of some files.
+struct Forecast<'a> {
+    workspace: &'a Workspace,
+    /// The place on the disk that has the content which a path will have. `None` if the path will
+    /// not exist. A path without an entry has the place of its nearest parent with an entry.
+    places: BTreeMap<PathBuf, Option<PathBuf>>,
+    kept: Vec<SkippedRestore>,
+}
+
+impl<'a> Forecast<'a> {
+    fn new(workspace: &'a Workspace) -> Self {
+        Self { workspace, places: BTreeMap::new(), kept: Vec::new() }
+    }
+
+    /// Forecasts the undo of an entry in the order of [`UndoPlan::run`].
+    fn undo(&mut self, entry: &UndoEntry) -> Result<(), ToolError> {
+        let (mut undone, mut skipped) = (Vec::new(), Vec::new());
+        for operation in entry.operations.iter().rev() {
+            match self.find_obstacle(operation)? {
+                None => undone.push(operation),
+                Some(reason) => skipped.push((operation, reason)),
+            }
+        }
+        for (operation, reason) in skipped {
+            let path = operation.affected_path().to_owned();
+            self.kept.push(SkippedRestore { path, reason: Note::new(reason), backup: None });
+        }
+        for operation in &undone {
+            if let FileOperation::Created { path, .. } = operation {
+                self.set_place(real_path(path), None);
+            }
+        }
+        for operation in &undone {
+            match operation {
+                FileOperation::Replaced { path, backup, .. } => {
+                    let backup = self.workspace.undo_store().backup_path(backup);
+                    self.set_place(self.followed_path(path), backup);
+                }
+                FileOperation::Deleted { path, backup } => {
+                    let backup = self.workspace.undo_store().backup_path(backup);
+                    self.set_place(real_path(path), backup);
+                }
+                FileOperation::Moved { from, to } => {
+                    self.move_back(&real_path(to), real_path(from))
+                }
+                _ => {}
+            }
+        }
+        for operation in &undone {
+            if let FileOperation::CreatedDirectory(path) = operation
+                && self.is_empty_directory(&real_path(path))
+            {
+                // The paths in it stay, because each is a change.
+                self.places.insert(real_path(path), None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns why an operation will not be undone, as the key of a message.
+    fn find_obstacle(&self, operation: &FileOperation) -> Result<Option<&'static str>, ToolError> {
+        let is_forecast = match operation {
+            FileOperation::Moved { from, to } => {
+                self.is_forecast(&real_path(from)) || self.is_forecast(&real_path(to))
+            }
+            FileOperation::Replaced { path, .. } => self.is_forecast(&self.followed_path(path)),
+            other => self.is_forecast(&real_path(other.affected_path())),
+        };
+        if !is_forecast {
+            return undo::find_obstacle(self.workspace, operation);
+        }
+        let store = self.workspace.undo_store();
+        if operation.backup().is_some_and(|backup| store.existing_backup_path(backup).is_none()) {
+            return Ok(Some(undo::REASON_NOT_KEPT));
+        }
+        Ok(match operation {
+            FileOperation::CreatedDirectory(_) => None,
+            FileOperation::Unrecoverable { .. } => Some(undo::REASON_NOT_KEPT),
+            FileOperation::Created { path, hash_after } => {
+                self.find_difference(&real_path(path), *hash_after)
+            }
+            FileOperation::Replaced { path, hash_after, .. } => {
+                self.find_difference(&self.followed_path(path), *hash_after)
+            }
+            FileOperation::Deleted { path, .. } => {
+                self.find_obstacle_at_name(&real_path(path), undo::REASON_NAME_TAKEN)
+            }
+            FileOperation::Moved { from, to } => match self.exists(&real_path(to)) {
+                false => Some(undo::REASON_GONE),
+                true => {
+                    self.find_obstacle_at_name(&real_path(from), undo::REASON_FORMER_NAME_TAKEN)
+                }
+            },
+        })
+    }
+
+    fn find_difference(&self, path: &Path, expected: ContentHash) -> Option<&'static str> {
+        let Some(place) = self.place(path) else { return Some(undo::REASON_GONE) };
+        match place.symlink_metadata() {
+            Err(_) => Some(undo::REASON_GONE),
+            Ok(found) if !found.is_file() => Some(undo::REASON_CHANGED),
+            Ok(_) => match read_bounded(&place) {
+                Ok(bytes) if ContentHash::of_bytes(&bytes) == expected => None,
+                _ => Some(undo::REASON_CHANGED),
+            },
+        }
+    }
+
+    fn find_obstacle_at_name(&self, path: &Path, taken: &'static str) -> Option<&'static str> {
+        let is_file = |above: &Path| {
+            let place = self.place(above);
+            place.is_some_and(|place| place.symlink_metadata().is_ok_and(|found| !found.is_dir()))
+        };
+        match self.exists(path) {
+            true => Some(taken),
+            false => path.ancestors().skip(1).any(is_file).then_some(undo::REASON_FOLDER_TAKEN),
+        }
+    }
+
+    /// Returns the path that a write would change: that of the target, if the file is a link.
+    fn followed_path(&self, path: &Path) -> PathBuf {
+        let real = real_path(path);
+        if self.is_forecast(&real) { real } else { fs::canonicalize(&real).unwrap_or(real) }
+    }
+
+    fn place(&self, path: &Path) -> Option<PathBuf> {
+        let mut above = path.ancestors();
+        let found = above.find_map(|above| Some((above, self.places.get(above)?)));
+        let Some((above, place)) = found else { return Some(path.to_owned()) };
+        let beneath = path.strip_prefix(above).unwrap_or(Path::new(""));
+        let place = place.as_ref()?;
+        Some(if beneath.as_os_str().is_empty() { place.clone() } else { place.join(beneath) })
+    }
+
+    /// Returns whether the path, a parent or anything in it has another place.
+    fn is_forecast(&self, path: &Path) -> bool {
+        path.ancestors().any(|above| self.places.contains_key(above))
+            || self.places_beneath(path).next().is_some()
+    }
+
+    fn places_beneath<'b>(
+        &'b self,
+        path: &'b Path,
+    ) -> impl Iterator<Item = (&'b PathBuf, &'b Option<PathBuf>)> {
+        // The order of paths is that of their components, so the paths beneath a path follow it.
+        let after = (std::ops::Bound::Excluded(path), std::ops::Bound::Unbounded);
+        self.places.range::<Path, _>(after).take_while(move |(other, _)| other.starts_with(path))
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.place(path).is_some_and(|place| exists(&place))
+            // Restoring a file creates its folder.
+            || self.places_beneath(path).any(|(_, place)| place.as_deref().is_some_and(exists))
+    }
+
+    fn is_empty_directory(&self, path: &Path) -> bool {
+        let Some(place) = self.place(path) else { return false };
+        if !is_directory(&place) {
+            return false;
+        }
+        let names = fs::read_dir(place).into_iter().flatten().flatten();
+        let mut names = names.map(|entry| path.join(entry.file_name()));
+        !names.any(|child| self.exists(&child))
+            && !self.places_beneath(path).any(|(child, _)| self.exists(child))
+    }
+
+    fn set_place(&mut self, path: PathBuf, place: Option<PathBuf>) {
+        self.places.retain(|other, _| *other == path || !other.starts_with(&path));
+        self.places.insert(path, place);
+    }
+
+    fn move_back(&mut self, to: &Path, from: PathBuf) {
+        let place = self.place(to);
+        let beneath: Vec<_> = self
+            .places_beneath(to)
+            .filter_map(|(path, place)| {
+                Some((path.strip_prefix(to).ok()?.to_owned(), place.clone()))
+            })
+            .collect();
+        self.set_place(to.to_owned(), None);
+        self.set_place(from.clone(), place);
+        for (path, place) in beneath {
+            self.places.insert(from.join(path), place);
+        }
+    }
+
+    /// Adds a path, and each path in a directory that will be replaced or removed, up to the limit.
+    fn add_differing_paths(&self, path: &Path, paths: &mut BTreeSet<PathBuf>) {
+        if paths.len() >= MAX_REWIND_PATHS || !paths.insert(path.to_owned()) {
+            return;
+        }
+        let place = self.place(path).filter(|place| exists(place));
+        let is_replaced = place.as_deref().is_none_or(|place| place != path && is_directory(place));
+        if !is_directory(path) || !is_replaced || self.is_moved_away(path) {
+            return;
+        }
+        let folders = [Some(path), place.as_deref()].into_iter().flatten();
+        let entries =
+            folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+        let names: BTreeSet<_> = entries.map(|entry| entry.file_name()).collect();
+        names.iter().for_each(|name| self.add_differing_paths(&path.join(name), paths));
+    }
+
+    /// Returns whether a path will have a new name, which does not exist yet.
+    fn is_moved_away(&self, path: &Path) -> bool {
+        let mut places = self.places.iter();
+        places.any(|(other, place)| place.as_deref() == Some(path) && !exists(other))
+            && !self.exists(path)
+    }
+
+    /// Returns the difference between the files now and their future, and adds hashes of both to the
+    /// fingerprint.
+    fn changes(&self, fingerprint: &mut Vec<u8>) -> Vec<FileChange> {
+        let (mut changes, mut paths) = (Vec::new(), BTreeSet::new());
+        for path in self.places.keys() {
+            self.add_differing_paths(path, &mut paths);
+        }
+        for path in &paths {
+            let place = self.place(path);
+            let (now, then) = (Content::read(path), place.as_deref().map(Content::read));
+            let then = then.unwrap_or(Content::Missing);
+            let before = changes.len();
+            match (&now, &then) {
+                (Content::Missing, Content::Missing) => {}
+                (Content::Missing, _) => match place {
+                    Some(from) if !self.exists(&from) => {
+                        changes.push(FileChange::new(Operation::Move { from }, path));
+                    }
+                    _ => changes.push(change(path, Operation::Add, &now, &then)),
+                },
+                // A move is reported for its new path, and a removed directory for the files in it.
+                (_, Content::Missing) if self.is_moved_away(path) || is_directory(path) => {}
+                (_, Content::Missing) => changes.push(change(path, Operation::Delete, &now, &then)),
+                (now, then) if now == then => {}
+                _ => changes.push(change(path, Operation::Modify, &now, &then)),
+            }
+            if changes.len() > before {
+                let name = ContentHash::of_bytes(path.as_os_str().as_encoded_bytes());
+                let hashes = [name, now.hash(), then.hash()];
+                hashes.iter().for_each(|hash| fingerprint.extend(hash.as_bytes()));
+            }
+        }
+        changes
+    }
+}
+
+/// The content of a path, as far as it is compared and shown.
+#[derive(PartialEq)]
+enum Content {
+    Missing,
+    Bytes(Vec<u8>),
+    Directory,
+    /// A link with its target.
+    Link(PathBuf),
+    /// A file that is too large to be read, with its size, or one that cannot be read.
+    Unread(u64),
+}
+
+impl Content {
+    fn read(place: &Path) -> Self {
+        let Ok(found) = place.symlink_metadata() else { return Self::Missing };
+        if found.is_dir() {
+            return Self::Directory;
+        }
+        if found.is_symlink() {
+            return Self::Link(fs::read_link(place).unwrap_or_default());
+        }
+        read_bounded(place).map_or(Self::Unread(found.len()), Self::Bytes)
+    }
+
+    fn text(&self) -> Option<String> {
+        match self {
+            Self::Missing => Some(String::new()),
+            Self::Bytes(bytes) => {
+                DecodedText::decode("", bytes.clone()).ok().map(DecodedText::into_string)
+            }
+            Self::Directory | Self::Link(_) | Self::Unread(_) => None,
+        }
+    }
+
+    fn hash(&self) -> ContentHash {
+        let (kind, bytes) = match self {
+            Self::Missing => (0, [].as_slice()),
+            Self::Bytes(bytes) => (1, &bytes[..]),
+            Self::Directory => (2, [].as_slice()),
+            Self::Link(target) => (3, target.as_os_str().as_encoded_bytes()),
+            Self::Unread(bytes) => (4, &bytes.to_le_bytes()[..]),
+        };
+        ContentHash::of_bytes(&[&[kind], bytes].concat())
+    }
+}
+
+fn change(path: &Path, operation: Operation, now: &Content, then: &Content) -> FileChange {
+    match (now.text(), then.text()) {
+        (Some(now), Some(then)) => {
+            diff::diff_texts(path, operation, &now, &then, Instant::now() + MAX_DIFF_TIME)
+        }
+        _ => FileChange::new(operation, path),
+    }
+}
+
+fn exists(place: &Path) -> bool {
+    place.symlink_metadata().is_ok()
+}
+
+fn is_directory(place: &Path) -> bool {
+    place.symlink_metadata().is_ok_and(|found| found.is_dir())
+}
+
+fn read_bounded(place: &Path) -> io::Result<Vec<u8>> {
+    let found = fs::metadata(place)?;
+    if !found.is_file() || found.len() > MAX_WHOLE_FILE_BYTES as u64 {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    fs::read(place)
+}
+
+/// Returns a path with the links in its folders resolved, so that each file has one name. The last
+/// component is not followed.
+fn real_path(path: &Path) -> PathBuf {
+    let mut above = path.ancestors().skip(1);
+    let real = above.find_map(|above| {
+        let real = fs::canonicalize(above).ok()?;
+        Some(real.join(path.strip_prefix(above).ok()?))
+    });
+    real.unwrap_or_else(|| path.to_owned())
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;

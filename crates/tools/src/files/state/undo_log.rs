@@ -1,0 +1,265 @@
+//! The log of a session's undo entries, from which a later process of the session continues.
+//!
+//! Each line is written in one write. A line that cannot be parsed, e.g. the last line after a power
+//! failure, is skipped.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::open_private_for_append;
+use super::undo_entry::{FileOperation, UndoEntry};
+use crate::limits::{MAX_UNDO_ENTRIES, MAX_UNDO_LOG_BYTES};
+
+/// One line of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub(super) enum UndoLogLine {
+    /// An entry was added.
+    Added { number: u64, entry: UndoEntry },
+    /// An entry was undone in a prompt. `left` are the operations that were not undone, whose backups
+    /// are kept for the user.
+    Undone { number: u64, prompt: u32, left: Vec<FileOperation> },
+    /// An entry was dropped because the limits were exceeded.
+    Dropped { number: u64 },
+    /// The files before this prompt were restored.
+    Rewound { prompt: u32 },
+}
+
+/// The entries that a log contains.
+#[derive(Debug, Default)]
+pub(super) struct LoggedEntries {
+    /// The entries that can be undone, with their numbers.
+    pub(super) entries: VecDeque<(u64, UndoEntry)>,
+    /// The operations that were not undone.
+    pub(super) unrestored: VecDeque<UndoEntry>,
+    /// The changes that no rewind can undo.
+    pub(super) lost: LostChanges,
+    /// The largest number of an entry.
+    pub(super) last_number: u64,
+}
+
+/// The changes that a rewind cannot undo, because their entries were dropped or undone before.
+#[derive(Debug, Default)]
+pub(super) struct LostChanges(VecDeque<LostChange>);
+
+#[derive(Debug)]
+struct LostChange {
+    paths: Vec<PathBuf>,
+    /// A rewind to one of these prompts would have to undo the change.
+    prompts: RangeInclusive<u32>,
+}
+
+impl LostChanges {
+    /// Adds an entry that was dropped.
+    pub(super) fn add_dropped(&mut self, entry: &UndoEntry) {
+        self.add(entry, 1..=entry.prompt);
+    }
+
+    /// Adds an entry that was undone in a prompt. A rewind to a prompt after that of the entry would
+    /// have to make the change again.
+    pub(super) fn add_undone(&mut self, entry: &UndoEntry, prompt: u32) {
+        self.add(entry, entry.prompt.saturating_add(1)..=prompt);
+    }
+
+    fn add(&mut self, entry: &UndoEntry, prompts: RangeInclusive<u32>) {
+        if prompts.is_empty() {
+            return;
+        }
+        let paths = entry.operations.iter().map(|operation| operation.affected_path().to_owned());
+        self.0.push_back(LostChange { paths: paths.collect(), prompts });
+        if self.0.len() > MAX_UNDO_ENTRIES {
+            self.0.pop_front();
+        }
+    }
+
+    /// Returns the paths of the changes that a rewind to a prompt would have to undo.
+    pub(super) fn paths_for(&self, prompt: u32) -> impl Iterator<Item = &Path> {
+        let lost = self.0.iter().filter(move |lost| lost.prompts.contains(&prompt));
+        lost.flat_map(|lost| lost.paths.iter().map(PathBuf::as_path))
+    }
+
+    /// Removes the changes since a prompt.
+    pub(super) fn forget_since(&mut self, prompt: u32) {
+        self.0.retain(|lost| *lost.prompts.end() < prompt);
+    }
+}
+
+/// Appends a line to the log in a session folder.
+pub(super) fn append(folder: &Path, line: &UndoLogLine) -> io::Result<()> {
+    write_line(line, open_private_for_append(&folder.join(LOG_FILE))?)
+}
+
+/// Reads the log in a session folder. A missing log has no entries.
+pub(super) fn read(folder: &Path) -> io::Result<LoggedEntries> {
+    let path = folder.join(LOG_FILE);
+    let mut bytes = Vec::new();
+    match File::open(&path) {
+        Ok(log) if log.metadata()?.len() > MAX_UNDO_LOG_BYTES => {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(log) => log.take(MAX_UNDO_LOG_BYTES).read_to_end(&mut bytes)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(LoggedEntries::default());
+        }
+        Err(error) => return Err(error),
+    };
+    if bytes.last().is_some_and(|last| *last != b'\n') {
+        // The next line begins on a line of its own.
+        open_private_for_append(&path)?.write_all(b"\n")?;
+    }
+    let lines = bytes.split(|byte| *byte == b'\n');
+    Ok(LoggedEntries::from_lines(lines.filter_map(|line| serde_json::from_slice(line).ok())))
+}
+
+impl LoggedEntries {
+    fn from_lines(lines: impl Iterator<Item = UndoLogLine>) -> Self {
+        let (mut entries, mut logged) = (BTreeMap::new(), Self::default());
+        for line in lines {
+            match line {
+                UndoLogLine::Added { number, entry } => {
+                    logged.last_number = logged.last_number.max(number);
+                    entries.insert(number, entry);
+                }
+                UndoLogLine::Undone { number, prompt, left } => {
+                    if let Some(entry) = entries.remove(&number) {
+                        logged.lost.add_undone(&entry, prompt);
+                        if !left.is_empty() {
+                            logged.unrestored.push_back(UndoEntry { operations: left, ..entry });
+                        }
+                    }
+                }
+                UndoLogLine::Dropped { number } => {
+                    if let Some(entry) = entries.remove(&number) {
+                        logged.lost.add_dropped(&entry);
+                    }
+                }
+                UndoLogLine::Rewound { prompt } => logged.lost.forget_since(prompt),
+            }
+        }
+        Self { entries: entries.into_iter().collect(), ..logged }
+    }
+}
+
+/// Writes a line in a single write, so that a kill cannot leave an incomplete line.
+fn write_line(line: &UndoLogLine, mut log: impl io::Write) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(line)?;
+    bytes.push(b'\n');
+    log.write_all(&bytes)
+}
+
+const LOG_FILE: &str = "steps.jsonl";
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::files::content_hash::ContentHash;
+    use crate::files::state::undo_entry::Backup;
+
+    /// Records the bytes of each write.
+    struct WriteLog<'a>(&'a mut Vec<String>);
+
+    impl io::Write for WriteLog<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.push(String::from_utf8_lossy(bytes).into_owned());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[cfg(unix)]
+    fn odd_path() -> PathBuf {
+        use std::os::unix::ffi::OsStringExt as _;
+        OsString::from_vec(b"/a \n\xff/$'b'".to_vec()).into()
+    }
+
+    #[cfg(not(unix))]
+    fn odd_path() -> PathBuf {
+        std::path::absolute("odd").unwrap()
+    }
+
+    fn all_operations() -> Vec<FileOperation> {
+        let (path, hash_after) = (odd_path(), ContentHash::of_bytes(b"x"));
+        let backup = || Backup { name: "7".into(), bytes: 3, mode: Some(0o644) };
+        vec![
+            FileOperation::CreatedDirectory(path.clone()),
+            FileOperation::Created { path: path.clone(), hash_after },
+            FileOperation::Replaced { path: path.clone(), backup: backup(), hash_after },
+            FileOperation::Deleted { path: path.clone(), backup: backup() },
+            FileOperation::Moved { from: path.clone(), to: path.clone() },
+            FileOperation::Unrecoverable { path },
+        ]
+    }
+
+    #[test]
+    fn a_line_is_one_write() {
+        let entry = UndoEntry::new(all_operations());
+        let mut writes = Vec::new();
+        write_line(&UndoLogLine::Added { number: 1, entry }, WriteLog(&mut writes)).unwrap();
+        assert!(writes.len() == 1 && writes[0].matches('\n').count() == 1, "{writes:?}");
+    }
+
+    #[test]
+    fn entries_are_read_back_without_those_that_were_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let entry = |prompt| UndoEntry { prompt, operations: all_operations() };
+        for number in 1..=4 {
+            append(folder.path(), &UndoLogLine::Added { number, entry: entry(number as u32) })
+                .unwrap();
+        }
+        let left = all_operations().split_off(4);
+        append(folder.path(), &UndoLogLine::Dropped { number: 4 }).unwrap();
+        for number in [2, 9] {
+            append(folder.path(), &UndoLogLine::Undone { number, prompt: 3, left: left.clone() })
+                .unwrap();
+        }
+        let logged = read(folder.path()).unwrap();
+        assert_eq!(logged.entries, [(1, entry(1)), (3, entry(3))]);
+        assert_eq!(logged.unrestored, [UndoEntry { prompt: 2, operations: left }]);
+        assert_eq!(logged.last_number, 4);
+        // The change of prompt 4 is lost for each rewind before it, and the change of prompt 2, which
+        // was undone in prompt 3, for a rewind between them.
+        let lost = |logged: &LoggedEntries| {
+            [1, 2, 3, 4, 5].map(|prompt| logged.lost.paths_for(prompt).count())
+        };
+        assert_eq!(lost(&logged), [6, 6, 12, 6, 0]);
+        append(folder.path(), &UndoLogLine::Rewound { prompt: 4 }).unwrap();
+        assert_eq!(lost(&read(folder.path()).unwrap()), [0, 0, 6, 0, 0]);
+    }
+
+    #[test]
+    fn a_damaged_line_is_skipped_and_spoils_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join(LOG_FILE);
+        let line = |number| UndoLogLine::Added { number, entry: UndoEntry::new(all_operations()) };
+        append(folder.path(), &line(1)).unwrap();
+        let torn = r#"{"added":{"number":2,"entry":{"prompt":0,"oper"#;
+        let whole = fs::read_to_string(&log).unwrap();
+        fs::write(&log, format!("{whole}{torn}")).unwrap();
+        assert_eq!(read(folder.path()).unwrap().entries.len(), 1);
+        append(folder.path(), &line(3)).unwrap();
+        let numbers = |logged: LoggedEntries| logged.entries.into_iter().map(|(number, _)| number);
+        assert_eq!(numbers(read(folder.path()).unwrap()).collect::<Vec<_>>(), [1, 3]);
+        // A name that could lead out of the folder, a relative path, and unknown fields.
+        for (from, to) in
+            [("\"name\":7", "\"name\":\"../7\""), ("\"/$", "\"$"), ("\"mode\"", "\"m\"")]
+        {
+            let broken = whole.replace(from, to);
+            assert_ne!(broken, whole);
+            fs::write(&log, broken).unwrap();
+            assert_eq!(read(folder.path()).unwrap().entries.len(), 0, "{to}");
+        }
+    }
+}
