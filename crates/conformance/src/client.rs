@@ -276,7 +276,7 @@ impl TestClient {
     fn apply_result(&mut self, request: &OpenClientRequest, result: &Value) {
         let session = request.session.as_deref();
         match &*request.method {
-            "session/new" => {
+            "session/new" | "session/fork" => {
                 let id = result["sessionId"].as_str().unwrap_or_default().to_owned();
                 self.first_session.get_or_insert_with(|| id.clone());
                 let mut session = ObservedSession::default();

@@ -13,6 +13,8 @@ use crate::limits::{MAX_JUDGED_CALLS, MAX_OPEN_REQUESTS};
 
 /// The judged state of a session.
 pub(super) struct JudgedSession {
+    /// The state before a load that is not answered yet.
+    earlier: Option<Box<Self>>,
     calls: JudgedCalls,
     choices: SessionChoices,
     terminals: BoundedMap<TerminalPhase>,
@@ -56,13 +58,28 @@ impl JudgedSession {
             terminals: BoundedMap::new(MAX_JUDGED_CALLS),
             prompts: VecDeque::new(),
             plan: Default::default(),
+            earlier: None,
             phase: if is_replayed { SessionPhase::Replaying } else { SessionPhase::Open },
         }
     }
 
+    /// Keeps the state of an open session that a request loads again, until the response.
+    pub(super) fn keep_until_replayed(&mut self, earlier: Option<Self>) {
+        self.earlier = earlier.map(Box::new);
+    }
+
     /// Judges the response to `session/load` or `session/resume`.
     pub(super) fn finish_replay(&mut self) {
+        self.earlier = None;
         self.phase = SessionPhase::Open;
+    }
+
+    /// Records that a load failed: the session is as it was before.
+    pub(super) fn fail_replay(&mut self) {
+        match self.earlier.take() {
+            Some(earlier) => *self = *earlier,
+            None => self.phase = SessionPhase::Closed,
+        }
     }
 
     /// Updates the modes and options from a response.

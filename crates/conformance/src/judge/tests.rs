@@ -512,6 +512,49 @@ fn the_past_of_a_session_is_told_outside_of_its_turns() {
 }
 
 #[test]
+fn a_failed_load_opens_no_session_and_leaves_an_open_one_as_it_was() {
+    let load =
+        |id| request(id, "session/load", json!({"sessionId": "s1", "cwd": "/", "mcpServers": []}));
+    let error =
+        |id: u64| json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "Held"}});
+    let chunk = || session_update_message("s1", &message_chunk("Hello."));
+    let mut messages = start();
+    messages.extend([load(1), error(1), chunk()]);
+    assert_eq!(broken_rules(&messages), [(AfterClose, 5)]);
+    let mut messages = start();
+    messages.extend([
+        request(1, "session/new", json!({"cwd": "/", "mcpServers": []})),
+        result(1.into(), json!({"sessionId": "s1"})),
+        request(2, "session/prompt", json!({"sessionId": "s1", "prompt": []})),
+        load(3),
+        error(3),
+        chunk(),
+        result(2.into(), json!({"stopReason": "end_turn"})),
+    ]);
+    assert_eq!(broken_rules(&messages), []);
+}
+
+#[test]
+fn a_deleted_session_is_closed_and_a_fork_is_a_new_session() {
+    let mut messages = start();
+    messages.extend([
+        request(1, "session/new", json!({"cwd": "/", "mcpServers": []})),
+        result(1.into(), json!({"sessionId": "s1"})),
+        request(2, "session/fork", json!({"sessionId": "s1", "cwd": "/", "mcpServers": []})),
+        result(2.into(), json!({"sessionId": "s2"})),
+        request(3, "session/prompt", json!({"sessionId": "s2", "prompt": []})),
+        session_update_message("s2", &message_chunk("Hello.")),
+        result(3.into(), json!({"stopReason": "end_turn"})),
+        request(4, "session/delete", json!({"sessionId": "s2"})),
+        result(4.into(), json!({})),
+        session_update_message("s2", &message_chunk("Hello.")),
+    ]);
+    let broken: Vec<_> =
+        broken_rules(&messages).into_iter().filter(|(rule, _)| *rule != Capability).collect();
+    assert_eq!(broken, [(AfterClose, 12)]);
+}
+
+#[test]
 fn nothing_that_a_transcript_holds_ends_the_judge() {
     let lines = apply_edits(&[]);
     for at in 0..lines.len() {

@@ -347,12 +347,15 @@ impl TranscriptJudge {
                 self.handshake = self.handshake.max(HandshakePhase::InitializeSent);
                 self.client_capabilities = params["clientCapabilities"].clone();
             }
-            "session/new" | "session/load" | "session/resume" => {
+            "session/new" | "session/load" | "session/resume" | "session/fork" => {
                 check_path_param(params, "cwd", faults);
-                if name != "session/new"
+                if matches!(name, "session/load" | "session/resume")
                     && let Some(id) = session_id(params)
                 {
-                    self.sessions.insert(id, JudgedSession::new(true));
+                    let earlier = self.sessions.insert(id, JudgedSession::new(true));
+                    if let Some(session) = self.sessions.get_mut(id) {
+                        session.keep_until_replayed(earlier);
+                    }
                 }
             }
             "fs/read_text_file" | "fs/write_text_file" => {
@@ -507,21 +510,24 @@ impl TranscriptJudge {
                 }
                 return;
             }
-            ("session/new", Some(result)) => return self.record_new_session(result),
+            ("session/new" | "session/fork", Some(result)) => {
+                return self.record_new_session(result);
+            }
             _ => {}
         }
         let session = asked.session.as_ref().and_then(|id| self.sessions.get_mut(id));
         let Some(session) = session else { return };
         match (&*asked.name, result, &asked.permission) {
-            ("session/load" | "session/resume", result, _) => {
+            ("session/load" | "session/resume", Some(result), _) => {
                 session.finish_replay();
-                session.update_choices(result.unwrap_or(&Value::Null), faults);
+                session.update_choices(result, faults);
             }
+            ("session/load" | "session/resume", None, _) => session.fail_replay(),
             ("session/set_config_option", Some(result), _) => {
                 session.update_choices(result, faults);
             }
             ("session/prompt", result, _) => session.judge_prompt_response(id, result, faults),
-            ("session/close", Some(_), _) => session.judge_close(faults),
+            ("session/close" | "session/delete", Some(_), _) => session.judge_close(faults),
             ("terminal/create", Some(result), _) => {
                 session
                     .add_client_terminal(result["terminalId"].as_str().unwrap_or_default(), faults);
