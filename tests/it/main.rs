@@ -41,6 +41,7 @@ mod remembered_permissions;
 mod requests;
 mod restored_permissions;
 mod retry;
+mod rewind;
 mod sdk_client;
 mod secrets;
 mod session_faults;

@@ -18,9 +18,9 @@ use acp_transport::{Transport, TransportCounters};
 use acp_types::meta::DEFAULT_KEY;
 use agent_client_protocol::v1::schema::{
     AuthenticateRequest, CancelNotification, CloseSessionRequest, DeleteSessionRequest,
-    Implementation, InitializeRequest, ListSessionsRequest, LoadSessionRequest, LogoutRequest,
-    NewSessionRequest, PromptRequest, ResumeSessionRequest, SetSessionConfigOptionRequest,
-    SetSessionModeRequest,
+    ForkSessionRequest, Implementation, InitializeRequest, ListSessionsRequest, LoadSessionRequest,
+    LogoutRequest, NewSessionRequest, PromptRequest, ResumeSessionRequest,
+    SetSessionConfigOptionRequest, SetSessionModeRequest,
 };
 use agent_client_protocol::{
     Client, ConnectTo, Result, on_receive_notification, on_receive_request,
@@ -32,12 +32,14 @@ use crate::commands::{SlashCommand, SlashCommands};
 use crate::model_catalogue::{BuiltInModels, ModelCatalogue};
 use crate::permission::OfferedRuleScopes;
 use crate::permission_mode::{PermissionMode, PolicySource};
+use crate::rewind::RewindSessionRequest;
 use crate::rule_store::FileRuleStore;
 use crate::secrets::LiveSecrets;
 use crate::session_archive::SessionRetention;
 use crate::stored_sessions::StoredSessions;
 
 use self::connection::Connection;
+use self::stored::RestoreRequest;
 
 /// A coding agent for ACP clients: a model, tools, and the environment variables of commands.
 ///
@@ -349,6 +351,7 @@ impl ConnectTo<Client> for CodingAgent {
         let (close, cancel, ended) = (shared(), shared(), shared());
         let (set_mode, set_option) = (shared(), shared());
         let (list, load, resume, delete) = (shared(), shared(), shared(), shared());
+        let (fork, rewind) = (shared(), shared());
         agent_client_protocol::Agent
             .v1()
             .name(name)
@@ -420,6 +423,20 @@ impl ConnectTo<Client> for CodingAgent {
             .on_receive_request(
                 async move |request: ResumeSessionRequest, responder, client| {
                     resume.begin_restore(request.into(), responder, client)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: ForkSessionRequest, responder, client| {
+                    let request = RestoreRequest::for_fork(request, &fork.agent.meta_key);
+                    fork.begin_restore(request, responder, client)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: RewindSessionRequest, responder, _| {
+                    drop(tokio::spawn(rewind.clone().rewind_session(request, responder)));
+                    Ok(())
                 },
                 on_receive_request!(),
             )

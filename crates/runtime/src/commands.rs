@@ -6,6 +6,7 @@ mod help;
 mod mode;
 mod model;
 mod permissions;
+mod rewind;
 mod undo;
 mod usage;
 
@@ -21,6 +22,7 @@ use futures::future::BoxFuture;
 
 use crate::options::{ActiveOptions, SessionOptions};
 use crate::permission::RulePersister;
+use crate::rewind::SessionRewind;
 use crate::turn::Turn;
 use crate::usage_totals::UsageTotals;
 
@@ -41,6 +43,8 @@ pub struct SlashCommand {
     description: Cow<'static, str>,
     hint: Cow<'static, str>,
     is_offered: fn(&ActiveOptions, &Registry) -> bool,
+    /// Whether the command needs a stored session.
+    needs_storage: bool,
     run: Arc<CommandFn>,
 }
 
@@ -61,6 +65,7 @@ impl SlashCommand {
             description: description.into(),
             hint: Cow::default(),
             is_offered: |_, _| true,
+            needs_storage: false,
             run: Arc::new(run),
         }
     }
@@ -75,6 +80,11 @@ impl SlashCommand {
     /// anyway, its answer says that the command is not supported.
     fn with_availability(self, is_offered: fn(&ActiveOptions, &Registry) -> bool) -> Self {
         Self { is_offered, ..self }
+    }
+
+    /// Lists the command only in sessions that are stored.
+    fn with_storage(self) -> Self {
+        Self { needs_storage: true, ..self }
     }
 
     /// Returns the name and the hint, as in `/effort [LEVEL]`.
@@ -102,6 +112,8 @@ impl SlashCommands {
             mode::command(),
             permissions::command(),
             undo::command(),
+            rewind::rewind_command(),
+            rewind::fork_command(),
             usage::command(),
             help::command(),
         ];
@@ -115,6 +127,11 @@ impl SlashCommands {
             Some(other) => *other = command,
             None => all.push(command),
         }
+    }
+
+    /// Removes the commands that need a stored session.
+    pub(crate) fn remove_those_that_need_storage(&mut self) {
+        Arc::make_mut(&mut self.0).retain(|command| !command.needs_storage);
     }
 
     pub(crate) fn remove(&mut self, name: &str) {
@@ -173,6 +190,10 @@ pub struct CommandContext<'a> {
     pub(crate) rule_persister: Option<&'a Arc<RulePersister>>,
     /// Token usage of the session's replies so far.
     pub(crate) usage_totals: UsageTotals,
+    /// The rewinds of the session; `None` if it is not stored.
+    pub(crate) rewind: Option<&'a SessionRewind>,
+    /// The number of the prompt that is the command.
+    pub(crate) prompt: u32,
 }
 
 impl<'a> CommandContext<'a> {
@@ -183,6 +204,7 @@ impl<'a> CommandContext<'a> {
         commands: &'a SlashCommands,
         rule_persister: Option<&'a Arc<RulePersister>>,
         usage_totals: UsageTotals,
+        (rewind, prompt): (Option<&'a SessionRewind>, u32),
     ) -> Self {
         let (session, context, cancel) = (turn.handle, turn.context, turn.cancel);
         Self {
@@ -195,6 +217,8 @@ impl<'a> CommandContext<'a> {
             commands,
             rule_persister,
             usage_totals,
+            rewind,
+            prompt,
         }
     }
 }

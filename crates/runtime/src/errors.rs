@@ -43,6 +43,8 @@ pub(crate) enum ErrorReason {
     ModelContextFull,
     /// The model failed for another reason.
     ModelError,
+    /// The session cannot go back to a prompt.
+    Rewind,
     /// Another process, or another client, has the session open.
     SessionHeld,
     /// Stored sessions cannot be read or written.
@@ -58,6 +60,7 @@ impl ErrorReason {
             | Self::Internal
             | Self::ModelContextFull
             | Self::ModelError
+            | Self::Rewind
             | Self::SessionHeld
             | Self::SessionStore => ErrorCode::INTERNAL_ERROR,
             Self::Cancelled => ErrorCode::REQUEST_CANCELLED,
@@ -79,6 +82,7 @@ impl ErrorReason {
             Self::ModelAuth => "model_auth",
             Self::ModelContextFull => "model_context_full",
             Self::ModelError => "model_error",
+            Self::Rewind => "rewind",
             Self::SessionHeld => "session_held",
             Self::SessionStore => "session_store",
             Self::UnknownSession => "unknown_session",
@@ -148,6 +152,19 @@ pub(crate) fn busy_error(what: &str) -> Error {
     error_with_reason(ErrorReason::Busy, what)
 }
 
+/// Returns the error for a prompt while the maximum number of prompts wait.
+pub(crate) fn too_many_waiting_prompts() -> Error {
+    let waiting = limits::MAX_WAITING_PROMPTS;
+    busy_error(&format!("The limit of waiting prompts is {waiting}; wait for the turn to end"))
+}
+
+/// Returns the error for a rewind that is impossible.
+pub(crate) fn rewind_failed(why: &str) -> Error {
+    let text = escape_invisible(why);
+    let text = head(&text, limits::MAX_MODEL_ERROR_BYTES / 2);
+    error_with_reason(ErrorReason::Rewind, &format!("The session cannot go back: {text}"))
+}
+
 /// Returns the error for a stored session that cannot be listed, restored or deleted.
 pub(crate) fn session_store(failure: &SessionStoreError) -> Error {
     let text = escape_invisible(&failure.to_string());
@@ -165,6 +182,9 @@ pub(crate) fn session_store(failure: &SessionStoreError) -> Error {
             };
             let message = format!("The session is open in {holder}; close it there first");
             error_with_reason(ErrorReason::SessionHeld, &message)
+        }
+        SessionStoreError::UnknownPrompt { prompt, .. } => {
+            invalid_params(&format!("The session has no prompt {prompt}"))
         }
         SessionStoreError::Invalid(what) => {
             invalid_params(&format!("The request cannot be done: {what}"))
@@ -267,7 +287,7 @@ mod tests {
     use crate::limits;
     use callboard_models::{ModelError, ModelErrorKind};
 
-    pub(super) const ALL: [ErrorReason; 12] = [
+    pub(super) const ALL: [ErrorReason; 13] = [
         ErrorReason::Busy,
         ErrorReason::Cancelled,
         ErrorReason::Internal,
@@ -277,6 +297,7 @@ mod tests {
         ErrorReason::ModelAuth,
         ErrorReason::ModelContextFull,
         ErrorReason::ModelError,
+        ErrorReason::Rewind,
         ErrorReason::SessionHeld,
         ErrorReason::SessionStore,
         ErrorReason::UnknownSession,

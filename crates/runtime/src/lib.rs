@@ -22,6 +22,7 @@ mod permission_mode;
 pub mod private_files;
 mod prompt;
 mod retry;
+mod rewind;
 mod rule_store;
 mod secrets;
 mod session;

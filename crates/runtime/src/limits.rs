@@ -27,6 +27,18 @@ pub(crate) const REPLAY_BYTES: u64 = 8 << 20;
 /// hardly longer than its link.
 pub(crate) const MAX_BRIEF_CONTENT_BYTES: usize = 1 << 10;
 
+/// Maximum number of messages of the model in one write. A store accepts 4,096 changes.
+pub(crate) const MAX_WRITTEN_MESSAGES: usize = 2048;
+
+/// Maximum number of paths that the answer to a rewind names.
+pub(crate) const MAX_NAMED_PATHS: usize = 50;
+
+/// Maximum number of prompts that `/rewind` lists: the newest.
+pub(crate) const MAX_LISTED_PROMPTS: usize = 50;
+
+/// Maximum number of stored documents in which a rewind looks for changed files without undo data.
+pub(crate) const MAX_REWIND_DOCUMENTS: usize = 100_000;
+
 /// Pause before a held session is tried again, and number of such pauses. A process that removes old
 /// sessions holds each for about a millisecond.
 pub(crate) const HELD_SESSION_PAUSE: Duration = Duration::from_millis(20);

@@ -18,7 +18,7 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::{RequestCancellation, Result};
 use callboard_models::ToolSpec;
 use futures::FutureExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use ulid::Ulid;
@@ -29,8 +29,9 @@ use crate::context::WorkspaceContext;
 use crate::lock::lock;
 use crate::options::{ActiveOptions, OptionSelection, SessionOptions};
 use crate::permission::{PermissionSetup, RulePersister};
+use crate::rewind::{RewindSessionResponse, SessionRewind};
 use crate::secrets::{LiveSecrets, SessionSecrets};
-use crate::stored_sessions::{SessionRecording, StoredPermissions};
+use crate::stored_sessions::{RewoundSession, SessionRecording, StoredPermissions};
 use crate::turn::{self, History, Turn};
 use crate::{commands, errors, limits, prompt, spans};
 
@@ -38,7 +39,7 @@ use crate::{commands, errors, limits, prompt, spans};
 pub(crate) struct Session {
     client: ClientSession,
     options: Arc<SessionOptions>,
-    prompts: mpsc::Sender<PromptContent>,
+    work: mpsc::Sender<SessionWork>,
     queue: Arc<Mutex<PromptQueue>>,
     /// Cancelled when the session accepts no further prompt.
     closing: CancellationToken,
@@ -47,6 +48,7 @@ pub(crate) struct Session {
     /// Cancelled when all work is done and all updates are sent.
     closed: CancellationToken,
     recording: Option<Arc<SessionRecording>>,
+    rewind: Option<SessionRewind>,
 }
 
 /// The parameters of a new session.
@@ -64,6 +66,8 @@ pub(crate) struct SessionSetup {
     pub(crate) history: History,
     /// The recording; `None` if the session is not stored.
     pub(crate) recording: Option<Arc<SessionRecording>>,
+    /// Number of prompts that the session had in earlier processes.
+    pub(crate) prompts: u32,
 }
 
 /// Saves remembered rules after each answer to a permission request. Rules that cannot be saved are
@@ -126,6 +130,16 @@ struct QueuedPrompt {
     dequeued: CancellationToken,
 }
 
+/// Work of a session that waits until the work before it is done.
+enum SessionWork {
+    Prompt(PromptContent),
+    /// Goes back to the state before a prompt.
+    Rewind {
+        prompt: u32,
+        answer: oneshot::Sender<Result<RewindSessionResponse>>,
+    },
+}
+
 /// The content of a prompt that waits for its turn.
 struct PromptContent {
     blocks: Vec<ContentBlock>,
@@ -154,12 +168,22 @@ impl Session {
             context,
             secrets,
             permission,
-            commands,
+            mut commands,
             config,
             instructions,
             mut history,
             recording,
+            prompts: prompt_count,
         } = setup;
+        if recording.is_none() {
+            commands.remove_those_that_need_storage();
+        }
+        let rewind = recording.clone().map(|recording| {
+            let workspace = context.workspace.clone();
+            let has_undo = prompt_count == 0 || workspace.has_undo_data();
+            let last_without_undo = if has_undo { 0 } else { prompt_count };
+            SessionRewind::new(workspace, recording, last_without_undo)
+        });
         let cwd = context.workspace.cwd().to_owned();
         let mut core = acp_lifecycle::Session::new(&cwd).with_config(config);
         core.set_secrets(secrets.current());
@@ -182,16 +206,17 @@ impl Session {
         let options = SessionOptions::new(selection, handle.clone(), menu, roots);
         let texts = ClientTextFiles::for_client(&client).map(|texts| Arc::new(texts) as _);
         let terminals = ClientTerminals::for_client(&client).map(|own| Arc::new(own) as _);
-        let (prompts, taken) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
+        let (work, taken) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
             client: client.clone(),
             options: options.clone(),
-            prompts,
+            work,
             queue: Arc::default(),
             closing: CancellationToken::new(),
             aborting: CancellationToken::new(),
             closed: CancellationToken::new(),
             recording: recording.clone(),
+            rewind: rewind.clone(),
         });
         let runner = PromptRunner {
             options,
@@ -209,6 +234,8 @@ impl Session {
             queue: session.queue.clone(),
             history,
             recording,
+            rewind,
+            prompt_count,
             aborting: session.aborting.clone(),
         };
         let (closing, closed) = (session.closing.clone(), session.closed.clone());
@@ -245,13 +272,10 @@ impl Session {
         trace: TraceContext,
         responder: Responder<PromptResponse>,
     ) -> Result<()> {
-        let place = match self.prompts.try_reserve() {
+        let place = match self.work.try_reserve() {
             Ok(place) => place,
             Err(mpsc::error::TrySendError::Full(())) => {
-                let waiting = limits::MAX_WAITING_PROMPTS;
-                let what =
-                    format!("The limit of waiting prompts is {waiting}; wait for the turn to end");
-                return responder.respond_with_error(errors::busy_error(&what));
+                return responder.respond_with_error(errors::too_many_waiting_prompts());
             }
             Err(mpsc::error::TrySendError::Closed(())) => {
                 return responder.respond_with_error(errors::session_closing_error());
@@ -262,7 +286,7 @@ impl Session {
         let begins = CancellationToken::new();
         lock(&self.queue).prompts.push(QueuedPrompt { open, dequeued: begins.clone() });
         self.answer_waiting_prompt_on_cancel(turn.clone(), withdrawn, begins);
-        place.send(PromptContent { blocks, trace, turn });
+        place.send(SessionWork::Prompt(PromptContent { blocks, trace, turn }));
         Ok(())
     }
 
@@ -312,6 +336,26 @@ impl Session {
     /// Waits until all work is done and all updates are sent.
     pub(crate) async fn wait_closed(&self) {
         self.closed.cancelled().await;
+    }
+
+    /// Goes back to the state before a prompt, after the prompts that wait. A dry run does not wait,
+    /// and returns what this would change now.
+    pub(crate) async fn rewind(
+        &self,
+        prompt: u32,
+        is_dry_run: bool,
+    ) -> Result<RewindSessionResponse> {
+        let Some(rewind) = &self.rewind else { return Err(errors::sessions_not_stored()) };
+        if is_dry_run {
+            let plan = rewind.checked_plan(prompt, self.client.handle(), &self.options).await?;
+            return Ok(plan.response());
+        }
+        let (answer, answered) = oneshot::channel();
+        match self.work.try_send(SessionWork::Rewind { prompt, answer }) {
+            Ok(()) => answered.await.unwrap_or_else(|_| Err(errors::session_closing_error())),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(errors::too_many_waiting_prompts()),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(errors::session_closing_error()),
+        }
     }
 
     /// Returns the recording of the session, if it is stored.
@@ -378,33 +422,46 @@ struct PromptRunner {
     queue: Arc<Mutex<PromptQueue>>,
     history: History,
     recording: Option<Arc<SessionRecording>>,
+    rewind: Option<SessionRewind>,
+    /// Number of prompts of the session so far.
+    prompt_count: u32,
     aborting: CancellationToken,
 }
 
 impl PromptRunner {
     async fn run_queued_prompts(
         mut self,
-        mut waiting: mpsc::Receiver<PromptContent>,
+        mut waiting: mpsc::Receiver<SessionWork>,
         closing: &CancellationToken,
     ) {
         loop {
-            let prompt = tokio::select! {
+            let work = tokio::select! {
                 biased;
                 () = closing.cancelled() => break,
-                prompt = waiting.recv() => prompt,
+                work = waiting.recv() => work,
             };
-            let Some(prompt) = prompt else { return };
-            self.process_queued_prompt(prompt).await;
+            match work {
+                Some(SessionWork::Prompt(prompt)) => self.process_queued_prompt(prompt).await,
+                Some(SessionWork::Rewind { prompt, answer }) => {
+                    // The client may have disconnected.
+                    drop(answer.send(self.rewind_for_client(prompt).await));
+                }
+                None => return,
+            }
         }
         // Closing the session has cancelled the waiting prompts.
         waiting.close();
-        while let Some(prompt) = waiting.recv().await {
-            self.process_queued_prompt(prompt).await;
+        while let Some(work) = waiting.recv().await {
+            if let SessionWork::Prompt(prompt) = work {
+                self.process_queued_prompt(prompt).await;
+            }
         }
     }
 
     /// Records a prompt, after all that the client receives before the prompt.
-    async fn record_prompt(&self, name: &TurnId, blocks: &[ContentBlock]) {
+    async fn record_prompt(&mut self, name: &TurnId, blocks: &[ContentBlock]) {
+        self.prompt_count += 1;
+        self.context.workspace.begin_prompt(self.prompt_count);
         let Some(recording) = &self.recording else { return };
         tokio::select! {
             () = self.handle.wait_drained() => {}
@@ -441,7 +498,9 @@ impl PromptRunner {
             let running = async {
                 let (options, keeper) = (&self.options, self.rule_persister.as_ref());
                 let spent = *self.history.usage_totals();
-                let asked = CommandContext::new(turn, options, &self.commands, keeper, spent);
+                let rewind = (self.rewind.as_ref(), self.prompt_count);
+                let asked =
+                    CommandContext::new(turn, options, &self.commands, keeper, spent, rewind);
                 let typed = prompt::typed_text(&blocks);
                 let said = commands::run_command(&typed, asked);
                 match said.await {
@@ -467,6 +526,7 @@ impl PromptRunner {
         } else {
             Ok(StopReason::Cancelled)
         };
+        self.apply_rewind(1);
         // The turn may have changed the available models and their capabilities.
         self.options.advertise_unrequested_changes();
         if let Some(keeper) = &self.rule_persister {
@@ -490,6 +550,38 @@ impl PromptRunner {
         let closing = self.aborting.is_cancelled();
         let reason = if closing { CallEndReason::Shutdown } else { CallEndReason::Turn };
         open.end_turn_and_respond(ending.map(PromptResponse::new), reason);
+    }
+
+    /// Goes back to the state before a prompt for the client, which has asked its user. The next turn
+    /// begins with the message about it, because clients expect no message outside of a turn.
+    async fn rewind_for_client(&mut self, prompt: u32) -> Result<RewindSessionResponse> {
+        let Some(rewind) = self.rewind.clone() else { return Err(errors::sessions_not_stored()) };
+        if prompt > self.prompt_count {
+            return Err(errors::invalid_params("There is no such prompt; `/rewind` lists them"));
+        }
+        tokio::select! {
+            () = self.handle.wait_drained() => {}
+            () = self.aborting.cancelled() => return Err(errors::session_closing_error()),
+        }
+        self.commit_records().await;
+        let plan = rewind.checked_plan(prompt, &self.handle, &self.options).await?;
+        let report = plan.report(&self.context.workspace);
+        let response = plan.response();
+        let rewound = rewind.run(plan.into_plan(), false).await;
+        self.apply_rewind(0);
+        rewound.map_err(|error| errors::rewind_failed(&error.to_string()))?;
+        lock(&self.queue).notices.push(report);
+        Ok(response)
+    }
+
+    /// Replaces the messages of the model after a rewind that left `newer` prompts behind it.
+    fn apply_rewind(&mut self, newer: u32) {
+        let rewound = self.recording.as_ref().and_then(|it| it.take_rewound());
+        let Some(RewoundSession { messages, prompts }) = rewound else { return };
+        self.history.replace_messages(messages.to_vec());
+        self.prompt_count = prompts + newer;
+        self.context.workspace.begin_prompt(self.prompt_count);
+        self.workspace_context.mark_instructions_forgotten();
     }
 
     /// Stores the changes of a turn, and notifies the user once if storing fails.

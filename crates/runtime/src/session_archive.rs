@@ -13,11 +13,11 @@ use acp_store::{
     NewSession, RecordStream, SessionFilter, SessionFolder, SessionPage, SessionStore,
     SessionStoreError, SessionSummary,
 };
+use acp_tools::files::remove_files_of_session;
 use acp_types::wire::v1::SessionUpdateParams;
 use agent_client_protocol::v1::schema::{ClientCapabilities, SessionId};
-use ulid::Ulid;
 
-use crate::stored_sessions::replay_page;
+use crate::stored_sessions::{SESSION_ID_PREFIX, new_session_id, replay_page};
 
 pub use retention::{PrunableData, PrunedData, SessionRetention};
 
@@ -111,13 +111,13 @@ impl SessionArchive {
             Err(SessionStoreError::UnknownSession(_)) => {}
             found => return Ok(found?),
         }
-        let wanted = beginning.strip_prefix(ID_PREFIX).unwrap_or(beginning);
+        let wanted = beginning.strip_prefix(SESSION_ID_PREFIX).unwrap_or(beginning);
         if wanted.len() < MIN_BEGINNING_BYTES {
             return Err(SessionArchiveError::Unknown(beginning.to_owned()));
         }
         let has_beginning = |session: &SessionSummary| {
             let id: &str = &session.id.0;
-            id.strip_prefix(ID_PREFIX).unwrap_or(id).starts_with(wanted)
+            id.strip_prefix(SESSION_ID_PREFIX).unwrap_or(id).starts_with(wanted)
         };
         let sessions = self.sessions(None);
         let found = sessions.filter(|session| session.as_ref().map_or(true, has_beginning));
@@ -144,7 +144,7 @@ impl SessionArchive {
         cwd: PathBuf,
         now: SystemTime,
     ) -> Result<SessionId, SessionStoreError> {
-        let id = SessionId::new(format!("{ID_PREFIX}{}", Ulid::generate()));
+        let id = new_session_id();
         // The agent that opens it stores where it is.
         let canonical = cwd.canonicalize().unwrap_or_else(|_gone| cwd.clone());
         let copy = NewSession { id: id.clone(), folder: SessionFolder { cwd, canonical } };
@@ -152,13 +152,17 @@ impl SessionArchive {
         Ok(id)
     }
 
-    /// Deletes a session that no process has open. Its undo data and outputs go by their age.
+    /// Deletes a session that no process has open, with its undo data and outputs.
     ///
     /// # Errors
     ///
     /// [`Held`](SessionStoreError::Held), with the process that has it open.
     pub fn delete(&self, session: &SessionId) -> Result<(), SessionStoreError> {
-        self.store.delete(session)
+        self.store.delete(session)?;
+        if let Some(state) = &self.state {
+            remove_files_of_session(state, &session.0);
+        }
+        Ok(())
     }
 
     /// Passes each update that `session/load` would send to a client with these capabilities to
@@ -229,9 +233,6 @@ impl Iterator for SessionPages {
         }
     }
 }
-
-/// The beginning of every id that this agent gives a session.
-const ID_PREFIX: &str = "sess_";
 
 /// Shortest beginning of an id, without its prefix. An empty variable of a script names no session.
 const MIN_BEGINNING_BYTES: usize = 4;

@@ -7,6 +7,7 @@ mod brief;
 mod model_message;
 mod permissions;
 mod recording;
+mod redaction;
 mod restore;
 mod settings;
 
@@ -17,8 +18,8 @@ use acp_store::{SessionStore, SessionStoreError, StoreWriter};
 use tokio::sync::Mutex;
 
 pub(crate) use permissions::StoredPermissions;
-pub(crate) use recording::SessionRecording;
-pub(crate) use restore::{RestoredSession, replay, replay_page};
+pub(crate) use recording::{RewoundSession, SESSION_ID_PREFIX, SessionRecording, new_session_id};
+pub(crate) use restore::{RestoredSession, read_document, replay, replay_page};
 pub(crate) use settings::StoredSettings;
 
 /// Opens a store. This function may block.

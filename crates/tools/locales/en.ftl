@@ -32,6 +32,8 @@ move-path = Move { $from } to { $to }
 move-path-pending = Move a file
 
 undo = Undo the last change
+rewind = Go back to the state before prompt { $prompt }
+rewind-pending = Go back to an earlier prompt
 undo-pending = Undo the last change
 
 terminal = Run `{ $command }`
@@ -132,6 +134,7 @@ lost = It cannot be restored afterwards: { $why }.
 lost-no-file = it is no file, and on another file system than what is kept
 lost-large = it has more than a GiB, and is on another file system than what is kept
 
+rewind-removes = Prompt { $prompt } and everything after it are removed from this session.
 stays = { $path } is left alone: { $why }.
 stays-kept = { $path } is left alone: { $why }. What it was before the last change lies in { $kept }.
 stays-not-kept = what was there before is not kept

@@ -16,20 +16,20 @@ use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentAuthCapabilities, AgentCapabilities, AuthenticateRequest, AuthenticateResponse,
     ClientCapabilities, CloseSessionRequest, CloseSessionResponse, InitializeRequest,
-    InitializeResponse, LogoutCapabilities, LogoutResponse, McpServer, NewSessionRequest,
+    InitializeResponse, LogoutCapabilities, LogoutResponse, McpServer, Meta, NewSessionRequest,
     NewSessionResponse, PromptCapabilities, PromptRequest,
     SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
-    SessionDeleteCapabilities, SessionId, SessionListCapabilities, SessionResumeCapabilities,
-    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
-    SetSessionModeResponse,
+    SessionDeleteCapabilities, SessionForkCapabilities, SessionId, SessionListCapabilities,
+    SessionResumeCapabilities, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+    SetSessionModeRequest, SetSessionModeResponse,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Result};
 use callboard_models::ModelCapabilities;
 use callboard_text::parse_path;
 use futures::FutureExt as _;
+use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use ulid::Ulid;
 
 use crate::errors;
 use crate::limits;
@@ -37,9 +37,10 @@ use crate::lock::lock;
 use crate::options::OptionSelection;
 use crate::permission::{PermissionSetup, StoredRules};
 use crate::permission_mode::PolicySource;
+use crate::rewind::REWIND_METHOD;
 use crate::session::{Session, SessionSetup};
 use crate::spans;
-use crate::stored_sessions::{SessionRecording, StoredPermissions};
+use crate::stored_sessions::{SessionRecording, StoredPermissions, new_session_id};
 use crate::turn::History;
 
 use super::{CodingAgent, SessionTools};
@@ -73,6 +74,8 @@ pub(super) struct SessionStart {
     pub(super) permissions: Result<Option<StoredPermissions>, RuleStoreError>,
     /// Number of turns that the session had in earlier processes.
     pub(super) turns: u64,
+    /// Number of prompts that the session had in earlier processes.
+    pub(super) prompts: u32,
 }
 
 /// Returns an error if the maximum number of open sessions is reached.
@@ -101,6 +104,7 @@ impl Connection {
         if self.agent.stored.is_some() {
             sessions = sessions
                 .list(SessionListCapabilities::new())
+                .fork(SessionForkCapabilities::new())
                 .resume(SessionResumeCapabilities::new())
                 .delete(SessionDeleteCapabilities::new());
         }
@@ -110,7 +114,10 @@ impl Connection {
             [model.capabilities(), first.unwrap_or_default(), catalogue.combined_capabilities()];
         let takes = |medium: fn(&ModelCapabilities) -> bool| models.iter().any(medium);
         let auth = AgentAuthCapabilities::new();
+        let rewind = json!({ "rewind": REWIND_METHOD });
+        let meta = Meta::from_iter([(self.agent.meta_key.to_string(), rewind)]);
         let capabilities = AgentCapabilities::new()
+            .meta(self.agent.stored.as_ref().map(|_| meta))
             .load_session(self.agent.stored.is_some())
             .prompt_capabilities(
                 PromptCapabilities::new()
@@ -209,10 +216,11 @@ impl Connection {
         client: ConnectionTo<Client>,
     ) {
         let NewSessionRequest { cwd, additional_directories, mcp_servers, .. } = request;
-        let prepared = self.prepare_session(cwd, additional_directories, &mcp_servers).await;
+        let id = new_session_id();
+        let prepared = self.prepare_session(&id, cwd, additional_directories, &mcp_servers).await;
         // The connection may already be closed.
         drop(match prepared {
-            Ok(prepared) => self.open_session(prepared, responder, client),
+            Ok(prepared) => self.open_session(id, prepared, responder, client),
             Err(error) => responder.respond_with_error(error),
         });
     }
@@ -220,6 +228,7 @@ impl Connection {
     /// Reads everything that a session needs before it can be opened.
     pub(super) async fn prepare_session(
         self: &Arc<Self>,
+        id: &SessionId,
         cwd: PathBuf,
         additional: Vec<PathBuf>,
         mcp_servers: &[McpServer],
@@ -228,14 +237,15 @@ impl Connection {
         if !mcp_servers.is_empty() {
             tracing::warn!(count = mcp_servers.len(), "MCP servers are not used yet");
         }
-        let connection = self.clone();
-        let look = move || connection.prepare_context(cwd, additional);
+        let (connection, id) = (self.clone(), id.clone());
+        let look = move || connection.prepare_context(&id, cwd, additional);
         let looked = tokio::task::spawn_blocking(look).await;
         looked.unwrap_or_else(|_panic| Err(errors::internal_error("a session could not be opened")))
     }
 
     fn open_session(
         &self,
+        id: SessionId,
         prepared: PreparedSession,
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
@@ -246,7 +256,6 @@ impl Connection {
         if let Err(error) = check_room(&sessions) {
             return responder.respond_with_error(error);
         }
-        let id = SessionId::new(format!("sess_{}", Ulid::generate()));
         let selection = self.initial_selection();
         let answer = NewSessionResponse::new(id.clone())
             .modes(selection.session_modes().as_ref().map(v1::encode_modes))
@@ -256,7 +265,7 @@ impl Connection {
         responder.respond(answer)?;
         let recording = self.agent.stored.clone().map(|stored| {
             let new = NewSession { id: id.clone(), folder: prepared.folder.clone() };
-            SessionRecording::begin(stored, new)
+            SessionRecording::begin(stored, new, self.agent.secrets.clone())
         });
         let start = SessionStart {
             id: id.clone(),
@@ -265,6 +274,7 @@ impl Connection {
             recording,
             permissions: Ok(None),
             turns: 0,
+            prompts: 0,
         };
         sessions.insert(id, self.start_session(prepared, start, client));
         Ok(())
@@ -285,7 +295,7 @@ impl Connection {
         client: ConnectionTo<Client>,
     ) -> Arc<Session> {
         let PreparedSession { context, tools, stored_rules, .. } = prepared;
-        let SessionStart { id, selection, history, recording, permissions, turns } = start;
+        let SessionStart { id, selection, history, recording, permissions, turns, prompts } = start;
         if recording.is_some() {
             self.prune_in_background();
         }
@@ -323,6 +333,7 @@ impl Connection {
             instructions: self.agent.instructions.clone(),
             history,
             recording,
+            prompts,
         };
         let count = setup.secrets.current().omitted_count();
         if count > 0 {
@@ -334,7 +345,12 @@ impl Connection {
     }
 
     /// Opens the files that a new session needs. This method blocks.
-    fn prepare_context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<PreparedSession> {
+    fn prepare_context(
+        &self,
+        id: &SessionId,
+        cwd: PathBuf,
+        additional: Vec<PathBuf>,
+    ) -> Result<PreparedSession> {
         // Prefers an existing folder of that name. Otherwise decodes the escapes with which
         // `path_text` writes names that JSON cannot represent.
         let parsed = |path: PathBuf| match path.to_str() {
@@ -349,7 +365,7 @@ impl Connection {
             tracing::warn!("a program that swaps directories for links can redirect tools outside");
         }
         if let Some(state) = &self.agent.state {
-            workspace = workspace.with_state_folder(state);
+            workspace = workspace.with_state_folder(state).with_session_id(&id.0);
         }
         for path in &self.agent.guarded_paths {
             workspace = workspace.with_guarded_path(path);
@@ -431,8 +447,12 @@ impl Connection {
         futures::future::join_all(closing).await;
     }
 
-    pub(super) fn insert_session(&self, id: SessionId, session: Arc<Session>) {
-        lock(&self.sessions).insert(id, session);
+    /// Inserts a restored session, unless too many sessions were opened meanwhile.
+    pub(super) fn insert_restored(&self, id: SessionId, session: Arc<Session>) -> Result<()> {
+        let mut sessions = lock(&self.sessions);
+        check_room(&sessions)?;
+        sessions.insert(id, session);
+        Ok(())
     }
 
     /// Removes a session from the open sessions and returns it.

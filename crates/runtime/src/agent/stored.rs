@@ -1,28 +1,34 @@
-//! Handlers of ACP requests for stored sessions: list, load, resume and delete.
+//! Handlers of ACP requests for stored sessions: list, load, resume, fork, delete and rewind.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use acp_store::{SessionFilter, SessionFolder, SessionSummary};
+use acp_store::{
+    NewSession, SessionFilter, SessionFolder, SessionStore, SessionStoreError, SessionSummary,
+};
+use acp_tools::files::remove_files_of_session;
 use acp_types::wire::v1;
 use agent_client_protocol::v1::schema::{
-    DeleteSessionRequest, DeleteSessionResponse, ListSessionsRequest, ListSessionsResponse,
-    LoadSessionRequest, LoadSessionResponse, McpServer, ResumeSessionRequest,
-    ResumeSessionResponse, SessionConfigOption, SessionId, SessionInfo, SessionModeState,
+    DeleteSessionRequest, DeleteSessionResponse, ForkSessionRequest, ForkSessionResponse,
+    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, McpServer,
+    ResumeSessionRequest, ResumeSessionResponse, SessionConfigOption, SessionId, SessionInfo,
+    SessionModeState,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Error, JsonRpcResponse, Result};
 use callboard_text::{escape_invisible, rfc3339_utc};
+use serde_json::Value;
 
 use super::CodingAgent;
 use super::connection::{Connection, PreparedSession, SessionStart, check_room};
 use crate::lock::lock;
 use crate::options::{OptionSelection, parse_thought_level};
 use crate::permission_mode::PermissionMode;
+use crate::rewind::{RewindSessionRequest, RewindSessionResponse};
 use crate::session::Session;
 use crate::session_archive::SessionArchive;
 use crate::stored_sessions::{
-    OpenedStore, RestoredSession, SessionRecording, StoredSettings, replay,
+    OpenedStore, RestoredSession, SessionRecording, StoredSettings, new_session_id, replay,
 };
 use crate::turn::History;
 use crate::{errors, limits};
@@ -30,6 +36,8 @@ use crate::{errors, limits};
 /// A request for a stored session.
 pub(super) struct RestoreRequest {
     id: SessionId,
+    /// The request for a copy, whose id is `id`.
+    copied_from: Option<CopiedSession>,
     cwd: std::path::PathBuf,
     additional_directories: Vec<std::path::PathBuf>,
     mcp_servers: Vec<McpServer>,
@@ -37,11 +45,39 @@ pub(super) struct RestoreRequest {
     is_replayed: bool,
 }
 
+/// The session that a request copies.
+struct CopiedSession {
+    id: SessionId,
+    /// The number of prompts to copy, as the client sent it; `None` copies all.
+    prompts: Option<Value>,
+}
+
+impl RestoreRequest {
+    /// Returns the request to restore a new copy of a session. `meta_key` is the key of our data in
+    /// `_meta`.
+    pub(super) fn for_fork(request: ForkSessionRequest, meta_key: &str) -> Self {
+        let ForkSessionRequest {
+            session_id, cwd, additional_directories, mcp_servers, meta, ..
+        } = request;
+        let prompts = meta.and_then(|mut meta| meta.remove(meta_key)?.get("prompt").cloned());
+        let copied_from = Some(CopiedSession { id: session_id, prompts });
+        let id = new_session_id();
+        Self { id, copied_from, cwd, additional_directories, mcp_servers, is_replayed: false }
+    }
+}
+
 impl From<LoadSessionRequest> for RestoreRequest {
     fn from(request: LoadSessionRequest) -> Self {
         let LoadSessionRequest { session_id, cwd, additional_directories, mcp_servers, .. } =
             request;
-        Self { id: session_id, cwd, additional_directories, mcp_servers, is_replayed: true }
+        Self {
+            id: session_id,
+            copied_from: None,
+            cwd,
+            additional_directories,
+            mcp_servers,
+            is_replayed: true,
+        }
     }
 }
 
@@ -49,24 +85,53 @@ impl From<ResumeSessionRequest> for RestoreRequest {
     fn from(request: ResumeSessionRequest) -> Self {
         let ResumeSessionRequest { session_id, cwd, additional_directories, mcp_servers, .. } =
             request;
-        Self { id: session_id, cwd, additional_directories, mcp_servers, is_replayed: false }
+        Self {
+            id: session_id,
+            copied_from: None,
+            cwd,
+            additional_directories,
+            mcp_servers,
+            is_replayed: false,
+        }
     }
 }
 
 /// The response to a request for a stored session.
 pub(super) trait RestoreResponse: JsonRpcResponse {
-    /// Creates the response from the modes and options of the session.
-    fn with_choices(modes: Option<SessionModeState>, options: Vec<SessionConfigOption>) -> Self;
+    /// Creates the response from the id, the modes and the options of the session.
+    fn with_choices(
+        id: SessionId,
+        modes: Option<SessionModeState>,
+        options: Vec<SessionConfigOption>,
+    ) -> Self;
+}
+
+impl RestoreResponse for ForkSessionResponse {
+    fn with_choices(
+        id: SessionId,
+        modes: Option<SessionModeState>,
+        options: Vec<SessionConfigOption>,
+    ) -> Self {
+        Self::new(id).modes(modes).config_options(options)
+    }
 }
 
 impl RestoreResponse for LoadSessionResponse {
-    fn with_choices(modes: Option<SessionModeState>, options: Vec<SessionConfigOption>) -> Self {
+    fn with_choices(
+        _: SessionId,
+        modes: Option<SessionModeState>,
+        options: Vec<SessionConfigOption>,
+    ) -> Self {
         Self::new().modes(modes).config_options(options)
     }
 }
 
 impl RestoreResponse for ResumeSessionResponse {
-    fn with_choices(modes: Option<SessionModeState>, options: Vec<SessionConfigOption>) -> Self {
+    fn with_choices(
+        _: SessionId,
+        modes: Option<SessionModeState>,
+        options: Vec<SessionConfigOption>,
+    ) -> Self {
         Self::new().modes(modes).config_options(options)
     }
 }
@@ -101,6 +166,9 @@ impl Connection {
         responder: Responder<DeleteSessionResponse>,
     ) {
         let id = request.session_id;
+        if self.agent.stored.is_none() {
+            return drop(responder.respond_with_error(errors::sessions_not_stored()));
+        }
         let open = self.take_session(&id);
         let was_open = open.is_some();
         if let Some(session) = open {
@@ -108,10 +176,19 @@ impl Connection {
         }
         let deleted = async {
             let opened = self.opened_store().await?;
-            let deleted = opened.run(move |store| store.delete(&id)).await;
-            match deleted {
+            let state = self.agent.state.clone();
+            let delete = move |store: &dyn SessionStore| {
+                let deleted = store.delete(&id);
+                let is_gone =
+                    matches!(&deleted, Ok(()) | Err(SessionStoreError::UnknownSession(_)));
+                if let Some(state) = state.filter(|_| is_gone) {
+                    remove_files_of_session(&state, &id.0);
+                }
+                deleted
+            };
+            match opened.run(delete).await {
                 // A session without a prompt is never stored.
-                Err(acp_store::SessionStoreError::UnknownSession(_)) if was_open => Ok(()),
+                Err(SessionStoreError::UnknownSession(_)) if was_open => Ok(()),
                 deleted => deleted.map_err(|error| errors::session_store(&error)),
             }
         };
@@ -144,14 +221,26 @@ impl Connection {
         responder: Responder<T>,
         client: ConnectionTo<Client>,
     ) {
-        let RestoreRequest { id, cwd, additional_directories, mcp_servers, is_replayed } = request;
+        let RestoreRequest {
+            id,
+            copied_from,
+            cwd,
+            additional_directories,
+            mcp_servers,
+            is_replayed,
+        } = request;
+        let is_fork = copied_from.is_some();
         let opened = async {
             if self.find_session(&id).is_some() {
                 return Err(errors::session_open());
             }
             check_room(&lock(&self.sessions))?;
             let opened = self.opened_store().await?;
-            let prepared = self.prepare_session(cwd, additional_directories, &mcp_servers).await?;
+            let prepared =
+                self.prepare_session(&id, cwd, additional_directories, &mcp_servers).await?;
+            if let Some(from) = copied_from {
+                self.store_copy(&opened, from, &id, prepared.folder.clone()).await?;
+            }
             let restored = open_stored(&opened, &id, prepared.folder.clone()).await?;
             Ok((opened, prepared, restored))
         };
@@ -160,8 +249,11 @@ impl Connection {
             // The client may have disconnected.
             Err(error) => return drop(responder.respond_with_error(error)),
         };
-        let (session, notices) =
-            self.start_restored(&opened, &id, prepared, restored, client).await;
+        let (start, notices) = self.prepare_start(&opened, &id, restored).await;
+        if is_fork {
+            return self.start_fork(prepared, (start, notices), responder, client);
+        }
+        let session = self.start_session(prepared, start, client);
         let answer = session.client().open_request(responder);
         let handle = session.client().handle().clone();
         let shown = async {
@@ -169,7 +261,7 @@ impl Connection {
                 true => replay(&opened, &id, &handle).await?,
                 false => 0,
             };
-            Ok::<_, acp_store::SessionStoreError>(unread)
+            Ok::<_, SessionStoreError>(unread)
         };
         let unread = tokio::select! {
             unread = shown => unread,
@@ -190,38 +282,114 @@ impl Connection {
         if let Some(recording) = session.recording() {
             recording.set_replay(false);
         }
-        let choices = session.options().inspect_selection(|selection| {
-            let options =
-                v1::encode_config_options(&selection.config_options(&selection.active_options()));
-            T::with_choices(selection.session_modes().as_ref().map(v1::encode_modes), options)
-        });
+        let choices =
+            session.options().inspect_selection(|selection| response_with_choices(&id, selection));
         // The session is inserted before the client can read the answer.
-        self.insert_session(id, session);
-        answer.respond(Ok(choices));
+        let inserted = self.insert_restored(id, session.clone());
+        if inserted.is_err() {
+            session.close(limits::CLOSE_DEADLINE).await;
+        }
+        answer.respond(inserted.map(|()| choices));
     }
 
-    /// Starts a restored session. Returns the session with the notices for its user.
-    async fn start_restored(
+    /// Starts a fork after the response with its id, because a client knows no other session.
+    fn start_fork<T: RestoreResponse>(
+        &self,
+        prepared: PreparedSession,
+        (start, notices): (SessionStart, Vec<String>),
+        responder: Responder<T>,
+        client: ConnectionTo<Client>,
+    ) {
+        // The lock is held until the session is inserted, because the client may use the session as
+        // soon as it receives the answer.
+        let mut sessions = lock(&self.sessions);
+        let answer =
+            check_room(&sessions).map(|()| response_with_choices(&start.id, &start.selection));
+        let is_refused = answer.is_err();
+        if responder.respond_with_result(answer).is_err() || is_refused {
+            return;
+        }
+        let id = start.id.clone();
+        let session = self.start_session(prepared, start, client);
+        session.add_notices(notices);
+        if let Some(recording) = session.recording() {
+            recording.set_replay(false);
+        }
+        sessions.insert(id, session);
+    }
+
+    /// Stores a copy of a session, which may be open, under a new id.
+    async fn store_copy(
+        &self,
+        opened: &OpenedStore,
+        CopiedSession { id: from, prompts }: CopiedSession,
+        into: &SessionId,
+        folder: SessionFolder,
+    ) -> Result<(), Error> {
+        let keep = prompts.map(|number| {
+            let number = number.as_u64().and_then(|number| u32::try_from(number).ok());
+            number.filter(|number| *number > 0).ok_or_else(|| {
+                errors::invalid_params("`prompt` is the number of a prompt, counted from 1")
+            })
+        });
+        let keep = keep.transpose()?;
+        if let Some(recording) = self.find_session(&from).and_then(|it| it.recording().cloned()) {
+            recording.commit().await;
+        }
+        let new = NewSession { id: into.clone(), folder };
+        let copied =
+            opened.run(move |store| store.fork(&from, &new, keep, SystemTime::now()).map(drop));
+        copied.await.map_err(|error| errors::session_store(&error))
+    }
+
+    /// Goes back to a prompt of an open session, or returns what this would change.
+    pub(super) async fn rewind_session(
+        self: Arc<Self>,
+        request: RewindSessionRequest,
+        responder: Responder<RewindSessionResponse>,
+    ) {
+        let answer = match self.find_session(&request.session_id) {
+            Some(session) => session.rewind(request.prompt, request.dry_run).await,
+            None => Err(errors::unknown_session_error()),
+        };
+        // The client may have disconnected.
+        drop(responder.respond_with_result(answer));
+    }
+
+    /// Returns the initial state of a restored session, with the notices for its user.
+    async fn prepare_start(
         &self,
         opened: &OpenedStore,
         id: &SessionId,
-        prepared: PreparedSession,
         restored: RestoredSession,
-        client: ConnectionTo<Client>,
-    ) -> (Arc<Session>, Vec<String>) {
-        let RestoredSession { session, messages, settings, permissions, damaged } = restored;
+    ) -> (SessionStart, Vec<String>) {
+        let RestoredSession { session, messages, settings, permissions, prompts, damaged } =
+            restored;
         let mut notices: Vec<_> = damage_notice(damaged).into_iter().collect();
         let mut selection = self.initial_selection();
         notices.extend(restore_choices(&mut selection, &settings).await);
         let history = History::restored(messages, settings.usage, settings.is_titled);
         let turns = settings.turns;
         let (messages, stored) = (history.messages().clone(), permissions.clone().ok().flatten());
-        let recording = SessionRecording::resume(opened, session, messages, settings, stored);
+        let recording = SessionRecording::resume(
+            opened,
+            session,
+            (messages, settings),
+            stored,
+            self.agent.secrets.clone(),
+        );
         recording.set_replay(true);
         let recording = Some(recording);
-        let start =
-            SessionStart { id: id.clone(), selection, history, recording, permissions, turns };
-        (self.start_session(prepared, start, client), notices)
+        let start = SessionStart {
+            id: id.clone(),
+            selection,
+            history,
+            recording,
+            permissions,
+            turns,
+            prompts,
+        };
+        (start, notices)
     }
 
     /// Removes old sessions, if that is due.
@@ -245,6 +413,12 @@ impl Connection {
         let stored = self.agent.stored.as_ref().ok_or_else(errors::sessions_not_stored)?;
         stored.opened().await.map_err(|error| errors::session_store(&error))
     }
+}
+
+fn response_with_choices<T: RestoreResponse>(id: &SessionId, selection: &OptionSelection) -> T {
+    let options = v1::encode_config_options(&selection.config_options(&selection.active_options()));
+    let modes = selection.session_modes().as_ref().map(v1::encode_modes);
+    T::with_choices(id.clone(), modes, options)
 }
 
 async fn open_stored(

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use acp_store::{PruneOutcome, PruneReport, RetentionPolicy, SessionStoreError, SessionSummary};
-use acp_tools::files::{list_session_files, remove_session_files_before};
+use acp_tools::files::{list_session_files, remove_files_of_session, remove_session_files_before};
 
 use agent_client_protocol::v1::schema::SessionId;
 
@@ -110,13 +110,17 @@ impl SessionArchive {
             pruned.outcome = more.outcome;
         }
         let PruneReport { sessions, bytes, .. } = pruned;
+        if let Some(state) = state {
+            sessions.iter().for_each(|session| remove_files_of_session(state, &session.0));
+        }
         Ok(PrunedData { sessions, bytes, file_bytes })
     }
 
     /// [Prunes](Self::prune), unless a file in the state folder has a time of less than a day ago.
     ///
     /// Without that file, or after more than [`LONGEST_PRUNE_GAP`], only its time is set: the user is
-    /// back after a long time, or the clock is wrong. Old sessions then stay for another day.
+    /// back after a long time, or the clock is wrong. The next start after a day removes old sessions,
+    /// also after another long time.
     pub(crate) fn prune_if_due(&self, retention: SessionRetention, now: SystemTime) {
         let Some(state) = &self.state else { return };
         let mark = state.join(PRUNED_MARK);
@@ -125,12 +129,15 @@ impl SessionArchive {
             return;
         }
         // Before anything is removed: a failure must not repeat at every start.
-        let marked = replace_file_atomically(state, &mark, b"")
+        let was_skipped = fs::read(&mark).is_ok_and(|found| found == SKIPPED_MARK);
+        let is_after_gap = since.is_some_and(|since| since > LONGEST_PRUNE_GAP) && !was_skipped;
+        let content = if is_after_gap { SKIPPED_MARK } else { b"" };
+        let marked = replace_file_atomically(state, &mark, content)
             .and_then(|()| File::options().write(true).open(&mark)?.set_modified(now));
         if let Err(error) = marked {
             return tracing::warn!(%error, "the time of pruning could not be stored");
         }
-        if since.is_none_or(|since| since > LONGEST_PRUNE_GAP) {
+        if is_after_gap || since.is_none() {
             return;
         }
         match self.prune(retention, now) {
@@ -189,6 +196,9 @@ fn time_since_change(mark: &Path, now: SystemTime) -> Option<Duration> {
 
 /// The file in the state folder whose time is that of the last pruning.
 const PRUNED_MARK: &str = "pruned";
+
+/// The content of that file if the last start after a long time removed nothing.
+const SKIPPED_MARK: &[u8] = b"skipped";
 
 /// The precision of the times of sessions.
 const STORED_TIME_UNIT: Duration = Duration::from_millis(1);

@@ -12,10 +12,10 @@ use acp_lifecycle::{
 };
 use acp_store::{
     NewSession, OpenSession, PendingCommit, SessionChange, SessionRecord, SessionRecorder,
-    SessionStoreError, StoreWriter,
+    SessionStore, SessionStoreError, StoredPrompt,
 };
 use acp_types::{SessionStatePart, TurnId};
-use agent_client_protocol::v1::schema::ContentBlock;
+use agent_client_protocol::v1::schema::{ContentBlock, SessionId};
 use callboard_models::ChatMessage;
 use futures::FutureExt as _;
 use futures::future::Shared;
@@ -25,10 +25,15 @@ use ulid::Ulid;
 
 use super::brief::shorten_document;
 use super::model_message::{message_record, reset_record};
+use super::redaction::redact_changes;
+use super::restore::read_messages;
 use super::{OpenedStore, StoredPermissions, StoredSessions, StoredSettings};
-use crate::limits::{COMMIT_TIMEOUT, MAX_UNSTORED_CHANGES, RETRIED_COMMIT_TIMEOUT};
+use crate::limits::{
+    COMMIT_TIMEOUT, MAX_UNSTORED_CHANGES, MAX_WRITTEN_MESSAGES, RETRIED_COMMIT_TIMEOUT,
+};
 use crate::lock::lock;
 use crate::prompt;
+use crate::secrets::LiveSecrets;
 
 /// Version of the records in the client's stream. The kind of such a record is the type of its
 /// document.
@@ -39,6 +44,8 @@ pub(super) const DOCUMENT_VERSION: u32 = 1;
 /// A session that cannot be stored continues, and is lost when the process ends. The user is
 /// notified once: see [`take_notice`](Self::take_notice).
 pub(crate) struct SessionRecording {
+    id: SessionId,
+    secrets: LiveSecrets,
     state: Mutex<RecordingState>,
     /// Whether opening the store has succeeded or failed.
     is_settled: watch::Sender<bool>,
@@ -54,6 +61,10 @@ struct RecordingState {
     stored_settings: Option<StoredSettings>,
     /// The decisions about permissions that were recorded last.
     stored_permissions: Option<StoredPermissions>,
+    /// The record of the newest prompt.
+    prompt: Option<SessionRecord>,
+    /// The messages of the model after a rewind, until the session takes them.
+    rewound: Option<RewoundSession>,
     /// Whether the session has a prompt; nothing is recorded before the first prompt.
     has_prompt: bool,
     /// Whether the sent items are a replay of records that are already stored.
@@ -67,10 +78,18 @@ struct RecordingState {
     is_notified: bool,
 }
 
+/// A session after a rewind.
+pub(crate) struct RewoundSession {
+    /// The messages of the model that are left.
+    pub(crate) messages: Arc<Vec<Arc<ChatMessage>>>,
+    /// Number of prompts that are left.
+    pub(crate) prompts: u32,
+}
+
 enum RecordingTarget {
     /// The store is being opened; these changes wait for the store.
     Opening(Vec<(Vec<SessionChange>, SystemTime)>),
-    Recorder(SessionRecorder, StoreWriter),
+    Recorder(SessionRecorder, OpenedStore),
     /// No further changes are recorded.
     Ended,
 }
@@ -78,8 +97,13 @@ enum RecordingTarget {
 impl SessionRecording {
     /// Records a new session, which is stored with its first prompt. The store is opened in the
     /// background.
-    pub(crate) fn begin(stored: StoredSessions, new: NewSession) -> Arc<Self> {
+    pub(crate) fn begin(
+        stored: StoredSessions,
+        new: NewSession,
+        secrets: LiveSecrets,
+    ) -> Arc<Self> {
         let recording = Arc::new(Self::new(
+            (new.id.clone(), secrets),
             RecordingTarget::Opening(Vec::new()),
             Arc::default(),
             StoredSettings::default(),
@@ -97,19 +121,21 @@ impl SessionRecording {
     pub(crate) fn resume(
         opened: &OpenedStore,
         session: Box<dyn OpenSession>,
-        messages: Arc<Vec<Arc<ChatMessage>>>,
-        settings: StoredSettings,
+        (messages, settings): (Arc<Vec<Arc<ChatMessage>>>, StoredSettings),
         permissions: Option<StoredPermissions>,
+        secrets: LiveSecrets,
     ) -> Arc<Self> {
+        let id = session.id().clone();
         let recorder = opened.writer.recorder_for_open_session(session);
-        let target = RecordingTarget::Recorder(recorder, opened.writer.clone());
-        let recording = Self::new(target, messages, settings, true);
+        let target = RecordingTarget::Recorder(recorder, opened.clone());
+        let recording = Self::new((id, secrets), target, messages, settings, true);
         lock(&recording.state).stored_permissions = permissions;
         recording.is_settled.send_replace(true);
         Arc::new(recording)
     }
 
     fn new(
+        (id, secrets): (SessionId, LiveSecrets),
         target: RecordingTarget,
         messages: Arc<Vec<Arc<ChatMessage>>>,
         settings: StoredSettings,
@@ -122,6 +148,8 @@ impl SessionRecording {
             stored_settings: has_prompt.then(|| settings.clone()),
             settings,
             stored_permissions: None,
+            prompt: None,
+            rewound: None,
             has_prompt,
             is_replay: false,
             is_record_scheduled: false,
@@ -129,7 +157,7 @@ impl SessionRecording {
             failure: None,
             is_notified: false,
         };
-        Self { state: Mutex::new(state), is_settled: watch::Sender::new(false) }
+        Self { id, secrets, state: Mutex::new(state), is_settled: watch::Sender::new(false) }
     }
 
     fn settle(&self, opened: Result<OpenedStore, SessionStoreError>, new: NewSession) {
@@ -142,7 +170,7 @@ impl SessionRecording {
                     for (changes, at) in waiting {
                         state.last_commit = Some(recorder.queue_changes(changes, at).shared());
                     }
-                    state.target = RecordingTarget::Recorder(recorder, opened.writer);
+                    state.target = RecordingTarget::Recorder(recorder, opened);
                 }
                 (Ok(_), other) => state.target = other,
                 (Err(error), _) => state.fail(&error),
@@ -169,7 +197,7 @@ impl SessionRecording {
     ) -> impl Future<Output = ()> + Send + use<> {
         let (is_committed, is_record_due) = {
             let mut state = lock(&self.state);
-            let is_committed = !state.is_replay && state.record_item(item);
+            let is_committed = !state.is_replay && state.record_item(item, &self.secrets);
             (is_committed, state.schedule_record_of_open_documents())
         };
         if is_record_due {
@@ -200,7 +228,7 @@ impl SessionRecording {
         let mut state = lock(&self.state);
         state.is_record_scheduled = false;
         let documents = state.fold.flush(Instant::now().into_std());
-        state.record_documents(documents);
+        state.record_documents(documents, &self.secrets);
     }
 
     /// Records a prompt; the first prompt also stores the session.
@@ -219,11 +247,13 @@ impl SessionRecording {
         let Some(record) = state.check(record) else { return };
         // A message between two turns, such as a notice, belongs to the turn before it.
         let message = state.fold.end_message();
-        state.record_documents(message.into_iter().collect());
+        state.record_documents(message.into_iter().collect(), &self.secrets);
         state.has_prompt = true;
         let number = turn.as_str().strip_prefix('t').and_then(|number| number.parse().ok());
         state.settings.turns = number.unwrap_or(state.settings.turns + 1);
-        let mut changes = vec![SessionChange::Prompt(record.with_search_text(text))];
+        let record = record.with_search_text(text);
+        state.prompt = Some(record.clone());
+        let mut changes = vec![SessionChange::Prompt(record)];
         changes.extend(state.changed_settings());
         state.write(changes);
     }
@@ -246,7 +276,11 @@ impl SessionRecording {
         let records: Result<Vec<_>, _> = reset.into_iter().chain(records).collect();
         let Some(records) = state.check(records) else { return };
         state.messages = messages.clone();
-        state.write(records.into_iter().map(SessionChange::Append).collect());
+        let mut changes: Vec<_> = records.into_iter().map(SessionChange::Append).collect();
+        while !changes.is_empty() {
+            let rest = changes.split_off(changes.len().min(MAX_WRITTEN_MESSAGES));
+            state.write(std::mem::replace(&mut changes, rest));
+        }
     }
 
     /// Changes the stored settings, if the new settings differ.
@@ -301,6 +335,104 @@ impl SessionRecording {
         }
     }
 
+    /// Returns the id of the session.
+    pub(crate) fn session_id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Returns the store, if the session is stored.
+    pub(crate) fn opened_store(&self) -> Option<OpenedStore> {
+        match &lock(&self.state).target {
+            RecordingTarget::Recorder(_, opened) => Some(opened.clone()),
+            RecordingTarget::Opening(_) | RecordingTarget::Ended => None,
+        }
+    }
+
+    /// Commits the recorded changes, and returns the store.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the session is not stored completely.
+    async fn committed_store(&self) -> Result<OpenedStore, SessionStoreError> {
+        self.commit().await;
+        let is_stored = lock(&self.state).failure.is_none();
+        let opened = self.opened_store().filter(|_| is_stored);
+        opened.ok_or(SessionStoreError::WriterEnded)
+    }
+
+    /// Lists the prompts of the session, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the session is not stored completely, and errors of the store.
+    pub(crate) async fn prompts(&self) -> Result<Vec<StoredPrompt>, SessionStoreError> {
+        let (opened, id) = (self.committed_store().await?, self.id.clone());
+        let list = move |store: &dyn SessionStore| {
+            let mut prompts: Vec<StoredPrompt> = Vec::new();
+            loop {
+                let after = prompts.last().map_or(0, |last| last.number);
+                let page = store.prompts(&id, after)?;
+                if page.is_empty() {
+                    return Ok(prompts);
+                }
+                prompts.extend(page);
+            }
+        };
+        opened.run(list).await
+    }
+
+    /// Stores a copy of the first `keep` prompts of the session, and returns its id.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the session is not stored completely, and errors of the store.
+    pub(crate) async fn fork(&self, keep: u32) -> Result<SessionId, SessionStoreError> {
+        let (opened, from) = (self.committed_store().await?, self.id.clone());
+        let fork = move |store: &dyn SessionStore| {
+            let folder = store.summary(&from)?.folder;
+            let folder = folder.ok_or(SessionStoreError::Invalid("its folder is damaged"))?;
+            let new = NewSession { id: new_session_id(), folder };
+            store.fork(&from, &new, Some(keep), SystemTime::now()).map(|copy| copy.id().clone())
+        };
+        opened.run(fork).await
+    }
+
+    /// Removes all prompts after the first `keep` prompts. If `is_prompt_kept` is set, the newest
+    /// prompt, in which this method is called, is stored again behind them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the session is not stored, and errors of the store.
+    pub(crate) async fn rewind(
+        &self,
+        keep: u32,
+        is_prompt_kept: bool,
+    ) -> Result<(), SessionStoreError> {
+        let opened = self.committed_store().await?;
+        let commit = {
+            let mut state = lock(&self.state);
+            let mut changes = vec![SessionChange::Truncate { keep }];
+            let prompt = state.prompt.clone().filter(|_| is_prompt_kept);
+            state.has_prompt = keep > 0 || prompt.is_some();
+            changes.extend(prompt.map(SessionChange::Prompt));
+            state.write(changes);
+            state.last_commit.clone()
+        };
+        commit.ok_or(SessionStoreError::WriterEnded)?.await?;
+        let id = self.id.clone();
+        let (messages, _damaged) = opened.run(move |store| read_messages(store, &id)).await?;
+        let messages = Arc::new(messages);
+        let mut state = lock(&self.state);
+        state.messages = messages.clone();
+        state.rewound = Some(RewoundSession { messages, prompts: keep });
+        Ok(())
+    }
+
+    /// Returns the state after a rewind; later calls return `None`.
+    pub(crate) fn take_rewound(&self) -> Option<RewoundSession> {
+        lock(&self.state).rewound.take()
+    }
+
     /// Returns the reason why the session is not stored, as a notice to the user; later calls
     /// return `None`.
     pub(crate) fn take_notice(&self) -> Option<String> {
@@ -318,29 +450,34 @@ impl SessionRecording {
     pub(crate) async fn close(&self) {
         self.record_open_documents();
         let target = std::mem::replace(&mut lock(&self.state).target, RecordingTarget::Ended);
-        if let RecordingTarget::Recorder(recorder, writer) = target {
+        if let RecordingTarget::Recorder(recorder, opened) = target {
             drop(recorder);
-            drop(timeout(COMMIT_TIMEOUT, writer.flush()).await);
+            drop(timeout(COMMIT_TIMEOUT, opened.writer.flush()).await);
         }
     }
 }
 
 impl RecordingState {
     /// Records an item. Returns whether the delivery of the item must wait for its commit.
-    fn record_item(&mut self, item: &OutboxItem) -> bool {
+    fn record_item(&mut self, item: &OutboxItem, secrets: &LiveSecrets) -> bool {
         if matches!(self.target, RecordingTarget::Ended) || !self.has_prompt {
             return false;
         }
         let documents = self.fold.apply(item, Instant::now().into_std());
-        let is_final = self.record_documents(documents);
+        let is_final = self.record_documents(documents, secrets);
         is_final || matches!(item, OutboxItem::PromptResponse(_))
     }
 
     /// Records documents. Returns whether one of them is final.
-    fn record_documents(&mut self, documents: Vec<ChangedDocument>) -> bool {
+    fn record_documents(&mut self, documents: Vec<ChangedDocument>, secrets: &LiveSecrets) -> bool {
+        if documents.is_empty() {
+            return false;
+        }
+        let secrets = secrets.current();
         let (mut changes, mut is_final) = (Vec::new(), false);
-        for ChangedDocument { subject, document, is_final: is_whole, .. } in documents {
+        for ChangedDocument { subject, mut document, is_final: is_whole, .. } in documents {
             is_final |= is_whole;
+            redact_changes(&mut document, &secrets);
             if let SessionDocument::State(SessionStatePart::Info(info)) = &document
                 && let Some(title) = &info.title
             {
@@ -411,6 +548,14 @@ impl RecordingState {
         self.failure = Some(failure);
     }
 }
+
+/// Returns a new id for a session.
+pub(crate) fn new_session_id() -> SessionId {
+    SessionId::new(format!("{SESSION_ID_PREFIX}{}", Ulid::generate()))
+}
+
+/// The beginning of every id that this agent gives a session.
+pub(crate) const SESSION_ID_PREFIX: &str = "sess_";
 
 /// Creates the record of a document.
 fn document_record(document: &SessionDocument) -> Result<SessionRecord, SessionStoreError> {

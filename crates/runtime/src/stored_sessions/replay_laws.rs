@@ -148,7 +148,13 @@ impl Live {
         let first = [SessionChange::Prompt(prompt)];
         let open = store.create(&new, &first, std::time::SystemTime::UNIX_EPOCH).unwrap();
         let settings = StoredSettings::default();
-        let recording = SessionRecording::resume(opened, open, Arc::default(), settings, None);
+        let recording = SessionRecording::resume(
+            opened,
+            open,
+            (Arc::default(), settings),
+            None,
+            crate::LiveSecrets::from_env([]),
+        );
         let mut session = Session::new("/p");
         session.set_shows_terminals(protocol == Protocol::V1Terminals);
         let mut client = TestClient::new(protocol);

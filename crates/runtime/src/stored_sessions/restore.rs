@@ -10,7 +10,7 @@ use acp_store::{
     StoredRecord,
 };
 use agent_client_protocol::v1::schema::SessionId;
-use callboard_models::ChatMessage;
+use callboard_models::{ChatMessage, ModelToolCall, ToolResult};
 
 use super::model_message::read_message;
 use super::recording::DOCUMENT_VERSION;
@@ -25,6 +25,8 @@ pub(crate) struct RestoredSession {
     pub(crate) messages: Vec<Arc<ChatMessage>>,
     pub(crate) settings: StoredSettings,
     pub(crate) permissions: Result<Option<StoredPermissions>, RuleStoreError>,
+    /// Number of prompts.
+    pub(crate) prompts: u32,
     /// Number of records and parts that could not be read.
     pub(crate) damaged: u64,
 }
@@ -43,25 +45,80 @@ impl RestoredSession {
         if store.summary(id)?.folder.as_ref() != Some(&folder) {
             session.write(&[SessionChange::Move(folder)], now)?;
         }
-        let mut load = store.begin_load(id, RecordStream::Model, u64::MAX)?;
-        let (mut messages, mut unread) = (Vec::new(), 0);
-        loop {
-            let page = store.next_page(&mut load)?;
-            if page.is_empty() {
-                break;
-            }
-            for record in &page {
-                match read_message(record) {
-                    Ok(message) => messages.extend(message.map(Arc::new)),
-                    Err(_) => unread += 1,
-                }
+        let (messages, damaged_messages) = read_messages(store, id)?;
+        let prompts = store.summary(id)?.prompts;
+        let permissions = StoredPermissions::read(&parts);
+        let unread = u64::from(permissions.is_err() && parts.damaged == 0);
+        let damaged = parts.damaged + damaged_messages + unread;
+        let mut settings = StoredSettings::read(&parts);
+        if settings.turns < prompts.into() {
+            // The settings are damaged. Ids of calls contain the number of the turn, so a number that
+            // no turn had keeps them unique.
+            settings.turns = UNUSED_TURNS;
+        }
+        Ok(Self { session, messages, settings, permissions, prompts, damaged })
+    }
+}
+
+/// Reads the messages of the model. Returns them with the number of records that could not be read.
+pub(super) fn read_messages(
+    store: &dyn SessionStore,
+    id: &SessionId,
+) -> Result<(Vec<Arc<ChatMessage>>, u64), SessionStoreError> {
+    let mut load = store.begin_load(id, RecordStream::Model, u64::MAX)?;
+    let (mut messages, mut unread) = (Vec::new(), 0);
+    loop {
+        let page = store.next_page(&mut load)?;
+        if page.is_empty() {
+            return Ok((with_matching_results(messages), load.damaged + unread));
+        }
+        for record in &page {
+            match read_message(record) {
+                Ok(message) => messages.extend(message),
+                Err(_) => unread += 1,
             }
         }
-        let permissions = StoredPermissions::read(&parts);
-        let unread = unread + u64::from(permissions.is_err() && parts.damaged == 0);
-        let damaged = parts.damaged + load.damaged + unread;
-        let settings = StoredSettings::read(&parts);
-        Ok(Self { session, messages, settings, permissions, damaged })
+    }
+}
+
+/// Adds results for calls whose results are missing, and removes results without calls. Providers
+/// refuse a history in which a call is not directly followed by its result, e.g. after a record was
+/// damaged.
+fn with_matching_results(messages: Vec<ChatMessage>) -> Vec<Arc<ChatMessage>> {
+    let mut matching: Vec<ChatMessage> = Vec::with_capacity(messages.len());
+    // The results of a reply at the end may still come: `History` adds them.
+    let mut messages = messages.into_iter().peekable();
+    while let Some(message) = messages.next() {
+        let called = match &message {
+            ChatMessage::ToolResults(_) => continue,
+            ChatMessage::Assistant { calls, .. } if !calls.is_empty() => calls.clone(),
+            _ => Vec::new(),
+        };
+        matching.push(message);
+        if called.is_empty() || messages.peek().is_none() {
+            continue;
+        }
+        let found = messages.next_if(|next| matches!(next, ChatMessage::ToolResults(_)));
+        let mut found = match found {
+            Some(ChatMessage::ToolResults(results)) => results,
+            _ => Vec::new(),
+        };
+        let results = called.into_iter().map(|call| {
+            let at = found.iter().position(|result| result.call_id == call.id);
+            at.map_or_else(|| lost_result(&call), |at| found.swap_remove(at))
+        });
+        matching.push(ChatMessage::ToolResults(results.collect()));
+    }
+    matching.into_iter().map(Arc::new).collect()
+}
+
+fn lost_result(call: &ModelToolCall) -> ToolResult {
+    ToolResult {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        text: "The result was lost, because its stored record is damaged.".to_owned(),
+        parts: Vec::new(),
+        is_error: true,
     }
 }
 
@@ -112,11 +169,7 @@ pub(crate) async fn replay(
 pub(crate) fn replay_page(session: &mut Session, page: &[StoredRecord], now: Timestamp) -> u64 {
     let mut unread = 0;
     for record in page {
-        let document = match record.version {
-            DOCUMENT_VERSION => record.parse_json::<SessionDocument>().ok(),
-            _ => None,
-        };
-        match document {
+        match read_document(record) {
             Some(document) => session.replay(document, now),
             None => unread += 1,
         }
@@ -124,9 +177,66 @@ pub(crate) fn replay_page(session: &mut Session, page: &[StoredRecord], now: Tim
     unread
 }
 
+/// Parses a document of the client's stream, if it has a known version.
+pub(crate) fn read_document(record: &StoredRecord) -> Option<SessionDocument> {
+    match record.version {
+        DOCUMENT_VERSION => record.parse_json().ok(),
+        _ => None,
+    }
+}
+
+/// More turns than any session has.
+const UNUSED_TURNS: u64 = 1 << 32;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_call_is_followed_by_its_result_whatever_record_is_missing() {
+        let call =
+            |id: &str| ModelToolCall { id: id.into(), name: "t".into(), arguments: "{}".into() };
+        let reply = |ids: &[&str]| ChatMessage::Assistant {
+            text: String::new(),
+            thought: String::new(),
+            calls: ids.iter().map(|id| call(id)).collect(),
+            replay: None,
+        };
+        let results = |ids: &[&str]| {
+            let result = |id: &&str| ToolResult { text: (*id).into(), ..lost_result(&call(id)) };
+            ChatMessage::ToolResults(ids.iter().map(result).collect())
+        };
+        let prompt = || ChatMessage::User(Vec::new());
+        let whole = [prompt(), reply(&["a", "b"]), results(&["a", "b"]), prompt(), reply(&["c"])];
+        for missing in 0..=whole.len() {
+            let mut messages = whole.to_vec();
+            if missing < messages.len() {
+                messages.remove(missing);
+            }
+            let repaired = with_matching_results(messages.clone());
+            if missing == whole.len() {
+                assert_eq!(repaired.iter().map(|it| (**it).clone()).collect::<Vec<_>>(), messages);
+            }
+            for (at, message) in repaired.iter().enumerate() {
+                let ids = |results: &[ToolResult]| -> Vec<_> {
+                    results.iter().map(|result| result.call_id.clone()).collect()
+                };
+                let before = at.checked_sub(1).map(|at| &*repaired[at]);
+                match (before, &**message) {
+                    (
+                        Some(ChatMessage::Assistant { calls, .. }),
+                        ChatMessage::ToolResults(found),
+                    ) => {
+                        let called: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
+                        assert_eq!(ids(found), called, "{missing}");
+                    }
+                    (_, ChatMessage::ToolResults(_)) => panic!("results without calls: {missing}"),
+                    (Some(ChatMessage::Assistant { calls, .. }), _) => assert!(calls.is_empty()),
+                    _ => {}
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_session_that_is_held_for_a_moment_is_opened_and_one_that_stays_held_is_refused() {

@@ -19,6 +19,7 @@ use serde_json::json;
 
 use super::*;
 use crate::CodingAgent;
+use crate::secrets::LiveSecrets;
 use crate::stored_sessions::model_message::{message_record, read_message};
 
 /// Returns an agent that stores its sessions in the store that `open` returns.
@@ -94,7 +95,11 @@ async fn messages_that_change_are_stored_anew() {
         move || Ok(Arc::new(store.clone()))
     });
     let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
-    let recording = SessionRecording::begin(opened, NewSession { id: "s".into(), folder });
+    let recording = SessionRecording::begin(
+        opened,
+        NewSession { id: "s".into(), folder },
+        LiveSecrets::from_env([]),
+    );
     let handle = SessionHandle::new(acp_lifecycle::Session::new("/p"), SystemTime::now);
     recording.record_prompt(&"t1".into(), &[ContentBlock::from("hi")], &handle);
     let message = |text: &str| Arc::new(ChatMessage::user(text));
@@ -123,7 +128,14 @@ fn held_recording(store: &MemorySessionStore) -> (Arc<SessionRecording>, mpsc::S
         Ok(Arc::new(store.clone()))
     });
     let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
-    (SessionRecording::begin(opened, NewSession { id: "s".into(), folder }), open)
+    (
+        SessionRecording::begin(
+            opened,
+            NewSession { id: "s".into(), folder },
+            LiveSecrets::from_env([]),
+        ),
+        open,
+    )
 }
 
 #[tokio::test]

@@ -45,6 +45,8 @@ pub struct RewindPlan {
     prompt: u32,
     /// The numbers of the undo entries, the newest first.
     entries: Vec<u64>,
+    /// The paths that the undone calls changed.
+    paths: BTreeSet<PathBuf>,
     changes: Vec<FileChange>,
     kept: Vec<KeptFile>,
     fingerprint: Vec<u8>,
@@ -57,7 +59,22 @@ pub struct KeptFile {
     /// The path of the file.
     pub path: PathBuf,
     /// The reason, as a clause for the end of a sentence about the file.
-    pub reason: String,
+    pub reason: Note,
+}
+
+impl KeptFile {
+    /// Creates a file whose earlier content is not stored.
+    #[must_use]
+    pub fn without_backup(path: &Path) -> Self {
+        Self { path: path.to_owned(), reason: Note::new(undo::REASON_NOT_KEPT) }
+    }
+
+    /// Returns a sentence that names the file and the reason.
+    #[must_use]
+    pub fn note(&self, workspace: &Workspace) -> Note {
+        let note = Note::new("stays").with_text("path", workspace.display(&self.path));
+        note.with_notes("why", [self.reason.clone()], "")
+    }
 }
 
 impl RewindPlan {
@@ -74,10 +91,14 @@ impl RewindPlan {
             forecast.undo(entry)?;
         }
         let mut fingerprint = prompt.to_le_bytes().to_vec();
+        let operations = entries.iter().flat_map(|(_, entry)| &entry.operations);
+        let mut paths: BTreeSet<_> =
+            operations.map(|operation| operation.affected_path().to_owned()).collect();
         let entries: Vec<_> = entries.into_iter().map(|(number, _)| number).collect();
         entries.iter().for_each(|number| fingerprint.extend(number.to_le_bytes()));
         for path in workspace.undo_store().lost_paths_since_prompt(prompt) {
             let reason = Note::new(undo::REASON_NOT_KEPT);
+            paths.insert(path.clone());
             forecast.kept.push(SkippedRestore { path, reason, backup: None });
         }
         let changes = forecast.changes(&mut fingerprint);
@@ -85,11 +106,17 @@ impl RewindPlan {
         kept.sort_by(|a, b| a.path.cmp(&b.path));
         kept.dedup();
         for KeptFile { path, reason } in &kept {
+            let reason = reason.to_string();
             let text = [path.as_os_str().as_encoded_bytes(), b"\0", reason.as_bytes()].concat();
             fingerprint.extend(ContentHash::of_bytes(&text).as_bytes());
         }
         let fingerprint = ContentHash::of_bytes(&fingerprint).as_bytes().to_vec();
-        Ok(Self { prompt, entries, changes, kept, fingerprint })
+        Ok(Self { prompt, entries, paths, changes, kept, fingerprint })
+    }
+
+    /// Returns the path of each file that a call changed since the prompt.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.paths.iter().map(PathBuf::as_path)
     }
 
     /// Returns the changes that going back would cause, with the paths in order.
@@ -138,7 +165,7 @@ impl RewindPlan {
 
 impl From<SkippedRestore> for KeptFile {
     fn from(skipped: SkippedRestore) -> Self {
-        Self { path: skipped.path, reason: skipped.reason.to_string() }
+        Self { path: skipped.path, reason: skipped.reason }
     }
 }
 

@@ -156,6 +156,12 @@ impl Workspace {
         Self { undo_store, outputs: outputs.with_session(name), ..self }
     }
 
+    /// Returns whether an earlier workspace with the same session id and roots left undo data.
+    #[must_use]
+    pub fn has_undo_data(&self) -> bool {
+        self.undo_store.has_session_folder()
+    }
+
     /// Sets the number of the prompt whose calls change files from now on, counted from 1 in the
     /// session. [`RewindPlan`](crate::files::rewind::RewindPlan) goes back to a prompt.
     pub fn begin_prompt(&self, number: u32) {

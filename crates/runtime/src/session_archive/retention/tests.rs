@@ -108,6 +108,16 @@ fn a_session_from_the_future_stays_when_the_clock_was_set_back() {
 }
 
 #[test]
+fn someone_who_comes_back_every_fifteen_days_has_old_sessions_removed() {
+    let fixture = Fixture::new(&[9]);
+    for (visit, left) in [(0, 1), (1, 1), (2, 0)] {
+        let retention = SessionRetention { keep: 4 * DAY, max_bytes: u64::MAX };
+        fixture.archive.prune_if_due(retention, fixture.now + visit * 15 * DAY);
+        assert_eq!(fixture.ids().len(), left, "visit {visit}");
+    }
+}
+
+#[test]
 fn pruning_is_due_once_a_day_but_not_at_the_first_start_or_after_a_long_time() {
     let hour = Duration::from_secs(3600);
     for (then, is_due) in [(23 * hour, false), (25 * hour, true), (15 * DAY, false)] {

@@ -78,6 +78,12 @@ impl UndoStore {
         Self { session: Some(name), ..self }
     }
 
+    /// Returns whether the session has a folder.
+    pub(crate) fn has_session_folder(&self) -> bool {
+        let place = self.folder.as_ref().zip(self.session.as_ref());
+        place.is_some_and(|(folder, session)| session_folder::exists(folder, session))
+    }
+
     /// Sets the number of the prompt whose calls add entries from now on.
     pub(crate) fn set_prompt(&self, number: u32) {
         self.lock_state().prompt = number;

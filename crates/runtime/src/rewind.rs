@@ -1,0 +1,418 @@
+//! Goes back to a prompt: the files and the history of the session, together.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan, SessionDocument, SessionHandle, Verdict};
+use acp_store::{RecordStream, SessionStoreError, StoredPrompt};
+use acp_tools::files::rewind::{KeptFile, RewindPlan};
+use acp_tools::{
+    CallDescription, Context, ErrorCode, Invocation, Note, SideEffects, Spec, Tool, ToolError,
+    ToolOutput, ToolPreview, Workspace,
+};
+use acp_types::{Content, FileChange, Location, Operation, ToolKind};
+use agent_client_protocol::v1::schema::SessionId;
+use agent_client_protocol::{Error, JsonRpcRequest, JsonRpcResponse};
+use callboard_text::path_text;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use crate::context::ReadRules;
+use crate::errors;
+use crate::limits::{MAX_NAMED_PATHS, MAX_REWIND_DOCUMENTS};
+use crate::options::SessionOptions;
+use crate::stored_sessions::{SessionRecording, read_document};
+
+/// The rewinds of one stored session.
+#[derive(Clone)]
+pub(crate) struct SessionRewind {
+    workspace: Arc<Workspace>,
+    recording: Arc<SessionRecording>,
+    /// The last prompt for which no undo data exist: those of an earlier process were removed, or
+    /// belong to another session or another folder. 0 if there is no such prompt.
+    last_without_undo: u32,
+}
+
+/// The files that a rewind would change, and the files that it would keep.
+#[derive(Debug)]
+pub(crate) struct SessionRewindPlan {
+    prompt: u32,
+    files: RewindPlan,
+    kept: Vec<KeptFile>,
+}
+
+impl SessionRewind {
+    pub(crate) fn new(
+        workspace: Arc<Workspace>,
+        recording: Arc<SessionRecording>,
+        last_without_undo: u32,
+    ) -> Self {
+        Self { workspace, recording, last_without_undo }
+    }
+
+    /// Lists the prompts of the session.
+    pub(crate) async fn prompts(&self) -> Result<Vec<StoredPrompt>, SessionStoreError> {
+        self.recording.prompts().await
+    }
+
+    /// Returns what going back to the state before a prompt would change.
+    pub(crate) async fn plan(&self, prompt: u32) -> Result<SessionRewindPlan, ToolError> {
+        let workspace = self.workspace.clone();
+        let files = run_blocking(move || RewindPlan::before_prompt(&workspace, prompt)).await?;
+        let mut kept = files.kept().to_vec();
+        if prompt <= self.last_without_undo {
+            let changed = self.changed_paths(prompt, self.last_without_undo).await?;
+            let known: BTreeSet<_> = files.paths().map(Path::to_owned).collect();
+            kept.extend(changed.difference(&known).map(|path| KeptFile::without_backup(path)));
+        }
+        Ok(SessionRewindPlan { prompt, files, kept })
+    }
+
+    /// Returns the plan for a client, which shows it to its user. The client does not get the text of
+    /// a file that may not be read.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the mode or a rule denies one of the changes.
+    pub(crate) async fn checked_plan(
+        &self,
+        prompt: u32,
+        session: &SessionHandle,
+        options: &SessionOptions,
+    ) -> Result<CheckedRewindPlan, Error> {
+        if prompt == 0 {
+            return Err(errors::invalid_params("`prompt` is counted from 1"));
+        }
+        let plan = self.plan(prompt).await;
+        let plan = plan.map_err(|error| errors::rewind_failed(&error.to_string()))?;
+        let rules = session.update(|session, _| session.rules().clone());
+        let roots: Vec<_> = self.workspace.roots().map(Path::to_owned).collect();
+        let mode = options.active_options().mode.unwrap_or_default();
+        if rules.judge_call(&plan.effects(), &*mode.policy(&roots)) == Verdict::Deny {
+            let why = format!("the mode `{}` or a rule denies a change of files", mode.id());
+            return Err(errors::rewind_failed(&why));
+        }
+        let (workspace, rules) = (self.workspace.clone(), ReadRules(rules));
+        let check = move || {
+            let paths = plan.changes().iter().map(|change| change.path.clone());
+            let readable = paths.filter(|path| rules.permits_reading(&workspace, path)).collect();
+            Ok(CheckedRewindPlan { plan, readable })
+        };
+        run_blocking(check).await.map_err(|error| errors::rewind_failed(&error.to_string()))
+    }
+
+    /// Stores a copy of the first `keep` prompts, and returns its id.
+    pub(crate) async fn fork(&self, keep: u32) -> Result<SessionId, SessionStoreError> {
+        self.recording.fork(keep).await
+    }
+
+    /// Restores the files and the history. If `is_in_prompt` is set, the newest prompt asked for this
+    /// and stays. If this method fails, calls may have been undone already.
+    pub(crate) async fn run(
+        &self,
+        plan: SessionRewindPlan,
+        is_in_prompt: bool,
+    ) -> Result<(), ToolError> {
+        let this = self.clone();
+        // A dropped caller must not leave the files without the history.
+        let run = tokio::spawn(async move {
+            let SessionRewindPlan { prompt, files, .. } = plan;
+            let workspace = this.workspace.clone();
+            run_blocking(move || files.run(&workspace)).await?;
+            let keep = prompt.saturating_sub(1);
+            let rewound = this.recording.rewind(keep, is_in_prompt).await;
+            rewound.map_err(|error| {
+                let message =
+                    format!("The files were restored, but the stored session was not: {error}");
+                ToolError::recoverable(ErrorCode::Io, message)
+            })
+        });
+        run.await.unwrap_or_else(|_panic| Err(ToolError::fatal("the rewind panicked")))
+    }
+
+    /// Returns the files that completed calls of these prompts changed, according to the stored
+    /// session.
+    async fn changed_paths(&self, first: u32, last: u32) -> Result<BTreeSet<PathBuf>, ToolError> {
+        let opened = self.recording.opened_store().ok_or_else(not_stored_error)?;
+        let session = self.recording.session_id().clone();
+        let read = opened.run(move |store| {
+            let mut load = store.begin_load(&session, RecordStream::Client, 0)?;
+            let (mut paths, mut documents) = (BTreeSet::new(), 0);
+            loop {
+                let page = store.next_page(&mut load)?;
+                documents += page.len();
+                if page.is_empty() || documents > MAX_REWIND_DOCUMENTS {
+                    return Ok(paths);
+                }
+                let calls = page.iter().filter(|record| (first..=last).contains(&record.prompt));
+                for document in calls.filter_map(read_document) {
+                    paths.extend(changed_paths_of_call(&document));
+                }
+            }
+        });
+        read.await.map_err(|error| ToolError::recoverable(ErrorCode::Io, error.to_string()))
+    }
+}
+
+/// A plan that no rule denies.
+pub(crate) struct CheckedRewindPlan {
+    plan: SessionRewindPlan,
+    /// The files whose text the client may get.
+    readable: BTreeSet<PathBuf>,
+}
+
+impl CheckedRewindPlan {
+    pub(crate) fn response(&self) -> RewindSessionResponse {
+        RewindSessionResponse::new(&self.plan, |path| self.readable.contains(path))
+    }
+
+    pub(crate) fn report(&self, workspace: &Workspace) -> String {
+        self.plan.report(workspace)
+    }
+
+    pub(crate) fn into_plan(self) -> SessionRewindPlan {
+        self.plan
+    }
+}
+
+impl SessionRewindPlan {
+    /// Returns the changes of files.
+    pub(crate) fn changes(&self) -> &[FileChange] {
+        self.files.changes()
+    }
+
+    /// Returns the files that stay as they are, although calls changed them.
+    pub(crate) fn kept(&self) -> &[KeptFile] {
+        &self.kept
+    }
+
+    /// Returns the effects of the changes.
+    pub(crate) fn effects(&self) -> Effects {
+        let effects = self.changes().iter().flat_map(|change| {
+            let path = change.path.clone();
+            match &change.operation {
+                Operation::Delete => vec![Effect::Delete(path)],
+                Operation::Move { from } => {
+                    vec![Effect::Delete(from.clone()), Effect::Write(path)]
+                }
+                _ => vec![Effect::Write(path)],
+            }
+        });
+        effects.collect()
+    }
+
+    /// Returns the message for the chat after the rewind.
+    pub(crate) fn report(&self, workspace: &Workspace) -> String {
+        let mut text = format!(
+            "Went back to the state before prompt {}. That prompt and everything after it were \
+             removed from this session; a client may still show them above.",
+            self.prompt
+        );
+        let paths = self.changes().iter().map(|change| workspace.display(&change.path));
+        let paths: Vec<_> = paths.collect();
+        if !paths.is_empty() {
+            text.push_str(&format!("\nRestored: {}.", listed(&paths)));
+        }
+        for kept in self.kept().iter().take(MAX_NAMED_PATHS) {
+            text.push_str(&format!("\n{}", kept.note(workspace)));
+        }
+        if let Some(more @ 1..) = self.kept().len().checked_sub(MAX_NAMED_PATHS) {
+            text.push_str(&format!("\nFiles left alone that are not named here: {more}."));
+        }
+        text
+    }
+}
+
+fn listed(paths: &[String]) -> String {
+    let named = paths[..paths.len().min(MAX_NAMED_PATHS)].join(", ");
+    match paths.len().checked_sub(MAX_NAMED_PATHS) {
+        Some(more @ 1..) => format!("{named} and {more} more"),
+        _ => named,
+    }
+}
+
+fn changed_paths_of_call(document: &SessionDocument) -> Vec<PathBuf> {
+    let SessionDocument::ToolCall(document) = document else { return Vec::new() };
+    let contents = document.call.content.iter();
+    let changes = contents.filter_map(|content| match content {
+        Content::Change(change) => Some(change),
+        _ => None,
+    });
+    let is_done = document.call.status == acp_types::Status::Completed;
+    changes.filter(|_| is_done).map(|change| change.path.clone()).collect()
+}
+
+fn not_stored_error() -> ToolError {
+    ToolError::recoverable(ErrorCode::Io, "This session is not stored, so it cannot go back.")
+}
+
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    spawn_blocking(work).await.unwrap_or_else(|_panic| Err(ToolError::fatal("a thread panicked")))
+}
+
+/// The method of [`RewindSessionRequest`].
+pub(crate) const REWIND_METHOD: &str = "_callboard/rewind";
+
+/// A request to go back to the state before a prompt of an open session. A turn that runs is waited
+/// for. The client asks its user; the agent does not ask again.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonRpcRequest)]
+#[request(method = "_callboard/rewind", response = RewindSessionResponse)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RewindSessionRequest {
+    pub(crate) session_id: SessionId,
+    /// The first prompt that is removed, counted from 1.
+    pub(crate) prompt: u32,
+    /// Whether nothing is changed.
+    #[serde(default)]
+    pub(crate) dry_run: bool,
+}
+
+/// The response to [`RewindSessionRequest`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonRpcResponse)]
+pub(crate) struct RewindSessionResponse {
+    /// The files that are restored.
+    files: Vec<RewoundFile>,
+    /// The files that stay as they are, although calls changed them.
+    kept: Vec<KeptFileReason>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct RewoundFile {
+    path: String,
+    status: RewoundFileStatus,
+    /// The path before, if the file is moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    /// The change as a unified diff. Missing if the file has no text, or if no rule permits reading
+    /// it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum RewoundFileStatus {
+    Added,
+    Modified,
+    Deleted,
+    Moved,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct KeptFileReason {
+    path: String,
+    why: String,
+}
+
+impl RewindSessionResponse {
+    /// Creates the response. `permits_reading` returns whether the client may see the text of a
+    /// file.
+    fn new(plan: &SessionRewindPlan, permits_reading: impl Fn(&Path) -> bool) -> Self {
+        let files = plan.changes().iter().map(|change| {
+            let (status, from) = match &change.operation {
+                Operation::Add => (RewoundFileStatus::Added, None),
+                Operation::Delete => (RewoundFileStatus::Deleted, None),
+                Operation::Move { from } => (RewoundFileStatus::Moved, Some(from)),
+                _ => (RewoundFileStatus::Modified, None),
+            };
+            let is_shown = !change.hunks.is_empty() && permits_reading(&change.path);
+            RewoundFile {
+                path: path_text(&change.path).into_owned(),
+                status,
+                from: from.map(|from| path_text(from).into_owned()),
+                diff: is_shown.then(|| change.git_patch()),
+            }
+        });
+        let kept = plan.kept().iter().map(|kept| KeptFileReason {
+            path: path_text(&kept.path).into_owned(),
+            why: kept.reason.to_string(),
+        });
+        Self { files: files.collect(), kept: kept.collect() }
+    }
+}
+
+/// The tool of `/rewind`, which no model is offered. It asks each time, with the changes of files.
+pub(crate) struct RewindTool(pub(crate) SessionRewind);
+
+impl RewindTool {
+    pub(crate) const NAME: &'static str = "rewind";
+}
+
+/// The arguments of [`RewindTool`].
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RewindArgs {
+    /// The first prompt that is removed.
+    prompt: u32,
+}
+
+impl Tool for RewindTool {
+    type Args = RewindArgs;
+    type Plan = SessionRewindPlan;
+
+    fn spec(&self) -> Spec {
+        let description = "Restores the files and the history of the session before a prompt.";
+        Spec::new(Self::NAME, description, ToolKind::Edit).with_side_effects(SideEffects::Changes)
+    }
+
+    fn describe(&self, args: &RewindArgs, _: &Context) -> CallDescription {
+        CallDescription::new(Self::NAME).with_argument("prompt", args.prompt.to_string())
+    }
+
+    async fn paths_to_read(
+        &self,
+        args: &RewindArgs,
+        context: &Context,
+    ) -> Result<Vec<String>, ToolError> {
+        let plan = self.0.plan(args.prompt).await?;
+        let paths = plan.changes().iter().map(|change| context.workspace.display(&change.path));
+        Ok(paths.collect())
+    }
+
+    async fn preview(
+        &self,
+        args: RewindArgs,
+        invocation: Invocation<'_>,
+    ) -> Result<ToolPreview<SessionRewindPlan>, ToolError> {
+        let plan = self.0.plan(args.prompt).await?;
+        let changes = plan.changes().to_vec();
+        let locations =
+            changes.iter().filter_map(|change| Location::try_new(&change.path).ok()).collect();
+        let first = Note::new("rewind-removes").with_text("prompt", args.prompt.to_string());
+        let kept = plan.kept().iter().take(MAX_NAMED_PATHS);
+        let kept = kept.map(|kept| kept.note(&invocation.context.workspace));
+        let notes = [first].into_iter().chain(kept).collect();
+        let pre_image = plan.files.fingerprint().to_vec();
+        let effects = plan.effects().always_ask();
+        let mut preview = ToolPreview::new(plan).with_effects(effects).with_changes(changes);
+        (preview.locations, preview.notes, preview.pre_image) = (Some(locations), notes, pre_image);
+        Ok(preview)
+    }
+
+    async fn run(
+        &self,
+        pinned: PinnedPlan<SessionRewindPlan>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        let plan = pinned.release(grant)?;
+        let text = plan.report(&invocation.context.workspace);
+        let paths = plan.changes().iter().map(|change| change.path.to_string_lossy().into_owned());
+        let raw = json!({ "paths": paths.collect::<Vec<_>>(), "prompt": plan.prompt });
+        self.0.run(plan, true).await?;
+        let mut output = ToolOutput::new(text);
+        output.raw_output = Some(raw);
+        Ok(output)
+    }
+}
+
+impl std::fmt::Debug for RewindTool {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("RewindTool")
+    }
+}
