@@ -22,22 +22,22 @@ what-unknown = what is not known
 
 # Notes on a call that waits for permission.
 
-unseen = Changed without a question before: { $named }. The command may run them.
-unseen-more = Changed without a question before: { $named } and { $more } more. The command may run them.
-unseen-at-least = Changed without a question before: { $named } and { $more } or more others. The command may run them.
+unseen = These files were changed without a question: { $named }. The command may run them.
+unseen-more = These files were changed without a question: { $named } and { $more } more. The command may run them.
+unseen-at-least = These files were changed without a question: { $named } and at least { $more } more. The command may run them.
 not-covered = Not covered by the rule for `{ $words }`: { $why }.
 not-known = the options of `{ $program }` are not known
 not-a-word = `{ $word }` is not a word of `{ $program }` that is understood
 leads-out = `{ $word }` leads out of the folder
 not-whole = Not everything of this call is shown: secrets are hidden, or what is long is cut.
-reads-first = What it would change is shown once it may be read.
+reads-first = The change is shown once reading is permitted.
 outdated = Something else changed what this call works on after it was permitted, so nothing was done then. This is what it does now.
 
 # Reasons why a call did not run. They are also sent to the model, in English.
 
 denied-rule = Not permitted by a rule. It did not run.
 denied-mode = Not permitted by the session's mode. It did not run.
-denied-fault = Not permitted: what decides that failed by a fault of its own. It did not run.
+denied-fault = Not permitted: the permission check had an internal error. It did not run.
 denied-ended = It has ended already. It did not run.
 unanswered = Not run: no one could be asked for permission: { $error }.
 unanswered-void = Not run: the client's answer is none of the options that it was offered.

@@ -391,7 +391,7 @@ fn content_images(shown: &ContentPatch) -> Vec<Image> {
 fn panic_failure() -> CallFailure {
     CallFailure::recoverable(
         "internal_error",
-        "The tool failed by a fault of its own. Do not repeat it.",
+        "The tool failed because of an internal error. Do not repeat the call.",
     )
 }
 

@@ -172,7 +172,7 @@ pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> 
         // Omit the data, because it may contain messages of the operating system.
         _ => transport_error(
             RefusalReason::AgentFailure,
-            "The agent failed: it has a fault of its own. Please report it",
+            "The agent failed: an internal error occurred. Please report it",
         ),
     })
 }
@@ -307,7 +307,7 @@ pub(crate) mod tests {
                 json!("It is done already"),
                 "The request is not valid: It is done already",
             ),
-            (-32603, "Internal error", json!("of `S` without responding"), "The agent failed: it"),
+            (-32603, "Internal error", json!("of `S` without responding"), "The agent failed: an"),
         ] {
             let error = from_sdk_error(code, name, Some(&data)).unwrap();
             assert!(error.message.starts_with(told), "{}", error.message);

@@ -36,7 +36,7 @@ async fn a_prompt_is_answered_with_what_its_turn_comes_to() -> Result<(), AgentT
         ("end", "end_turn"),
         ("refuse", "refusal"),
         ("end twice", "end_turn"),
-        ("fail", "The agent failed: it has a fault of its own. Please report it"),
+        ("fail", "The agent failed: an internal error occurred. Please report it"),
         ("panic", "The agent failed: something panicked"),
     ] {
         let mut agent = start(PermissionReply::NoReply).await?;

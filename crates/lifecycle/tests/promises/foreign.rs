@@ -86,7 +86,7 @@ async fn a_panic_of_a_tool_fails_its_call_wherever_it_happens() {
             (Status::Failed, Some(CallEndReason::Error)),
             "{at:?}"
         );
-        assert!(ended.text.starts_with("The tool failed by a fault of its own."), "{at:?}");
+        assert!(ended.text.starts_with("The tool failed because of an internal error."), "{at:?}");
         let shown = stage.session.call_report(&"c".into()).unwrap();
         assert_eq!(shown.raw_output.unwrap()["code"], "internal_error", "{at:?}");
     }
@@ -122,7 +122,7 @@ async fn a_policy_that_panics_permits_nothing_and_keeps_nobody_waiting() {
                 (ended.status, ended.reason),
                 (Status::Failed, Some(CallEndReason::Permission))
             );
-            assert!(ended.text.starts_with("Not permitted: what decides that failed"), "{left}");
+            assert!(ended.text.starts_with("Not permitted: the permission check had"), "{left}");
         }
         endings.push(ended.status);
     }

@@ -422,7 +422,7 @@ fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() 
     assert!(matches!(stage.permit(&run("git status")), PermitDecision::Granted(_)));
     let number = stage.asked(&run("sh scripts/check.sh"));
     assert!(
-        notes(&stage).contains("Changed without a question before: scripts/check.sh."),
+        notes(&stage).contains("These files were changed without a question: scripts/check.sh."),
         "{}",
         notes(&stage)
     );
@@ -454,7 +454,7 @@ fn an_answer_does_not_hold_for_files_that_were_changed_after_its_question() {
         assert!(matches!(stage.select(number, "allow_always"), Some(PermissionOutcome::Outdated)));
         assert!(stage.rules().is_empty());
         number = stage.asked(&run("make"));
-        assert!(notes(&stage).contains("Changed without a question before: a.rs."));
+        assert!(notes(&stage).contains("These files were changed without a question: a.rs."));
         assert_eq!(
             stage.session.pending_permission_request(number).unwrap().unreviewed_files(),
             [Path::new("/p/a.rs")]

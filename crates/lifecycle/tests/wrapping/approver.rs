@@ -203,7 +203,7 @@ fn texts(call: &ToolCallReport) -> String {
     texts.collect()
 }
 
-const NOTE: &str = "Changed without a question before: x.sh. The command may run them.";
+const NOTE: &str = "These files were changed without a question: x.sh. The command may run them.";
 
 #[tokio::test(start_paused = true)]
 async fn an_approver_is_told_what_changed_unseen_and_stands_for_no_person() {
@@ -346,7 +346,7 @@ async fn an_approver_that_panics_permits_nothing() {
     for (id, at_once) in [("a", true), ("b", false)] {
         panics(at_once);
         let call = tools(&stage).call(&"t".into(), id, "x", json!({}), &stage.cancel, tool).await;
-        let text = "Not permitted: what decides that failed by a fault of its own. It did not run.";
+        let text = "Not permitted: the permission check had an internal error. It did not run.";
         assert_eq!(call.unwrap_err().text, text);
     }
     assert!(stage.seen.lock().unwrap().asked.is_empty());

@@ -244,7 +244,7 @@ async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
         assert_eq!(!*looked.lock().unwrap(), asked == 1, "{case}");
         assert!(asked == 0 || call.is_err(), "{case}");
         let seen = stage.seen.lock().unwrap();
-        let text = "What it would change is shown once it may be read.";
+        let text = "The change is shown once reading is permitted.";
         let first = seen.asked.first().map(|it| serde_json::to_string(it).unwrap());
         assert_eq!(first.is_some_and(|first| first.contains(text)), asked == 1, "{case}");
     }
@@ -264,11 +264,11 @@ async fn the_note_of_the_first_question_is_gone_once_the_preview_was_permitted()
     let seen = stage.seen.lock().unwrap();
     let asked: Vec<_> = seen.asked.iter().map(|it| serde_json::to_string(it).unwrap()).collect();
     let has = |text: &str| asked.iter().map(|it| it.contains(text)).collect::<Vec<_>>();
-    assert_eq!(has("is shown once it may be read"), [true, false]);
+    assert_eq!(has("is shown once reading is permitted"), [true, false]);
     assert_eq!(has("the preview"), [false, true]);
     let call = seen.observer.observed_call("t/a").unwrap();
     let content = format!("{:?}", call.content);
-    assert!(!content.contains("once it may be read") && content.contains("the preview"));
+    assert!(!content.contains("once reading is permitted") && content.contains("the preview"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,7 +287,7 @@ async fn a_call_is_asked_about_once_if_it_has_no_preview_or_unknown_effects() {
         let asked = serde_json::to_string(&stage.seen.lock().unwrap().asked).unwrap();
         assert_eq!(stage.seen.lock().unwrap().asked.len(), 1, "{name}");
         assert_eq!(asked.contains("the preview"), has_preview, "{name}");
-        assert!(!asked.contains("once it may be read"), "{name}");
+        assert!(!asked.contains("once reading is permitted"), "{name}");
     }
 }
 

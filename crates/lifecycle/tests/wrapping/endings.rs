@@ -31,7 +31,12 @@ async fn every_end_is_told_to_the_client_and_to_who_made_the_call() {
     let failed = |reason| (Status::Failed, Some(reason));
     for (option, name, end, text) in [
         (ALLOW, "fail", failed(CallEndReason::Error), "no luck with {\"n\":1}"),
-        (ALLOW, "panic", failed(CallEndReason::Error), "The tool failed by a fault of its own."),
+        (
+            ALLOW,
+            "panic",
+            failed(CallEndReason::Error),
+            "The tool failed because of an internal error.",
+        ),
         (ALLOW, "hang", failed(CallEndReason::Timeout), "Stopped after 5s."),
         (Some("reject"), "x", failed(CallEndReason::User), "Rejected by the user. It did not run."),
         (
