@@ -469,7 +469,7 @@ async fn a_command_that_is_not_ours_goes_to_the_model() {
     }
     assert!(agent.session().message_text().starts_with("I am the model."));
     let told = prompt_and_reply(&mut agent, "/effort high").await;
-    assert_eq!(told, "This model cannot be told how much to think.");
+    assert_eq!(told, "This model has no thought levels.");
     agent.finish().await;
 }
 

@@ -268,7 +268,7 @@ fn record_incomplete_reply(
 }
 
 fn lost_call_outcome() -> CallOutcome {
-    let text = "The call was lost by a fault of the agent.";
+    let text = "The call was lost because of an internal error.";
     CallOutcome::new(Status::Cancelled, Some(CallEndReason::Dropped), text)
 }
 

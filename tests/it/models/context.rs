@@ -87,7 +87,7 @@ async fn files_that_changed() {
     agent.turn("and now?").await;
     agent.turn("and now?").await;
     agent.finish().await;
-    let changed = "were changed by somebody else, or by a command";
+    let changed = "were changed by the user, another program or a command";
     let times = |request| request_text(&server, request).matches(changed).count();
     // Edits by the agent are not reported. Edits by commands are reported, each once.
     assert_eq!([0, 1, 2, 3, 4, 5, 6].map(times), [0, 0, 0, 0, 1, 2, 2]);

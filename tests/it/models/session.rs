@@ -95,7 +95,7 @@ async fn the_commands_of_ours_are_answered_without_the_model() {
             ("/usage", "1234 in"),
             ("/undo", "Took back the last change, of notes.txt."),
             ("/permissions", "Nothing is remembered."),
-            ("/effort high", "This model cannot be told how much to think."),
+            ("/effort high", "This model has no thought levels."),
             ("/help", "- `/model [NAME]`"),
             ("/model", &format!("- `{model}` ← now")),
             ("/model direct", "The model is `direct` now."),

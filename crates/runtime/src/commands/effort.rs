@@ -17,7 +17,7 @@ fn show_or_set_effort(asked: CommandContext<'_>) -> String {
     let value = asked.arguments;
     let chosen = asked.options.active_options();
     if !chosen.capabilities.efforts {
-        return "This model cannot be told how much to think.".to_owned();
+        return "This model has no thought levels.".to_owned();
     }
     let list = || {
         let current = thought_level_value(chosen.effort);

@@ -128,8 +128,8 @@ impl FileVersions {
             holds == FileComparison::Unchanged
         });
         let mut news = String::new();
-        let what = "These files were changed by somebody else, or by a command, since you read or \
-                    wrote them last; read them again before you rely on them:";
+        let what = "These files were changed by the user, another program or a command since you \
+                    last read or wrote them; read them again before you rely on them:";
         append_path_list(&mut news, what, &changed);
         append_path_list(
             &mut news,

@@ -165,7 +165,8 @@ impl History {
         let lost = calls.iter().map(|call| ToolResult {
             call_id: call.id.clone(),
             name: call.name.clone(),
-            text: "The call was lost by a fault of the agent. It may have had effects.".to_owned(),
+            text: "The call was lost because of an internal error. It may have had effects."
+                .to_owned(),
             parts: Vec::new(),
             is_error: true,
         });

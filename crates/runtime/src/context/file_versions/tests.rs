@@ -32,7 +32,7 @@ fn files_that_changed_or_are_gone_are_named_once() {
     fs::remove_file(folder.path().join("b")).unwrap();
     let news = stamps.take_changes_report(&workspace).unwrap();
     let (changed, gone) = news.split_once("\nThese files, which").unwrap();
-    assert!(changed.contains("changed by somebody else") && changed.ends_with(":\n- a"), "{news}");
+    assert!(changed.contains("changed by the user") && changed.ends_with(":\n- a"), "{news}");
     assert!(gone.ends_with("are gone:\n- b"), "{news}");
     assert_eq!(stamps.take_changes_report(&workspace), None);
     // Once the file is read again, it is tracked again.
