@@ -133,7 +133,7 @@ async fn a_question_about_a_command_holds_all_of_it_its_folder_and_why_it_is_ask
         };
         let expected = format!("$ {command}\n[in {}]\n", folder.display());
         assert!(asked.contains(&expected), "{cwd}: {asked}");
-        assert!(asked.contains("This is asked about each time: "), "{asked}");
+        assert!(asked.contains("This needs permission each time: "), "{asked}");
         // After the permission is answered, the folder is no longer shown.
         let after = call_text(&agent.call("terminal"));
         assert!(!after.contains("[in "), "{after}");

@@ -62,7 +62,7 @@ struct ExpectedOutcome {
     note: Option<&'static str>,
 }
 
-const DIFFERS: &str = "that are not saved: it is the editor's text that is changed";
+const DIFFERS: &str = "that are not saved: the editor's text is changed";
 const READ_DIFFERS: &str = "not all of which are saved";
 const ABSENT: &str = "is not on the disk yet";
 const UNKNOWN: &str = "It is not known whether notes.txt has changes";

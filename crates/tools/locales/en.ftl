@@ -62,7 +62,7 @@ think-pending = Think
 todo-write = Update the plan: { $done } of { $count } done
 todo-write-pending = Update the plan
 
-# What an argument that is too long ends with, behind its beginning.
+# The end of an argument that is too long, after its beginning.
 shortened = { $start } … ({ $lines ->
     [one] 1 line
    *[other] { $lines } lines
@@ -100,20 +100,20 @@ kept-guessed-encoding = its encoding ({ $encoding } (guessed))
 kept-line-ends = its line ends ({ $name })
 kept-mark = its byte order mark
 
-applied = Nothing was changed in { $path }: its new_text is there already, at line { $line }. If it is meant once more, set occurrence.
-applied-of = Nothing was changed in { $path } by edit { $edit } of { $edits }: its new_text is there already, at line { $line }. If it is meant once more, set occurrence.
-stale = { $path } has changed elsewhere since it was read.
+applied = Nothing was changed in { $path }: it already contains new_text, at line { $line }. To insert new_text again, set occurrence.
+applied-of = Nothing was changed in { $path } by edit { $edit } of { $edits }: it already contains new_text, at line { $line }. To insert new_text again, set occurrence.
+stale = { $path } has changed since it was read.
 
-unsaved = { $path } has changes in the editor that are not saved: it is the editor's text that is changed, not what is on the disk.
-not-on-disk = { $path } is not on the disk yet: it is the text in the editor that is changed.
+unsaved = { $path } has changes in the editor that are not saved: the editor's text is changed, not the file on the disk.
+not-on-disk = { $path } is not on the disk yet: the editor's text is changed.
 unknown = It is not known whether { $path } has changes in the editor that are not saved: { $why }.
 unknown-too-large = it is too large to ask
-unknown-garbled = its text there is another one than on the disk, but with characters missing that the editor could not decode
+unknown-garbled = its text in the editor differs from the disk, and lacks characters that the editor could not decode
 
-torn = Written in place, and without a copy to repair it from: { $paths }. A crash meanwhile may leave parts of the old text and of the new one.
-unkept = What is replaced cannot be restored afterwards: { $why }.
-keeps-nothing = this session keeps nothing of what it changes
-keeps-nowhere = the state folder { $folder } cannot be written ({ $why }); make room there, make it writable, or set XDG_STATE_HOME to a folder that is
+torn = Written in place, without a copy for a repair: { $paths }. A crash during the write may leave parts of the old and the new text.
+unkept = The replaced content cannot be restored afterwards: { $why }.
+keeps-nothing = this session keeps no copies of the files that it changes
+keeps-nowhere = the state folder { $folder } cannot be written ({ $why }); free some space there, make the folder writable, or set XDG_STATE_HOME to a writable folder
 
 directory = A directory with { $entries ->
     [one] { $entries-text } file or directory
@@ -131,68 +131,68 @@ directory-at-least = A directory with at least { $entries ->
 }.
 kept-once = It can be restored only until the next change of a file: it has more than { $bytes-text } bytes.
 lost = It cannot be restored afterwards: { $why }.
-lost-no-file = it is no file, and on another file system than what is kept
-lost-large = it has more than a GiB, and is on another file system than what is kept
+lost-no-file = it is not a regular file, and it is on another file system than the kept copies
+lost-large = it is larger than 1 GiB, and it is on another file system than the kept copies
 
 rewind-removes = Prompt { $prompt } and everything after it are removed from this session.
-stays = { $path } is left alone: { $why }.
-stays-kept = { $path } is left alone: { $why }. What it was before the last change lies in { $kept }.
-stays-not-kept = what was there before is not kept
-stays-changed = it was changed by something else since
-stays-gone = it is not there any more
-stays-taken = something else has its name by now
-stays-folder-taken = a file has the name of its folder by now
-stays-former-taken = something else has its former name by now
-undo-before = The next undo takes back the change before it.
-late = Another program wrote to { $path } after it was replaced, which does not show in it. What it wrote lies in { $kept }.
-late-undoable = Another program wrote to { $path } after it was replaced, which does not show in it. What it wrote lies in { $kept }; undoing that change restores it, if the file is not changed before.
-late-in-place = Another program wrote to { $path } just when it was written, which is done in place: it may hold parts of both. Read it again.
+stays = { $path } is left unchanged: { $why }.
+stays-kept = { $path } is left unchanged: { $why }. Its content before the last change is in { $kept }.
+stays-not-kept = no copy of its earlier content was kept
+stays-changed = it has been changed since
+stays-gone = it no longer exists
+stays-taken = its name is in use again
+stays-folder-taken = a file now has the name of its folder
+stays-former-taken = its former name is in use again
+undo-before = The next undo reverts the change before this one.
+late = Another program wrote to { $path } after it was replaced. The file does not contain that text, which is kept in { $kept }.
+late-undoable = Another program wrote to { $path } after it was replaced. The file does not contain that text, which is kept in { $kept }; undoing that change restores it, unless the file changes first.
+late-in-place = Another program wrote to { $path } while it was written in place: it may contain parts of both texts. Read it again.
 
-# Why a command is asked about each time.
+# Reasons why a command needs permission each time.
 
-risks = This is asked about each time: { $reasons }.
-risks-more = This is asked about each time: { $reasons }; and { $more } more.
-risk-part-of-line = it is part of a line, or holds keys that edit one
-risk-too-long = it is too long to be read
-risk-too-many-parts = it has too many parts to be read
-risk-too-deep = it is nested too deeply to be read
-risk-unclear = it has no end, or holds what is not understood
-risk-too-many-texts = it holds too many commands for other shells to be read
-risk-too-many-files = it names too many files to be looked at
-risk-many-words = which program it runs among so many words is not looked for
-risk-writes-outside = it writes { $path }, outside of the roots
+risks = This needs permission each time: { $reasons }.
+risks-more = This needs permission each time: { $reasons }; and { $more } more.
+risk-part-of-line = it is part of a line, or contains keys that edit a line
+risk-too-long = it is too long to be parsed
+risk-too-many-parts = it has too many parts to be parsed
+risk-too-deep = it is nested too deeply to be parsed
+risk-unclear = it is incomplete, or contains syntax that is not understood
+risk-too-many-texts = it contains too many commands for other shells to be parsed
+risk-too-many-files = it names too many files to be checked
+risk-many-words = it has too many words to find the program that it runs
+risk-writes-outside = it writes { $path }, outside of the project folders
 risk-writes-protected = it writes { $path }, which is protected
-risk-writes-dangling = it writes { $path }, a link that leads to nothing yet
-risk-writes-shared = it writes { $path }, which has further names elsewhere
+risk-writes-dangling = it writes { $path }, a link whose target does not exist
+risk-writes-shared = it writes { $path }, which has other names elsewhere
 risk-names-protected = it names { $path }, which is protected
-risk-names-secret = it names { $name }, which holds credentials or a history
-risk-names-process = it names { $name }, which shows what other programs hold
-risk-enters-link = it goes to { $path }, which is another place by a link
-risk-empties-link = it removes from { $path }, which is another place by a link
-risk-removes-vital = it removes { $path }, which may be a root, a home, all that is in one, what git keeps, or outside of the roots
-risk-unknown-program = which program { $program } is, is known only when it runs
-risk-unknown-removal = which files it removes is known only when it runs
-risk-unknown-script = which script it runs is known only when it runs
+risk-names-secret = it names { $name }, which contains credentials or a history
+risk-names-process = it names { $name }, which shows the data of other programs
+risk-enters-link = it changes to { $path }, which is another place because of a link
+risk-empties-link = it removes files in { $path }, which is another place because of a link
+risk-removes-vital = it removes { $path }, which may be a project folder, a home folder, everything in one of these, data of git, or outside of the project folders
+risk-unknown-program = the program { $program } is known only when it runs
+risk-unknown-removal = the files that it removes are known only when it runs
+risk-unknown-script = the script that it runs is known only when it runs
 risk-unknown-code = the text that a shell runs is known only when it runs
-risk-unknown-target = where it writes { $path } is known only when it runs
+risk-unknown-target = the target of its output, { $path }, is known only when it runs
 risk-sets-variable = it sets { $variable }, which may change what programs do
-risk-evaluates = { $word } may run what it holds
-risk-aliases = { $name } makes the shell run something else
-risk-other-user = { $name } runs something as another user
-risk-overwrites = { $name } overwrites files or disks for good
+risk-evaluates = { $word } may run commands that it contains
+risk-aliases = { $name } changes the commands that the shell runs
+risk-other-user = { $name } runs a command as another user
+risk-overwrites = { $name } overwrites files or disks permanently
 risk-overwrites-device = dd overwrites a device
 risk-stops-machine = { $name } stops the machine
-risk-runs-later = { $name } makes something run later
-risk-shows-typed = { $name } shows or changes what was typed
+risk-runs-later = { $name } runs a command later
+risk-shows-typed = { $name } shows or changes the history of typed commands
 risk-runs-text = { $name } runs a text as a command
-risk-runs-own = { $name } runs commands of its own
+risk-runs-own = { $name } runs commands from its script
 risk-runs-input = { $name } runs what it reads
-risk-publishes = { $name } publish cannot be taken back
-risk-lets-write = chmod lets everybody write
-risk-git-sets = it sets what git runs
-risk-git-clean = git clean removes what git does not keep
-risk-git-push = git push overwrites or removes what is there
+risk-publishes = { $name } publish cannot be undone
+risk-lets-write = chmod lets all users write
+risk-git-sets = it sets a program that git runs
+risk-git-clean = git clean removes files that git does not track
+risk-git-push = git push overwrites or removes branches or tags of the remote
 risk-git-runs = git runs a command that the line names
 risk-shell-first = a shell runs another file first
 risk-shell-input = a shell runs what it reads
-risk-shell-unclear = how a shell is started is not understood
+risk-shell-unclear = an option of a shell is not understood

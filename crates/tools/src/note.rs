@@ -18,7 +18,7 @@ use callboard_text::{escape_invisible, head};
 /// use acp_tools::{CATALOGUES, Note};
 ///
 /// let note = Note::new("stale").with_text("path", "a.rs");
-/// assert_eq!(note.to_string(), "a.rs has changed elsewhere since it was read.");
+/// assert_eq!(note.to_string(), "a.rs has changed since it was read.");
 /// let titles = Titles::negotiate(CATALOGUES, "de")?;
 /// assert_eq!(note.render(&titles), "a.rs wurde anderswo geändert, seit sie gelesen wurde.");
 /// # Ok::<(), acp_lifecycle::TitlesError>(())

@@ -216,7 +216,7 @@ async fn a_line_chooses_no_place_in_a_file_that_has_changed_since_it_was_read() 
         let draft = preview(EditFile, tree, edit).await;
         assert_eq!(draft.as_ref().err().and_then(ToolError::code), refused, "{text:?}");
         if let Ok(draft) = draft {
-            assert_eq!(draft.notes[0].to_string(), "f has changed elsewhere since it was read.");
+            assert_eq!(draft.notes[0].to_string(), "f has changed since it was read.");
         }
     }
 }

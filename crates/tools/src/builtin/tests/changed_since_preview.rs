@@ -221,7 +221,7 @@ async fn what_somebody_else_has_done_meanwhile_is_shown_as_done_by_nobody() {
     let done = |tree: &TestWorkspace, _| tree.write("f", LINES.replace("9\n", "nine\n"));
     let life = run_call_with_change("edit_file", edit, done).await;
     assert_eq!((life.code(), life.asked()), (None, 1), "{}", life.ended.text);
-    let says = "Nothing was changed in f: its new_text is there already, at line 8.";
+    let says = "Nothing was changed in f: it already contains new_text, at line 8.";
     assert!(life.ended.text.contains(says), "{}", life.ended.text);
     assert!(format!("{:?}", life.report.content).contains(says), "{:?}", life.report.content);
     assert_eq!(change(&life.report), None, "{:?}", life.report.content);

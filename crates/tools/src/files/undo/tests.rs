@@ -91,7 +91,7 @@ async fn each_is_told_once_whoever_waits_for_it() {
     assert!(told.contains("undoing that change restores it"), "{told}");
     workspace.undo_store().record_concurrent_write(&workspace.cwd().join("file"));
     let mixed = context.take_foreign_change_reports().await;
-    assert!(mixed.len() == 1 && mixed[0].contains("may hold parts of both"), "{mixed:?}");
+    assert!(mixed.len() == 1 && mixed[0].contains("may contain parts of both"), "{mixed:?}");
     assert_eq!(context.take_foreign_change_reports().await, [""; 0]);
     drop(outer);
 }
