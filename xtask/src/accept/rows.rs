@@ -10,14 +10,15 @@ use super::{
 pub(super) const ROWS: &[AcceptanceRow] = &[
     AcceptanceRow {
         name: "startup",
-        what: "time from spawn to the answer to initialize, as a multiple of a minimal SDK agent's",
+        what: "time from the start of the process to the response to initialize, as a multiple of \
+               the time of a minimal agent on the SDK",
         n: 200,
         target: Some(1.5),
         measure: Programs(figures::startup_ratio_to_echo_agent),
     },
     AcceptanceRow {
         name: "startup-floor",
-        what: "the same time, as a multiple of a process that only answers",
+        what: "the same time, as a multiple of the time of a process that only answers",
         n: 200,
         target: None,
         measure: Programs(figures::startup_ratio_to_plain_process),
@@ -31,7 +32,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "stuck-client",
-        what: "peak MiB while a model says n MiB to a client that reads nothing",
+        what: "peak MiB while a model streams n MiB to a client that reads nothing",
         n: 8,
         target: Some(96.0),
         measure: Programs(figures::stuck_client_memory),
@@ -45,38 +46,39 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "read-drift",
-        what: "time of a read_file call at the end of n in one turn, as a multiple of one's at the \
-               start",
+        what: "time of a read_file call at the end of a turn of n calls, as a multiple of the time \
+               at its start",
         n: 100,
         target: Some(1.25),
         measure: Programs(files::read_time_drift),
     },
     AcceptanceRow {
         name: "turn-drift",
-        what: "time of a turn with a read at the end of a session of n, as a multiple of one's at \
-               the start",
+        what: "time of a turn with a read at the end of a session of n turns, as a multiple of the \
+               time at its start",
         n: 4_000,
         target: Some(1.25),
         measure: Programs(files::turn_time_drift),
     },
     AcceptanceRow {
         name: "edit-time",
-        what: "time of a turn that changes one of 100,000 lines, as a multiple of a plain \
-               rewrite's, n rounds",
+        what: "time of a turn that changes one of 100,000 lines, as a multiple of the time of a \
+               plain rewrite, n rounds",
         n: 50,
         target: Some(2.0),
         measure: Programs(files::edit_time_ratio),
     },
     AcceptanceRow {
         name: "edit-wire",
-        what: "bytes of the tool updates of such a turn, the most of n",
+        what: "most bytes of the tool updates of such a turn, n turns",
         n: 5,
         target: Some(4096.0),
         measure: Programs(files::max_edit_update_bytes),
     },
     AcceptanceRow {
         name: "sanitize",
-        what: "secrets that leak, of n random sessions with secrets across all borders",
+        what: "failed tests in n random sessions whose secrets are encoded or split between \
+               chunks: no secret may be shown",
         n: 100_000,
         target: Some(0.0),
         measure: Failed(
@@ -86,8 +88,8 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "file-names",
-        what: "names that a tool does not take back, of n file names of any bytes; find, grep, \
-               list, read, edit, move, delete",
+        what: "failed tests of n file names with any bytes: each tool (find, grep, list, read, \
+               edit, move, delete) must accept the names that are shown",
         n: 10_000,
         target: Some(0.0),
         measure: Failed(
@@ -97,8 +99,8 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "answered",
-        what: "requests that are not answered exactly once, of n random ones among closes and \
-               disconnects",
+        what: "failed tests of n random requests, with closed sessions and lost connections: each \
+               request must be answered exactly once",
         n: 100_000,
         target: Some(0.0),
         measure: Failed(
@@ -108,86 +110,89 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "malformed",
-        what: "longest seconds to survive one malformed line, each in a fresh process, n times",
+        what: "longest time in seconds from the start of a process that receives a malformed line \
+               to its response to initialize, n processes for each line",
         n: 1,
         target: Some(1.0),
         measure: Programs(lines::malformed_line_latency),
     },
     AcceptanceRow {
         name: "malformed-shuffled",
-        what: "answers missing or too many of all malformed lines, n times, on one connection",
+        what: "missing or surplus answers if every malformed line is sent n times on one \
+               connection, in random order",
         n: 1_000,
         target: Some(0.0),
         measure: Programs(lines::malformed_line_miscounts),
     },
     AcceptanceRow {
         name: "no-newline",
-        what: "peak MiB while a line of n MiB comes",
+        what: "peak MiB while a client sends n MiB without a newline",
         n: 2_048,
         target: Some(64.0),
         measure: Programs(lines::endless_line_memory),
     },
     AcceptanceRow {
         name: "dense-line",
-        what: "peak MiB over n dense lines of 16 MB in a row, the largest of several kinds",
+        what: "peak MiB while a client sends n dense lines of 16 MB, the largest of several kinds",
         n: 4,
         target: Some(160.0),
         measure: Programs(lines::dense_line_memory),
     },
     AcceptanceRow {
         name: "slow-client",
-        what: "MiB grown while a call makes n patches, for a client that reads 10 lines a second",
+        what: "growth in MiB while a call makes n patches and the client reads 10 lines per second",
         n: 1_000_000,
         target: Some(16.0),
         measure: Programs(slow::slow_client_memory_growth),
     },
     AcceptanceRow {
         name: "never-reading",
-        what: "peak MiB of a call without end, for a client that reads nothing, n times",
+        what: "peak MiB of a call that never ends, with a client that reads nothing, n times",
         n: 1,
         target: Some(96.0),
         measure: Programs(slow::unread_client_memory),
     },
     AcceptanceRow {
         name: "cancel",
-        what: "ms from a cancel at any point to its turn's answer, p99 of n turns, no command",
+        what: "ms from a cancel at any point to the answer of its turn, p99 of n turns without \
+               commands",
         n: 1_250,
         target: Some(50.0),
         measure: Programs(cancel::random_cancel_latency),
     },
     AcceptanceRow {
         name: "cancel-command",
-        what: "ms from a cancel of a running command to its turn's answer, median of n",
+        what: "ms from the cancel of a running command to the answer of its turn, median of n",
         n: 200,
         target: Some(10.0),
         measure: Programs(command::cancel_response_latency),
     },
     AcceptanceRow {
         name: "command-gone",
-        what: "ms from a cancel of a running command until its process is gone, median of n",
+        what: "ms from the cancel of a running command to the end of its process, median of n",
         n: 200,
         target: Some(20.0),
         measure: Programs(command::cancel_exit_latency),
     },
     AcceptanceRow {
         name: "background-left",
-        what: "ms from a prompt whose command leaves a process in its background to the turn's \
-               answer, median of n; nothing of it is left then",
+        what: "ms from a prompt whose command starts a process in the background to the answer of \
+               the turn, median of n; no process may be left then",
         n: 30,
         target: Some(2_200.0),
         measure: Programs(command::leftover_process_latency),
     },
     AcceptanceRow {
         name: "output-view",
-        what: "peak MiB while commands write 10 MB and n bytes, each for a client with terminals \
-               and one without; what it sees in the end, the counts and the file are right",
+        what: "peak MiB while commands write 10 MB and n bytes, for a client with terminals and \
+               for a client without; the final view, the counts and the file must be right",
         n: 1_000_000_000,
         target: Some(96.0),
         measure: Programs(output::peak_memory_of_long_output),
     },
     AcceptanceRow {
         name: "output-read",
-        what: "ms of a read_file turn of another session while a command writes n bytes, p99",
+        what: "ms of a turn with read_file while a command of another session writes n bytes, p99",
         n: 1_000_000_000,
         target: Some(25.0),
         measure: Programs(output::read_latency_during_output),
@@ -201,7 +206,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "acpx",
-        what: "what goes wrong in acpx, a client from npm, with and without its files and \
+        what: "turns with a mistake in acpx, a client from npm, with and without its files and \
                terminals",
         n: 1,
         target: Some(0.0),
@@ -210,29 +215,30 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     AcceptanceRow {
         name: "model-first",
         what: "time from a prompt to the first word of a model that answers at once, as a multiple \
-               of an echo's",
+               of the time of an echo agent",
         n: 20,
         target: Some(4.0),
         measure: Programs(models::first_word_ratio),
     },
     AcceptanceRow {
         name: "model-read",
-        what: "own ms of a turn with read_file, at the 10th or the 100th call, median of n \
-               sessions",
+        what: "ms from a reply of the model with a read_file call to the next request, at the 10th \
+               or the 100th call, median of n sessions",
         n: 20,
         target: Some(2.0),
         measure: Programs(models::read_turn_latency),
     },
     AcceptanceRow {
         name: "model-reads",
-        what: "own ms of a reply with 50 reads, median of n",
+        what: "ms from a reply of the model with 50 reads to the next request, median of n",
         n: 20,
         target: Some(20.0),
         measure: Programs(models::parallel_reads_latency),
     },
     AcceptanceRow {
         name: "model-deltas",
-        what: "time of a reply in 1000 pieces, as a multiple of an echo's of 1000 texts",
+        what: "time of a reply in 1000 pieces, as a multiple of the time of an echo agent for 1000 \
+               texts",
         n: 20,
         target: Some(2.0),
         measure: Programs(models::streamed_reply_ratio),
@@ -246,31 +252,31 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "arguments",
-        what: "processor time of a write of 2 MB in fragments of 20 bytes, as a multiple of 200 \
-               kB's",
+        what: "processor time of a write of 2 MB in fragments of 20 bytes, as a multiple of the \
+               time for 200 kB",
         n: 5,
         target: Some(12.0),
         measure: Programs(models::long_arguments_ratio),
     },
     AcceptanceRow {
         name: "model-cancel",
-        what: "ms from a cancel, while a model speaks or is waited for, to its answer, p99 of n \
-               turns",
+        what: "ms from a cancel to its answer, while the agent waits for a model or receives its \
+               reply, p99 of n turns",
         n: 400,
         target: Some(50.0),
         measure: Programs(models::cancel_latency_at_points),
     },
     AcceptanceRow {
         name: "llama",
-        what: "turns with a real server, llama.cpp, that go wrong: of text, and of a call by \
-               schema",
+        what: "failed turns with a real server, llama.cpp: turns with text, and turns with a call \
+               by JSON Schema",
         n: 10,
         target: Some(0.0),
         measure: Programs(llama::failed_llama_turns),
     },
     AcceptanceRow {
         name: "rules",
-        what: "laws broken by n random sets of permission rules",
+        what: "failed tests of n random sets of permission rules",
         n: 1_000_000,
         target: Some(0.0),
         measure: Failed(
@@ -280,8 +286,8 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "canary",
-        what: "bytes of files that may not be read which reach result, wire or log, in n random \
-               sets of edits and every tool's failures",
+        what: "failed tests of n random sets of edits and of every failure of a tool: no byte of a \
+               file that may not be read may reach the result, the wire or the log",
         n: 25,
         target: Some(0.0),
         measure: Failed(
@@ -291,8 +297,8 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "understood",
-        what: "command lines that run without a question and read or change a canary, write \
-               elsewhere, connect or start another program, of n drawn from each program's help",
+        what: "command lines, of n for each program, that run without a question although they \
+               read or change a canary, write elsewhere, connect or start another program",
         n: 1_000,
         target: Some(0.0),
         measure: Failed(
@@ -302,15 +308,16 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "names",
-        what: "names that programs obey and that are not asked about, or ordinary ones that are, \
-               beyond 5 and 2 percent",
+        what: "failed tests of file names: at most 5 percent of the names that programs obey may \
+               run without a question, and at most 2 percent of ordinary names may ask",
         n: 1,
         target: Some(0.0),
         measure: Failed("test --profile laws --workspace --all-features --test rules -- names::"),
     },
     AcceptanceRow {
         name: "lifecycle",
-        what: "tests that break a promise in n random lives and n / 10 random endings of calls",
+        what: "failed tests of the promises in n random lifecycles of sessions and n / 10 random \
+               ways to end calls",
         n: 1_000_000,
         target: Some(0.0),
         measure: Failed(
@@ -320,21 +327,21 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "sabotage",
-        what: "patches that break a promise and turn no test red",
+        what: "patches that break a promise although no test fails",
         n: 0,
         target: Some(0.0),
         measure: Code(sabotage::count_unnoticed_patches),
     },
     AcceptanceRow {
         name: "mutants",
-        what: "percent of the mutants (the n-th part of them) that no test notices",
+        what: "percent of the mutants that no test detects; every n-th mutant is tested",
         n: 1,
         target: Some(10.0),
         measure: Code(mutants::surviving_mutants_percent),
     },
     AcceptanceRow {
         name: "edits",
-        what: "tests that find a byte changed outside of n random edits (n / 500 through files)",
+        what: "failed tests of n random edits, and n / 500 through files: no other byte may change",
         n: 1_000_000,
         target: Some(0.0),
         measure: Failed(
@@ -344,9 +351,9 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "edit-repair",
-        what: "percent of n edits with mistakes that are refused with a region 90 % alike and that \
-               the error alone does not put right; none is applied elsewhere than where it was \
-               meant",
+        what: "percent that the error alone does not correct, of the refused edits whose error \
+               shows a region 90 % alike, among n edits with mistakes; no edit may be applied at a \
+               wrong place",
         n: 2_000,
         target: Some(10.0),
         measure: Figures(
@@ -357,7 +364,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "undone",
-        what: "tests that find a trace of n random sequences of changes that were undone",
+        what: "failed tests of n random sequences of changes: an undo may leave no trace of them",
         n: 10_000,
         target: Some(0.0),
         measure: Failed(
@@ -367,7 +374,8 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "racing",
-        what: "tests that find something lost of n rewrites of a file that is edited meanwhile",
+        what: "failed tests of n rewrites of a file that is edited at the same time: no text may \
+               be lost",
         n: 100_000,
         target: Some(0.0),
         measure: Failed(
@@ -376,8 +384,8 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "crash",
-        what: "tests that find a file neither old nor new after a death or error at every n-th \
-               call",
+        what: "failed tests with a death or an error at every n-th system call: each file must \
+               have its old or its new content",
         n: 1,
         target: Some(0.0),
         measure: Failed(
@@ -387,8 +395,8 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "edit-engine",
-        what: "time to change one of 100,000 lines without the agent and without waiting for the \
-               disk, as a multiple of a plain rewrite's, median of n",
+        what: "time to change one of 100,000 lines, without the agent and without waiting for the \
+               disk, as a multiple of the time of a plain rewrite, median of n",
         n: 50,
         target: Some(2.0),
         measure: Figures(
@@ -399,7 +407,8 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "escape",
-        what: "reads and writes outside, of n that race with a directory swapped for a link",
+        what: "reads and writes outside of the project, of n that race with a directory that is \
+               swapped for a link",
         n: 1_000_000,
         target: Some(0.0),
         measure: Figures(
@@ -410,44 +419,48 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "grep-same",
-        what: "patterns of n that find other lines than the ripgrep program, in 4 source trees",
+        what: "patterns, of n, whose results in 4 source trees differ from those of the ripgrep \
+               program",
         n: 500,
         target: Some(0.0),
         measure: Code(search::differences_from_ripgrep),
     },
     AcceptanceRow {
         name: "grep-time",
-        what: "time of rare patterns over cargo's sources, as a multiple of ripgrep's, n rounds",
+        what: "time of rare patterns over cargo's sources, as a multiple of the time of ripgrep, n \
+               rounds",
         n: 11,
         target: Some(0.9),
         measure: Code(search::time_ratio_to_ripgrep),
     },
     AcceptanceRow {
         name: "grep-cap",
-        what: "ms to the answer for a pattern that stops at its cap, median of n rounds",
+        what: "ms to the answer for a pattern that reaches the limit of results, median of n \
+               rounds",
         n: 21,
         target: Some(50.0),
         measure: Code(search::common_pattern_latency),
     },
     AcceptanceRow {
         name: "grep-cancel",
-        what: "ms from a cancel at any moment to the end of its search of cargo's sources, most of \
-               n",
+        what: "most ms from a cancel at any moment to the end of a search of cargo's sources, n \
+               searches",
         n: 200,
         target: Some(100.0),
         measure: Code(search::search_cancel_latency),
     },
     AcceptanceRow {
         name: "big-tree",
-        what: "peak MiB of searching and finding in n files, with loops, FIFOs and a long line",
+        what: "peak MiB of a search for text and for names in n files, with loops, FIFOs and a \
+               long line",
         n: 1_000_000,
         target: Some(128.0),
         measure: Code(search::big_tree_memory),
     },
     AcceptanceRow {
         name: "commands",
-        what: "tests that find a command allowed by a rule for another, or one that a shell runs \
-               of n random lines and no reader finds",
+        what: "failed tests of n random command lines: a rule may allow only its own commands, and \
+               a parser must find each command that a shell runs",
         n: 20_000,
         target: Some(0.0),
         measure: Failed(
@@ -457,9 +470,9 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "hostile",
-        what: "ms to end one of n hostile trees of processes, or those of one of n / 5 agents that \
-               are killed, and of as many that are left by their clients, the worst p99; nothing \
-               is left",
+        what: "ms to end all processes of one of n hostile trees, of one of n / 5 agents that are \
+               killed, or of one of n / 5 agents whose client disconnects, the worst p99; no \
+               process may be left",
         n: 1_000,
         target: Some(500.0),
         measure: Figures(
@@ -470,8 +483,8 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "soak",
-        what: "percent more memory after n commands than after 500, 100 at a time; no descriptor \
-               and no thread more",
+        what: "percent of additional memory after n commands, 100 at a time, compared with the \
+               memory after 500; no additional descriptor or thread is allowed",
         n: 10_000,
         target: Some(5.0),
         measure: Figures(
@@ -482,7 +495,8 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "output",
-        what: "time to record n bytes of a command's output, by that of a bare reading loop",
+        what: "time to record n bytes of a command's output, as a multiple of the time of a plain \
+               read loop",
         n: 1_000_000_000,
         target: Some(1.3),
         measure: Figures(
@@ -497,14 +511,15 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
 pub(super) const BENCHES: &[AcceptanceRow] = &[
     AcceptanceRow {
         name: "lifecycle",
-        what: "CPU of a whole call to serialised updates, as a multiple of serialising alone",
+        what: "CPU time of a whole call, as a multiple of serialising its messages",
         n: 200,
         target: Some(5.0),
         measure: Figures(1, "bench --all-features -p acp-lifecycle --bench lifecycle -- n"),
     },
     AcceptanceRow {
         name: "lifecycle_sdk",
-        what: "the same call through the SDK's connection too",
+        what: "CPU time of the same call through the connection of the SDK, as a multiple of \
+               serialising its messages",
         n: 50,
         target: None,
         measure: Figures(1, "bench --all-features -p acp-connection --bench lifecycle_sdk -- n"),

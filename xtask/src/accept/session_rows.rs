@@ -7,8 +7,8 @@ use super::{AcceptanceRow, stored_sessions};
 pub(super) const SESSION_ROWS: &[AcceptanceRow] = &[
     AcceptanceRow {
         name: "replay",
-        what: "tests that find a client that holds something else after a load than before, in n \
-               random sessions for each of 3 protocols",
+        what: "failed tests of n random sessions for each of 3 protocols: after a load, a client \
+               must hold what it held before",
         n: 100_000,
         target: Some(0.0),
         measure: Failed(
@@ -18,8 +18,8 @@ pub(super) const SESSION_ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "durable",
-        what: "tests that miss something final in a session whose process was killed at one of n \
-               random instants",
+        what: "failed tests of sessions whose process is killed at one of n random instants: \
+               everything final must be stored",
         n: 2_000,
         target: Some(0.0),
         measure: Failed(
@@ -29,7 +29,8 @@ pub(super) const SESSION_ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "store-faults",
-        what: "tests that miss a commit after a death or error at every n-th call of a store",
+        what: "failed tests with a death or an error at every n-th file system call of a store: no \
+               commit may be lost",
         n: 1,
         target: Some(0.0),
         measure: Failed(
@@ -39,21 +40,21 @@ pub(super) const SESSION_ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "load-first",
-        what: "ms from a load of a session of n calls, 600 MB, to its first update",
+        what: "ms from the load of a session of n calls and 600 MB to its first update",
         n: 40_000,
         target: Some(20.0),
         measure: Programs(stored_sessions::first_update_of_load),
     },
     AcceptanceRow {
         name: "load-all",
-        what: "ms to load all of that session, the newest calls whole",
+        what: "ms to load that session completely; the newest calls are sent whole",
         n: 40_000,
         target: Some(2_000.0),
         measure: Programs(stored_sessions::whole_load),
     },
     AcceptanceRow {
         name: "load-memory",
-        what: "peak MiB of the agent that loads it",
+        what: "peak MiB of the agent that loads that session",
         n: 40_000,
         target: Some(64.0),
         measure: Programs(stored_sessions::memory_of_load),
@@ -67,59 +68,59 @@ pub(super) const SESSION_ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "stored-start",
-        what: "ms that initialize takes longer with a store, median of n pairs",
+        what: "additional ms of initialize with a store, median of n pairs",
         n: 21,
         target: Some(1.0),
         measure: Programs(stored_sessions::extra_initialize_ms),
     },
     AcceptanceRow {
         name: "stored-new",
-        what: "ms that session/new takes longer with a store, median of n pairs",
+        what: "additional ms of session/new with a store, median of n pairs",
         n: 21,
         target: Some(1.0),
         measure: Programs(stored_sessions::extra_new_session_ms),
     },
     AcceptanceRow {
         name: "stored-turn",
-        what: "time of a turn of 1000 deltas, as a multiple of one's that is not stored, median of n \
-               pairs",
+        what: "time of a turn of 1000 deltas, as a multiple of the time of a turn that is not \
+               stored, median of n pairs",
         n: 21,
         target: Some(1.05),
         measure: Programs(stored_sessions::streamed_turn_ratio),
     },
     AcceptanceRow {
         name: "stored-wait",
-        what: "ms of the slowest of 8 x n turns in 8 agents while one is killed every second; no \
-               answered turn is lost",
+        what: "ms of the slowest of 8 x n turns in 8 agents, of which one is killed every second; \
+               no answered turn may be lost",
         n: 1_000,
         target: Some(1_000.0),
         measure: Programs(stored_sessions::slowest_turn_of_eight),
     },
     AcceptanceRow {
         name: "chromium",
-        what: "tests that find a fault of an exported page in a browser",
+        what: "failed tests of an exported page in a browser",
         n: 1,
         target: Some(0.0),
         measure: Failed("test -p acp-cards --all-features --test transcripts -- --ignored"),
     },
     AcceptanceRow {
         name: "store-first",
-        what: "ms from opening a store to the first record of a session of 600 MB, n \
-               records, 300 turns",
+        what: "ms from the opening of a store to the first record of a session of n records, 300 \
+               turns and 600 MB",
         n: 40_000,
         target: Some(20.0),
         measure: Figures(1, "run --release -p acp-store --example store_figures -- first n"),
     },
     AcceptanceRow {
         name: "store-load",
-        what: "ms to load all of that session, the newest records whole",
+        what: "ms to load that session completely; the newest records are loaded whole",
         n: 40_000,
         target: Some(2_000.0),
         measure: Figures(1, "run --release -p acp-store --example store_figures -- load n"),
     },
     AcceptanceRow {
         name: "store-memory",
-        what: "peak MiB of the process that loads it",
+        what: "peak MiB of the process that loads that session",
         n: 40_000,
         target: Some(64.0),
         measure: Figures(1, "run --release -p acp-store --example store_figures -- memory n"),
@@ -133,15 +134,15 @@ pub(super) const SESSION_ROWS: &[AcceptanceRow] = &[
     },
     AcceptanceRow {
         name: "store-append",
-        what: "us for which a turn waits to record one of 1000 pieces, median of n turns",
+        what: "us that a turn waits to record one of 1000 pieces, median of n turns",
         n: 21,
         target: None,
         measure: Figures(1, "run --release -p acp-store --example store_figures -- append n"),
     },
     AcceptanceRow {
         name: "store-wait",
-        what: "ms of the slowest of 8 x n turns that 8 processes record while one is killed \
-               every second; no acknowledged turn is lost",
+        what: "ms of the slowest of 8 x n turns that 8 processes record, of which one is killed \
+               every second; no acknowledged turn may be lost",
         n: 1_000,
         target: Some(1_000.0),
         measure: Figures(1, "run --release -p acp-store --example store_figures -- wait n"),
