@@ -156,10 +156,7 @@ async fn a_later_process_undoes_and_goes_back_but_keeps_the_changes_of_others() 
     assert_eq!(turn_in(&mut agent, &id, "/rewind 2").await, "end_turn");
     assert_eq!(scratch.read("a.txt"), "theirs\n");
     let said = messages(&agent, &id);
-    assert!(
-        said.contains("a.txt is left alone: it was changed by something else since."),
-        "{said}"
-    );
+    assert!(said.contains("a.txt is left unchanged: it has been changed since."), "{said}");
     agent.finish().await;
 }
 
@@ -236,7 +233,10 @@ async fn a_fork_continues_apart_from_its_parent_and_does_not_own_its_undo() {
     assert_eq!(scratch.read("new.txt"), "three\n");
     assert_eq!(turn_in(&mut agent, &whole, "/rewind 2").await, "end_turn");
     let said = messages(&agent, &whole);
-    assert!(said.contains("a.txt is left alone: what was there before is not kept."), "{said}");
+    assert!(
+        said.contains("a.txt is left unchanged: no copy of its earlier content was kept."),
+        "{said}"
+    );
     assert_eq!(scratch.read("a.txt"), "two\n");
     assert_eq!(turn_in(&mut agent, &id, "/fork 1").await, "end_turn");
     let said = messages(&agent, &id);

@@ -39,6 +39,17 @@ pub(super) const SESSION_ROWS: &[AcceptanceRow] = &[
         ),
     },
     AcceptanceRow {
+        name: "rewound",
+        what: "failed tests of n random histories with a rewind: each file is restored or kept and \
+               named, as the dry run said",
+        n: 10_000,
+        target: Some(0.0),
+        measure: Failed(
+            "PROPTEST_CASES=n PROPTEST_RNG_SEED=seed test --profile laws -p acp-tools \
+             --all-features --test tools -- undo::a_rewind",
+        ),
+    },
+    AcceptanceRow {
         name: "load-first",
         what: "ms from the load of a session of n calls and 600 MB to its first update",
         n: 40_000,

@@ -73,8 +73,11 @@ fn load_large_session(built: &ReleasePrograms, n: u32) -> Result<LoadFigures, Ta
     let (mut first, mut loaded, mut linked, mut last) = (None, 0, 0, Value::Null);
     let begun = Instant::now();
     agent.request_and_wait("session/load", &params, LOAD_DEADLINE, |message| {
-        first.get_or_insert_with(|| begun.elapsed());
         let update = &message["params"]["update"];
+        // The list of commands is no part of the stored session.
+        if update["sessionUpdate"] != "available_commands_update" {
+            first.get_or_insert_with(|| begun.elapsed());
+        }
         if update["sessionUpdate"] == "tool_call" {
             loaded += 1;
             linked += u32::from(is_linked(update));

@@ -496,7 +496,3 @@ fn real_path(path: &Path) -> PathBuf {
     });
     real.unwrap_or_else(|| path.to_owned())
 }
-
-#[cfg(test)]
-#[cfg(unix)]
-mod tests;

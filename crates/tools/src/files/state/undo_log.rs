@@ -109,7 +109,7 @@ pub(super) fn read(folder: &Path) -> io::Result<LoggedEntries> {
         Err(error) => return Err(error),
     };
     if bytes.last().is_some_and(|last| *last != b'\n') {
-        // The next line begins on a line of its own.
+        // The next entry must not continue the torn line.
         open_private_for_append(&path)?.write_all(b"\n")?;
     }
     let lines = bytes.split(|byte| *byte == b'\n');
