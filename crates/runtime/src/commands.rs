@@ -129,9 +129,9 @@ impl SlashCommands {
         }
     }
 
-    /// Removes the commands that need a stored session.
-    pub(crate) fn remove_those_that_need_storage(&mut self) {
-        Arc::make_mut(&mut self.0).retain(|command| !command.needs_storage);
+    /// Removes the commands that need a stored session, unless the session is stored.
+    pub(crate) fn retain_for_session(&mut self, is_stored: bool) {
+        Arc::make_mut(&mut self.0).retain(|command| is_stored || !command.needs_storage);
     }
 
     pub(crate) fn remove(&mut self, name: &str) {

@@ -45,11 +45,14 @@ pub(crate) struct SessionRewindPlan {
 }
 
 impl SessionRewind {
+    /// Creates the rewinds of a session that had `prompts` prompts in earlier processes.
     pub(crate) fn new(
         workspace: Arc<Workspace>,
         recording: Arc<SessionRecording>,
-        last_without_undo: u32,
+        prompts: u32,
     ) -> Self {
+        let has_undo = prompts == 0 || workspace.has_undo_data();
+        let last_without_undo = if has_undo { 0 } else { prompts };
         Self { workspace, recording, last_without_undo }
     }
 

@@ -106,6 +106,29 @@ fn record_items(
     })
 }
 
+/// Runs the work of a session until it is closed, and closes its connection.
+async fn run_until_closed(
+    runner: PromptRunner,
+    work: mpsc::Receiver<SessionWork>,
+    client: ClientSession,
+    closing: CancellationToken,
+    closed: CancellationToken,
+) {
+    let (context, giving_up) = (runner.context.clone(), runner.aborting.clone());
+    let waiting = runner.queue.clone();
+    let work = async {
+        runner.run_queued_prompts(work, &closing).await;
+        let _is_over = giving_up.run_until_cancelled(end_background_work(&context)).await;
+    };
+    // A panic outside a turn ends the session, and every prompt is answered.
+    drop(AssertUnwindSafe(work).catch_unwind().await);
+    // The prompts are dropped outside of the lock, because each prompt ends its turn on drop.
+    let left = std::mem::take(&mut *lock(&waiting));
+    drop(left);
+    client.close(Duration::ZERO).await;
+    closed.cancel();
+}
+
 /// Stops background commands.
 async fn end_background_work(context: &Context) {
     context.workspace.background_commands().stop_all_and_wait().await;
@@ -175,15 +198,10 @@ impl Session {
             recording,
             prompts: prompt_count,
         } = setup;
-        if recording.is_none() {
-            commands.remove_those_that_need_storage();
-        }
         let rewind = recording.clone().map(|recording| {
-            let workspace = context.workspace.clone();
-            let has_undo = prompt_count == 0 || workspace.has_undo_data();
-            let last_without_undo = if has_undo { 0 } else { prompt_count };
-            SessionRewind::new(workspace, recording, last_without_undo)
+            SessionRewind::new(context.workspace.clone(), recording, prompt_count)
         });
+        commands.retain_for_session(rewind.is_some());
         let cwd = context.workspace.cwd().to_owned();
         let mut core = acp_lifecycle::Session::new(&cwd).with_config(config);
         core.set_secrets(secrets.current());
@@ -238,23 +256,13 @@ impl Session {
             prompt_count,
             aborting: session.aborting.clone(),
         };
-        let (closing, closed) = (session.closing.clone(), session.closed.clone());
-        let (context, giving_up) = (runner.context.clone(), session.aborting.clone());
-        let waiting = session.queue.clone();
-        let life = async move {
-            let work = async {
-                runner.run_queued_prompts(taken, &closing).await;
-                let _is_over = giving_up.run_until_cancelled(end_background_work(&context)).await;
-            };
-            // A panic outside a turn ends the session, and every prompt is answered.
-            drop(AssertUnwindSafe(work).catch_unwind().await);
-            // The prompts are dropped outside of the lock, because each prompt ends its turn on
-            // drop.
-            let left = std::mem::take(&mut *lock(&waiting));
-            drop(left);
-            client.close(Duration::ZERO).await;
-            closed.cancel();
-        };
+        let life = run_until_closed(
+            runner,
+            taken,
+            client,
+            session.closing.clone(),
+            session.closed.clone(),
+        );
         drop(tokio::spawn(life.in_current_span()));
         session
     }

@@ -53,6 +53,9 @@ fn any_action() -> impl Strategy<Value = FileAction> {
     ]
 }
 
+/// Each entry with its mode, its link count and its bytes.
+type TreeState = BTreeMap<PathBuf, (u32, u64, Vec<u8>)>;
+
 struct Tree {
     outer: TempDir,
     workspace: Workspace,
@@ -171,14 +174,14 @@ impl Tree {
     }
 
     /// Returns every entry with its mode, its link count and its bytes.
-    fn state(&self) -> BTreeMap<PathBuf, (u32, u64, Vec<u8>)> {
+    fn state(&self) -> TreeState {
         let mut state = BTreeMap::new();
         add_folder_state(&mut state, self.workspace.cwd());
         state
     }
 }
 
-fn add_folder_state(state: &mut BTreeMap<PathBuf, (u32, u64, Vec<u8>)>, folder: &Path) {
+fn add_folder_state(state: &mut TreeState, folder: &Path) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let metadata = fs::symlink_metadata(&path).unwrap();
@@ -226,10 +229,7 @@ fn any_step() -> impl Strategy<Value = SessionStep> {
 }
 
 /// Performs the steps. Returns the files at the start of each prompt.
-fn perform_steps(
-    tree: &mut Tree,
-    steps: &[SessionStep],
-) -> Vec<BTreeMap<PathBuf, (u32, u64, Vec<u8>)>> {
+fn perform_steps(tree: &mut Tree, steps: &[SessionStep]) -> Vec<TreeState> {
     let mut prompt = 1;
     let mut states = vec![tree.state()];
     tree.workspace.begin_prompt(prompt);

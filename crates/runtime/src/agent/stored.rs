@@ -25,7 +25,6 @@ use crate::lock::lock;
 use crate::options::{OptionSelection, parse_thought_level};
 use crate::permission_mode::PermissionMode;
 use crate::rewind::{RewindSessionRequest, RewindSessionResponse};
-use crate::session::Session;
 use crate::session_archive::SessionArchive;
 use crate::stored_sessions::{
     OpenedStore, RestoredSession, SessionRecording, StoredSettings, new_session_id, replay,

@@ -85,7 +85,7 @@ async fn fork(asked: CommandContext<'_>) -> String {
 fn parse_number(arguments: &str) -> Result<Option<u32>, String> {
     match arguments {
         "" => Ok(None),
-        number => number.parse().map(Some).map_err(|_| {
+        number => number.parse().map(Some).map_err(|_no_number| {
             format!("`{}` is no number; `/rewind` lists the prompts.", escape_invisible(number))
         }),
     }

@@ -212,7 +212,7 @@ impl<'a> Forecast<'a> {
                     self.set_place(real_path(path), backup);
                 }
                 FileOperation::Moved { from, to } => {
-                    self.move_back(&real_path(to), real_path(from))
+                    self.move_back(&real_path(to), real_path(from));
                 }
                 _ => {}
             }
@@ -480,7 +480,7 @@ fn is_directory(place: &Path) -> bool {
 
 fn read_bounded(place: &Path) -> io::Result<Vec<u8>> {
     let found = fs::metadata(place)?;
-    if !found.is_file() || found.len() > MAX_WHOLE_FILE_BYTES as u64 {
+    if !found.is_file() || found.len() > MAX_WHOLE_FILE_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     fs::read(place)
