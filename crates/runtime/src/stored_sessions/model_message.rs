@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use acp_lifecycle::Secrets;
-use acp_store::{RecordStream, SessionRecord, SessionStoreError, StoredRecord};
+use acp_store::{RecordStream, SessionRecord, SessionStore, SessionStoreError, StoredRecord};
+use agent_client_protocol::v1::schema::SessionId;
 use callboard_models::{ChatMessage, ContentPart, ModelToolCall, ProviderReplay, ToolResult};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -100,6 +101,68 @@ pub(super) fn read_message(record: &StoredRecord) -> Result<Option<ChatMessage>,
         }
         (RESET_KIND, VERSION) => Ok(None),
         _ => Err(UnreadableRecord),
+    }
+}
+
+/// Reads the messages of the model. Returns them with the number of records that could not be read.
+pub(super) fn read_messages(
+    store: &dyn SessionStore,
+    id: &SessionId,
+) -> Result<(Vec<Arc<ChatMessage>>, u64), SessionStoreError> {
+    let mut load = store.begin_load(id, RecordStream::Model, u64::MAX)?;
+    let (mut messages, mut unread) = (Vec::new(), 0);
+    loop {
+        let page = store.next_page(&mut load)?;
+        if page.is_empty() {
+            return Ok((with_matching_results(messages), load.damaged + unread));
+        }
+        for record in &page {
+            match read_message(record) {
+                Ok(message) => messages.extend(message),
+                Err(_) => unread += 1,
+            }
+        }
+    }
+}
+
+/// Adds results for calls whose results are missing, and removes results without calls. Providers
+/// refuse a history in which a call is not directly followed by its result, e.g. after a record was
+/// damaged.
+fn with_matching_results(messages: Vec<ChatMessage>) -> Vec<Arc<ChatMessage>> {
+    let mut matching: Vec<ChatMessage> = Vec::with_capacity(messages.len());
+    // The results of a reply at the end may still come: `History` adds them.
+    let mut messages = messages.into_iter().peekable();
+    while let Some(message) = messages.next() {
+        let called = match &message {
+            ChatMessage::ToolResults(_) => continue,
+            ChatMessage::Assistant { calls, .. } if !calls.is_empty() => calls.clone(),
+            _ => Vec::new(),
+        };
+        matching.push(message);
+        if called.is_empty() || messages.peek().is_none() {
+            continue;
+        }
+        let found = messages.next_if(|next| matches!(next, ChatMessage::ToolResults(_)));
+        let mut found = match found {
+            Some(ChatMessage::ToolResults(results)) => results,
+            _ => Vec::new(),
+        };
+        let results = called.into_iter().map(|call| {
+            let at = found.iter().position(|result| result.call_id == call.id);
+            at.map_or_else(|| lost_result(&call), |at| found.swap_remove(at))
+        });
+        matching.push(ChatMessage::ToolResults(results.collect()));
+    }
+    matching.into_iter().map(Arc::new).collect()
+}
+
+fn lost_result(call: &ModelToolCall) -> ToolResult {
+    ToolResult {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        text: "The result was lost, because its stored record is damaged.".to_owned(),
+        parts: Vec::new(),
+        is_error: true,
     }
 }
 
@@ -199,6 +262,57 @@ impl From<StoredMessage> for ChatMessage {
                     })
                     .collect(),
             ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_is_followed_by_its_result_whatever_record_is_missing() {
+        let call =
+            |id: &str| ModelToolCall { id: id.into(), name: "t".into(), arguments: "{}".into() };
+        let reply = |ids: &[&str]| ChatMessage::Assistant {
+            text: String::new(),
+            thought: String::new(),
+            calls: ids.iter().map(|id| call(id)).collect(),
+            replay: None,
+        };
+        let results = |ids: &[&str]| {
+            let result = |id: &&str| ToolResult { text: (*id).into(), ..lost_result(&call(id)) };
+            ChatMessage::ToolResults(ids.iter().map(result).collect())
+        };
+        let prompt = || ChatMessage::User(Vec::new());
+        let whole = [prompt(), reply(&["a", "b"]), results(&["a", "b"]), prompt(), reply(&["c"])];
+        for missing in 0..=whole.len() {
+            let mut messages = whole.to_vec();
+            if missing < messages.len() {
+                messages.remove(missing);
+            }
+            let repaired = with_matching_results(messages.clone());
+            if missing == whole.len() {
+                assert_eq!(repaired.iter().map(|it| (**it).clone()).collect::<Vec<_>>(), messages);
+            }
+            for (at, message) in repaired.iter().enumerate() {
+                let ids = |results: &[ToolResult]| -> Vec<_> {
+                    results.iter().map(|result| result.call_id.clone()).collect()
+                };
+                let before = at.checked_sub(1).map(|at| &*repaired[at]);
+                match (before, &**message) {
+                    (
+                        Some(ChatMessage::Assistant { calls, .. }),
+                        ChatMessage::ToolResults(found),
+                    ) => {
+                        let called: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
+                        assert_eq!(ids(found), called, "{missing}");
+                    }
+                    (_, ChatMessage::ToolResults(_)) => panic!("results without calls: {missing}"),
+                    (Some(ChatMessage::Assistant { calls, .. }), _) => assert!(calls.is_empty()),
+                    _ => {}
+                }
+            }
         }
     }
 }

@@ -24,9 +24,8 @@ use tokio::time::{Instant, sleep, timeout};
 use ulid::Ulid;
 
 use super::brief::shorten_document;
-use super::model_message::{message_record, reset_record};
+use super::model_message::{message_record, read_messages, reset_record};
 use super::redaction::redact_changes;
-use super::restore::read_messages;
 use super::{OpenedStore, StoredPermissions, StoredSessions, StoredSettings};
 use crate::limits::{
     COMMIT_TIMEOUT, MAX_UNSTORED_CHANGES, MAX_WRITTEN_MESSAGES, RETRIED_COMMIT_TIMEOUT,
