@@ -21,7 +21,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-/// The response of a server to the request for its tools.
+/// The response of a server to a request for its list of tools.
 const SERVER_TOOL_LIST: &str = r#"[
     {
         "name": "word_count",
@@ -39,7 +39,7 @@ const SERVER_TOOL_LIST: &str = r#"[
     }
 ]"#;
 
-/// A tool of the server.
+/// A tool that the server provides.
 #[derive(Debug)]
 struct RemoteTool {
     name: String,
@@ -47,7 +47,7 @@ struct RemoteTool {
     schema: Value,
 }
 
-/// Parses the tools of a server.
+/// Parses the list of tools that a server sent.
 fn parse_tool_list(listed: &str) -> serde_json::Result<Vec<RemoteTool>> {
     let tools: Vec<Value> = serde_json::from_str(listed)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -59,7 +59,7 @@ fn parse_tool_list(listed: &str) -> serde_json::Result<Vec<RemoteTool>> {
     Ok(tools.iter().map(remote).collect())
 }
 
-/// Stands in for the request to a server.
+/// Simulates a request to a server.
 async fn ask_server(name: &str, args: &Value) -> Result<String, ToolError> {
     let text =
         args["text"].as_str().ok_or_else(|| ToolError::invalid_arguments("`text` is missing."))?;
@@ -85,7 +85,7 @@ impl DynTool for RemoteTool {
         args: Value,
         _: Invocation<'a>,
     ) -> BoxFuture<'a, Result<ToolPreview<ErasedPlan>, ToolError>> {
-        // The permission applies to the declared effects and to exactly these arguments.
+        // The permission covers only these effects and exactly these arguments.
         let effects = Effects::from(Effect::Connect("words.example".to_owned()));
         async { Ok(ToolPreview::new(Box::new(args) as ErasedPlan).with_effects(effects)) }.boxed()
     }
@@ -107,7 +107,7 @@ impl DynTool for RemoteTool {
     }
 }
 
-/// Calls a tool in a session that allows everything. Returns the result for the model and the call
+/// Calls a tool in a session that allows every call. Returns the result for the model, and the call
 /// as the client displays it.
 pub(crate) async fn call(
     name: &str,

@@ -1,4 +1,4 @@
-//! The background commands of one session, running and finished.
+//! The background commands of one session. Commands stay in the list after they end.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -14,29 +14,29 @@ use crate::lock::lock;
 use callboard_process::record::{NewOutput, OutputPosition, RecordedOutput, Recording};
 use callboard_process::{CommandExit, CommandInput, SpawnError};
 
-/// The background commands of one session. Dropping this value ends all commands.
+/// The background commands of one session. All commands end when this value is dropped.
 ///
-/// Each [`Workspace`](crate::Workspace) has one instance.
+/// Each [`Workspace`](crate::Workspace) owns one instance.
 #[derive(Debug, Default)]
 pub struct BackgroundCommands {
     shared: Arc<SharedCommandTable>,
-    /// Parent token of all commands of the session.
+    /// The parent of the cancellation tokens of all commands.
     stop_all: CancellationToken,
 }
 
 #[derive(Debug, Default)]
 struct SharedCommandTable {
     state: Mutex<CommandTable>,
-    /// Notified when a command has finished.
+    /// Notifies its waiters when a command has ended.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
 struct CommandTable {
-    /// The commands, ordered by their start.
+    /// The commands in the order in which they were started.
     commands: VecDeque<TrackedCommand>,
-    /// Number of commands that were added since the start of the session. `reserved` is the number
-    /// of reserved slots.
+    /// Number of commands that were added since the start of the session. The field `reserved` is
+    /// the number of reserved slots.
     count: u64,
     reserved: usize,
 }
@@ -44,11 +44,11 @@ struct CommandTable {
 #[derive(Debug)]
 struct TrackedCommand {
     command: BackgroundCommand,
-    /// The position up to which the output of a running command has been reported. A reader holds
-    /// this lock while it reads the output. The reader acquires this lock before the lock of
-    /// `State`, so that no output is reported twice.
+    /// The position up to which the output of a running command has been reported. A reader locks
+    /// this mutex before it locks the table, and holds it while it reads the output. In this way,
+    /// no output is reported twice.
     read_mark: Arc<Mutex<OutputPosition>>,
-    /// Output of a finished command that has not been reported yet.
+    /// The part of a finished command's output that has not been reported yet.
     unread_output: Option<NewOutput>,
     /// Whether the end of the command has been reported.
     is_end_reported: bool,
@@ -68,9 +68,10 @@ pub(crate) struct CommandInfo {
     pub(crate) command_line: String,
     pub(crate) begun: Instant,
     pub(crate) timeout: Option<Duration>,
-    /// Ends the command.
+    /// Cancelling this token ends the command.
     pub(crate) stop: CancellationToken,
-    /// The terminal from which the command reads its input, if any.
+    /// The handle to type input into the command's terminal. `None` if the command accepts no
+    /// input.
     pub(crate) input: Option<CommandInput>,
 }
 
@@ -80,7 +81,7 @@ pub(crate) enum CommandPhase {
     Ended(Arc<CommandResult>),
 }
 
-/// How a command ended, and its output.
+/// The exit status of a finished command, and its output.
 #[derive(Debug)]
 pub(crate) struct CommandResult {
     pub(crate) exit: Result<CommandExit, SpawnError>,
@@ -88,15 +89,15 @@ pub(crate) struct CommandResult {
     pub(crate) lasted: Duration,
 }
 
-/// The future of a running command.
+/// The future that resolves when a command exits.
 pub(crate) type CommandFuture = BoxFuture<'static, Result<CommandExit, SpawnError>>;
 
 impl BackgroundCommands {
-    /// Ends all commands and waits until all of their processes are gone. A command that ends when
-    /// it receives the signal is gone immediately; other commands are killed after
-    /// [`KILL_GRACE`](callboard_process::limits::KILL_GRACE). If the system does not end a killed
-    /// process, the wait is limited to another
-    /// [`REAP_DEADLINE`](callboard_process::limits::REAP_DEADLINE) and
+    /// Ends all commands, and waits until all of their processes are gone. Each command first
+    /// receives a signal. A command that does not end is killed after
+    /// [`KILL_GRACE`](callboard_process::limits::KILL_GRACE). The system may fail to end a killed
+    /// process. In this case, the wait is limited to another
+    /// [`REAP_DEADLINE`](callboard_process::limits::REAP_DEADLINE) plus
     /// [`KILL_DEADLINE`](callboard_process::limits::KILL_DEADLINE). No command can be added after
     /// this call.
     pub async fn stop_all_and_wait(&self) {
@@ -105,7 +106,8 @@ impl BackgroundCommands {
     }
 
     /// Returns the id of the first command whose end has not been reported yet, and marks the end
-    /// as reported. After this call, the caller uses the tool `terminal_output` to report the end.
+    /// as reported. After this call, the caller must run the tool `terminal_output` for this id to
+    /// report the end to the model.
     #[must_use]
     pub fn take_unreported_ended_id(&self) -> Option<String> {
         let mut state = lock(&self.shared.state);
@@ -116,12 +118,13 @@ impl BackgroundCommands {
         Some(entry.command.id.clone())
     }
 
-    /// Returns a token that ends one command. The token is also cancelled when the session ends.
+    /// Returns a token that can end one command. The token is also cancelled when the session ends.
     pub(crate) fn child_token(&self) -> CancellationToken {
         self.stop_all.child_token()
     }
 
-    /// Reserves a slot for one command. Returns `None` if the limit is reached.
+    /// Reserves a slot for one command. Returns `None` if all slots are in use or the session is
+    /// ending.
     pub(crate) fn reserve_slot(&self) -> Option<BackgroundSlot> {
         let mut state = lock(&self.shared.state);
         let has_room = state.running_count() + state.reserved < MAX_BACKGROUND_RUNNING;
@@ -132,19 +135,19 @@ impl BackgroundCommands {
         Some(BackgroundSlot(Arc::clone(&self.shared)))
     }
 
-    /// Returns the command with this id.
+    /// Returns the command that has this id.
     pub(crate) fn find_by_id(&self, id: &str) -> Option<BackgroundCommand> {
         lock(&self.shared.state).entry(id).map(|entry| entry.command.clone())
     }
 
-    /// Returns all commands, ordered by their start.
+    /// Returns all commands in the order in which they were started.
     pub(crate) fn list(&self) -> Vec<BackgroundCommand> {
         lock(&self.shared.state).commands.iter().map(|entry| entry.command.clone()).collect()
     }
 
-    /// Returns the output of a command that has not been reported yet, and marks it as reported.
-    /// The output is `None` for a finished command whose whole output was reported. Blocks for some
-    /// milliseconds.
+    /// Returns the output that a command wrote since the last report, and marks it as reported. The
+    /// output is `None` if the command has finished and all of its output was reported. Blocks the
+    /// thread for some milliseconds.
     pub(crate) fn read_new_output(
         &self,
         id: &str,
@@ -167,7 +170,7 @@ impl BackgroundCommands {
         Some((command, fresh))
     }
 
-    /// Waits until a command has finished, or has been removed.
+    /// Waits until a command has ended, or has been removed from the list.
     pub(crate) async fn wait_until_ended(&self, id: &str) {
         let is_over = |state: &mut CommandTable| {
             let command = state.entry(id).map(|entry| &entry.command);
@@ -193,14 +196,14 @@ impl Drop for BackgroundCommands {
     }
 }
 
-/// A reserved slot for one command, released on drop.
+/// A reserved slot for one background command. Dropping this value releases the slot.
 #[derive(Debug)]
 pub(crate) struct BackgroundSlot(Arc<SharedCommandTable>);
 
 impl BackgroundSlot {
-    /// Adds a running command and returns its id. The command continues to run.
+    /// Adds a running command to the list, and returns the id of the command.
     ///
-    /// Must be called inside a tokio runtime. The command ends with that runtime.
+    /// Must be called inside a tokio runtime. If this runtime shuts down, the command ends.
     pub(crate) fn run_in_background(
         self,
         job: CommandInfo,
@@ -226,7 +229,7 @@ impl BackgroundSlot {
         let ends = EndRecorder { shared, id: id.clone(), recording, exit: None };
         drop(tokio::spawn(async move {
             let exit = running.await;
-            // Decoding very long lines takes noticeable time.
+            // Decoding very long lines blocks the thread for a noticeable time.
             drop(tokio::task::spawn_blocking(move || ends.finish(exit)));
         }));
         id
@@ -239,7 +242,8 @@ impl Drop for BackgroundSlot {
     }
 }
 
-/// Records the end of a command on drop, even if its task is aborted.
+/// Records the end of a command when it is dropped. This also works if the task of the command is
+/// aborted.
 struct EndRecorder {
     shared: Arc<SharedCommandTable>,
     id: String,
@@ -335,7 +339,7 @@ mod tests {
             Arc::clone(&recording),
             running,
         );
-        // Decoding this much output takes a while, so the other readers run meanwhile.
+        // Decoding this much output takes some time, so other readers run at the same time.
         let written = b"a line\n".repeat(40_000);
         recording.push(&written);
         let begin = Arc::new(Barrier::new(3));

@@ -1,4 +1,5 @@
-//! The list of built-in tools, which [`Registry`](crate::Registry) adds. Each tool is one module.
+//! The list of built-in tools, which [`Registry`](crate::Registry) adds. Each tool has its own
+//! module.
 
 use acp_types::{FileChange, Location, Operation};
 
@@ -65,14 +66,15 @@ pub(crate) fn all_tools() -> Vec<Box<dyn DynTool>> {
     ]
 }
 
-/// Returns the first locations of the changed places, with the line numbers after the changes.
+/// Returns the locations of the first changed lines. The line numbers are those after the changes.
 fn change_locations<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Location> {
     let of_one = |change: &'a FileChange| {
         let at = Location::try_new(&change.path).ok();
         let lines = change.first_changed_line_numbers().take(MAX_CHANGE_LOCATIONS);
         let places = lines.filter_map(|line| Some(at.clone()?.with_line(line)));
         let places: Vec<_> = places.collect();
-        // A file without known lines also has a location, unless the file is deleted.
+        // If no changed line is known, the location is the whole file. A deleted file has no
+        // location.
         let whole = places.is_empty() && change.operation != Operation::Delete;
         places.into_iter().chain(at.filter(|_| whole))
     };

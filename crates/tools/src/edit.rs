@@ -1,8 +1,9 @@
-//! Replaces text in a text: exactly one place, all places, or nothing.
+//! Replaces parts of a text: exactly one place, all places, or nothing.
 //!
-//! Bytes outside of the replaced places never change. These bytes include mixed line ends, a byte
-//! order mark, and a missing last line end. If a text has no exact match, less strict matches are
-//! tried in order, see [`MatchKind`]. The result reports the kind of match.
+//! Bytes outside of the replaced places never change. This also holds for mixed line ends, a byte
+//! order mark, and a missing final line ending. If the old text has no exact match, less strict
+//! matches are tried one after the other, see [`MatchKind`]. The result reports which kind of match
+//! was found.
 
 mod error;
 mod line_numbers;
@@ -41,36 +42,36 @@ pub(crate) use self::placeholder::find_placeholder_line;
 pub use self::quote::{MatchContext, QuotedLines};
 pub use self::splices::apply_splices;
 
-/// A new text shorter than this limit may occur by chance, so its presence does not prove that the
-/// edit was applied.
+/// Minimum length of a new text whose presence proves that the edit was already applied. A shorter
+/// text may occur by chance.
 const DISTINCTIVE_MIN_BYTES: usize = 16;
 
-/// One replacement. The old text and the new text are literal.
+/// One replacement. The old text and the new text are literal text, not patterns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// The existing text. An empty text fills an empty file, or inserts before a line. The line
-    /// ends of this text match all kinds of line ends in the file.
+    /// The existing text. If it is empty, the new text fills an empty file, or is inserted before a
+    /// line. A line end in this text matches every kind of line end in the file.
     pub old_text: String,
-    /// The new text. New lines get the line ends of the surrounding lines, unless the new text
-    /// differs from the old text in line ends only.
+    /// The new text. Its line ends are converted to those of the surrounding lines. If the new text
+    /// differs from the old text in line ends only, it is not converted.
     pub new_text: String,
-    /// Selects one of several places.
+    /// Selects one of several matching places.
     pub occurrence: Occurrence,
 }
 
-/// Selects among several places that match.
+/// Selects one or all of several matching places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Occurrence {
-    /// The only place. If there are several places, the edit fails.
+    /// The only matching place. If there are several, the edit fails.
     #[default]
     Only,
-    /// The place with this number, counted from 1.
+    /// The matching place with this number, counted from 1.
     Nth(NonZeroU32),
-    /// The place whose first line is nearest to this line, counted from 1. If two places are
-    /// equally near, the edit fails. If the old text is empty, the new text is inserted before this
-    /// line.
+    /// The matching place whose first line is nearest to this line, counted from 1. If two places
+    /// are equally near, the edit fails. If the old text is empty, the new text is inserted before
+    /// this line.
     NearLine(NonZeroU32),
-    /// All places.
+    /// All matching places.
     All,
 }
 
@@ -79,7 +80,7 @@ impl Occurrence {
     ///
     /// # Errors
     ///
-    /// `invalid_arguments` if more than one argument is given, or a number is zero.
+    /// `invalid_arguments` if more than one argument is given, or if a number is zero.
     pub(crate) fn from_arguments(
         replace_all: bool,
         occurrence: Option<u32>,
@@ -101,24 +102,25 @@ impl Occurrence {
     }
 }
 
-/// A text with all edits applied.
+/// A text to which all edits were applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EditedText {
     /// The text after the edits.
     pub text: String,
-    /// The replaced places of the original text, in order. Adjacent places are joined.
+    /// The replaced places of the original text, in order. Adjacent places are merged.
     pub splices: Vec<TextEdit>,
     /// The outcome of each edit, in order.
     pub outcomes: Vec<EditOutcome>,
 }
 
 impl EditedText {
-    /// Returns the bytes of the text. Bytes outside of the edits are unchanged.
+    /// Returns the edited text in the encoding of the old text. Bytes outside of the edits are
+    /// unchanged.
     ///
     /// # Errors
     ///
-    /// Returns the first character that the encoding does not have.
+    /// Returns the first character that cannot be represented in the encoding.
     pub fn into_bytes(self, old: &DecodedText) -> Result<Vec<u8>, char> {
         match old.non_utf8_encoding_name() {
             None => Ok(self.text.into_bytes()),
@@ -135,13 +137,13 @@ pub enum EditOutcome {
     Replaced {
         /// Number of replaced places.
         places: usize,
-        /// How the places were found.
+        /// The strategy that found the places.
         match_kind: MatchKind,
     },
-    /// The new text already exists as whole lines, surrounded by the lines of the edit. Nothing was
-    /// changed.
+    /// The new text already exists as whole lines, and the lines around it show that the edit was
+    /// already applied. Nothing was changed.
     AlreadyApplied {
-        /// The line where the new text begins, from 1.
+        /// The line where the new text begins, counted from 1.
         line: u32,
     },
 }
@@ -163,11 +165,11 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<EditedText, EditError> {
     apply_cancellable(text, edits, &|| false)
 }
 
-/// Like [`apply`], but can be cancelled.
+/// Works like [`apply`], but can be cancelled.
 ///
 /// # Errors
 ///
-/// The errors of [`apply`], and [`EditErrorKind::CancelledOrTimedOut`].
+/// Returns the errors of [`apply`], and [`EditErrorKind::CancelledOrTimedOut`].
 pub(crate) fn apply_cancellable(
     text: &str,
     edits: &[Edit],
@@ -178,7 +180,7 @@ pub(crate) fn apply_cancellable(
         let fail =
             |reason| EditError { edit_number: index + 1, edit_count: edits.len(), kind: reason };
         let made = edit.resolve_to_text_edits(&text, cancel);
-        // After a cancellation, the list of found places may be incomplete.
+        // If the search was cancelled, the list of found places may be incomplete.
         let made = if cancel() { Err(EditErrorKind::CancelledOrTimedOut) } else { made };
         let (step, became) = made.map_err(fail)?;
         done.push(became);
@@ -211,8 +213,8 @@ impl Edit {
         if self.old_text.is_empty() {
             return self.insert_new_text(text);
         }
-        // If several places are an error, the message only needs their number. Otherwise the search
-        // must reach the selected place.
+        // If the edit needs a unique match, further matches are only counted for the error message.
+        // Otherwise the search must continue until it has found the selected place.
         let most = if self.occurrence == Occurrence::Only {
             MAX_EDIT_MATCHES_COUNTED
         } else {
@@ -221,7 +223,7 @@ impl Edit {
         let [old, new] =
             [&self.old_text, &self.new_text].map(|part| normalise_line_ends(part, text));
         if old == new {
-            // The old text contains exact line ends.
+            // The edit changes line ends only, so the old text must match with its exact line ends.
             let pair = Replacement { old: &self.old_text, new: &self.new_text, max_matches: most };
             let found = FoundPlaces::find_exact(text, pair, cancel);
             return match found.places.is_empty() {
@@ -239,7 +241,8 @@ impl Edit {
                 return self.replace_found_places(text, &found, MatchKind::Exact);
             }
             if self.old_text.trim_matches(['\r', '\n']).is_empty() {
-                // An edit with exact line ends has no near misses with other line ends.
+                // The old text consists of line ends only, so a report of similar places would not
+                // help.
                 let (near, uncompared) = (Vec::new(), ComparisonTruncation::default());
                 return Err(EditErrorKind::NoMatch {
                     near_misses: near,
@@ -270,7 +273,7 @@ impl Edit {
         self.handle_no_match(text, &old, &new, cancel)
     }
 
-    /// Fills an empty file, or inserts lines before a line.
+    /// Fills an empty file, or inserts the new text before a line.
     fn insert_new_text(&self, text: &str) -> Result<(Vec<TextEdit>, EditOutcome), EditErrorKind> {
         let done = |place: usize, new: String| {
             let splice = TextEdit { old: place..place, new };
@@ -325,7 +328,7 @@ impl Edit {
         Ok((splices, EditOutcome::Replaced { places, match_kind: rung }))
     }
 
-    /// Selects the places of the edit from the found places.
+    /// Selects, among the found places, those that the edit replaces.
     fn select_places<'a>(
         &self,
         text: &str,
@@ -360,7 +363,7 @@ impl Edit {
         }
     }
 
-    /// Whether the new text is long enough not to occur by chance.
+    /// Returns whether the new text is so long that it does not occur by chance.
     fn is_new_text_distinctive(&self) -> bool {
         self.new_text.trim().len() >= DISTINCTIVE_MIN_BYTES
     }
@@ -398,12 +401,12 @@ fn ambiguous_match_error(text: &str, found: &FoundPlaces<'_>) -> EditErrorKind {
     EditErrorKind::Ambiguous { places: found.places.len(), contexts: around }
 }
 
-/// Returns the line number of a byte offset, from 1.
+/// Returns the line number of a byte offset, counted from 1.
 fn line_at(text: &str, place: usize) -> u32 {
     u32::try_from(memchr_iter(b'\n', &text.as_bytes()[..place]).count() + 1).unwrap_or(u32::MAX)
 }
 
-/// Returns the line numbers of sorted byte offsets.
+/// Returns the line numbers of byte offsets, which must be sorted.
 fn lines_at(text: &str, places: impl Iterator<Item = usize>) -> Vec<u32> {
     let (mut line, mut from) = (1, 0);
     let count = |place: usize| {
@@ -414,16 +417,16 @@ fn lines_at(text: &str, places: impl Iterator<Item = usize>) -> Vec<u32> {
     places.map(count).collect()
 }
 
-/// A place where the new text of an edit already exists.
+/// A place where the new text of an edit was already found.
 struct AppliedEdit {
     start: usize,
-    /// Whether the surrounding lines show that the edit was applied at this place.
+    /// Whether the surrounding lines prove that the edit was applied at this place.
     is_certain: bool,
 }
 
-/// Finds the only place that has the new text as whole lines, where the edit may have been applied
-/// before. `is_certain` is set if the old and the new text begin and end with the same lines, and
-/// at least one of these lines occurs nowhere else.
+/// Finds the place where the edit may already have been applied: the only place that contains the
+/// new text as whole lines. `is_certain` is set if the old and the new text begin and end with the
+/// same lines, and if these first or last lines occur only once in the file.
 fn find_applied_edit(text: &str, old: &str, new: &str) -> Option<AppliedEdit> {
     let start = find_only_occurrence(text, new)?;
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
@@ -440,7 +443,7 @@ fn find_applied_edit(text: &str, old: &str, new: &str) -> Option<AppliedEdit> {
     Some(AppliedEdit { start, is_certain: is_between && (is_alone(first) || is_alone(last)) })
 }
 
-/// Returns the only occurrence of whole lines.
+/// Returns the start of some whole lines if they occur exactly once in the text.
 fn find_only_occurrence(text: &str, lines: &str) -> Option<usize> {
     if lines.trim().is_empty() {
         return None;

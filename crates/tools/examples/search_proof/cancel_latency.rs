@@ -1,4 +1,4 @@
-//! Measures how long a search continues after it was cancelled.
+//! Measures how long a search continues after its cancellation.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::random::Random;
 use crate::{Result, workspace};
 
-/// Slow searches without matches.
+/// Patterns that take a long time to search for and have no match.
 const SLOW_PATTERNS: [(&str, bool); 4] = [
     ("never in any of these files", false),
     ("\\w+\\s+\\w+\\s+never_there", false),
@@ -20,17 +20,18 @@ const SLOW_PATTERNS: [(&str, bool); 4] = [
     ("(?s)fn .*never in any of these files", true),
 ];
 
-/// Returns the longest of `n` times from a cancel to the end of its search, in milliseconds.
+/// Cancels `n` searches, each at a random time. Returns the longest time between a cancellation and
+/// the end of its search, in milliseconds.
 pub(crate) fn longest_cancel_latency(n: usize, seed: u64, tree: &Path) -> Result<Value> {
     let (space, mut random) = (workspace(tree)?, Random::new(seed));
     let (mut longest, mut cancelled) = (Duration::ZERO, 0);
     let queries = SLOW_PATTERNS
         .map(|(pattern, multiline)| GrepQuery { multiline, ..GrepQuery::new(pattern) });
-    // The first search fills the page cache.
+    // Fill the page cache, so that the next search is as fast as possible.
     search(&space, &queries[0], &|| false)?;
     let start = Instant::now();
     search(&space, &queries[0], &|| false)?;
-    // A random moment within the fastest search.
+    // Each search is cancelled at a random time within the duration of this search.
     let whole = usize::try_from(start.elapsed().as_micros())?;
     for query in queries.iter().cycle().take(n) {
         let wait = Duration::from_micros(random.below(whole) as u64);

@@ -1,4 +1,4 @@
-//! Checks that this crate finds the same matching lines as the ripgrep program.
+//! Checks that this crate and the ripgrep program find the same matching lines.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use crate::{Result, patterns, rg, workspace};
 
-/// The result of a search by this crate: the matching lines, sorted by path and number.
+/// The result of a search by this crate: the matching lines, sorted by path and line number.
 struct SearchOutcome {
     places: Vec<(PathBuf, u64)>,
-    /// The files with more matches than the pages can show, each with the number of lines that this
-    /// crate found in the file.
+    /// The files with more matching lines than the result pages can show. For each file, this is
+    /// the number of lines that this crate returned.
     cut: Vec<(PathBuf, usize)>,
 }
 
-/// Counts the searches whose results differ in at least one tree.
+/// Counts the searches for which this crate and ripgrep find different lines in at least one tree.
 pub(crate) fn count_equal_searches(
     rg: &Path,
     seed: u64,
@@ -65,7 +65,7 @@ pub(crate) fn count_equal_searches(
     }))
 }
 
-/// Keeps only the first lines of a file.
+/// Removes all lines of a file from the list, except the first `count` lines.
 fn keep_first_matches(places: &mut Vec<(PathBuf, u64)>, path: &Path, count: usize) {
     let mut seen = 0;
     places.retain(|(other, _)| {
@@ -74,8 +74,8 @@ fn keep_first_matches(places: &mut Vec<(PathBuf, u64)>, path: &Path, count: usiz
     });
 }
 
-/// Searches a part of a tree, or the whole tree. If there are more matches than the pages can show,
-/// each entry is searched separately.
+/// Searches a whole tree, or the part of a tree at the path `part`. If a directory has more matches
+/// than the result pages can show, each of its entries is searched separately.
 fn run_search(workspace: &Workspace, query: &GrepQuery, part: &Path) -> Result<SearchOutcome> {
     let folder = workspace.cwd().join(part);
     let is_folder = folder.symlink_metadata()?.is_dir();
@@ -83,7 +83,7 @@ fn run_search(workspace: &Workspace, query: &GrepQuery, part: &Path) -> Result<S
         workspace,
         &GrepQuery { glob: file_glob(part, is_folder), ..query.clone() },
     )?;
-    // A glob may match other paths too.
+    // The glob may also match other paths, for example because of a `?` in it.
     places.retain(|(path, _)| path.starts_with(part));
     if is_all || !is_folder {
         let cut = (!is_all).then(|| (part.to_owned(), places.len()));
@@ -99,7 +99,8 @@ fn run_search(workspace: &Workspace, query: &GrepQuery, part: &Path) -> Result<S
     Ok(all)
 }
 
-/// Returns a glob that matches the entries of a part of a tree, or `None` for the whole tree.
+/// Returns a glob that matches the file at a path, or all entries of the directory at a path.
+/// Returns `None` for the whole tree.
 fn file_glob(part: &Path, is_folder: bool) -> Option<String> {
     let is_plain =
         |letter: char| letter.is_alphanumeric() || matches!(letter, '/' | '.' | '-' | '_');
@@ -109,8 +110,8 @@ fn file_glob(part: &Path, is_folder: bool) -> Option<String> {
     (!glob.is_empty()).then(|| glob + beneath)
 }
 
-/// Collects all pages, up to the maximum offset. Returns whether the collected pages contain all
-/// matches.
+/// Collects the matches of all result pages, up to the maximum offset. Also returns whether these
+/// are all matches.
 fn search_all_pages(
     workspace: &Workspace,
     query: &GrepQuery,

@@ -1,4 +1,5 @@
-//! Searches a tree that exceeds the limits, and checks the reported omissions and the peak memory.
+//! Searches a tree that exceeds the search limits. Checks that omitted results are reported, and
+//! measures the peak memory.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,7 +13,8 @@ use serde_json::{Value, json};
 
 use crate::{Result, workspace};
 
-/// Runs searches and returns the peak memory in MiB. Fails if an omission is not reported.
+/// Searches the tree for contents and names, and returns the peak memory in MiB. Fails if a result
+/// does not report what was omitted.
 pub(crate) fn search_and_find(tree: &Path) -> Result<Value> {
     let space = workspace(tree)?;
     let common = print_time("common", || search_to_text(&space, "common"))?;
@@ -48,7 +50,7 @@ fn search_to_text(space: &Workspace, pattern: &str) -> Result<String> {
     Ok(search(space, &GrepQuery::new(pattern), &|| false)?.to_text(space))
 }
 
-/// Prints the duration of a search and the last lines of its result.
+/// Prints the duration of a search, and the lines of its result that begin with `[`.
 fn print_time(what: &str, work: impl FnOnce() -> Result<String>) -> Result<String> {
     let start = Instant::now();
     let text = work()?;

@@ -1,14 +1,14 @@
-//! Compares the search with the ripgrep program and measures it. `cargo xtask accept` runs this
-//! example.
+//! Compares the search of this crate with the ripgrep program, and measures its speed and memory.
+//! `cargo xtask accept` runs this example.
 //!
-//! - `same RG SEED N TREE...` runs N random searches, and counts the searches whose matches differ
-//!   from the matches of the program `RG`.
-//! - `time RG N TREE` compares the time of rare patterns with the time of `RG`.
-//! - `cap N TREE` measures the time of common patterns.
+//! - `same RG SEED N TREE...` runs N random searches. It counts the searches for which the program
+//!   `RG` finds other matches.
+//! - `time RG N TREE` compares the search time for rare patterns with the time that `RG` needs.
+//! - `cap N TREE` measures the search time for common patterns.
 //! - `cancel N SEED TREE` measures how long a cancelled search continues.
-//! - `big TREE` searches a tree that exceeds the limits.
+//! - `big TREE` searches a tree that exceeds the search limits.
 //!
-//! Each command prints its results, one of which is its `value`.
+//! Each command prints its results as JSON. The field `value` holds the main result.
 
 mod cancel_latency;
 mod compare_with_rg;

@@ -9,7 +9,8 @@ use acp_tools::search::grep::GrepQuery;
 
 use crate::random::Random;
 
-/// Patterns that engines often get wrong: anchors, classes, word and line boundaries, Unicode.
+/// Patterns that regex engines often match wrongly: anchors, classes, word and line boundaries,
+/// Unicode.
 const FIXED_PATTERNS: &[&str] = &[
     "^$",
     "^\\s+$",
@@ -54,7 +55,7 @@ const FIXED_PATTERNS: &[&str] = &[
     "Copyright \\(c\\)",
 ];
 
-/// Multi-line patterns.
+/// Patterns whose matches may span several lines.
 const MULTILINE_PATTERNS: &[&str] = &[
     "\\{\\s*\\}",
     "\\n\\n\\n",
@@ -68,7 +69,7 @@ const MULTILINE_PATTERNS: &[&str] = &[
     "a\\nb",
 ];
 
-/// Creates `count` searches. Equal seeds and trees result in equal searches.
+/// Creates `count` searches. The same seed and trees always give the same searches.
 pub(crate) fn random_queries(trees: &[PathBuf], count: usize, seed: u64) -> Vec<GrepQuery> {
     let mut random = Random::new(seed);
     let lines = |pattern: &&str| GrepQuery { multiline: true, ..GrepQuery::new(*pattern) };
@@ -106,7 +107,7 @@ fn random_query(one: &str, other: &str, random: &mut Random) -> GrepQuery {
     GrepQuery { case_sensitive: query.case_sensitive && random.below(5) > 0, ..query }
 }
 
-/// Returns words from the files of a tree in sorted order.
+/// Returns words that occur in the files of a tree, in sorted order.
 fn words_in_tree(tree: &Path) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     let mut folders = vec![tree.to_owned()];

@@ -9,26 +9,27 @@ use acp_tools::search::grep::GrepQuery;
 
 use crate::Result;
 
-/// Runs the ripgrep program and returns the matching lines beneath a directory, sorted by path and
-/// number. Returns `None` if ripgrep does not accept the pattern.
+/// Runs the ripgrep program on a directory. Returns the matching lines, sorted by path and line
+/// number, or `None` if ripgrep rejects the pattern.
 pub(crate) fn matches(
     rg: &Path,
     query: &GrepQuery,
     tree: &Path,
 ) -> Result<Option<Vec<(PathBuf, u64)>>> {
     let output = command(rg, query, tree).stderr(Stdio::piped()).output()?;
-    // Exit code 1 means no match, exit code 2 an error.
+    // ripgrep exits with code 1 if there is no match, and with code 2 after an error.
     if output.status.code() == Some(2) {
         return Ok(None);
     }
-    // A line without a NUL byte reports that the rest of a file is binary.
+    // If ripgrep stops in a binary file, it prints a message line that has no NUL byte. This line
+    // is ignored.
     let lines = output.stdout.split(|byte| *byte == b'\n');
     let mut places: Vec<_> = lines.filter_map(parse_match_line).collect();
     places.sort_unstable();
     Ok(Some(places))
 }
 
-/// Runs a process to its end and returns the size of its output.
+/// Runs the ripgrep program until it exits, and returns the number of bytes of its output.
 pub(crate) fn run(rg: &Path, query: &GrepQuery, tree: &Path) -> Result<usize> {
     Ok(command(rg, query, tree).output()?.stdout.len())
 }

@@ -1,5 +1,5 @@
-//! Measures searches: rare patterns compared with the ripgrep program, and common patterns up to
-//! their limit.
+//! Measures the search time. Rare patterns are compared with the ripgrep program, and common
+//! patterns are searched until the result limit is reached.
 
 use std::path::Path;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{Result, rg, workspace};
 
-/// Patterns with fewer matches than the limit in the sources of a crate.
+/// Patterns that have fewer matches in the source code of a crate than the result limit.
 const RARE_PATTERNS: [&str; 10] = [
     "fn main\\(\\) -> ExitCode",
     "Sherlock Holmes",
@@ -23,12 +23,12 @@ const RARE_PATTERNS: [&str; 10] = [
     "\\bEWOULDBLOCKED\\b",
 ];
 
-/// Patterns that reach the limit within the first files.
+/// Patterns that reach the result limit within the first few files.
 const COMMON_PATTERNS: [&str; 5] = ["fn", "use", "the", "\\w+\\(", "e"];
 
-/// Returns the time of rare patterns as a multiple of the time of the ripgrep process. Each of the
-/// two times is the sum of the medians per pattern. For each pattern, this crate and ripgrep run
-/// alternately, `n` times each.
+/// Returns the search time of rare patterns, divided by the time that the ripgrep process needs.
+/// Both times are sums: for each pattern, the median of `n` runs is added. The runs of this crate
+/// and of ripgrep alternate.
 pub(crate) fn time_rare_patterns(rg: &Path, n: usize, tree: &Path) -> Result<Value> {
     let space = workspace(tree)?;
     let (mut ours, mut theirs, mut each) = (0.0, 0.0, Vec::new());
@@ -52,7 +52,7 @@ pub(crate) fn time_rare_patterns(rg: &Path, n: usize, tree: &Path) -> Result<Val
     Ok(json!({ "value": ours / theirs, "ours_ms": ours_ms, "rg_ms": theirs_ms, "each": each }))
 }
 
-/// Returns the median response time of the slowest common pattern, in milliseconds.
+/// Returns the median search time of the slowest common pattern, in milliseconds.
 pub(crate) fn time_common_patterns(n: usize, tree: &Path) -> Result<Value> {
     let space = workspace(tree)?;
     let mut worst: f64 = 0.0;

@@ -1,4 +1,4 @@
-//! `delete_path`: deletes a file or a directory, and keeps a backup if possible.
+//! `delete_path`: deletes a file or a directory. A backup is stored if possible.
 
 use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
 use acp_types::ToolKind;
@@ -19,17 +19,17 @@ use crate::tool::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeletePath;
 
-/// The path to delete.
+/// The path of the entry to delete.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file, link or directory, absolute or relative to the working directory. A directory is
-    /// deleted with all its contents, a link without its target.
+    /// The file, link or directory to delete, absolute or relative to the working directory. A
+    /// directory is deleted with all its contents. If the path is a link, only the link is deleted.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target", "dir", "directory", "folder"]))]
     path: String,
 }
 
-/// The entry that was found.
+/// The entry that the call deletes.
 #[derive(Debug)]
 pub(crate) struct Plan(ExistingEntry);
 
@@ -71,7 +71,8 @@ impl Tool for DeletePath {
             let found = inspect_entry_with_text(workspace, &workspace.resolve(&args.path)?)?;
             found.require_deletable()?;
             let effects = Effects::from(Effect::Delete(found.entry.path.path().to_owned()));
-            // The content of a directory is not checked, so a directory always requires permission.
+            // The contents of a directory are not inspected, so deleting a directory always
+            // requires permission.
             let is_guarded = found.is_directory()
                 || !found.can_be_restored()
                 || guard::is_guarded(workspace, &found.entry.path);

@@ -39,7 +39,7 @@ use crate::tool::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EditFile;
 
-/// One replacement by its own fields, or several in `edits`.
+/// One replacement in the fields of the call, or several in `edits`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
@@ -52,11 +52,11 @@ pub(crate) struct Args {
     /// The file, absolute or relative to the working directory.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: Option<String>,
-    /// The existing text, exactly as in the file. It must occur once, unless `occurrence` or
-    /// `replace_all` says otherwise.
+    /// The existing text, exactly as in the file. It must occur exactly once, unless `occurrence`
+    /// or `replace_all` is set.
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
     old_text: Option<String>,
-    /// The text that replaces it.
+    /// The text that replaces `old_text`.
     #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
     new_text: Option<String>,
     /// Replace every occurrence.
@@ -65,11 +65,11 @@ pub(crate) struct Args {
     replace_all: bool,
     /// The number of the occurrence to replace, from 1.
     occurrence: Option<u32>,
-    /// A line near the occurrence to replace, from 1; with an empty `old_text` the line before
-    /// which `new_text` is inserted.
+    /// A line near the occurrence to replace, from 1. If `old_text` is empty, `new_text` is
+    /// inserted before this line.
     #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
     line: Option<u32>,
-    /// Several replacements, done in order; instead of the fields above, except `path`.
+    /// Several replacements, applied in order. If set, do not set the fields above, except `path`.
     #[schemars(extend("x-aliases" = ["changes", "replacements", "multi_edits", "operations"]))]
     #[serde(default)]
     edits: Vec<One>,
@@ -85,13 +85,14 @@ pub(crate) struct Args {
                    an empty old_text and, as line, the line before which new_text goes.",
 ))]
 pub(crate) struct One {
-    /// The file, absolute or relative to the working directory; that of the call if not given.
+    /// The file, absolute or relative to the working directory; the `path` of the call if not
+    /// given.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: Option<String>,
-    /// The existing text, exactly as in the file; empty to insert before `line`.
+    /// The existing text, exactly as in the file. If empty, `new_text` is inserted before `line`.
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
     old_text: String,
-    /// The text that replaces it.
+    /// The text that replaces `old_text`.
     #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
     new_text: String,
     /// Replace every occurrence.
@@ -100,21 +101,21 @@ pub(crate) struct One {
     replace_all: bool,
     /// The number of the occurrence to replace, from 1.
     occurrence: Option<u32>,
-    /// A line near the occurrence to replace, from 1; with an empty `old_text` the line before
-    /// which `new_text` is inserted.
+    /// A line near the occurrence to replace, from 1. If `old_text` is empty, `new_text` is
+    /// inserted before this line.
     #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
     line: Option<u32>,
 }
 
-/// The files with their new contents.
+/// The files to change, with their new contents.
 #[derive(Debug)]
 pub(crate) struct Plan {
     files: Vec<EditedFile>,
-    /// The files that are written to the disk. For each of these files, the client held the same
-    /// text as the disk when the preview was created.
+    /// The files that are written to disk. For each of these files, the client had no unsaved
+    /// changes when the preview was created.
     saved_files: Vec<WorkspacePath>,
     write_safety: WriteSafety,
-    /// Notes on the previous state of the files, and on the unsaved texts of the client.
+    /// Notes about earlier changes of the files, and about unsaved changes in the client.
     notes: Vec<Note>,
 }
 
@@ -124,15 +125,17 @@ struct EditedFile {
     at: WorkspacePath,
     real: WorkspacePath,
     edits: Vec<Edit>,
-    /// The old content, with the last line end if the client lost it.
+    /// The old content. If the client dropped the final line ending when it read the file, that
+    /// line ending is added here.
     old: DecodedText,
     lost_line_end: &'static str,
     old_hash: ContentHash,
-    /// Whether the client holds the text of this file with unsaved changes.
+    /// Whether the client has unsaved changes of this file.
     is_unsaved: bool,
     /// Whether the file has changed since the session last read or wrote it.
     is_stale: bool,
-    /// The new bytes of the file. This field and `change` are empty before the edits are applied.
+    /// The new content of the file in bytes. Until the edits are applied, this field and `change`
+    /// are empty.
     new: Vec<u8>,
     change: Option<FileChange>,
     outcomes: Vec<EditOutcome>,
@@ -183,7 +186,7 @@ impl Tool for EditFile {
 
     async fn paths_to_read(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
         if args.edits.len() > MAX_EDITS_PER_CALL {
-            // These arguments are rejected before any file is read.
+            // A call with too many edits is rejected before any file is read.
             return Ok(Vec::new());
         }
         let of_edits = args.edits.iter().filter_map(|edit| edit.path.as_ref());
@@ -208,7 +211,8 @@ impl Tool for EditFile {
             let mut files = Vec::new();
             for (path, edit) in edits {
                 load_file_and_add_edit(&mut files, (&path, edit), workspace, &held)?;
-                // Reading a single file takes less time than the minimum interval between reports.
+                // Reading a single file takes less time than the minimum interval between two
+                // progress reports.
                 if of_files > 1 {
                     teller.report_if_due(file_read_progress(&files, of_files), || {
                         current_locations(files.last())
@@ -224,7 +228,7 @@ impl Tool for EditFile {
             };
             for file in &mut files {
                 file.apply_edits(&is_over).map_err(|error| match (&call, error) {
-                    // An error may quote text of the file.
+                    // The error message may quote text of the file, which may contain secrets.
                     (Some(call), ToolError::Recoverable(report)) => {
                         ToolError::recoverable(report.code, redact_secrets(call, &report.message))
                     }
@@ -256,8 +260,8 @@ impl Tool for EditFile {
 }
 
 impl Plan {
-    /// Applies the edits to all files or to none: sends unsaved texts to the client, and writes the
-    /// other files.
+    /// Applies the edits to all files or to none. Files with unsaved changes are sent to the
+    /// client, and all other files are written to disk.
     async fn apply(self, call: &CallHandle, context: &Context) -> Result<ToolOutput, ToolError> {
         require_no_unsaved_changes(context, self.saved_files.clone(), call.cancel_token()).await?;
         let plan = Arc::new(self);
@@ -278,8 +282,8 @@ impl Plan {
         match written.await {
             Err(error) if !held.is_empty() => {
                 let left = restore_in_client(context, &held).await;
-                // If a text could not be restored, the code must not promise that nothing was
-                // changed.
+                // The original error code may promise that nothing was changed. If a text could not
+                // be restored, that promise is false.
                 let code = error.code().filter(|_| left.is_empty()).unwrap_or(ErrorCode::Io);
                 Err(ToolError::recoverable(code, format!("{error}{left}")))
             }
@@ -292,8 +296,8 @@ impl Plan {
 }
 
 impl Args {
-    /// Returns the replacements with their files. Arguments that use both forms, or neither form,
-    /// are an error.
+    /// Returns each replacement together with the path of its file. Fails if the arguments use both
+    /// the single form and `edits`, or neither.
     fn into_edits(self) -> Result<Vec<(String, Edit)>, ToolError> {
         let Self { path, old_text, new_text, replace_all, occurrence, line, edits } = self;
         let edits = match (old_text, new_text, edits.is_empty()) {
@@ -325,7 +329,8 @@ impl Args {
     }
 }
 
-/// Adds a replacement to the edits of its file. Reads the file before its first replacement.
+/// Adds a replacement to the edits of its file. If this is the first replacement in the file, the
+/// file is read.
 fn load_file_and_add_edit(
     files: &mut Vec<EditedFile>,
     (path, edit): (&str, Edit),
@@ -352,7 +357,8 @@ fn load_file_and_add_edit(
     let mut bytes = match found {
         PreImage::Bytes(bytes) => bytes,
         PreImage::Missing => {
-            // Opening a missing file returns the error with similar names.
+            // If the file is missing, `open_read` fails with an error that lists files with similar
+            // names.
             drop(workspace.open_read(&at)?);
             Vec::new()
         }
@@ -382,14 +388,14 @@ fn load_file_and_add_edit(
     Ok(())
 }
 
-/// Returns the progress of reading the files that the edits name.
+/// Returns how many of the files to edit have been read.
 fn file_read_progress(files: &[EditedFile], of_files: usize) -> FileProgress {
     let bytes = files.iter().map(|file| file.old.original_bytes().len()).sum();
     FileProgress { files: files.len(), total_files: of_files, bytes, total_bytes: None }
 }
 
-/// Returns the locations of the changed lines in the current file. If the changed lines are not
-/// known yet, returns the location of the file.
+/// Returns the locations of the changed lines in the current file. If these lines are not known
+/// yet, returns the location of the whole file.
 fn current_locations(file: Option<&EditedFile>) -> Vec<Location> {
     let Some(file) = file else { return Vec::new() };
     match &file.change {
@@ -438,7 +444,8 @@ impl EditedFile {
         Ok(())
     }
 
-    /// Returns whether an occurrence number or a line number selects one of several places.
+    /// Returns whether the edits need an occurrence number or a line number to select one of
+    /// several matching places.
     fn depends_on_position(&self, cancel: &IsCancelled<'_>) -> bool {
         let is_near = |edit: &Edit| matches!(edit.occurrence, Occurrence::NearLine(_));
         let is_counted = |edit: &Edit| match edit.occurrence {
@@ -461,9 +468,10 @@ impl EditedFile {
             .is_err_and(|error| ToolError::from(error).code() == Some(ErrorCode::AmbiguousMatch))
     }
 
-    /// Returns the state on which the change is based: the text of the shown lines, without their
-    /// line numbers. If the place may not be unique, or not all lines are shown, the state is the
-    /// whole file.
+    /// Returns a fingerprint of the text that the change depends on. This text is the lines that
+    /// the permission request shows, without their line numbers. The fingerprint covers the whole
+    /// file if not all changed lines are shown, or if an edit has an occurrence number or a line
+    /// number.
     fn pre_image_fingerprint(&self) -> Vec<u8> {
         let Some(change) = &self.change else { return Vec::new() };
         let counts =
@@ -476,13 +484,13 @@ impl EditedFile {
         ContentHash::of_bytes(rests_on.as_bytes()).as_bytes().to_vec()
     }
 
-    /// Returns whether the tool writes the file to the disk, instead of sending the text to the
-    /// client.
+    /// Returns whether the tool writes the new content to disk. If not, the tool sends the new
+    /// content to the client.
     fn is_written_to_disk(&self) -> bool {
         self.change.is_some() && !self.is_unsaved
     }
 
-    /// Returns notes on the edits that are already applied.
+    /// Returns a note for each edit whose new text was already in the file.
     fn already_applied_notes(&self, workspace: &Workspace) -> Vec<Note> {
         let path = workspace.display(self.at.path());
         let note = |(index, done): (usize, &EditOutcome)| {
@@ -502,7 +510,8 @@ impl EditedFile {
         FileWrite { path: &self.at, expected: Some(self.old.original_bytes()), bytes: &self.new }
     }
 
-    /// Returns the text for the client, if it holds unsaved changes of the file.
+    /// Returns the new text to send to the client. Returns `None` if the client has no unsaved
+    /// changes of the file.
     fn client_rewrite(&self) -> Option<ClientRewrite<'_>> {
         self.change.as_ref().filter(|_| self.is_unsaved)?;
         let (old, end) = (self.old.as_str(), self.lost_line_end);
@@ -517,7 +526,7 @@ impl EditedFile {
         })
     }
 
-    /// Describes the outcome of the edits. Returns the number of replaced places and the text.
+    /// Returns the number of replaced places, and a text that describes the outcome of the edits.
     fn describe_outcomes(&self, workspace: &Workspace) -> (usize, String) {
         let path = workspace.display(self.at.path());
         let (mut places, mut text) = (0, String::new());
@@ -544,7 +553,7 @@ impl EditedFile {
     }
 }
 
-/// Describes how a text was found, if the match is not exact.
+/// Describes how the old text was found. Returns `None` if it matches exactly.
 fn inexact_match_note(rung: MatchKind) -> Option<&'static str> {
     match rung {
         MatchKind::Exact => None,
@@ -618,7 +627,7 @@ fn build_tool_output(plan: &Plan, workspace: &Workspace) -> ToolOutput {
         text.push_str(&report);
     }
     plan.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
-    // Report the locations in all files, even if the last report named only one file.
+    // Report the locations in all files, because the last progress report may name only one file.
     let locations = change_locations(plan.files.iter().filter_map(|file| file.change.as_ref()));
     let locations = (!locations.is_empty()).then_some(locations);
     let raw = json!({ "replacements": replacements });

@@ -19,7 +19,7 @@ use crate::tool::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FindPath;
 
-/// The pattern, and the directory to search.
+/// The name pattern, and the directory to search.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
@@ -29,16 +29,16 @@ pub(crate) struct Args {
     /// The directory to search; the working directory if not given.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path", "cwd"]))]
     path: Option<String>,
-    /// Treat the pattern as letters that occur in the path in this order, instead of a glob.
+    /// Treat the pattern as letters that must occur in the path in this order, instead of a glob.
     fuzzy: Option<bool>,
-    /// Include paths that .gitignore names.
+    /// Include paths that .gitignore excludes.
     #[schemars(extend("x-opposites" = ["respect_gitignore"]))]
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
     include_ignored: Option<bool>,
-    /// Paths to show, 1 to 1000; 1000 if not given.
+    /// Maximum number of paths to show, 1 to 1000; 1000 if not given.
     #[schemars(extend("x-aliases" = ["limit", "head_limit", "max"]))]
     max_results: Option<u32>,
-    /// Paths to skip first, to continue an earlier search; at most 20000.
+    /// Number of paths to skip, to continue an earlier search; at most 20000.
     offset: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! `grep`: searches file contents for a regular expression.
+//! `grep`: searches the contents of files for a regular expression.
 
 use std::path::Path;
 
@@ -49,22 +49,22 @@ pub(crate) struct Args {
     /// Match whole words only.
     #[schemars(extend("x-aliases" = ["-w", "whole_word", "whole_words", "match_whole_word"]))]
     word: Option<bool>,
-    /// Let a match span several lines; `.` still ends with the line unless `(?s)`.
+    /// Let a match span several lines. `.` does not match a line break unless `(?s)` is set.
     #[schemars(extend("x-aliases" = ["-U"]))]
     multiline: Option<bool>,
-    /// Lines to show before and after each match, 0 to 20; 0 if not given.
+    /// Number of lines to show before and after each match, 0 to 20; 0 if not given.
     #[schemars(extend("x-aliases" = ["-C", "context_lines"]))]
     context: Option<u32>,
-    /// Include files that .gitignore names.
+    /// Include files that .gitignore excludes.
     #[schemars(extend("x-opposites" = ["respect_gitignore"]))]
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
     include_ignored: Option<bool>,
-    /// Matching lines to show, 1 to 2000; 250 if not given.
+    /// Maximum number of matching lines to show, 1 to 2000; 250 if not given.
     #[schemars(extend("x-aliases" = ["head_limit", "limit", "max_matches", "max_count"]))]
     max_results: Option<u32>,
-    /// Matching lines to show of each file; all if not given.
+    /// Maximum number of matching lines to show per file; all if not given.
     max_per_file: Option<u32>,
-    /// Matching lines to skip first, to continue an earlier search; at most 10000.
+    /// Number of matching lines to skip, to continue an earlier search; at most 10000.
     offset: Option<u32>,
 }
 
@@ -142,8 +142,8 @@ impl Tool for Grep {
         let searched = invocation.context.run_blocking(move |workspace| {
             let is_cancelled = || call.cancel_token().is_cancelled();
             let mut matches = search_at(workspace, &query, &at, &is_cancelled, &|seen| {
-                // The search threads are not threads of the runtime, but a call uses the clock of
-                // the runtime.
+                // The search threads do not belong to the runtime, but the call handle needs the
+                // clock of the runtime.
                 let _guard = runtime.enter();
                 report_search_progress(&call, seen);
             })?;
@@ -167,8 +167,9 @@ impl Tool for Grep {
     }
 }
 
-/// Refuses to search the stored outputs of commands. Secrets are redacted when an output is read. A
-/// search would reveal the content of a line even if the line is not shown.
+/// Rejects a search in the stored outputs of commands. Secrets are redacted only when `read_file`
+/// reads an output. A search would reveal parts of a secret, because the model learns which
+/// patterns match.
 fn refuse_stored_output_search(
     workspace: &Workspace,
     path: &Path,

@@ -18,7 +18,7 @@ use crate::tool::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ListDirectory;
 
-/// The directory and the depth.
+/// The directory to list, and the number of levels.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
@@ -26,13 +26,13 @@ pub(crate) struct Args {
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path"]))]
     #[serde(default = "default_path")]
     path: String,
-    /// How many levels to show, 1 to 10; 1 if not given.
+    /// Number of levels to show, 1 to 10; 1 if not given.
     #[schemars(extend("x-aliases" = ["max_depth", "levels"]))]
     depth: Option<u32>,
-    /// Include entries that .gitignore names.
+    /// Include entries that .gitignore excludes.
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
     include_ignored: Option<bool>,
-    /// Entries to skip first, to continue an earlier listing.
+    /// Number of entries to skip, to continue an earlier listing.
     offset: Option<u32>,
 }
 

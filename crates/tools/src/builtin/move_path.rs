@@ -1,4 +1,4 @@
-//! `move_path`: moves a file or a directory to an unused name.
+//! `move_path`: moves a file or a directory to a path that does not exist yet.
 
 use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
 use acp_types::{FileChange, Operation, ToolKind};
@@ -24,15 +24,15 @@ pub(crate) struct MovePath;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file, link or directory, absolute or relative to the working directory.
+    /// The file, link or directory to move, absolute or relative to the working directory.
     #[schemars(extend("x-aliases" = ["source", "src", "source_path", "from_path", "old_path", "source_file"]))]
     from: String,
-    /// Its new path, which must not exist. Missing directories are created.
+    /// The new path, which must not exist. Missing directories are created.
     #[schemars(extend("x-aliases" = ["destination", "dest", "dst", "target", "destination_path", "target_path", "to_path", "new_path"]))]
     to: String,
 }
 
-/// The entry that was found, and its destination.
+/// The entry to move, and its destination.
 #[derive(Debug)]
 pub(crate) struct Plan {
     found: ExistingEntry,
@@ -65,7 +65,7 @@ impl Tool for MovePath {
     }
 
     async fn paths_to_read(&self, _: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
-        // The preview shows only names, so no permission to read file contents is required.
+        // The preview shows names only, so the call needs no permission to read the file.
         Ok(Vec::new())
     }
 
@@ -85,12 +85,13 @@ impl Tool for MovePath {
                 let message = format!("{} lies in {}", args.to, args.from);
                 return Err(ToolError::invalid_arguments(message));
             }
-            // The content of a directory is not checked, so a directory always requires permission.
+            // The contents of a directory are not inspected, so moving a directory always requires
+            // permission.
             let is_guarded = found.is_directory()
                 || [&found.entry.path, &to.path]
                     .into_iter()
                     .any(|at| guard::is_guarded(workspace, at));
-            // Rules about reading may treat the file differently under its new name.
+            // After the move, other permission rules may apply to reading the file.
             let read = if found.is_directory() { Effect::Search } else { Effect::Read };
             let effects =
                 [read(old.clone()), Effect::Delete(old.clone()), Effect::Write(new.clone())];

@@ -1,4 +1,4 @@
-//! `read_file`: shows lines of a text file, or an image.
+//! `read_file`: shows an image, or lines of a text file.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -34,10 +34,10 @@ pub(crate) struct Args {
     /// The file, absolute or relative to the working directory.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: String,
-    /// The first line, from 1. Negative: that many lines from the end.
+    /// The first line to show, from 1. A negative number counts from the end of the file.
     #[schemars(extend("x-aliases" = ["start_line", "line_start", "from_line", "start", "line"]))]
     offset: Option<i64>,
-    /// How many lines; 2000 if not given.
+    /// Maximum number of lines to show; 2000 if not given.
     #[schemars(extend("x-aliases" = ["line_count", "num_lines", "max_lines", "count", "lines"]))]
     limit: Option<u32>,
 }
@@ -80,9 +80,9 @@ impl Tool for ReadFile {
         let context = invocation.context;
         let workspace = context.workspace.workspace_for_reading(&args.path);
         if !Arc::ptr_eq(&workspace, &context.workspace) {
-            // The path is an output of this session, which is outside of the project folders.
-            // Reading an output of this session needs no permission. A link that replaces the
-            // output is not followed.
+            // The path is a stored output of this session. It is outside of the project folders,
+            // but needs no permission. If a link has replaced the output file, the link is not
+            // followed.
             let at = workspace.resolve(&args.path)?;
             return Ok(ToolPreview::new((args, at, workspace)));
         }
@@ -121,8 +121,8 @@ impl Tool for ReadFile {
             };
             Ok(match reading {
                 FileContent::Text(mut window) => {
-                    // Outputs of other sessions are also redacted. Reading them needs permission,
-                    // like any file outside of the project folders.
+                    // Stored outputs of other sessions are redacted too. They need permission like
+                    // any file outside of the project folders.
                     let is_kept =
                         is_output || workspace.outputs().is_output_of_any_session(at.path());
                     if is_kept {
@@ -141,14 +141,15 @@ impl Tool for ReadFile {
 fn redact(window: &mut FileExcerpt, session: &SessionHandle) {
     let secrets = session.update(|session, _| session.secrets().clone());
     if let Cow::Owned(shown) = secrets.redact(&window.text) {
-        // The line numbers would split a secret that spans several lines.
+        // Redact before the lines are numbered. A secret may span several lines, and line numbers
+        // inside the secret would hide it from the redaction.
         window.numbered = number_redacted_lines(window.first_line, &window.text, &shown);
         window.text = shown;
     }
 }
 
-/// Numbers the lines of a redacted text as in the original text `was`. A redaction may have
-/// replaced several lines by one line.
+/// Adds line numbers to a redacted text. The numbers are those of the original text `was`, because
+/// a redaction may replace several lines by one line.
 fn number_redacted_lines(first: u32, was: &str, text: &str) -> String {
     let (was, lines): (Vec<_>, Vec<_>) = (was.lines().collect(), text.lines().collect());
     let (mut at, mut gone) = (0, was.len().saturating_sub(lines.len()));
@@ -184,8 +185,8 @@ fn describe_requested_lines(args: &Args) -> CallDescription {
     }
 }
 
-/// Returns the result. The notes are for the model and the user, because both need to know whether
-/// the text is from the disk or from the editor.
+/// Creates the result for a text file. Both the model and the user receive the notes, because both
+/// must know whether the text comes from the disk or from the editor.
 fn text_output(mut window: FileExcerpt, notes: &[String]) -> ToolOutput {
     window.notes.extend_from_slice(notes);
     let language = window.path.extension().and_then(|name| name.to_str()).unwrap_or_default();
@@ -206,14 +207,14 @@ fn text_output(mut window: FileExcerpt, notes: &[String]) -> ToolOutput {
     }
 }
 
-/// Returns the location of the first line. If the lines were counted from the end, this location is
-/// not known before the file is read.
+/// Returns the location of the first shown line. If the arguments count lines from the end, this
+/// location is only known after the file was read.
 fn start_location(window: &FileExcerpt) -> Option<Location> {
     Some(Location::try_new(&window.path).ok()?.with_line(window.first_line))
 }
 
-/// Returns the result for an image. The model always receives the image. The client receives the
-/// image only if it is small enough, and a link otherwise.
+/// Creates the result for an image. The model always receives the image. The client receives the
+/// image if it is small enough, and a link to the file otherwise.
 fn image_output(image: &ImageFile, path: &Path) -> ToolOutput {
     let (images, content) = match image.bytes.len() > MAX_CLIENT_IMAGE_BYTES {
         true => (vec![image.to_base64()], image.to_link_content(path)),

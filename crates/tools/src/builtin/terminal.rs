@@ -29,49 +29,48 @@ pub(super) mod risks;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terminal;
 
-/// The command, and the directory to run it in.
+/// The command, and the directory in which it runs.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The command line, for a shell.
+    /// The command line, which a shell runs.
     #[schemars(extend("x-aliases" = ["cmd", "command_line", "script", "shell_command", "bash"]))]
     command: String,
-    /// The directory to run it in; the working directory if not given.
+    /// The directory in which the command runs; the working directory if not given.
     #[schemars(extend("x-aliases" = ["workdir", "working_directory", "working_dir", "directory", "dir", "cd", "path"]))]
     cwd: Option<String>,
-    /// Milliseconds after which the command is ended, at most 3600000. If not given, a foreground
-    /// command continues in the background after 120000, or is ended then if the client runs it.
+    /// Milliseconds until the command is ended, at most 3600000. If not given, a foreground command
+    /// continues in the background after 120000. If the client runs it, it is ended instead.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     timeout_ms: Option<u64>,
     /// Run the command in the background: for servers, watchers and long tasks.
     #[schemars(extend("x-aliases" = ["run_in_background", "is_background", "detach"]))]
     background: Option<bool>,
-    /// Milliseconds after which the command continues in the background if it still runs.
+    /// Milliseconds until the command continues in the background, if it still runs then.
     background_after_ms: Option<u64>,
-    /// Run the command in a terminal. Without a terminal, which is faster, programs write plain
-    /// text.
+    /// Run the command in a terminal. Without a terminal, programs run faster and write plain text.
     #[schemars(extend("x-aliases" = ["pty"]))]
     tty: Option<bool>,
 }
 
-/// The parameters of the call.
+/// The settings with which the call runs the command.
 #[derive(Debug)]
 pub(crate) struct Plan {
     command: ShellCommand,
-    /// Whether the command is started in the background.
+    /// Whether the command starts in the background.
     is_background: bool,
-    /// How long the call waits for the command.
+    /// Maximum time that the call waits for the command. `None` if there is no limit.
     foreground_wait: Option<Duration>,
-    /// Whether the arguments request that the command runs in the background, at once or later.
+    /// Whether the arguments ask for the background, either at the start or later.
     is_background_requested: bool,
-    /// The working directory. The handle ensures that the command runs in this directory even if
-    /// another directory gets its name.
+    /// The working directory. The handle `cwd_handle` keeps this directory open, so that a local
+    /// command runs in it even if another directory gets its name.
     cwd_path: WorkspacePath,
     cwd_handle: Arc<Dir>,
 }
 
 impl Args {
-    /// Returns the timeout of the command, and how long the call waits for it.
+    /// Returns the timeout of the command, and the maximum time that the call waits for it.
     fn timeout_and_wait(&self) -> (Option<Duration>, Option<Duration>) {
         let is_background = self.background == Some(true);
         let asked = self.timeout_ms.map(Duration::from_millis);
@@ -148,7 +147,7 @@ impl Tool for Terminal {
             let message = format!("{} is not a directory.", at.given());
             return Err(ToolError::recoverable(ErrorCode::NotADirectory, message));
         }
-        // `metadata` also succeeds for a directory that was removed, but `open_dir` fails.
+        // For a removed directory, `metadata` still succeeds, but `open_dir` fails.
         let folder = Arc::new(context.workspace.open_dir(&at)?);
         let identity =
             folder.own_id().map_err(|error| context.workspace.explain_io_error(&at, &error))?;

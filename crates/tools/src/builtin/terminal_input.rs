@@ -1,4 +1,4 @@
-//! `terminal_input`: types at the terminal of a background command.
+//! `terminal_input`: types text into the terminal of a background command.
 
 use std::path::PathBuf;
 
@@ -22,11 +22,11 @@ use callboard_process::CommandInput;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TerminalInput;
 
-/// The input, and the command that receives it.
+/// The input, and the id of the command that receives it.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id that the command got when it moved to the background, such as `bg-1`.
+    /// The id that the command received when it moved to the background, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: String,
     /// The text to type, at most 4000 bytes. A line break is the Enter key; U+0003 is Ctrl-C,
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     text: String,
 }
 
-/// The input and its command.
+/// The input, and the command that receives it.
 #[derive(Debug)]
 pub(crate) struct Plan {
     id: String,
@@ -97,9 +97,9 @@ impl Tool for TerminalInput {
             );
             return Err(ToolError::invalid_arguments(message));
         };
-        // The program that reads the input is unknown, so rules for commands do not apply. The
-        // program may be a shell, so a line that always requires permission as a command also
-        // requires it as input.
+        // It is unknown which program reads the input, so permission rules for commands do not
+        // apply. The program may be a shell. If a command line always requires permission, typing
+        // the same line therefore also requires permission.
         let (workspace, line) = (context.workspace.clone(), text.clone());
         let home = context.env.get("HOME").map(PathBuf::from);
         let judged = run_on_blocking_thread(move || {

@@ -1,4 +1,4 @@
-//! `terminal_list`: lists the background commands, running and finished.
+//! `terminal_list`: lists the running and the finished background commands.
 
 use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::ToolKind;

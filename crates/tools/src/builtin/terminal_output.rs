@@ -1,4 +1,5 @@
-//! `terminal_output`: returns the new output of a background command, or its whole output.
+//! `terminal_output`: returns the output of a background command, either all of it or only the new
+//! part.
 
 use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::ToolKind;
@@ -21,10 +22,10 @@ pub(crate) struct TerminalOutput;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id that the command got when it moved to the background, such as `bg-1`.
+    /// The id that the command received when it moved to the background, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: String,
-    /// Return all output, not only the output since the last call.
+    /// Return the whole output, not only the output since the last call.
     #[schemars(extend("x-aliases" = ["all", "full"]))]
     whole: Option<bool>,
 }

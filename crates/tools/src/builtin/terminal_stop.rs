@@ -20,7 +20,7 @@ pub(crate) struct TerminalStop;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id that the command got when it moved to the background, such as `bg-1`.
+    /// The id that the command received when it moved to the background, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: String,
 }

@@ -22,15 +22,15 @@ use callboard_process::CommandInput;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TerminalWait;
 
-/// The command, and the maximum wait.
+/// The command, and the maximum time to wait.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id that the command got when it moved to the background, such as `bg-1`.
+    /// The id that the command received when it moved to the background, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: String,
-    /// Milliseconds after which the call stops waiting, although the command continues; 60000 if
-    /// not given, at most 3600000.
+    /// Milliseconds until the call stops waiting, at most 3600000; 60000 if not given. The command
+    /// then continues to run.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     timeout_ms: Option<u64>,
 }

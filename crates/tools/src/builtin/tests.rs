@@ -1,4 +1,4 @@
-//! Tests for the built-in tools. Each test runs whole calls.
+//! Tests for the built-in tools. The tests run single steps of a call or complete calls.
 
 mod change_tools;
 mod changed_since_preview;
@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Context, Registry};
 
-/// Opens a call, so that a test can make single requests to a tool.
+/// Opens a call, so that a test can run single steps of a tool.
 fn open_call(context: &Context) -> OpenCall {
     let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
     let patch = ToolCallPatch::for_new_call("tool", "Tool", ToolKind::Other);
     session.announce_call(&"t/c".into(), &"t".into(), patch, &CancellationToken::new()).unwrap()
 }
 
-/// Runs a call from its announcement to its end, with a client.
+/// Runs a complete call with a client, from its announcement to its end.
 async fn run_whole_call<S: OutboxSink + Send + 'static>(
     client: impl FnOnce(&SessionHandle) -> S,
     context: Context,

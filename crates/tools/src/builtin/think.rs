@@ -1,4 +1,4 @@
-//! `think`: records a thought of the model. The tool has no other effect.
+//! `think`: records a thought of the model, and does nothing else.
 
 use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::{Content, ToolKind};

@@ -1,4 +1,5 @@
-//! `todo_write`: replaces the model's list of steps, which is the plan of the session.
+//! `todo_write`: replaces the list of steps that the model plans. The client shows this list as the
+//! plan of the session.
 
 use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::{Plan, PlanEntry, PlanPriority, PlanStatus, ToolKind};
@@ -17,11 +18,11 @@ use crate::tool::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TodoWrite;
 
-/// The whole list.
+/// The complete list of steps.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Every step, in order; an empty list removes the plan.
+    /// All steps in order. An empty list removes the plan.
     #[schemars(extend("x-aliases" = ["plan", "items", "tasks", "steps", "list", "todo_list"]))]
     todos: Vec<Todo>,
 }
@@ -30,14 +31,14 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Todo {
-    /// The task of the step.
+    /// The task to do in this step.
     #[schemars(extend("x-aliases" = ["text", "title", "task", "step", "description", "name", "subject"]))]
     content: String,
     /// The progress of the step.
     #[schemars(extend("x-aliases" = ["state"], "x-fallback" = "pending"))]
     #[serde(default)]
     status: Status,
-    /// The priority; medium if not given.
+    /// The priority of the step; medium if not given.
     #[schemars(extend("x-aliases" = ["importance"], "x-fallback" = "medium"))]
     priority: Option<Priority>,
     /// An id that the model chooses.
@@ -67,11 +68,11 @@ pub(crate) enum Status {
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Priority {
-    /// The plan fails without it.
+    /// The plan fails without this step.
     High,
     /// Normal.
     Medium,
-    /// It can be omitted.
+    /// The step can be omitted.
     Low,
 }
 

@@ -1,4 +1,4 @@
-//! `undo`: reverts the last file change of the session.
+//! `undo`: reverts the last file change that the session made.
 
 use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
 use acp_types::ToolKind;
@@ -72,7 +72,7 @@ impl Tool for Undo {
     ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
         let preview = context.run_blocking(|workspace| {
-            // Runs before the files to be restored are read, so that they include late writes.
+            // Detect late writes first, so that the plan includes them.
             workspace.detect_late_writes();
             let undoing = UndoPlan::for_last_change(workspace)?;
             let changes: Vec<_> = undoing.changes().collect();
@@ -130,7 +130,7 @@ impl Tool for Undo {
     }
 }
 
-/// Returns notes on the parts of the last change that cannot be undone.
+/// Returns notes about the parts of the last change that cannot be undone.
 fn skipped_notes(undoing: &UndoPlan, workspace: &Workspace) -> Vec<Note> {
     let note = |SkippedRestore { path, reason: why, backup: kept }: &SkippedRestore| {
         let key = if kept.is_some() { "stays-kept" } else { "stays" };

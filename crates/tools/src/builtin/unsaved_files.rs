@@ -1,10 +1,10 @@
-//! Unsaved texts of the client: files whose text in the editor differs from the disk.
+//! Unsaved changes of the client: files whose text in the editor differs from the disk.
 //!
-//! A call works on the disk unless the client holds another text of the file. If the client holds
-//! another text, the call reads that text and changes it through the client. The permission request
-//! and the result for the model report the difference. An unsaved change is never overwritten
-//! without such a report. The client is asked only about files that the call may access on the
-//! disk, after the same check of the path.
+//! A call reads and changes the file on disk, unless the client has unsaved changes of the file. In
+//! that case, the call reads the client's text and changes it through the client. The permission
+//! request and the result for the model report the difference. An unsaved change is never
+//! overwritten without such a report. Before the client is queried about a file, the path is
+//! checked in the same way as for access on disk.
 
 mod text_comparison;
 
@@ -27,23 +27,23 @@ use crate::tool::backend::TextBackend;
 
 use self::text_comparison::{TextComparison, compare_with_disk, lost_line_end};
 
-/// The texts that the client holds for the files of one call, if they differ from the disk.
+/// The unsaved texts that the client has of the files of one call.
 #[derive(Debug, Default)]
 pub(crate) struct UnsavedTexts {
     texts: Vec<UnsavedText>,
     unknown_texts: Vec<UnknownText>,
 }
 
-/// A file for which the client's text could not be determined.
+/// A file whose text in the client could not be determined.
 #[derive(Debug)]
 struct UnknownText {
     /// The canonical path.
     real_path: PathBuf,
     shown: String,
-    /// The reason, written as the end of a sentence.
+    /// The reason, in words that end a sentence.
     reason: Note,
-    /// Whether the client holds another text with decoding errors. In this case neither the
-    /// client's text nor the text on the disk may be written.
+    /// Whether the client has unsaved changes in a text with decoding errors. If so, the file must
+    /// not be written, neither through the client nor on disk.
     is_garbled: bool,
 }
 
@@ -53,14 +53,14 @@ struct UnsavedText {
     real_path: PathBuf,
     shown: String,
     text: String,
-    /// The last line end, which the client lost when it read the file.
+    /// The final line ending of the file, which the client dropped when it read the file.
     lost_line_end: &'static str,
-    /// Whether the file exists on the disk.
+    /// Whether the file exists on disk.
     is_on_disk: bool,
 }
 
 impl UnsavedTexts {
-    /// Requests the text of a file that a call reads.
+    /// Queries the client for its text of a file that a call reads.
     pub(crate) async fn query_for_read(context: &Context, at: &WorkspacePath) -> Self {
         Self::query(context, vec![at.clone()]).await
     }
@@ -81,12 +81,12 @@ impl UnsavedTexts {
         held
     }
 
-    /// Requests the texts of the files that a call would change.
+    /// Queries the client for its texts of the files that a call would change.
     ///
     /// # Errors
     ///
-    /// `unsaved_changes` if the client holds an unsaved text and does not accept a new text, or if
-    /// the client's text has decoding errors.
+    /// `unsaved_changes` if the client has unsaved changes but does not accept new texts, or if the
+    /// client's text has decoding errors.
     pub(crate) async fn query_for_change(
         context: &Context,
         given: &[String],
@@ -96,8 +96,8 @@ impl UnsavedTexts {
         }
         let given = given.to_vec();
         let looked = context.run_blocking(move |workspace| {
-            // Request each file once, even if the call names it by several paths. The tool itself
-            // reports errors of the paths.
+            // Query each file only once, even if the call names it by several paths. Paths with
+            // errors are skipped, because the tool itself reports these errors.
             let mut known = BTreeSet::new();
             let places =
                 given.iter().filter_map(|given| workspace.resolve_and_follow_links(given).ok());
@@ -132,29 +132,29 @@ impl UnsavedTexts {
         }
     }
 
-    /// Returns the client's text of a file by its canonical path, if it differs from the disk.
+    /// Returns the client's text of a file if it has unsaved changes. The path must be canonical.
     pub(crate) fn unsaved_text(&self, real: &Path) -> Option<&str> {
         self.texts.iter().find(|held| held.real_path == real).map(|held| held.text.as_str())
     }
 
-    /// Returns the last line end of a file, if the client lost it when it read the file.
+    /// Returns the final line ending of a file if the client dropped it when it read the file.
     pub(crate) fn lost_line_end(&self, real: &Path) -> &'static str {
         self.texts.iter().find(|held| held.real_path == real).map_or("", |held| held.lost_line_end)
     }
 
-    /// Returns the client's text, if the client was asked about one file only.
+    /// Returns the client's unsaved text. Only for calls that query a single file.
     pub(crate) fn text_if_single_file(&self) -> Option<&str> {
         self.texts.first().map(|held| held.text.as_str())
     }
 
-    /// Whether the client held the same text of a file as the disk. The file is given by its
-    /// canonical path. The permission request reports texts that could not be determined.
+    /// Returns whether the client's text of a file is known to equal the text on disk. The path
+    /// must be canonical. If it is not known, the permission request says so.
     pub(crate) fn is_same_on_disk(&self, real: &Path) -> bool {
         self.unsaved_text(real).is_none()
             && self.unknown_texts.iter().all(|doubt| doubt.real_path != real)
     }
 
-    /// Returns the notes for the permission request and the model, one sentence each.
+    /// Returns notes for the permission request and the model. Each note is one sentence.
     pub(crate) fn notes_for_change(&self) -> Vec<Note> {
         let held = self.texts.iter().map(|UnsavedText { shown, is_on_disk, .. }| {
             let key = if *is_on_disk { "unsaved" } else { "not-on-disk" };
@@ -163,7 +163,7 @@ impl UnsavedTexts {
         held.chain(self.unknown_notes()).collect()
     }
 
-    /// Returns the notes for the model on the texts it reads, one sentence each.
+    /// Returns notes for the model about the texts that it reads. Each note is one sentence.
     pub(crate) fn notes_for_read(&self) -> Vec<String> {
         let held = self.texts.iter().map(|UnsavedText { is_on_disk, .. }| match is_on_disk {
             true => {
@@ -184,12 +184,13 @@ impl UnsavedTexts {
     }
 }
 
-/// Checks that the client still holds the same texts as the disk, just before the files on the disk
-/// are written. The user may have typed during the permission request.
+/// Checks again that the client has no unsaved changes of these files, just before the files are
+/// written to disk. The user may have typed during the permission request.
 ///
 /// # Errors
 ///
-/// `changed_since_preview` if the client now holds another text or does not answer; `cancelled`.
+/// `changed_since_preview` if the client now has unsaved changes or does not return its text;
+/// `cancelled` if the call was cancelled.
 pub(crate) async fn require_no_unsaved_changes(
     context: &Context,
     files: Vec<WorkspacePath>,
@@ -215,7 +216,7 @@ pub(crate) async fn require_no_unsaved_changes(
     }
 }
 
-/// The client's text of one file.
+/// The client's text of one file, compared with the disk.
 enum ClientText {
     SameAsDisk,
     Unsaved(UnsavedText),
@@ -228,11 +229,11 @@ async fn query_client(
     at: WorkspacePath,
 ) -> ClientText {
     if at.path().to_str().is_none() {
-        // The path cannot be sent in a request, so no client holds the file.
+        // A request cannot contain this path, so no client has opened the file.
         return ClientText::SameAsDisk;
     }
     let place = at.clone();
-    // The tool itself reports errors of the path.
+    // If the path has an error, the tool itself reports it.
     let asked =
         context.run_blocking(move |workspace| DiskFile::read_if_text(workspace, &place)).await;
     let Ok(Some(DiskFile { real_path: real, content: disk })) = asked else {
@@ -275,7 +276,7 @@ async fn query_client(
                 })
             }
         },
-        // Neither the client nor the disk has the file.
+        // The file exists neither in the client nor on disk.
         Err(_) if disk.is_none() => ClientText::SameAsDisk,
         Err(error) => {
             let why = Note::from(error.to_string());
@@ -289,13 +290,13 @@ async fn query_client(
     }
 }
 
-/// A file about which the client may be asked.
+/// The path and the content of a file about which the client is queried.
 struct DiskFile {
     real_path: PathBuf,
     content: DiskContent,
 }
 
-/// The content on the disk.
+/// The content of a file on disk.
 enum DiskContent {
     Missing,
     Text(DecodedText),
@@ -303,8 +304,8 @@ enum DiskContent {
 }
 
 impl DiskFile {
-    /// Reads a file from the disk. Returns `None` for a file that is not text, because editors do
-    /// not hold such files and the tools refuse them.
+    /// Reads a file from disk. Returns `None` if the file is not text. Editors do not open such
+    /// files, and the tools reject them.
     fn read_if_text(workspace: &Workspace, at: &WorkspacePath) -> Result<Option<Self>, ToolError> {
         let real = workspace.canonicalize(at)?.path().to_owned();
         let disk = match read_whole(workspace, at, MAX_CLIENT_TEXT_BYTES) {
@@ -319,26 +320,26 @@ impl DiskFile {
     }
 }
 
-/// A change of a text that the client holds.
+/// A new text for a file that has unsaved changes in the client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientRewrite<'a> {
     pub(crate) at: &'a WorkspacePath,
-    /// The canonical path at the time of the preview.
+    /// The canonical path of the file at the time of the preview.
     pub(crate) real_path: &'a Path,
     pub(crate) expected_text: &'a str,
-    /// The last line end that `expected_text` lacks because the client lost it. If the old text is
-    /// restored, this line end is added.
+    /// The final line ending of the file, which `expected_text` lacks because the client dropped
+    /// it. It is added if the old text must be restored.
     pub(crate) lost_line_end: &'static str,
     pub(crate) new_text: &'a str,
 }
 
-/// Changes texts through the client, all or none.
+/// Changes texts through the client: all of them or none.
 ///
 /// # Errors
 ///
-/// `changed_since_preview` if the client now holds another text. `io` if the client did not accept
-/// a text, and `cancelled` if the call was cancelled between two texts. In all cases the texts that
-/// were already changed are restored.
+/// `changed_since_preview` if the client's text has changed since the preview; `io` if the client
+/// did not return or accept a text; `cancelled` if the call was cancelled between two texts. After
+/// each error, the texts that were already changed are restored.
 pub(crate) async fn rewrite_in_client(
     context: &Context,
     texts: &[ClientRewrite<'_>],
@@ -369,16 +370,16 @@ pub(crate) async fn rewrite_in_client(
     Ok(())
 }
 
-/// Records the texts that were sent to the client. Call this function only when the call can no
-/// longer fail.
+/// Records the texts that were sent to the client, so that `undo` can revert them. Must only be
+/// called when the call can no longer fail.
 pub(crate) async fn record_rewrites(context: &Context, texts: &[ClientRewrite<'_>]) {
     for text in texts {
         text.record_for_undo(context).await;
     }
 }
 
-/// Restores changed texts in the client, in reverse order. Returns a message about the texts that
-/// the client did not accept.
+/// Restores changed texts in the client, in reverse order. Returns a message that names the texts
+/// that the client did not accept.
 pub(crate) async fn restore_in_client(context: &Context, texts: &[ClientRewrite<'_>]) -> String {
     let Some(backend) = &context.text else { return String::new() };
     let mut left = String::new();
@@ -391,8 +392,8 @@ pub(crate) async fn restore_in_client(context: &Context, texts: &[ClientRewrite<
 }
 
 impl ClientRewrite<'_> {
-    /// Checks that the path still points to the file of the preview, and that the text of the file
-    /// is the same.
+    /// Checks that the path still leads to the file of the preview, and that the client's text of
+    /// this file has not changed.
     async fn require_unchanged(
         &self,
         context: &Context,
@@ -418,14 +419,15 @@ impl ClientRewrite<'_> {
         }
     }
 
-    /// Records the current content of the file, which the client may have saved in another format.
-    /// If the client saved the text unchanged, the change can be undone like any other change.
+    /// Records the current content of the file. The client may have saved the text in another
+    /// format. If the client saved exactly the new text, `undo` can revert the change like any
+    /// other change.
     async fn record_for_undo(&self, context: &Context) {
         let path = self.real_path.to_owned();
         let (found, text) =
             (format!("{}{}", self.expected_text, self.lost_line_end), self.new_text.to_owned());
         let note = move |workspace: &Workspace| {
-            // The client may have replaced the file.
+            // The client may have replaced the file when it saved the text.
             let disk = read_whole(
                 workspace,
                 &workspace.follow_links_of_recorded_path(&path)?,
@@ -446,7 +448,7 @@ impl ClientRewrite<'_> {
             }
             Ok(())
         };
-        // If the file cannot be read, its content stays unknown, and the next call reports why.
+        // If the file cannot be read, nothing is recorded, and the next call reports the reason.
         drop(context.run_blocking(note).await);
     }
 }

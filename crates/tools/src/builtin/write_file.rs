@@ -31,7 +31,7 @@ use crate::tool::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteFile;
 
-/// The file, and its new content.
+/// The path of the file, and its new content.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
@@ -44,25 +44,26 @@ pub(crate) struct Args {
     /// The file, absolute or relative to the working directory. Missing directories are created.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: String,
-    /// The whole content.
+    /// The whole content of the file.
     #[schemars(extend("x-aliases" = ["contents", "text", "file_text", "file_content", "new_content", "code", "data"]))]
     content: String,
 }
 
-/// One file with its old and its new content.
+/// The file, with its old and its new content.
 #[derive(Debug)]
 pub(crate) struct Plan {
     at: WorkspacePath,
     bytes: Vec<u8>,
     found: PreImage,
-    /// The canonical path of a file with unsaved changes in the client, and the last line end of
-    /// the file. The old content is the client's text plus this line end, which the client lost.
+    /// The canonical path and the final line ending of a file that has unsaved changes in the
+    /// client. The client dropped the line ending, so the old content is the client's text plus
+    /// this line ending.
     unsaved: Option<(PathBuf, &'static str)>,
-    /// The file, if the client held the same text as the disk.
+    /// The file, if the client had no unsaved changes when the preview was created.
     saved_file: Option<WorkspacePath>,
     write_safety: WriteSafety,
-    /// Notes on the unsaved text of the client and on the preserved format of the file, one
-    /// sentence each.
+    /// Notes about unsaved changes in the client and about the preserved format of the file. Each
+    /// note is one sentence.
     notes: Vec<Note>,
 }
 
@@ -112,7 +113,7 @@ impl Tool for WriteFile {
             UnsavedTexts::query_for_change(context, std::slice::from_ref(&args.path)).await?;
         let preview = context.run_blocking(move |workspace| {
             let at = workspace.resolve_and_follow_links(&args.path)?;
-            // Rules apply to the file that will change, not to a link to this file.
+            // Permission rules apply to the file that changes, not to a link that leads to it.
             let real = workspace.canonicalize(&at)?;
             let text = held.unsaved_text(real.path());
             let found = match text {
@@ -154,7 +155,7 @@ impl Tool for WriteFile {
             let kept = keeps.then(|| Note::new("kept").with_notes("what", kept, ", "));
             let notes = kept.into_iter().chain(blind).chain(held.notes_for_change());
             let written = FileWrite { path: &at, expected: found.bytes(), bytes: &bytes };
-            // The client, not the tool, writes the texts that the client holds.
+            // If the client has unsaved changes, the client writes the file, and the tool does not.
             let written = text.is_none().then_some(written);
             let protection = WriteSafety::assess(workspace, written.as_slice())?;
             let notes: Vec<_> = notes.chain(protection.notes()).collect();
@@ -201,8 +202,8 @@ impl Tool for WriteFile {
 }
 
 impl Plan {
-    /// Sends the text to the client if the client holds the file. Otherwise writes the file to the
-    /// disk.
+    /// Sends the text to the client if the client has unsaved changes of the file. Otherwise writes
+    /// the file to disk.
     async fn apply(self, call: &CallHandle, context: &Context) -> Result<ToolOutput, ToolError> {
         require_no_unsaved_changes(
             context,
@@ -241,7 +242,8 @@ impl Plan {
         ToolOutput::for_change(text, raw, workspace)
     }
 
-    /// Returns the text for the client, if it holds unsaved changes of the file.
+    /// Returns the new text to send to the client. Returns `None` if the client has no unsaved
+    /// changes of the file.
     fn client_rewrite(&self) -> Option<ClientRewrite<'_>> {
         let (real, end) = self.unsaved.as_ref()?;
         let found = str::from_utf8(self.found.bytes()?).ok()?;
@@ -255,7 +257,7 @@ impl Plan {
     }
 }
 
-/// Returns the old text, and the new text in the encoding and with the line ends of the old text.
+/// Returns the old text, and the new text in the encoding and with the line ends of the old file.
 fn encode_like_old(args: &Args, found: &PreImage) -> Result<(String, ReencodedText), ToolError> {
     let plain = || {
         let (text, bytes) = (args.content.clone(), args.content.clone().into_bytes());
@@ -263,7 +265,7 @@ fn encode_like_old(args: &Args, found: &PreImage) -> Result<(String, ReencodedTe
     };
     let Some(bytes) = found.bytes() else { return Ok((String::new(), plain())) };
     let Ok(old) = DecodedText::decode(&args.path, bytes.to_vec()) else {
-        // A file that is not text has no encoding or line ends to preserve.
+        // A file that is not text has no encoding and no line ends to preserve.
         return Ok((String::from_utf8_lossy(bytes).into_owned(), plain()));
     };
     let whole = old.encode_replacement(&args.content).map_err(|letter| {

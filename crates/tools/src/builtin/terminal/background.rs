@@ -1,4 +1,4 @@
-//! Reports on background commands: text for the model, data for the client.
+//! Reports on background commands: text for the model, and data for the client.
 
 use callboard_text::{grouped_count_with_noun, path_text};
 use std::fmt::Write as _;
@@ -18,16 +18,16 @@ use crate::tool::{
 use callboard_process::ExitCause;
 use callboard_process::record::{NewOutput, hidden_chars_note};
 
-/// Why a command continues in the background.
+/// The reason why a command continues in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BackgroundReason {
-    /// The call has waited for the maximum time.
+    /// The maximum wait of the call has passed.
     WaitExpired,
     /// The command waits for input.
     AwaitsInput,
 }
 
-/// Creates the error for too many commands in the background.
+/// Creates the error for a call that exceeds the maximum number of background commands.
 pub(super) fn too_many_commands_error() -> ToolError {
     let message = format!(
         "{MAX_BACKGROUND_RUNNING} commands run in the background, which is the limit. Stop one \
@@ -36,7 +36,7 @@ pub(super) fn too_many_commands_error() -> ToolError {
     ToolError::recoverable(ErrorCode::TooMany, message)
 }
 
-/// Ends the call of a command that continues in the background.
+/// Ends the call that started a command. The command continues in the background.
 pub(super) async fn finish_detached_call(
     id: &str,
     why: BackgroundReason,
@@ -45,8 +45,8 @@ pub(super) async fn finish_detached_call(
     let call = invocation.call;
     let (command, fresh) = read_new_output(id, invocation.context).await?;
     if !command.is_running() {
-        // The command finished just now. Its end is reported here, because an end is reported only
-        // once.
+        // The command ended just now. Its end must be reported here, because each end is reported
+        // only once.
         let head = status_text(&command).await?;
         return Ok(new_output_result(&command, &head, fresh.as_ref(), call));
     }
@@ -66,7 +66,7 @@ pub(super) async fn finish_detached_call(
     Ok(ToolOutput { content: None, ..new_output_result(&command, &head, fresh.as_ref(), call) })
 }
 
-/// Finds a background command by the id that a model wrote.
+/// Finds the background command with the id that the model gave.
 pub(in crate::builtin) fn find_command(
     id: &str,
     context: &Context,
@@ -83,7 +83,8 @@ pub(in crate::builtin) fn find_command(
     })
 }
 
-/// Describes a call on a background command, with its command line if the id is known.
+/// Returns the title of a call on a background command. The title shows the command line if the id
+/// is known.
 pub(in crate::builtin) fn describe_command_call(
     key: &'static str,
     id: &str,
@@ -94,7 +95,7 @@ pub(in crate::builtin) fn describe_command_call(
     CallDescription::new(key).with_argument("command", line)
 }
 
-/// Returns the new output of a command.
+/// Returns the output that a command wrote since the last report.
 pub(in crate::builtin) async fn read_new_output(
     id: &str,
     context: &Context,
@@ -106,12 +107,12 @@ pub(in crate::builtin) async fn read_new_output(
     .await?;
     match seen {
         Some(seen) => Ok(seen),
-        // The command was removed a moment ago.
+        // The command was removed from the list a moment ago.
         None => find_command(id, context).map(|command| (command, None)),
     }
 }
 
-/// Returns the status of a command, and its new output.
+/// Returns the result of a call: the status of a command and its new output.
 pub(in crate::builtin) async fn status_with_new_output(
     id: &str,
     invocation: Invocation<'_>,
@@ -134,7 +135,7 @@ fn new_output_result(
     command_result(command, &format!("[{head}]\n{new}"), call)
 }
 
-/// Creates the result of a call on one command.
+/// Creates the result of a call on one background command.
 pub(in crate::builtin) fn command_result(
     command: &BackgroundCommand,
     text: &str,
@@ -151,7 +152,7 @@ pub(in crate::builtin) fn command_result(
     ToolOutput::for_model_and_client(redact_secrets(call, text), raw_output(command))
 }
 
-/// Returns the text that says whether a command runs, or how it ended.
+/// Returns a text that states how long the command has run, or how it ended.
 pub(in crate::builtin) async fn status_text(
     command: &BackgroundCommand,
 ) -> Result<String, ToolError> {

@@ -1,8 +1,8 @@
-//! Runs a command of `terminal` in a terminal of the client.
+//! Runs a command of the `terminal` tool in a terminal of the client.
 //!
-//! The client shows the output, so the agent only waits for the end of a running command. A client
-//! may answer late, with an error, or not at all. The call ends in any case, and then the terminal
-//! is released.
+//! The client displays the output, so the agent only waits until the command ends. A client may
+//! answer late, with an error, or not at all. In every case, the call ends and the terminal is
+//! released.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,14 +34,15 @@ use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::Recording;
 use callboard_process::{self as process, ExitCause, ShellCommand, Streams};
 
-/// Returns the terminal backend of the client if the client should run the command. The client
-/// cannot run commands that read typed input or continue in the background. The client also runs no
-/// commands if it displays the terminals of the agent.
+/// Returns the client's terminal backend if the client should run the command. A client cannot run
+/// a command that reads typed input or that may continue in the background. A client that displays
+/// the agent's own terminals also runs no commands.
 pub(super) fn choose_client_backend<'a>(
     plan: &Plan,
     invocation: Invocation<'a>,
 ) -> Option<&'a dyn TerminalBackend> {
-    // The command line is for a Unix shell, and a request can only contain a folder path in UTF-8.
+    // The command line needs a Unix shell, and a request can only contain a directory path in
+    // UTF-8.
     let is_for_client = cfg!(unix)
         && plan.command.streams == Streams::Pipe
         && !plan.is_background_requested
@@ -50,8 +51,8 @@ pub(super) fn choose_client_backend<'a>(
     invocation.context.terminal.as_deref().filter(|_| is_for_client && !shows_ours)
 }
 
-/// Runs a command to its end. A client cannot move a command to the background, so the command is
-/// ended at the time when a local command would be moved.
+/// Runs a command until it ends. A client cannot move a command to the background, so the command
+/// is killed at the time when a local command would be moved.
 pub(super) async fn run_in_client_terminal(
     plan: Plan,
     backend: &dyn TerminalBackend,
@@ -111,9 +112,9 @@ async fn create_client_terminal(
     }
 }
 
-/// Returns the command for the client. The client has a separate environment and does not receive
-/// the environment of the agent. The client only receives the variables that keep programs from
-/// prompting and paging, and the configuration of git.
+/// Returns the command in the form that the client receives. The client runs it in the client's own
+/// environment, not in the agent's. The command only contains the variables that prevent prompts
+/// and pagers, and those that configure git.
 fn client_command(command: ShellCommand) -> ClientCommand {
     let is_set = |name: &str| {
         name != "TERM" && env::FIXED_VARIABLES.iter().any(|(set, _)| *set == name)
@@ -128,7 +129,7 @@ fn client_command(command: ShellCommand) -> ClientCommand {
     }
 }
 
-/// The result of a command that the client ran.
+/// The result of a command that a client ran.
 struct ClientRunResult {
     end: ExitCause,
     /// `None` if the client did not report how the command ended.
@@ -137,7 +138,7 @@ struct ClientRunResult {
 }
 
 impl ClientRunResult {
-    /// Creates a result that contains only the cause of the end.
+    /// Creates a result without exit status and output.
     fn from_exit_cause(end: ExitCause) -> Self {
         Self { end, exit: None, output: Ok(ClientOutput::default()) }
     }
@@ -147,13 +148,13 @@ impl ClientRunResult {
         let signal = signal.filter(|signal| !signal.trim().is_empty());
         let signal =
             signal.map(|signal| escape_invisible(head(signal.trim(), MAX_CLIENT_SIGNAL_BYTES)));
-        // Some clients report 0 if there is no exit code.
+        // If a signal ended the command, some clients report 0 although there is no exit code.
         let code = code.filter(|code| signal.is_none() || *code != 0);
         let (end, duration) = (self.end, begun.elapsed());
         process::CommandExit::new(code, signal, end, duration)
     }
 
-    /// Describes how the command ended, and whether its output is incomplete.
+    /// Describes how the command ended, and whether a part of its output is missing.
     fn end_text(
         &self,
         exit: &process::CommandExit,
@@ -183,7 +184,8 @@ impl ClientRunResult {
     }
 }
 
-/// Waits for the end of a command, or ends the command. Then requests the output.
+/// Waits until a command ends, or kills it after the limit or a cancellation. Then requests the
+/// output.
 async fn wait_or_kill_and_collect_output(
     terminal: &dyn ClientTerminal,
     limit: Option<Duration>,
@@ -198,8 +200,8 @@ async fn wait_or_kill_and_collect_output(
         () = cancel.cancelled() => (ExitCause::Cancelled, CLIENT_CANCEL_GRACE),
         Some(()) = OptionFuture::from(limit.map(sleep)) => (ExitCause::TimedOut, CLIENT_KILL_DEADLINE),
     };
-    // A call does not wait for a command that the user cancelled. After the kill request, the end
-    // and the last output of the command arrive soon, or are ignored.
+    // If the user cancelled the call, the call does not wait for the command. The exit status and
+    // the last output are used if the client sends them soon after the kill request.
     let (linger, tries) = match end {
         ExitCause::Cancelled => (CLIENT_CANCEL_LINGER, 0),
         _ => (patience, MAX_CLIENT_OUTPUT_RETRIES),
@@ -218,7 +220,7 @@ async fn wait_or_kill_and_collect_output(
             }
         }
     };
-    // The terminal is released whatever the client answers.
+    // The terminal is released, regardless of the client's answer.
     drop(timeout(patience, killed).await);
     let output = timeout(patience, final_output(terminal, tries)).await;
     let output = output.unwrap_or_else(|_| Err(ClientError::new("it did not answer in time")));
@@ -226,12 +228,12 @@ async fn wait_or_kill_and_collect_output(
     ClientRunResult { end, exit, output }
 }
 
-/// Waits until a command has ended. If the wait request fails, the output is polled instead. The
-/// output is also polled at long intervals while a wait request is pending.
+/// Waits until a command has ended. If the wait request fails, the output is polled instead. While
+/// the wait request is pending, the output is also polled, at long intervals.
 ///
 /// # Errors
 ///
-/// The error of the client, if the client no longer has the terminal.
+/// Returns the client's error if the client no longer has the terminal.
 async fn wait_exit(terminal: &dyn ClientTerminal) -> Result<TerminalExit, ClientError> {
     let told = async {
         match terminal.wait().await {
@@ -264,8 +266,8 @@ async fn poll_exit(
     }
 }
 
-/// Requests the output of a finished command. If the client has not recorded the end, some output
-/// may still be in transit. In this case the request is repeated up to `tries` times.
+/// Requests the output of a finished command. If the client has not recorded the exit status yet,
+/// it may not have received all output. In this case, the request is repeated up to `tries` times.
 async fn final_output(
     terminal: &dyn ClientTerminal,
     tries: u32,
@@ -281,7 +283,7 @@ async fn final_output(
     Ok(drop_excess_output_start(output))
 }
 
-/// Drops the beginning of an output that exceeds the requested size.
+/// If an output is larger than the requested size, removes the excess at its beginning.
 fn drop_excess_output_start(mut output: ClientOutput) -> ClientOutput {
     let kept = tail(&output.text, MAX_CLIENT_OUTPUT_BYTES as usize).len();
     let over = output.text.len() - kept;

@@ -1,4 +1,4 @@
-//! Reports on finished commands: text for the model, data for the client.
+//! Reports on finished commands: text for the model, and data for the client.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::error::ErrorCode;
 use crate::files::state::outputs::file_uri;
 use crate::tool::{ToolOutput, redact_secrets};
 
-/// Reports the end of a command and its output to the client and the model. `how` describes the
-/// end.
+/// Reports to the client and the model how a command ended, and its output. The text `how`
+/// describes the end of the command.
 pub(super) fn report_command(
     call: &CallHandle,
     exit: &process::CommandExit,
@@ -55,7 +55,7 @@ fn raw_output(exit: &process::CommandExit, recorded: &RecordedOutput) -> Value {
     })
 }
 
-/// Returns a link to the file with the whole output.
+/// Returns a link to the file that contains the whole output.
 fn output_file_link(file: &RecordedFile) -> ContentBlock {
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();
     let link = ResourceLink::new(name, file_uri(&file.path))
@@ -65,8 +65,8 @@ fn output_file_link(file: &RecordedFile) -> ContentBlock {
     ContentBlock::ResourceLink(link)
 }
 
-/// Returns the CPU time of all processes of the command, and the peak memory of the largest
-/// process.
+/// Returns the CPU time of all processes of the command, and the peak memory of the process that
+/// used the most memory.
 fn usage_json(usage: ResourceUsage) -> Value {
     json!({ "cpuMs": (usage.cpu.as_secs_f64() * 1000.0).round(), "peakBytes": usage.peak_bytes })
 }

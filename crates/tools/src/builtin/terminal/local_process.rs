@@ -1,4 +1,5 @@
-//! Runs a command of `terminal` as a local process, and reports it to the client and the model.
+//! Runs a command of the `terminal` tool as a local process, and reports it to the client and the
+//! model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use callboard_process::{
     self as process, CommandInput, OutputPiece, ShellCommand, SpawnError, Streams, WindowSize,
 };
 
-/// Runs a command to its end, or until it continues in the background.
+/// Runs a command until it ends or continues in the background.
 pub(super) async fn run_local_command(
     plan: Plan,
     invocation: Invocation<'_>,
@@ -39,7 +40,8 @@ pub(super) async fn run_local_command(
         command.streams = Streams::Terminal(WindowSize::default());
     }
     let background = invocation.context.workspace.background_commands();
-    // A command in a terminal may need input. Only a command in the background receives input.
+    // A command in a terminal may wait for input, and a command can only receive input in the
+    // background. A slot is therefore reserved before the command starts.
     let is_interactive = matches!(command.streams, Streams::Interactive(_));
     let mut place = (is_background || is_interactive).then(|| background.reserve_slot()).flatten();
     if is_background && place.is_none() {
@@ -58,7 +60,7 @@ pub(super) async fn run_local_command(
     let exit = loop {
         tokio::select! {
             biased;
-            // Checked first, so that a cancelled call starts no process.
+            // This branch is first, so that a cancelled call starts no process.
             () = call.cancel_token().cancelled(), if !job.stop.is_cancelled() => job.stop.cancel(),
             exit = &mut running => break exit.map_err(spawn_failed_error)?,
             why = wait_until_backgrounded(patience, job.input.as_ref()),
@@ -74,16 +76,17 @@ pub(super) async fn run_local_command(
             }
         }
     };
-    // Decoding long lines takes noticeable time.
+    // Decoding long lines blocks the thread for a noticeable time.
     let recorded = run_on_blocking_thread(move || Ok(recording.finish())).await?;
     Ok(report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout)))
 }
 
-/// A running command of a call.
+/// The running command of a call.
 struct RunningCommand {
     recording: Arc<Recording>,
     running: CommandFuture,
-    /// Cancelled when the call no longer shows the command.
+    /// Cancelled when the call stops showing the output, because the command continues in the
+    /// background.
     detached: CancellationToken,
 }
 
@@ -94,7 +97,8 @@ fn start_command(
     invocation: Invocation<'_>,
 ) -> RunningCommand {
     let call = invocation.call.clone();
-    // The output files are deleted with the session. The command must not keep the session alive.
+    // The output files are deleted when the session ends. A running command must not keep the
+    // session alive.
     let workspace = Arc::downgrade(&invocation.context.workspace);
     let open = move || {
         workspace
@@ -105,10 +109,11 @@ fn start_command(
     let detached = CancellationToken::new();
     let (session, is_detached) = (call.session().clone(), detached.clone());
     let ready = move || {
-        // Keeps the folder open while the command runs, because its path uses the descriptor.
+        // Keeps the directory open while the command runs, because the path of the directory
+        // contains its file descriptor.
         let _open = &folder;
         let (session, is_detached) = (session.clone(), is_detached.clone());
-        // A detached command does not wait for the client.
+        // A command that was moved to the background does not wait for a slow client.
         async move {
             let _is_over =
                 is_detached.run_until_cancelled(session.wait_while_client_stalled()).await;
@@ -121,7 +126,7 @@ fn start_command(
         _ if is_detached.is_cancelled() => {}
         OutputPiece::Bytes(bytes) => call.append_terminal_output(&id, &filter.push(bytes)),
         OutputPiece::Omitted(bytes) => {
-            // The escape state is unknown after a gap.
+            // After a gap, it is unknown whether the output continues inside an escape sequence.
             filter = EscapeFilter::default();
             call.record_terminal_output_gap(&id, bytes);
         }
@@ -131,7 +136,7 @@ fn start_command(
     RunningCommand { recording, running, detached }
 }
 
-/// Resolves when the command should move to the background.
+/// Resolves when the command should move to the background, and returns the reason.
 async fn wait_until_backgrounded(
     patience: Option<Duration>,
     input: Option<&CommandInput>,

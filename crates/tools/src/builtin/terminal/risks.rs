@@ -1,8 +1,9 @@
-//! Assesses command lines: finds the effects that always require permission, and the written files.
+//! Assesses command lines: finds effects that always require permission, and the files that the
+//! command writes.
 //!
-//! The assessment can add a permission request, but never remove one. Scripts, aliases and
-//! encodings hide the real effects of a command, so the assessment is not a security boundary. A
-//! line that cannot be parsed requires permission.
+//! The assessment can add a permission request, but can never remove one. Scripts, aliases and
+//! encodings can hide the real effects of a command, so the assessment is not a security boundary.
+//! A command line that cannot be parsed always requires permission.
 
 use std::path::{Path, PathBuf};
 
@@ -13,18 +14,18 @@ use crate::files::workspace::{Workspace, guard, open};
 use crate::limits::{MAX_COMMAND_RISK_TEXT_BYTES, MAX_COMMAND_RISKS_SHOWN};
 use crate::note::Note;
 
-/// The assessment of a command line, based on its text.
+/// The assessment of a command line. It is based on the text of the command line only.
 #[derive(Debug)]
 pub(crate) struct RiskAssessment {
-    /// The effects of the command: its execution, the writes to files inside the project folders,
-    /// and the reads of outside files through paths inside.
+    /// The effects of the command: that it runs, the files that it writes inside the project
+    /// folders, and the outside files that it reads through links inside the project folders.
     pub(crate) effects: Effects,
-    /// The reason why the command always requires permission, if it does.
+    /// The reason why the command always requires permission. `None` if it does not.
     pub(crate) note: Option<Note>,
 }
 
-/// Assesses a command line that would run in a folder. The assessment accesses the file system to
-/// check the targets of redirections.
+/// Assesses a command line that would run in the directory `cwd`. The function accesses the file
+/// system to resolve the paths in the command line.
 pub(crate) fn assess_command(
     line: &str,
     cwd: &Path,
@@ -36,9 +37,9 @@ pub(crate) fn assess_command(
     assessment_from_risks(run, risks::find_risks(line, place), None, workspace)
 }
 
-/// Assesses the input for a program that may be a shell, in any folder. The program may already
-/// have received a part of the line, and control keys may have any effect. So the effects of such
-/// input are unknown.
+/// Assesses input that is typed into a running program, which may be a shell in any directory. The
+/// program may already have received the beginning of the line, and control keys may do anything.
+/// The effects of the input are therefore unknown.
 pub(crate) fn assess_terminal_input(
     text: &str,
     home: Option<&Path>,
@@ -91,8 +92,8 @@ fn assessment_from_risks(
     RiskAssessment { effects: if note.is_some() { effects.always_ask() } else { effects }, note }
 }
 
-/// Returns the effect of reading a file whose path is inside the project folders, if a link on the
-/// path points to another place.
+/// Returns a read effect if a path inside the project folders leads through a link to a file
+/// outside. Returns `None` for other paths.
 fn linked_read_effect(path: &Path, workspace: &Workspace) -> Option<Effect> {
     let at = workspace.resolve_path(path).ok()?;
     if workspace.canonicalize(&at).is_ok() {
@@ -102,14 +103,14 @@ fn linked_read_effect(path: &Path, workspace: &Workspace) -> Option<Effect> {
     workspace.is_outside(&elsewhere).then(|| Effect::Read(elsewhere.path().to_owned()))
 }
 
-/// Whether the path of a folder inside the project folders contains a link to another folder.
+/// Returns whether a path inside the project folders leads through a link to another directory.
 fn is_reached_by_link(path: &Path, workspace: &Workspace) -> bool {
     let at = workspace.resolve_path(path);
     at.is_ok_and(|at| workspace.canonicalize(&at).map_or(true, |real| real.path() != at.path()))
 }
 
-/// Returns the effect of writing a file. If writing the file always requires permission, returns
-/// the key of the reason.
+/// Returns the effect of writing a file. If writing this file always requires permission, returns
+/// the key of the reason instead.
 fn write_effect_or_ask_reason(path: &Path, workspace: &Workspace) -> Result<Effect, &'static str> {
     let at = workspace.resolve_path(path);
     let Ok(real) = at.and_then(|at| workspace.canonicalize(&at)) else {

@@ -1,4 +1,5 @@
-//! Tests for `terminal`: the result for the model, the report to the client, and files.
+//! Tests for the `terminal` tool: the result for the model, the report to the client, and the
+//! output files.
 
 mod client_terminal;
 
@@ -22,7 +23,7 @@ use callboard_process::limits::MAX_MODEL_OUTPUT_BYTES;
 
 mod background;
 
-/// A session in which everything is allowed.
+/// A session in which every call is allowed.
 struct TestSession {
     session: SessionHandle,
     registry: Registry,
@@ -55,12 +56,12 @@ impl TestSession {
         }
     }
 
-    /// Runs a call to its end. Returns the results for the model and the client.
+    /// Runs a call until it ends. Returns the result for the model, and the report for the client.
     async fn call(&mut self, name: &str, args: Value) -> (CallOutcome, ToolCallReport) {
         self.call_in(&CancellationToken::new(), name, args).await
     }
 
-    /// Runs a call in a turn that may be cancelled.
+    /// Runs a call in a turn that the test may cancel.
     async fn call_in(
         &mut self,
         cancel: &CancellationToken,
@@ -72,8 +73,8 @@ impl TestSession {
         let Self { session, registry, context, .. } = self;
         let open =
             registry.announce_call(session, &id, &"t".into(), name, context, cancel).unwrap();
-        // The test answers no permission request, so a call that requests permission would never
-        // end.
+        // The test answers no permission request. A call that requests permission therefore never
+        // ends, and the timeout fails the test.
         let running = execute_call(open, registry.prepare_call(name, args, context));
         let ended = timeout(Duration::from_secs(200), running).await.expect(name);
         let report = session.update(|session, _| session.board().history().get(&id).cloned());
@@ -81,7 +82,8 @@ impl TestSession {
     }
 }
 
-/// Allows everything, but first replaces a folder by a link to another folder.
+/// Allows every effect. Before that, the policy replaces a directory by a link to another
+/// directory.
 #[derive(Debug)]
 struct FolderSwappingPolicy(std::path::PathBuf);
 
@@ -107,7 +109,8 @@ async fn a_command_runs_in_the_folder_that_was_shown_or_not_at_all() {
     assert_eq!(ended.status, Status::Failed, "{}", ended.text);
     assert!(!stage.folder.path().join("elsewhere/made").exists());
     assert!(!stage.folder.path().join("root/old/made").exists());
-    // The path of an open folder by its descriptor shows the new name of a renamed folder.
+    // The directory was renamed while it was open. Its path is read from the file descriptor and
+    // therefore shows the new name.
     let (ended, _) = stage.call("terminal", json!({"command": "pwd", "cwd": "old"})).await;
     assert!(ended.text.contains("root/old\n"), "{}", ended.text);
 }
@@ -142,8 +145,8 @@ async fn a_long_output_is_linked_and_read_without_its_secrets() {
     assert_eq!(report.meta.output_bytes, Some(whole.len() as u64));
     assert_eq!(link.size, i64::try_from(whole.len()).ok());
 
-    // The model pages through the file. Secrets in the file are redacted in this session and in
-    // other sessions.
+    // The model reads a part of the output file. Secrets in this file are redacted in this session
+    // and in other sessions.
     let above = Workspace::new(stage.folder.path().to_owned(), Vec::new()).unwrap();
     let other = Arc::new(above.with_state_folder(&stage.folder.path().join("state")));
     for workspace in [Arc::clone(&stage.context.workspace), other] {
@@ -155,7 +158,7 @@ async fn a_long_output_is_linked_and_read_without_its_secrets() {
     }
 }
 
-/// No user types at the terminal, but the command reads from the terminal.
+/// The command reads from its terminal, but no user can type into this terminal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_waits_for_input_in_vain_is_ended_and_told_as_such() {
     let mut stage = TestSession::new();
@@ -183,7 +186,7 @@ async fn what_a_command_wrote_is_found_by_no_search_that_would_tell_its_secrets(
         assert_eq!(report.raw_output.unwrap()["code"], "not_permitted", "{}", ended.text);
         assert!(ended.text.contains("read_file"), "{}", ended.text);
     }
-    // A workspace of the parent folder can read its other files.
+    // A workspace of the parent directory can still read the other files in that directory.
     let workspace = Workspace::new(folder.clone(), Vec::new()).unwrap();
     stage.context.workspace = Arc::new(workspace.with_state_folder(&folder.join("state")));
     let above = json!({ "pattern": "hunter", "path": ".", "include_ignored": true });

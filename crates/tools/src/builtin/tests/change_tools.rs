@@ -19,7 +19,7 @@ use crate::note::Note;
 use crate::registry::arguments::normalise;
 use crate::tool::{Context, Invocation, Tool, ToolPreview};
 
-/// Previews a call with the arguments as a model writes them.
+/// Previews a call. The arguments have the form in which a model writes them.
 async fn preview<T: Tool>(
     tool: T,
     tree: TestWorkspace,
@@ -50,8 +50,8 @@ async fn one_call_makes_so_many_replacements() {
     }
 }
 
-/// Other agents specify the lines to replace by a range. Inserting the new text before such a range
-/// would duplicate the old lines.
+/// Other agents give the range of lines to replace. If this tool inserted the new text before such
+/// a range, the old lines would remain.
 #[tokio::test]
 async fn only_an_old_text_that_is_given_as_empty_inserts() {
     let tree = || test_workspace(&[("f", "a\nb\n")]);
@@ -104,8 +104,7 @@ async fn an_argument_without_which_a_call_would_do_something_else_is_refused() {
     }
 }
 
-/// Files of the maximum size that consist of one letter. Three of these files exceed the limit of a
-/// call.
+/// The three files have almost the maximum size. Together they exceed the size limit of one call.
 #[tokio::test]
 async fn one_call_edits_so_many_bytes() {
     let tree = test_workspace(&[]);
@@ -221,7 +220,7 @@ async fn a_line_chooses_no_place_in_a_file_that_has_changed_since_it_was_read() 
     }
 }
 
-/// A client that gives the same answer to each request.
+/// A client that answers every permission request in the same way.
 struct AnsweringClient(SessionHandle, &'static str);
 
 impl OutboxSink for AnsweringClient {

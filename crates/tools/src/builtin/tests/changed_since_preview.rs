@@ -1,4 +1,5 @@
-//! Tests for files that change during a permission request: the repeated request, and the result.
+//! Tests for files that change while a permission request is open. The call must either ask again
+//! or apply the change to the new content.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,16 +19,16 @@ use super::run_whole_call;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
 use crate::{ClientError, Context, TextBackend, Workspace};
 
-/// A concurrent change during a permission request. The argument is the number of earlier requests.
+/// Changes the files while a permission request is open. The number is that of earlier requests.
 type ConcurrentChange = fn(&TestWorkspace, u32);
 
-/// A client that allows the call once, after a concurrent change.
+/// A client that changes the files during each permission request and then allows the call.
 struct ApprovingClient {
     session: SessionHandle,
     tree: Arc<TestWorkspace>,
     meanwhile: ConcurrentChange,
     asked: Arc<AtomicU32>,
-    /// The changes that each request shows.
+    /// The change that each permission request showed.
     shown: Arc<Mutex<Vec<Option<FileChange>>>>,
 }
 
@@ -47,8 +48,8 @@ impl OutboxSink for ApprovingClient {
     }
 }
 
-/// An editor that holds the same texts as the disk, unless the file `buffer` exists. This file then
-/// contains the unsaved text of the editor.
+/// An editor. If the file `buffer` exists, that file contains the editor's unsaved text. Otherwise
+/// the editor has no unsaved changes.
 #[derive(Debug)]
 struct FakeEditor {
     buffer: PathBuf,
@@ -84,12 +85,12 @@ struct ChangedCallRecord {
     report: ToolCallReport,
     shown: Vec<Option<FileChange>>,
     tree: Arc<TestWorkspace>,
-    /// The number of requests for a text that the client received.
+    /// Number of requests for the editor's text that the client received.
     texts_asked: u32,
 }
 
 impl ChangedCallRecord {
-    /// The error code of the call; `None` if it completed.
+    /// Returns the error code of the call, or `None` if the call completed.
     fn code(&self) -> Option<&str> {
         self.report.raw_output.as_ref()?.get("code")?.as_str()
     }
@@ -99,7 +100,7 @@ impl ChangedCallRecord {
     }
 }
 
-/// Runs a complete call on a file `f` of ten lines.
+/// Runs a complete call on the file `f`, which has ten lines.
 async fn run_call_with_change(
     tool: &str,
     args: Value,
@@ -136,14 +137,15 @@ fn edit() -> Value {
     json!({ "path": "f", "old_text": "9\n", "new_text": "nine\n" })
 }
 
-/// Inserts a line before the first line of the file. Only the first call has an effect.
+/// Inserts a line at the beginning of the file, during the first permission request only.
 fn insert_line_above(tree: &TestWorkspace, before: u32) {
     if before == 0 {
         tree.write("f", format!("0\n{LINES}"));
     }
 }
 
-/// Changes a line that is shown next to the changed line. Only the first call has an effect.
+/// Changes a line next to the edited line, during the first permission request only. The request
+/// shows both lines.
 fn change_neighbouring_line(tree: &TestWorkspace, before: u32) {
     if before == 0 {
         tree.write("f", LINES.replace("8\n", "eight\n"));
@@ -155,7 +157,7 @@ async fn an_edit_whose_lines_are_as_they_were_shown_is_made_where_they_are_now()
     let life = run_call_with_change("edit_file", edit(), insert_line_above).await;
     assert_eq!((life.code(), life.asked()), (None, 1), "{}", life.ended.text);
     assert_eq!(life.tree.read("f"), format!("0\n{}", LINES.replace('9', "nine")));
-    // The client receives the location of the change.
+    // The client receives the line number after the concurrent change.
     assert_eq!(life.report.locations[0].line().map(u32::from), Some(10));
     let (before, now) = (life.shown[0].as_ref().unwrap(), change(&life.report).unwrap());
     assert_eq!((before.hunks[0].old_start, now.hunks[0].old_start), (6, 7));
@@ -173,7 +175,7 @@ async fn whatever_else_changed_of_what_was_shown_is_asked_about_again() {
             change_neighbouring_line as ConcurrentChange,
             "1\n2\n3\n4\n5\n6\n7\neight\nnine\n10\n",
         ),
-        // The line number may now select another line.
+        // After the concurrent change, the same line number selects another line.
         ("edit_file", numbered, insert_line_above, "0\n1\n2\n3\n4\n5\n6\n7\n8\nn\n10\n"),
         ("edit_file", near, insert_line_above, "0\n1\n2\n3\n4\n5\n6\n7\n8\nn\n10\n"),
         ("write_file", json!({ "path": "f", "content": "new\n" }), insert_line_above, "new\n"),
@@ -238,8 +240,8 @@ async fn a_call_is_shown_as_it_was_written_and_done_as_it_was_meant() {
     assert_eq!((life.report.raw_input.as_ref(), &*life.report.title), (Some(&written), "Edit f"));
     let note = "The argument why is unknown and was ignored.";
     assert!(life.ended.text.ends_with(note), "{}", life.ended.text);
-    // A failed call also reports the ignored argument. If two arguments contradict each other,
-    // nothing is done.
+    // A failed call also reports that the argument was ignored. If two arguments contradict each
+    // other, the call is rejected before any change.
     let missing = json!({ "path": "f", "old_str": "no such line", "new_str": "x", "why": "" });
     let life = run_call_with_change("edit_file", missing, |_, _| ()).await;
     assert_eq!(life.code(), Some("no_match"), "{}", life.ended.text);
@@ -248,13 +250,14 @@ async fn a_call_is_shown_as_it_was_written_and_done_as_it_was_meant() {
     let life = run_call_with_change("edit_file", both, |_, _| ()).await;
     assert_eq!((life.code(), life.asked()), (Some("invalid_arguments"), 0), "{}", life.ended.text);
     assert!(life.ended.text.contains("path and "), "{}", life.ended.text);
-    // The place of an inserted line depends on a line number.
+    // The line number decides where the new line is inserted.
     let insert = json!({ "path": "f", "old_text": "", "new_text": "0", "line": "1" });
     let life = run_call_with_change("edit_file", insert, insert_line_above).await;
     assert_eq!((life.code(), life.asked()), (None, 2), "{}", life.ended.text);
 }
 
-/// An editor in which the user types, and that loses the last line end when it reads a file.
+/// Types into the editor, during the first permission request only. The editor has dropped the
+/// final line ending of the file.
 fn type_without_last_line_end(tree: &TestWorkspace, before: u32) {
     if before == 0 {
         fs::write(editor_buffer(tree), format!("0\n{}", LINES.trim_end())).unwrap();
@@ -277,7 +280,7 @@ async fn the_last_line_end_that_an_editor_lost_is_written_back_with_an_edit() {
     }
 }
 
-/// The user types into the editor. Only the first call has an effect.
+/// Types into the editor, during the first permission request only.
 fn type_into_editor(tree: &TestWorkspace, before: u32) {
     if before == 0 {
         fs::write(editor_buffer(tree), format!("0\n{LINES}")).unwrap();
@@ -295,7 +298,7 @@ async fn what_is_typed_while_the_change_is_looked_at_is_neither_lost_nor_passed_
         assert_eq!(life.tree.read("f"), LINES, "{tool}: the disk is another text than the editor");
         assert_eq!(fs::read_to_string(editor_buffer(&life.tree)).unwrap(), after, "{tool}");
         assert!(life.ended.text.contains("not saved"), "{tool}: {}", life.ended.text);
-        // If the user does not type, the editor is asked once for the preview and once for the
+        // If the user does not type, the editor is queried once for the preview and once before the
         // change.
         assert_eq!(run_call_with_change(tool, args, |_, _| ()).await.texts_asked, 2, "{tool}");
     }

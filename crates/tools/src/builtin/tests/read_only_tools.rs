@@ -1,4 +1,4 @@
-//! Tests for the reports of read-only calls: locations, progress, images.
+//! Tests for the reports of calls that change nothing: locations, progress and images.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -28,7 +28,7 @@ use crate::files::workspace::testing::{TestWorkspace, test_workspace, test_works
 use crate::limits::{MAX_CLIENT_IMAGE_BYTES, MAX_IMAGE_BYTES, MAX_INLINE_RESULT_BYTES};
 use crate::{Context, Invocation, Registry, Tool, Workspace};
 
-/// Records every patch that a client would receive.
+/// Records each patch that a client would receive.
 #[derive(Clone, Default)]
 struct RecordingClient(Arc<Mutex<Vec<ToolCallPatch>>>);
 
@@ -74,12 +74,13 @@ async fn a_search_tells_its_first_places_and_how_far_it_is() {
     let place = |name: &str| Location::try_new(tree.path(name)).unwrap().with_line(2);
     assert_eq!(report.locations[..2], [place("000"), place("001")]);
     assert_eq!(report.meta.progress, None, "the call has ended");
-    // A short call may finish before a report is due.
+    // A short call may end before its first progress report is due.
     for progress in patches.iter().filter_map(|patch| patch.meta.as_ref()?.progress.clone()) {
         assert!((1.0..=300.0).contains(&progress.current), "{progress:?}");
         assert!(progress.message.unwrap().starts_with("files, "));
     }
-    // The locations that are reported during the call are a prefix of the locations at its end.
+    // The locations that are reported while the call runs are the first of the locations at its
+    // end.
     let told: Vec<_> = patches.iter().filter_map(|patch| patch.locations.as_ref()).collect();
     assert!(told.iter().all(|told| report.locations.starts_with(told)), "{told:?}");
 }
@@ -155,8 +156,8 @@ async fn a_file_is_shown_as_what_it_is() {
     assert!(life.ended.text.contains("The same name is at: src/lines"), "{}", life.ended.text);
 }
 
-/// A line to the client has a lower size limit than the input of a model. See
-/// `MAX_CLIENT_IMAGE_BYTES`.
+/// The size limit of a message to the client is lower than the size limit of an image for the
+/// model. See `MAX_CLIENT_IMAGE_BYTES`.
 #[tokio::test]
 async fn an_image_is_for_the_model_also_where_it_is_too_large_for_the_client() {
     let tree = test_workspace(&[]);
@@ -190,19 +191,19 @@ async fn an_image_is_for_the_model_also_where_it_is_too_large_for_the_client() {
     }
 }
 
-/// A read may block on a disk that does not respond. Other sessions continue meanwhile.
+/// Reading a file may block if the disk does not respond. Other sessions must continue to run.
 #[test]
 fn looking_holds_up_nobody() {
     fn is_elsewhere<T: Tool>(tool: T, args: Value, context: &Context) -> bool {
         let args = serde_json::from_value(args).unwrap();
-        // The first poll completes all work on the current thread.
+        // A preview that needs no blocking thread is ready after the first poll.
         let open = open_call(context);
         tool.preview(args, Invocation::new(open.handle(), context)).now_or_never().is_none()
     }
     let runtime = Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     let _guard = runtime.enter();
     let (done, wait) = mpsc::channel::<()>();
-    // All other blocking work waits for this task.
+    // This task occupies the only blocking thread, so all other blocking work waits for it.
     drop(spawn_blocking(move || wait.recv()));
     let tree = test_workspace(&[("f", "")]);
     let context = Context::new(Arc::new(tree.workspace));
@@ -214,7 +215,7 @@ fn looking_holds_up_nobody() {
     drop(done);
 }
 
-/// A killed process left a file that a deletion had moved away.
+/// The killed process had moved a file away in order to delete it.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_a_killed_process_left_is_in_order_before_anything_is_looked_at() {

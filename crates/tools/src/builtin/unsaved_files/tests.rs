@@ -1,4 +1,4 @@
-//! Tests for a client that holds unsaved texts.
+//! Tests for a client that has unsaved changes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use crate::files::workspace::testing::test_workspace;
 use crate::tool::Context;
 use crate::tool::backend::{ClientError, TextBackend};
 
-/// An editor that saves each new text that it receives, except the text of one file.
+/// An editor that saves every new text that it receives, except the text of one file.
 #[derive(Debug, Default)]
 struct SavingEditor {
     texts: Mutex<BTreeMap<PathBuf, String>>,
     refuses: Option<&'static str>,
-    /// Cancelled when the editor has accepted a text.
+    /// The editor cancels this token when it has accepted a text.
     cancels: CancellationToken,
-    /// Every path for which the editor was asked.
+    /// The path of every request for a text.
     requested_paths: Mutex<Vec<PathBuf>>,
 }
 
@@ -57,7 +57,8 @@ impl TextBackend for SavingEditor {
     }
 }
 
-/// A session with files on the disk. The editor holds the same texts with `unsaved` prepended.
+/// A session with files on disk. For each file, the editor has the same text with `unsaved` before
+/// it.
 struct EditorSession {
     _outer: tempfile::TempDir,
     editor: Arc<SavingEditor>,
@@ -112,7 +113,7 @@ async fn each_file_is_asked_about_once_and_only_where_the_disk_would_be() {
     assert_eq!((held.texts.len(), held.notes_for_change().len()), (2, 2));
     let cwd = stage.context.workspace.cwd();
     let expected = ["a", "b", "missing"].map(|name| cwd.join(name));
-    // The requests are concurrent. Each request is sent as soon as its file was read from the disk.
+    // The requests are sent concurrently, each as soon as its file was read from disk.
     let mut asked = stage.editor.requested_paths.lock().unwrap().clone();
     asked.sort_unstable();
     assert_eq!(asked, expected);
@@ -201,7 +202,7 @@ fn a_text_that_differs_by_marks_and_line_ends_only_is_the_same() {
         ("", Some(b"a"), false),
         ("", None, true),
         ("a", None, false),
-        // An editor decodes UTF-16, but may not decode Latin-1.
+        // The editor can decode UTF-16, but cannot always decode Latin-1.
         ("\u{e9}", Some(b"\xff\xfe\xe9\x00"), true),
         ("e", Some(b"\xff\xfe\xe9\x00"), false),
         ("caf\u{fffd} olé", Some(b"caf\xe9 ol\xe9"), true),

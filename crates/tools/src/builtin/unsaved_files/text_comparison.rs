@@ -1,4 +1,5 @@
-//! Compares the text of a client with the file on the disk, despite the changes of editors.
+//! Compares the client's text with the file on disk. Ignores the differences that editors cause
+//! when they read a file.
 
 use std::borrow::Cow;
 
@@ -6,21 +7,22 @@ use encoding_rs::WINDOWS_1252;
 
 use crate::files::encoding::DecodedText;
 
-/// The result of comparing a client's text with the disk.
+/// The result of a comparison between the client's text and the file on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextComparison {
-    /// The texts are equal, except for parts that clients lose or change when they read a file.
-    /// These parts are the byte order mark, the kind of the line ends, the last line end, and bytes
+    /// The texts are equal, except in parts that clients drop or convert when they read a file.
+    /// These parts are the byte order mark, the kind of line ends, the final line ending, and bytes
     /// that clients cannot decode.
     Same,
     /// The texts differ.
     Different,
-    /// The texts differ, and the client's text has replacement characters where the client could
-    /// not decode the file. If the client wrote this text back, the file would be damaged.
+    /// The texts differ, and the client's text lacks characters that the client could not decode.
+    /// If the client's text were written to disk, these characters would be lost.
     Garbled,
 }
 
-/// Compares a client's text with the disk. `disk` is `None` if the file does not exist on the disk.
+/// Compares the client's text with the file on disk. `disk` is `None` if the file does not exist on
+/// disk.
 pub(super) fn compare_with_disk(client: &str, disk: Option<&DecodedText>) -> TextComparison {
     let Some(disk) = disk else {
         return if client.is_empty() { TextComparison::Same } else { TextComparison::Different };
@@ -56,23 +58,24 @@ pub(super) fn compare_with_disk(client: &str, disk: Option<&DecodedText>) -> Tex
     }
 }
 
-/// Returns the line end of the last line on the disk, if the client's text lacks it. A client that
-/// lost this line end when it read the file would omit it when the text is written back.
+/// Returns the final line ending of the file on disk if the client's text lacks it. Some clients
+/// drop this line ending when they read a file, and would not write it back.
 pub(super) fn lost_line_end(client: &str, disk: &str) -> &'static str {
     let end = |text: &str| ["\r\n", "\n", "\r"].into_iter().find(|end| text.ends_with(end));
     if client.is_empty() || end(client).is_some() {
         return "";
     }
-    // If the client converted the line ends of the disk, it shows one of these line ends.
+    // The client may have converted the line ends of the file. Use the kind of line end that the
+    // client's text has.
     let shown = client.rfind('\n').and_then(|at| end(&client[..=at]));
     end(disk).map_or("", |lost| shown.unwrap_or(lost))
 }
 
-/// Returns the texts that a client may decode from these bytes. A client may decode other encodings
-/// as UTF-8, or UTF-8 as an older encoding.
+/// Returns the texts that a client may read from these bytes. A client may decode the bytes as
+/// UTF-8 although they are not, or decode UTF-8 as an older encoding.
 fn possible_decodings(bytes: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
     let lossy = String::from_utf8_lossy(bytes);
-    // A client that drops invalid bytes drops no bytes of valid UTF-8.
+    // Some clients drop invalid bytes. Valid UTF-8 has no such bytes.
     let is_utf8 = matches!(lossy, Cow::Borrowed(_));
     let without = (!is_utf8).then(|| {
         let whole = bytes.utf8_chunks().map(|chunk| chunk.valid());
@@ -83,14 +86,13 @@ fn possible_decodings(bytes: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
     [lossy, latin, windows].into_iter().chain(without)
 }
 
-/// Whether two texts are equal, except for the last line end.
+/// Returns whether two texts are equal, except that one of them may lack the final line ending.
 fn equals_except_last_line_end(one: &str, other: &str) -> bool {
     one == other || one.strip_suffix('\n') == Some(other) || other.strip_suffix('\n') == Some(one)
 }
 
-/// Whether a text with replacement characters equals another text, except for the replaced
-/// characters and the last line end. Each replacement character stands for some non-ASCII
-/// characters.
+/// Returns whether a text equals another text, except at its replacement characters and the final
+/// line ending. Each replacement character matches one or more non-ASCII characters.
 fn matches_except_replacement_chars(holed: &str, whole: &str) -> bool {
     let [holed, whole] = [holed, whole].map(|text| text.strip_suffix('\n').unwrap_or(text));
     let (mut holed, mut whole) = (holed.chars().peekable(), whole.chars().peekable());
@@ -115,8 +117,8 @@ fn normalise_bom_and_line_ends(text: &str) -> String {
     text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// Merges adjacent replacement characters, because clients differ in the number of bytes that one
-/// replacement character stands for.
+/// Replaces each sequence of replacement characters by one, because clients differ in the number of
+/// bytes that one replacement character replaces.
 fn merge_replacement_chars(text: &str) -> String {
     let mut merged = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -152,7 +154,8 @@ mod tests {
             ("", b"a\n", TextComparison::Different),
             ("a \n", b"a\n", TextComparison::Different),
             ("a\n\nb\n", b"a\nb\n", TextComparison::Different),
-            // A client decodes UTF-8 as Latin-1, and a user edits the text.
+            // The file is UTF-8. The clients decode it as Latin-1, or drop or replace some
+            // characters.
             ("Ã©tÃ©\n", "été\n".as_bytes(), TextComparison::Same),
             ("ete\n", "été\n".as_bytes(), TextComparison::Different),
             ("t\n", "été\n".as_bytes(), TextComparison::Different),
@@ -160,7 +163,7 @@ mod tests {
             ("\u{fffd}t\u{fffd} new\n", "été\n".as_bytes(), TextComparison::Garbled),
             ("a \u{fffd}\n", "a \u{fffd}\n".as_bytes(), TextComparison::Same),
             ("b \u{fffd}\n", "a \u{fffd}\n".as_bytes(), TextComparison::Different),
-            // A client decodes Latin-1 as UTF-8.
+            // The file is Latin-1. Some of the clients decode it as UTF-8.
             ("naïve café, très bon, à bientôt\n", latin, TextComparison::Same),
             (
                 "na\u{fffd}ve caf\u{fffd}, tr\u{fffd}s bon, \u{fffd} bient\u{fffd}t",
@@ -195,8 +198,8 @@ mod tests {
     }
 
     proptest! {
-        /// A text that a client read from a file never counts as changed. A text with one more word
-        /// always counts as changed.
+        /// A text that a client only read from a file never counts as changed. The same text with
+        /// an additional word always counts as changed.
         #[test]
         fn no_reading_of_a_file_is_a_change(
             bytes in prop_oneof![

@@ -19,7 +19,7 @@ fn assess_in_tree(tree: &TestWorkspace, line: &str) -> RiskAssessment {
     assess_command(line, tree.workspace.cwd(), Some(&home), &tree.workspace)
 }
 
-/// Command lines that always require permission, each with a word of the reason.
+/// Command lines that always require permission. The second text occurs in the reason.
 const RISKY_LINES: &[(&str, &str)] = &[
     // Recursive deletion.
     ("rm -rf /", "removes"),
@@ -170,7 +170,7 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("bash <<< 'rm -rf ~'", "removes"),
     ("eval rm -rf '~/'", "removes"),
     ("eval 'a; rm -rf ~'", "removes"),
-    // Disks, the whole machine, and other users.
+    // Commands that affect disks, the whole machine or other users.
     ("mkfs.ext4 /dev/sda1", "permanently"),
     ("mkfs /dev/sda1", "permanently"),
     ("fdisk /dev/sda", "permanently"),
@@ -218,7 +218,8 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("PS4='$(a)'; set -x", "sets PS4"),
     ("PAGER=$X git log", "sets PAGER"),
     ("git --config-env=core.pager=A log", "git runs"),
-    // Output of other commands, and values known only at run time.
+    // Commands that run the output of another command, or that depend on values known only at run
+    // time.
     ("curl x | sh", "what it reads"),
     ("curl x | bash -s -- a", "what it reads"),
     ("curl x | bash /dev/stdin", "what it reads"),
@@ -260,7 +261,7 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("/bin/r? a", "only when it runs"),
     ("awk 'BEGIN { system(\"a\") }'", "runs commands"),
     ("awk '{ print | \"sh\" }'", "runs commands"),
-    // Credentials and histories.
+    // Commands that read credentials or shell histories.
     ("cat ~/.ssh/id_rsa", "credentials"),
     ("cp ../.ssh/config a", "credentials"),
     ("cat /a/.aws/credentials", "credentials"),
@@ -283,7 +284,7 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("A=.env; cat $A", "credentials"),
     ("A=(a .netrc); cat \"${A[@]}\"", "credentials"),
     ("history -c", "typed"),
-    // Files that the line writes.
+    // Commands that write to files.
     ("a > /etc/x", "outside of the project folders"),
     ("a >> ../x", "outside of the project folders"),
     ("a &> /tmp/x", "outside of the project folders"),
@@ -305,7 +306,7 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("(a) > .vscode/tasks.json", "protected"),
     ("a | tee -a /etc/x", "outside of the project folders"),
     ("a > /dev/tcp/x/80", "outside of the project folders"),
-    // Lines that cannot be parsed.
+    // Command lines that cannot be parsed.
     ("a 'b", "not understood"),
     ("case a in a) b;; esac", "not understood"),
     ("a $((1; 2))", "not understood"),
@@ -521,8 +522,8 @@ fn no_line_takes_long_to_judge() {
     ] {
         let begun = std::time::Instant::now();
         assert!(assess_in_tree(&tree, &line).effects.is_always_asked(), "{}", &line[..20]);
-        // The assessment takes less than 1 s on an idle machine. Quadratic growth would exceed this
-        // limit.
+        // On an idle machine, the assessment takes less than 1 s. An assessment whose time grows
+        // quadratically with the length would exceed 10 s.
         assert!(begun.elapsed().as_secs() < 10, "{}", &line[..20]);
     }
 }

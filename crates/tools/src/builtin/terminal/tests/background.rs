@@ -1,4 +1,4 @@
-//! Tests for background commands: start, reports and end.
+//! Tests for background commands: how they start, report output and end.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 use super::TestSession;
 use crate::limits::{MAX_BACKGROUND_ENDED_KEPT, MAX_BACKGROUND_RUNNING, MAX_TERMINAL_INPUT_BYTES};
 
-/// A time limit that no step of these tests should reach. A test that reaches this limit fails.
+/// Maximum duration of a step of a test. A step that takes longer fails the test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl TestSession {
-    /// Runs a call and returns the text for the model.
+    /// Runs a call, and returns its text for the model.
     async fn call_text(&mut self, name: &str, args: Value) -> String {
         self.call(name, args).await.0.text
     }
@@ -27,7 +27,7 @@ impl TestSession {
         self.call_text("terminal", json!({ "command": command, "background": true })).await
     }
 
-    /// Polls a command until its output contains a text. Returns the whole output.
+    /// Polls a command until its output contains `text`. Returns the whole output that was read.
     async fn read_until(&mut self, id: &str, text: &str) -> String {
         let mut seen = String::new();
         let look = async {
@@ -41,14 +41,14 @@ impl TestSession {
     }
 }
 
-/// Returns a command that takes ten minutes and that no other test runs.
+/// Returns a command that runs for ten minutes. No other test runs the same command.
 fn endless() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("sleep 600.{}00{count}", std::process::id())
 }
 
-/// Whether a process with exactly this command line runs.
+/// Returns whether a process with exactly this command line is running.
 fn is_running(command: &str) -> bool {
     let line = command.replace(' ', "\0") + "\0";
     std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
@@ -118,7 +118,7 @@ async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
     assert!(stopped.text.contains(": it was stopped]\n"), "{}", stopped.text);
     assert_eq!(report.raw_output.unwrap()["running"], false);
     wait_until_gone(&sleep).await;
-    // The end of the command has been reported already.
+    // The call of `terminal_stop` has already reported the end of the command.
     assert_eq!(stage.context.workspace.background_commands().take_unreported_ended_id(), None);
     let again = stage.call_text("terminal_stop", json!({ "id": "bg-1" })).await;
     assert!(again.contains("ended after") && again.ends_with("[nothing new]\n"), "{again}");
@@ -130,7 +130,7 @@ async fn what_ends_at_once_never_gets_there() {
         let mut stage = TestSession::new();
         let args = json!({ "command": "echo no; exit 3", "background": true });
         let called = stage.call("terminal", args).await;
-        // On a busy machine, the command may finish later than expected.
+        // On a busy machine, the command may take so long that it moves to the background.
         if called.0.status == Status::Failed {
             break (stage, called);
         }
@@ -151,7 +151,7 @@ async fn what_lasts_too_long_goes_on_there_but_not_beyond_its_timeout() {
     let waited = stage.call_text("terminal_wait", json!({ "id": " bg-1\n" })).await;
     assert!(waited.contains("ended after its timeout of 3000 ms"), "{waited}");
     assert!(!is_running(&sleep));
-    // If only a timeout is given, the command is ended in the foreground.
+    // If the arguments contain only a timeout, the command is ended in the foreground.
     let (ended, _) = stage.call("terminal", json!({ "command": sleep, "timeout_ms": 200 })).await;
     assert_eq!(failure(&ended), (Status::Failed, Some(CallEndReason::Timeout)));
 }
@@ -169,14 +169,14 @@ async fn a_cancelled_turn_leaves_the_background_alone_and_ends_the_rest() {
         wait_until_running(&line).await;
         cancel.cancel();
     });
-    // Without the cancellation, the call would have moved the command to the background.
+    // If the turn were not cancelled, this call would move the command to the background.
     let args = json!({ "command": ended, "background_after_ms": 20_000 });
     let (told, _) = stage.call_in(&turn, "terminal", args).await;
     cancelling.await.unwrap();
     assert_eq!(failure(&told), (Status::Cancelled, Some(CallEndReason::Turn)));
     wait_until_gone(&ended).await;
     assert!(is_running(&kept));
-    // The turn cancels the wait for the command, but not the command.
+    // Cancelling the turn stops the wait for the command, but does not stop the command.
     let turn = CancellationToken::new();
     let cancel = turn.clone();
     let waiting = stage.call_in(&turn, "terminal_wait", json!({ "id": "bg-1" }));
@@ -211,7 +211,7 @@ async fn no_more_run_and_no_more_are_remembered_than_may() {
     let (ended, report) = stage.call("terminal", args).await;
     assert_eq!(ended.status, Status::Failed);
     assert_eq!(report.raw_output.unwrap()["code"], "too_many");
-    // If the background is full, the command runs to its end in the foreground.
+    // If all background slots are in use, the command runs in the foreground until it ends.
     let args = json!({ "command": "sleep 0.2; echo done", "background_after_ms": 1 });
     assert_eq!(stage.call_text("terminal", args).await, "[exit code 0]\ndone\n");
     stage.call_text("terminal_stop", json!({ "id": "bg-1" })).await;
@@ -266,7 +266,7 @@ async fn ctrl_c_interrupts_and_what_nobody_reads_is_not_waited_for() {
     if !told.contains("ready") {
         stage.read_until("bg-1", "ready").await;
     }
-    // A terminal buffers about 64 KiB of unread input.
+    // A terminal buffers about 64 KiB of input that the program has not read.
     let mut failed = None;
     for _ in 0..40 {
         let text = "x".repeat(MAX_TERMINAL_INPUT_BYTES - 1) + "\n";
@@ -340,7 +340,7 @@ async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
     for (place, (tool, text, effects, is_guarded)) in [
         ("terminal_input", Some("cargo test\n"), vec![&Effect::Unknown], false),
         ("terminal_input", Some("rm -rf ~\n"), vec![&Effect::Unknown], true),
-        // The current folder of the shell is unknown.
+        // The current directory of the shell is unknown.
         ("terminal_input", Some("rm -rf etc\n"), vec![&Effect::Unknown], true),
         ("terminal_input", Some("rm -r"), vec![&Effect::Unknown], true),
         ("terminal_input", Some("y\u{1b}[A\n"), vec![&Effect::Unknown], true),

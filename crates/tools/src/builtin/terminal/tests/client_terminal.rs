@@ -1,5 +1,5 @@
-//! Tests for commands that a client runs, including clients with faults. The call ends as the
-//! client reports. The terminal is released once, after the end of the call.
+//! Tests for commands that a client runs. Some of these clients are faulty. Each call must end with
+//! the result that the client reports, and must release the terminal exactly once.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -16,26 +16,26 @@ use super::TestSession;
 use crate::limits::MAX_CLIENT_OUTPUT_BYTES;
 use crate::{ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend};
 
-/// The outcome of a request.
+/// How the client responds to a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum RequestBehaviour {
     Works,
     Fails,
-    /// The request is never answered. The caller detects this after ten seconds.
+    /// The client never answers. The caller gives up after ten seconds.
     Never,
 }
 
 use RequestBehaviour::{Fails, Never, Works};
 
-/// The behaviour of a client and of its command.
+/// The behaviour of a client, and of the command that it runs.
 #[derive(Debug, Clone)]
 struct ClientScript {
     creates: RequestBehaviour,
     waits: RequestBehaviour,
     tells: RequestBehaviour,
     kills: RequestBehaviour,
-    /// The time after which the command finishes without being killed. `None` if the command never
-    /// finishes.
+    /// The time after which the command ends by itself. `None` if the command only ends when it is
+    /// killed.
     ends: Option<Duration>,
     exit: TerminalExit,
     text: String,
@@ -57,7 +57,7 @@ impl Default for ClientScript {
     }
 }
 
-/// Returns a script of a command that never finishes unless it is killed.
+/// Returns the script of a client whose command only ends when it is killed.
 fn endless() -> ClientScript {
     ClientScript { ends: None, ..ClientScript::default() }
 }
@@ -70,7 +70,7 @@ fn exit(code: Option<i32>, signal: Option<&str>) -> TerminalExit {
 struct ScriptedClient {
     script: ClientScript,
     session: Arc<OnceLock<SessionHandle>>,
-    /// The received requests in order, one word each.
+    /// The received requests in order, each as one word.
     received_requests: Arc<Mutex<Vec<&'static str>>>,
     commands: Arc<Mutex<Vec<ClientCommand>>>,
 }
@@ -85,7 +85,7 @@ impl ScriptedClient {
         }
     }
 
-    /// Records a request and performs its outcome.
+    /// Records a request, and responds to it as the script requires.
     async fn perform_request(
         &self,
         word: &'static str,
@@ -200,7 +200,7 @@ impl Drop for ScriptedTerminal {
     }
 }
 
-/// The id of the first call of a session.
+/// The id of the first call in each session.
 fn id() -> ToolCallId {
     ToolCallId::new("call1")
 }
@@ -213,7 +213,7 @@ fn session_with_client(client: &ScriptedClient) -> TestSession {
 }
 
 async fn run_at_client(client: &ScriptedClient, args: Value) -> (CallOutcome, ToolCallReport) {
-    // The clock skips the ten seconds of a client that does not answer.
+    // The test clock is paused, so the ten seconds of a silent client take no real time.
     timeout(Duration::from_secs(200), Box::pin(session_with_client(client).call("terminal", args)))
         .await
         .expect("an end")
@@ -230,7 +230,8 @@ async fn a_call_ends_as_its_command_did_as_far_as_the_client_tells() {
             "[ended by 9\\u{202e}]\none\ntwo\n",
             "create wait output release",
         ),
-        // Some clients report 0 if there is no exit code.
+        // If a signal ended the command, some clients report exit code 0 although there is no exit
+        // code.
         (with(Some(0), Some("KILL")), "[ended by KILL]\none\ntwo\n", "create wait output release"),
         (
             with(None, Some(" ")),
@@ -253,7 +254,7 @@ async fn a_call_ends_as_its_command_did_as_far_as_the_client_tells() {
             "[exit code 0; the client did not return its output: it did not answer]\n",
             "create wait output release",
         ),
-        // Polling detects the end of the command.
+        // The wait request fails or stays unanswered, so polling detects the end of the command.
         (
             ClientScript { waits: Fails, ..with(Some(4), None) },
             "[exit code 4]\none\ntwo\n",
@@ -327,7 +328,8 @@ async fn a_command_that_takes_too_long_is_ended_or_left_to_the_client() {
         assert_eq!(report.meta.signal.as_deref(), signal, "{script:?}");
         assert!(begun.elapsed() <= Duration::from_secs(12), "{:?}", begun.elapsed());
     }
-    // A local command would move to the background here; the client's command is ended.
+    // Without `timeout_ms`, a local command would move to the background at this time. A command in
+    // the client's terminal is ended instead.
     let client = ScriptedClient::new(endless());
     let (ended, _) = run_at_client(&client, json!({"command": "x"})).await;
     let why = "[ended after 120000 ms, because `timeout_ms` was not set; it may have had effects.";
@@ -346,7 +348,7 @@ async fn a_terminal_that_is_refused_is_a_failed_call() {
     }
 }
 
-/// Runs a call and cancels its turn, or aborts its task, while it runs.
+/// Starts a call. While the call runs, cancels its turn or aborts its task.
 async fn run_and_cancel(client: &ScriptedClient, is_aborted: bool) -> Option<CallOutcome> {
     let stage = session_with_client(client);
     let TestSession { session, registry, context, .. } = &stage;
@@ -384,7 +386,7 @@ async fn a_cancelled_call_waits_for_no_client_longer_than_its_grace() {
             ClientScript { kills: Never, tells: Never, ..endless() },
             "create wait kill output release",
         ),
-        // The backend releases a terminal that is created later.
+        // If the client creates the terminal after the cancellation, the backend releases it.
         (ClientScript { creates: Never, ..endless() }, "create"),
     ] {
         let client = ScriptedClient::new(script.clone());
@@ -395,8 +397,8 @@ async fn a_cancelled_call_waits_for_no_client_longer_than_its_grace() {
     }
 }
 
-/// Some clients kill only the shell. The children of the shell keep the output open, and the client
-/// reports no end.
+/// Some clients kill only the shell. Its child processes then keep the output open, and the client
+/// never reports an end.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_does_not_wait_for_an_end_that_does_not_come() {
     for script in [
@@ -409,7 +411,7 @@ async fn a_cancelled_call_does_not_wait_for_an_end_that_does_not_come() {
         let client = ScriptedClient::new(script.clone());
         let begun = Instant::now();
         let asked = run_and_cancel(&client, false).await.unwrap();
-        // The limit allows for the few milliseconds between the start of the call and the cancel.
+        // The limit of 50 ms includes the few milliseconds before the call is cancelled.
         assert!(begun.elapsed() < Duration::from_millis(50), "{script:?}: {:?}", begun.elapsed());
         assert_eq!(asked.status, Status::Cancelled);
     }
