@@ -1,4 +1,5 @@
-//! The call board: every open call and terminal of a session, and the only source of patches.
+//! The call board: the open calls and terminals of a session, and the only code that creates
+//! patches.
 //!
 //! The board checks which steps are legal. Changes to a call that has ended are dropped and
 //! counted. The caller passes a [`Timestamp`] with each change.
@@ -20,7 +21,7 @@ use crate::title;
 
 mod validate;
 
-/// The time of an event, by the monotonic clock and by the wall clock.
+/// The time of an event, as read from the monotonic clock and from the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Timestamp {
     /// Monotonic time, for durations and deadlines.
@@ -72,17 +73,18 @@ impl CallEnd {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RejectedChangeCounters {
-    /// Changes to a call or terminal that had already ended or had never existed.
+    /// Number of changes to a call or terminal that had already ended or had never existed.
     pub late_changes: u64,
-    /// Steps that the call's status did not allow.
+    /// Number of steps that the status of a call did not allow.
     pub illegal_steps: u64,
-    /// Items of content that exceeded the bounds of a call.
+    /// Number of content items that were dropped because they exceeded the limits of a call.
     pub content_dropped: u64,
-    /// Invalid fields: an empty title, a non-finite progress value, an unknown parent.
+    /// Number of invalid fields that were dropped, e.g. an empty title, a non-finite progress value
+    /// or an unknown parent.
     pub fields_dropped: u64,
 }
 
-/// Every open call and terminal of one session. Only the [`Session`](crate::Session) changes the
+/// The open calls and terminals of one session. Only the [`Session`](crate::Session) changes the
 /// board, so no other code creates patches.
 #[derive(Debug, Default)]
 pub struct CallBoard {
@@ -92,26 +94,26 @@ pub struct CallBoard {
     counters: RejectedChangeCounters,
     secrets: Secrets,
     config: SessionConfig,
-    /// Number of the most recently announced call.
+    /// Sequence number of the most recently announced call.
     last_number: u64,
 }
 
 #[derive(Debug)]
 struct BoardCall {
-    /// The number of the call on the board. The number increases from call to call, because many
-    /// calls may be announced in the same instant.
+    /// The sequence number of the call. Calls are sorted by this number instead of by time, because
+    /// several calls may be announced in the same instant.
     number: u64,
     report: Box<ToolCallReport>,
     turn: TurnId,
     announced: Instant,
     started: Option<Instant>,
-    /// The title without the subtitle. The subtitle follows the title while the call runs.
+    /// The title without the subtitle. While the call runs, the subtitle is shown after the title.
     base_title: String,
     subtitle: Option<String>,
     content_bytes: usize,
     content_dropped: u64,
     losses: OmissionCounts,
-    /// The newest input.
+    /// Hash of the most recent raw input.
     input: Option<InputHash>,
     /// The id of an earlier failed call with the same tool and arguments.
     retry_of: Option<String>,
@@ -123,7 +125,7 @@ impl CallBoard {
         self.config = config;
     }
 
-    /// Returns how many bytes of content an open call may still show.
+    /// Returns how many bytes of content can still be added to an open call.
     #[cfg(feature = "tokio")]
     pub(crate) fn content_room(&self, id: &ToolCallId) -> usize {
         let used = self.calls.get(id).map_or(0, |call| call.content_bytes);
@@ -158,7 +160,7 @@ impl CallBoard {
     /// Announces a call. The call's first status is pending, even if `patch` contains another
     /// status.
     ///
-    /// Returns `None` for an id that is or was in use, which is counted as an illegal step.
+    /// If the id is or was in use, returns `None` and counts an illegal step.
     pub(crate) fn announce_call(
         &mut self,
         id: &ToolCallId,
@@ -194,8 +196,8 @@ impl CallBoard {
         Some(self.apply_patch(id, patch))
     }
 
-    /// Changes an open call. The status in `patch` is ignored. Empty titles and names, nulls, and
-    /// values that exceed a limit are omitted.
+    /// Changes an open call. The status in `patch` is ignored. Empty titles, empty names, nulls,
+    /// and values that exceed a limit are omitted.
     pub(crate) fn update_call(
         &mut self,
         id: &ToolCallId,
@@ -216,9 +218,9 @@ impl CallBoard {
         self.update_call(id, ToolCallPatch::new().with_meta(meta))
     }
 
-    /// Sets or removes the subtitle of an open call, which is one short visible line. The subtitle
-    /// follows the title until the call ends. The title without subtitle is stored separately, so
-    /// the subtitle stays when the title changes.
+    /// Sets or removes the subtitle (one short visible line) of an open call. The subtitle is shown
+    /// after the title until the call ends. The title without the subtitle is stored separately. A
+    /// later change of the title therefore keeps the subtitle.
     pub(crate) fn set_subtitle(
         &mut self,
         id: &ToolCallId,
@@ -272,8 +274,8 @@ impl CallBoard {
         Some(self.apply_patch(id, ToolCallPatch::new().with_status(Status::Paused)))
     }
 
-    /// Returns a call to pending after a run that had no effect. [`CallBoard::start_call`] sets the
-    /// start time again.
+    /// Sets the status of a call back to pending after a run that had no effect.
+    /// [`CallBoard::start_call`] then sets the start time again.
     #[cfg(feature = "tokio")]
     pub(crate) fn undo_call_start(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
         let patch = self.pause_call(id)?;
@@ -283,11 +285,12 @@ impl CallBoard {
         Some(patch.with_meta(call.report.meta.clone()))
     }
 
-    /// Ends a call exactly once. A second end is dropped and counted as a late change.
+    /// Ends a call exactly once. A second end of the same call is dropped and counted as a late
+    /// change.
     ///
-    /// A call that never ran cannot complete, so its end is changed to failed. A call that does not
-    /// complete reports whether it may have had side effects, i.e. whether it ran and its kind has
-    /// side effects.
+    /// A call that never ran cannot complete, so its final status is changed to failed. If a call
+    /// does not complete, its metadata states whether the call may have had side effects. This is
+    /// the case if the call ran and its kind may have side effects.
     pub(crate) fn finish_call(
         &mut self,
         id: &ToolCallId,
@@ -313,12 +316,13 @@ impl CallBoard {
             let output = json!({ "error": reason.description(), "code": reason });
             patch.raw_output = Some(sanitize::truncate_json(output, raw_bytes).0);
         }
-        let told = || Box::new(call.report.meta.clone());
-        let mut meta = patch.meta.take().unwrap_or_else(told);
+        let current_meta = || Box::new(call.report.meta.clone());
+        let mut meta = patch.meta.take().unwrap_or_else(current_meta);
         call.record_durations(&mut meta, now);
         meta.output_bytes = output_bytes.max(meta.output_bytes);
         meta.reason = reason;
-        // Clear both fields, because they describe a call that has not ended.
+        // Clear the arriving arguments and the progress, because they describe a call that is still
+        // open.
         meta.arriving.clear();
         meta.progress = None;
         if status != Status::Completed {
@@ -333,7 +337,7 @@ impl CallBoard {
         if call.report.meta != *meta {
             patch.meta = Some(meta);
         }
-        // Withdraws the cancel button, because the client can no longer use it.
+        // Remove the capability to cancel, because the client can no longer cancel the call.
         if call.report.capabilities.cancel {
             patch.capabilities = Some(acp_types::CallCapabilities::default());
         }
@@ -437,7 +441,8 @@ impl CallBoard {
         self.last_number - self.calls.len() as u64
     }
 
-    /// Returns the number of an open call; numbers increase from call to call.
+    /// Returns the sequence number of an open call. The numbers increase in the order of
+    /// announcement.
     #[cfg(feature = "tokio")]
     pub(crate) fn call_number(&self, id: &ToolCallId) -> Option<u64> {
         self.calls.get(id).map(|call| call.number)
@@ -455,8 +460,8 @@ impl CallBoard {
         self.calls.contains_key(id) || self.history.has_ended(id)
     }
 
-    /// Returns the open calls of a turn, or of every turn for `None`, in the order of their
-    /// announcement.
+    /// Returns the open calls of a turn, in the order of their announcement. If `turn` is `None`,
+    /// returns the open calls of every turn.
     #[must_use]
     pub fn open_calls(&self, turn: Option<&TurnId>) -> Vec<ToolCallId> {
         self.call_ids_in_announcement_order(|call| turn.is_none_or(|turn| call.turn == *turn))
@@ -479,7 +484,7 @@ impl CallBoard {
         children.values_mut().for_each(|calls| calls.sort_unstable_by_key(|call| call.number));
         // Collect each call before its children, with the newest call first, and reverse the list
         // at the end. Each list of children is removed when it is visited. The loop would therefore
-        // end even with a cycle, which the board never accepts.
+        // end even if the calls formed a cycle. The board never accepts a cycle.
         let (mut found, mut next) = (Vec::new(), children.remove(&*id.0).unwrap_or_default());
         while let Some(call) = next.pop() {
             found.push(call.report.id.clone());
@@ -518,7 +523,7 @@ impl CallBoard {
         call
     }
 
-    /// Counts a late change, for which `done` is `None`.
+    /// Counts a late change if `done` is `None`.
     fn count_if_late<T>(&mut self, done: Option<T>) -> Option<T> {
         self.counters.late_changes += u64::from(done.is_none());
         done
@@ -537,8 +542,8 @@ impl CallBoard {
 }
 
 impl BoardCall {
-    /// Records how long the call waited and how long it ran. The waiting time of a call that never
-    /// ran lasts until now.
+    /// Records how long the call waited and how long it ran. For a call that never ran, the waiting
+    /// time is measured until now.
     fn record_durations(&self, meta: &mut CallMeta, now: Timestamp) {
         let between = |from, to: Instant| Some(millis(to.saturating_duration_since(from)));
         meta.queued_ms = between(self.announced, self.started.unwrap_or(now.monotonic));

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::limits;
 use crate::usage::ToolUsage;
 
-/// Identifies the input of a call, also where the report shows only a part of it.
+/// Hash of the complete input of a call. The report may show only a part of this input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InputHash(u64);
 
@@ -30,7 +30,8 @@ pub struct CallHistory {
     ended_ids: VecDeque<ToolCallId>,
     kept_reports: VecDeque<(ToolCallId, usize)>,
     bytes: usize,
-    /// The newest failed calls with their inputs; a retried call is matched against them.
+    /// The newest failed calls with the hashes of their inputs. A new call is compared with these
+    /// calls to detect a retry.
     failed: VecDeque<(ToolCallId, Option<InputHash>)>,
     usage: BTreeMap<String, ToolUsage>,
 }
@@ -65,7 +66,8 @@ impl CallHistory {
         same_input.find_map(|(id, _)| is_same(id).then_some(id))
     }
 
-    /// Inserts the report of an ended call; `content_bytes` is the approximate size of its content.
+    /// Inserts the report of an ended call. `content_bytes` is the approximate size of the report's
+    /// content.
     pub(crate) fn insert(
         &mut self,
         report: Box<ToolCallReport>,
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_documents_are_kept_within_their_bytes_and_their_number() {
+    fn the_newest_reports_are_kept_within_the_limits() {
         let mut history = CallHistory::default();
         let half = "x".repeat(limits::MAX_HISTORY_BYTES / 2);
         for number in 0..3 {
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_a_model_makes_up_do_not_pile_up() {
+    fn invented_tool_names_share_one_usage_entry() {
         let mut history = CallHistory::default();
         for number in 0..limits::MAX_USAGE_TOOLS + 5 {
             insert(&mut history, number, &format!("tool{number}"), Status::Failed, "");

@@ -1,7 +1,8 @@
 //! The `tracing` span of a call, from its announcement to its end.
 //!
-//! The span and its events contain only names and numbers, and no arguments, titles, paths or
-//! output. Without a subscriber at the level `debug`, the span and each event cost one comparison.
+//! The span and its events contain only names and numbers. They contain no arguments, titles, paths
+//! or output. If no subscriber enables the level `debug`, the span and each event cost one
+//! comparison.
 
 use acp_types::{ToolCallId, ToolCallReport};
 use serde::Serialize;
@@ -33,8 +34,8 @@ pub(crate) fn log_start(id: &ToolCallId, tool: impl FnOnce() -> Option<String>) 
 
 /// Records on a call's span how the call ended, and logs the end.
 ///
-/// The session must not be locked, because this function calls subscribers, which are foreign code.
-/// `report` is called only if the span is enabled.
+/// The caller must not hold the lock of the session, because this function runs the code of
+/// subscribers. `report` is called only if the span is enabled.
 pub(crate) fn record_and_log_call_end(
     span: &Span,
     id: &ToolCallId,
@@ -43,7 +44,7 @@ pub(crate) fn record_and_log_call_end(
     if span.is_disabled() {
         return;
     }
-    // The history is bounded and may already have dropped the call.
+    // The history has a limited size, so it may already have dropped the call.
     let Some(report) = report() else {
         return tracing::debug!(parent: span, call = %id, "call ended");
     };
@@ -77,7 +78,7 @@ fn record_end_fields(span: &Span, report: &ToolCallReport) {
     }
 }
 
-/// Returns the serialized name of a value, as it is written on the wire.
+/// Returns the serialized name of a value, as in protocol messages.
 fn serialized_name(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,

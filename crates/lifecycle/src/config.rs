@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::limits;
 
-/// The settings of a session: how often updates are sent, and how much of a call is sent. See
-/// [`Session::with_config`](crate::Session::with_config).
+/// The settings of a session. They limit how often updates are sent, and how much of a call is
+/// sent. See [`Session::with_config`](crate::Session::with_config).
 ///
 /// The defaults suit a client on the same machine. Each setter limits its value to a fixed maximum.
-/// No line of the protocol therefore reaches 1 MiB, which clients refuse.
+/// Every protocol message therefore stays smaller than 1 MiB. Clients refuse messages of that size.
 ///
 /// ```
 /// use acp_lifecycle::{Session, SessionConfig};
@@ -41,35 +41,37 @@ impl Default for SessionConfig {
 }
 
 impl SessionConfig {
-    /// Sets the minimum interval between two streamed updates of one call, terminal or message: 50
-    /// ms by default, at least 10 ms, at most 10 s. Without a minimum, each update of a growing text
-    /// would repeat the text.
+    /// Sets the minimum interval between two streamed updates of one call, terminal or message. The
+    /// default is 50 ms. The value is limited to the range from 10 ms to 10 s. The interval limits
+    /// the amount of data, because each update of a growing text repeats the text.
     #[must_use]
     pub fn with_update_interval(self, interval: Duration) -> Self {
         let bounds = (limits::MIN_UPDATE_INTERVAL, limits::MAX_UPDATE_INTERVAL);
         Self { update_interval: interval.clamp(bounds.0, bounds.1), ..self }
     }
 
-    /// Sets the maximum size of the content that a call shows, in bytes: 768 KiB by default and at
-    /// most. Further items are omitted and counted. If the maximum is zero, no content is shown. A
-    /// permission request then notes that it does not show everything, and its answer cannot be
-    /// remembered.
+    /// Sets the maximum size of the content that a call shows, in bytes. The default is 768 KiB. A
+    /// larger value has no effect. Further content items are omitted and counted. If the maximum is
+    /// zero, no content is shown. A permission request then notes that it does not show everything,
+    /// and its answer cannot be remembered.
     #[must_use]
     pub fn with_max_content_bytes(self, bytes: usize) -> Self {
         Self { content_bytes: bytes.min(limits::MAX_CONTENT_BYTES), ..self }
     }
 
-    /// Sets the maximum serialised size of raw input and of raw output, in bytes: 64 KiB each by
-    /// default and at most. A larger value is truncated in its own shape, to at least 64 bytes.
-    /// With zero, neither is shown. A retry is recognised by the whole input in any case.
+    /// Sets the maximum serialised size of raw input and of raw output, in bytes. The default is 64
+    /// KiB for each. A larger limit has no effect. Input or output that exceeds the limit is
+    /// truncated but keeps its JSON shape. Limits from 1 to 63 count as 64. If the limit is zero,
+    /// neither input nor output is shown. A retry is always detected by the whole input.
     #[must_use]
     pub fn with_max_raw_bytes(self, bytes: usize) -> Self {
         Self { raw_bytes: bytes.min(limits::MAX_RAW_BYTES), ..self }
     }
 
-    /// Sets the maximum size of a result of the middleware, or of an error of any call, that is shown
-    /// as text, in bytes: 32 KiB by default, at most 256 KiB. The bytes beyond it, and those that
-    /// exceed the content of the call, are counted. With zero, only the count is shown.
+    /// Sets the maximum number of bytes that a call shows, as text, of a result of the middleware
+    /// or of an error of any call. The default is 32 KiB, and the maximum is 256 KiB. Omitted bytes
+    /// are counted. Bytes are also omitted if they exceed the maximum content size of the call. If
+    /// the value is zero, only the count is shown.
     #[must_use]
     pub fn with_max_result_text_bytes(self, bytes: usize) -> Self {
         Self { result_text_bytes: bytes.min(limits::MAX_RESULT_TEXT_BYTES), ..self }

@@ -9,7 +9,7 @@ use crate::outbox::OutboxItem;
 
 /// The destination of a session's items: the connection to the client.
 pub trait OutboxSink: Send {
-    /// Waits until the client has read enough that one more item may be sent.
+    /// Waits until the client has read enough data that the sink can send one more item.
     ///
     /// During the wait, items stay in the outbox, where they are merged. The default implementation
     /// never waits.
@@ -34,8 +34,8 @@ pub trait OutboxSink: Send {
     ///
     /// # Errors
     ///
-    /// Returns [`ClientUnreachable`] if the connection to the client is closed. Calls still run to
-    /// their end.
+    /// Returns [`ClientUnreachable`] if the connection to the client is closed. Open calls still
+    /// run to their end.
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable>;
 }
 
@@ -44,8 +44,7 @@ pub trait OutboxSink: Send {
 #[error("the client cannot be reached")]
 pub struct ClientUnreachable;
 
-/// Delivers the items that are due until `stop` is cancelled, then delivers every item that still
-/// waits.
+/// Delivers each item when it is due, until `stop` is cancelled. Then delivers all remaining items.
 ///
 /// Items that the sink fails to deliver are counted. A permission request that cannot be delivered
 /// is rejected.

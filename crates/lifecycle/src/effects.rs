@@ -1,4 +1,4 @@
-//! The effects of a call on the world, which rules and policies judge.
+//! The effects of a call on files, programs and hosts. Rules and policies judge these effects.
 
 #[cfg(feature = "tokio")]
 use std::ffi::OsStr;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
-    /// Reads a file, or the names in a folder.
+    /// Reads a file, or the names of the entries in a folder.
     Read(#[serde(with = "acp_types::path::as_text")] PathBuf),
     /// Reads any file in a folder or its subfolders.
     Search(#[serde(with = "acp_types::path::as_text")] PathBuf),
@@ -63,20 +63,20 @@ impl Effect {
     }
 }
 
-/// All effects of a call, and the tool that it calls. A call of a tool that only thinks has no
-/// effects.
+/// All effects of a call, with the name and the kind of its tool. A call can have no effects, e.g.
+/// if its tool only records the model's thoughts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effects {
     effects: Vec<Effect>,
     tool: Option<(String, ToolKind)>,
     is_always_asked: bool,
     is_sensitive: bool,
-    /// Paths that are outside of every project folder.
+    /// Those paths of the effects that are outside of every project folder.
     outside_paths: Vec<PathBuf>,
 }
 
 impl Effects {
-    /// Creates the effects of a call that has no effects.
+    /// Creates an empty set of effects, for a call without effects.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
@@ -104,8 +104,9 @@ impl Effects {
         self.is_always_asked
     }
 
-    /// Marks the effects as changes of more than plain text, e.g. of a file that is executed, or of
-    /// file content that the session has not read. [`Policy::judge_sensitive`] judges such effects.
+    /// Marks the effects as sensitive, i.e. as changes of more than plain text. Examples are a
+    /// change of a file that is executed, and a change of file content that the session has not
+    /// read. [`Policy::judge_sensitive`] judges such effects.
     ///
     /// [`Policy::judge_sensitive`]: crate::Policy::judge_sensitive
     #[must_use]
@@ -113,7 +114,8 @@ impl Effects {
         Self { is_sensitive: true, ..self }
     }
 
-    /// Returns whether the effects change more than plain text.
+    /// Returns whether the effects are marked as sensitive, i.e. as changes of more than plain
+    /// text.
     #[must_use]
     pub fn is_sensitive(&self) -> bool {
         self.is_sensitive
@@ -137,7 +139,7 @@ impl Effects {
         effect.path().is_some_and(|path| self.outside_paths.iter().any(|outside| outside == path))
     }
 
-    /// Returns the files and folders outside of the session's project folders.
+    /// Returns those paths of the effects that are outside of the session's project folders.
     pub fn outside_paths(&self) -> impl Iterator<Item = &Path> {
         self.outside_paths.iter().map(PathBuf::as_path)
     }
@@ -147,8 +149,9 @@ impl Effects {
         self.effects.iter()
     }
 
-    /// Returns whether both sets of effects are equal byte for byte. Paths that compare equal may
-    /// have different texts, and these texts may resolve to different files.
+    /// Returns whether both sets of effects are equal byte for byte. Two paths that compare equal
+    /// may be written differently, e.g. `link` and `link/`, and may then resolve to different
+    /// files.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_identical(&self, other: &Self) -> bool {
         self == other && self.path_os_strs().eq(other.path_os_strs())
@@ -173,13 +176,14 @@ impl Effects {
     }
 
     /// Returns the effects of a preview that reads the files of these effects. The effects of the
-    /// preview are judged as strictly as the effects of the call. An unknown effect names none.
+    /// preview are judged as strictly as the effects of the call. An unknown effect names no file.
     #[cfg(feature = "tokio")]
     pub(crate) fn reads_for_preview(&self) -> Self {
         let look = |effect: &Effect| match effect {
             Effect::Read(_) | Effect::Search(_) => Some(effect.clone()),
             Effect::Write(path) => Some(Effect::Read(path.clone())),
-            // A deletion includes the whole content of a folder.
+            // Deleting a folder deletes its whole content, so the preview may read any file in the
+            // folder.
             Effect::Delete(path) => Some(Effect::Search(path.clone())),
             Effect::Run { .. } | Effect::Connect(_) | Effect::Mcp { .. } | Effect::Unknown => None,
         };

@@ -1,7 +1,8 @@
 //! The whole lifecycle of one call in one function: preview, permit, run, end.
 //!
-//! Both the middleware and the agent use [`execute_call()`]. A call ends exactly once and reports
-//! the reason, whether the tool returns, panics, is cancelled with its turn or is dropped (G2, G4).
+//! Both the middleware and the agent use [`execute_call()`]. A call ends exactly once and with a
+//! reason, even if the tool panics, is dropped, or is cancelled with its turn (guarantees G2 and G4
+//! in `ARCHITECTURE.md`).
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -27,10 +28,11 @@ pub trait CallExecutor: Send {
     type Plan: Send;
 
     /// Returns the reads of the preview, i.e. the files whose text the preview shows or quotes. The
-    /// reads are judged before the preview begins, and permission is requested if reading requires
-    /// permission.
+    /// reads are judged before the preview begins. If a read requires permission, permission is
+    /// requested first.
     ///
-    /// The default is empty, which is correct for a preview that shows no text of files.
+    /// By default, the preview has no reads. The default is correct for a preview that shows no
+    /// text of files.
     fn preview_reads(
         &mut self,
         _call: &CallHandle,
@@ -64,7 +66,7 @@ pub struct CallPreview<P> {
     /// Changes of the report that the client shows, e.g. the title, the locations or the planned
     /// file change.
     pub patch: ToolCallPatch,
-    /// Effects of the call on the world.
+    /// The effects of the call.
     pub effects: Effects,
     /// Whether the client shows everything that will run. If the value is false, the client's
     /// answer cannot be remembered.
@@ -96,7 +98,7 @@ impl<P> CallPreview<P> {
 /// The result of a call that succeeded.
 #[derive(Debug, Clone, Default)]
 pub struct CallSuccess {
-    /// The result as the model reads it.
+    /// The text of the result, for the model.
     pub text: String,
     /// Further images for a model that accepts images, in addition to the images in the patch.
     /// These images are too large to be shown in a call
@@ -115,9 +117,10 @@ pub struct CallFailure {
     pub code: String,
     /// The reason why the call ends.
     pub reason: CallEndReason,
-    /// Note for the client, or `None` if the call already shows the error. The note is truncated
-    /// like a result ([`with_max_result_text_bytes`](crate::SessionConfig::with_max_result_text_bytes));
-    /// `text` is not.
+    /// Note for the client, or `None` if the call already shows the error. The note is truncated to
+    /// the maximum size of a result
+    /// ([`with_max_result_text_bytes`](crate::SessionConfig::with_max_result_text_bytes)). `text`
+    /// is not truncated.
     pub note: Option<String>,
     /// Whether the turn cannot continue.
     pub is_fatal: bool,
@@ -130,7 +133,7 @@ pub struct CallFailure {
 }
 
 impl CallFailure {
-    /// Creates a failure that is reported to the model and that lets the turn continue.
+    /// Creates a failure that is reported to the model. The turn continues after this failure.
     #[must_use]
     pub fn recoverable(code: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
@@ -419,7 +422,7 @@ impl CallStopReason {
             patch = patch.with_appended_content(Content::from_text(open.handle().fit_text(note)));
         }
         let (status, reason) = (end.status, end.reason);
-        // Fields that the tool set take precedence.
+        // The fields of `end.patch` take precedence, because the tool has set them.
         open.finish(CallEnd { patch: patch.then(end.patch), ..end });
         CallOutcome { ends_turn, is_fatal, ..CallOutcome::new(status, reason, text) }
     }
@@ -433,7 +436,7 @@ impl CallStopReason {
             ends_turn,
             is_fatal: false,
         };
-        // The model reads English; the client reads its own language.
+        // The text for the model is English. The note for the client is in the client's language.
         let not_run = |reason, code, key, texts: &[(&str, String)]| EndReport {
             note: Some(titles.render_sentence(key, texts, &[])),
             ..told(

@@ -47,7 +47,7 @@ struct SharedSession {
     drain_notify: Notify,
     calls: Mutex<HashMap<ToolCallId, OpenCallResources>>,
     approver: Mutex<Option<Arc<Approver>>>,
-    /// Whether the client has not read any message for some time.
+    /// Whether the client is stalled, i.e. has read no message for some time.
     stalled: watch::Sender<bool>,
     wall_clock: fn() -> SystemTime,
 }
@@ -65,7 +65,7 @@ struct OpenCallResources {
     kept_until_end: Vec<Box<dyn Send>>,
 }
 
-/// Resumes the call whose permission request has its outcome. If no task waits for the outcome, the
+/// Resumes the call whose permission request was settled. If no task waits for the outcome, the
 /// call has ended and the answer is ignored.
 fn resume_waiting_call(settled: Option<(PermissionOutcome, PendingPermission)>) {
     if let Some((outcome, waiting)) = settled {
@@ -89,7 +89,7 @@ impl PendingPermission {
     }
 }
 
-/// Wakes the driver after a step of a session, and releases the calls that ended in it.
+/// Wakes the driver after a step of a session, and releases the calls that ended in the step.
 struct WakeAndReleaseOnDrop<'a> {
     handle: &'a SessionHandle,
     /// Number of calls and requests that had ended before the step.
@@ -152,7 +152,8 @@ impl SessionHandle {
     /// `change` must not use this handle, because the session is locked.
     pub fn update<T>(&self, change: impl FnOnce(&mut Session, Timestamp) -> T) -> T {
         let now = self.now();
-        // Dropped after the step and after its lock is released, also on a panic.
+        // Variables are dropped in reverse order. `after` is therefore dropped after the step and
+        // after the lock is released, even on a panic.
         let mut after = WakeAndReleaseOnDrop { handle: self, ended: 0, fields_dropped: 0 };
         let mut session = self.lock();
         after.record_counts_before_step(&session);
@@ -163,7 +164,8 @@ impl SessionHandle {
     /// the id is or was in use, or if the turn's prompt was answered.
     ///
     /// `cancel` is the turn's token. The call receives a child token, so that the call can be
-    /// cancelled without its turn. The capabilities of the call declare this.
+    /// cancelled without its turn. The capabilities of the call declare that the call can be
+    /// cancelled.
     pub fn announce_call(
         &self,
         id: &ToolCallId,
@@ -259,7 +261,7 @@ impl SessionHandle {
         self.update(|session, now| session.send_plan(plan, now));
     }
 
-    /// Sends another part of the session's state; see [`Session::send_state`].
+    /// Sends a part of the session's state other than a plan; see [`Session::send_state`].
     pub fn send_state(&self, state: SessionStatePart) {
         self.update(|session, now| session.send_state(state, now));
     }
@@ -280,24 +282,24 @@ impl SessionHandle {
         self.lock().board().is_id_used(id)
     }
 
-    /// Sets an approver that answers permission requests before the client is asked, such as your
-    /// own dialog or a service. The approver receives the same report as a person, with all notes,
-    /// and the request. The request contains the tool, the kind and the effects
+    /// Sets an approver, e.g. your own dialog or a service. The approver answers permission
+    /// requests before the client is asked. The approver receives the same report as a person, with
+    /// all notes, and the request. The request contains the tool, the kind and the effects
     /// ([`PermissionRequest::effects`]). The request also contains the complete arguments
     /// ([`PermissionRequest::subject`]) and the changed files that the call may run
     /// ([`PermissionRequest::unreviewed_files`]).
     ///
     /// The approver is called once for each request that neither a rule nor the policy decides.
     /// Only the call waits for the approver. If the approver returns `None`, the client is asked.
-    /// Without a client there is no [`drive_session`](crate::drive_session), so the approver must
+    /// Without a client, [`drive_session`](crate::drive_session) does not run, so the approver must
     /// answer every request. A call whose request is not answered waits until its turn is
     /// cancelled.
     ///
     /// The approver's answer is accepted like an answer of the client. Denials by a rule or the
     /// policy take precedence over the answer. The answer does not count as the answer of a person,
     /// so it is remembered for the session at most. If an approver allows a change of files, the
-    /// next request for a command that may run these files still names them. Files that a request
-    /// named to the approver are still named in the next request too.
+    /// next request for a command that may run these files still names them. Files that were named
+    /// in a request to the approver are named in the next request again.
     ///
     /// The approver's future is dropped if the call ends first. If the approver panics, the call is
     /// denied. The approver must not store this handle, because a stored handle would keep the
@@ -459,14 +461,14 @@ impl SessionHandle {
         self.shared.change_notify.notified().await;
     }
 
-    /// Returns the next item that is due, and the deadline of the item after it.
+    /// Returns the next item that is due, and the time at which the following item is due.
     pub(crate) fn poll_item_and_deadline(
         &self,
     ) -> (Option<OutboxItem>, Option<std::time::Instant>) {
         let now = self.now();
         let mut session = self.lock();
         let item = session.poll(now.monotonic);
-        // Nothing is left: the previous item was sent before this call.
+        // The outbox is empty. The driver sent the previous item before it called this method.
         if item.is_none() && session.outbox().is_empty() {
             self.shared.drain_notify.notify_waiters();
         }
@@ -485,8 +487,8 @@ impl SessionHandle {
     }
 }
 
-/// Locks a mutex. Only foreign code in [`SessionHandle::update`] can panic while the lock is held.
-/// The consistency of the state does not depend on that code.
+/// Locks a mutex, and ignores poisoning. Only foreign code in [`SessionHandle::update`] can panic
+/// while the lock is held, and the consistency of the state does not depend on that code.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

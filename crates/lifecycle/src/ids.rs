@@ -1,4 +1,5 @@
-//! The ids of a session's requests and responses. Separate types prevent confusion of the ids.
+//! The ids of a session's requests and responses. Each kind of id has a separate type, so that ids
+//! of different kinds cannot be confused.
 
 use std::fmt;
 
@@ -16,7 +17,7 @@ pub struct AgentRequestId(u64);
 pub struct AgentResponseId(u64);
 
 impl AgentRequestId {
-    /// Creates the id of a request. Numbers must be unique in a session.
+    /// Creates the id of a request. The number must be unique in the session.
     #[must_use]
     pub fn new(number: u64) -> Self {
         Self(number)
@@ -24,7 +25,7 @@ impl AgentRequestId {
 }
 
 impl AgentResponseId {
-    /// Creates the id of a response. Numbers must be unique in a session.
+    /// Creates the id of a response. The number must be unique in the session.
     #[must_use]
     pub fn new(number: u64) -> Self {
         Self(number)

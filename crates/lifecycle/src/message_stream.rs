@@ -1,4 +1,4 @@
-//! Redaction of streamed messages: holds back text that may be the beginning of a secret.
+//! Redaction of streamed messages. Text that may be the beginning of a secret is held back.
 
 use std::collections::VecDeque;
 
@@ -19,8 +19,8 @@ struct MessageRedactor {
 }
 
 impl RecentMessageRedactors {
-    /// Returns the text of the piece that can be shown. If the piece begins another message, also
-    /// returns the held-back text of the previous message.
+    /// Adds a piece, and returns the text that can be shown now. If the piece begins another
+    /// message, also returns the held-back text of the previous message.
     pub(crate) fn redact_chunk(
         &mut self,
         piece: &MessageChunk,

@@ -69,14 +69,15 @@ pub struct ToolMiddleware {
     timeout: Option<Duration>,
 }
 
-/// A callback that returns the changes that are shown before a call is permitted, or `None` for a
-/// tool without a preview.
+/// A callback that returns the preview of a call, i.e. the changes that are shown before the
+/// permission request. The callback returns `None` for a tool without a preview.
 type PreviewFn = DescribeCallFn<Option<BoxFuture<'static, Result<ToolCallPatch, String>>>>;
 
-/// A callback that describes a call by its tool's name and its arguments.
+/// A callback that receives the tool's name and the arguments of a call, and returns one property
+/// of the call.
 type DescribeCallFn<T> = Box<dyn Fn(&str, &Value) -> T + Send + Sync>;
 
-/// A callback that describes a tool by its name.
+/// A callback that receives the name of a tool, and returns one property of the tool.
 type DescribeToolFn<T> = Box<dyn Fn(&str) -> T + Send + Sync>;
 
 impl ToolMiddleware {
@@ -106,8 +107,9 @@ impl ToolMiddleware {
         self
     }
 
-    /// Sets the effects of calls on the world, which rules and the session's policy judge. The
-    /// default is [`Effect::Unknown`]. For an unknown effect, the default policy asks the client.
+    /// Sets the callback that returns the effects of a call. Rules and the session's policy judge
+    /// these effects. By default, the effect of every call is [`Effect::Unknown`]. For an unknown
+    /// effect, the default policy asks the client.
     ///
     /// Only the effects callback decides whether the user is asked:
     ///
@@ -127,18 +129,20 @@ impl ToolMiddleware {
         self
     }
 
-    /// Sets the previews of calls, which are shown before the permission request: the change of a
-    /// file as [`Content::Change`], locations, a better title. Return `None` for a call without a
-    /// preview. An error ends the call, and the model reads it.
+    /// Sets the callback that previews a call. A preview is shown before the permission request,
+    /// e.g. the change of a file as [`Content::Change`], locations or a better title. Return `None`
+    /// for a call without a preview. An error ends the call, and the text of the error is sent to
+    /// the model.
     ///
     /// A preview must change nothing, and may read only files that the call's
-    /// [effects](Self::with_effects) name. These reads are judged first, with the same marks as the
-    /// call. Unknown effects name no file, so the preview of such a call should show only its
-    /// arguments.
+    /// [effects](Self::with_effects) name. These reads are judged before the preview, with the same
+    /// marks as the effects of the call. Unknown effects name no file, so the preview of such a
+    /// call should show only its arguments.
     ///
-    /// The callback must read nothing itself: it runs before the reads are judged, and its future
-    /// after that. Both run again right before the tool. If the preview then shows something else,
-    /// permission is requested again.
+    /// The callback itself must not read files, because the callback runs before the reads are
+    /// judged. Its future runs after the reads are judged. The callback and its future run again
+    /// immediately before the tool runs. If the second preview is different, permission is
+    /// requested again.
     ///
     /// ```
     /// use acp_lifecycle::{SessionHandle, ToolMiddleware};
@@ -190,8 +194,8 @@ impl ToolMiddleware {
         self
     }
 
-    /// Limits the time that a call, or its [preview](Self::with_previews), may run. Waiting for
-    /// permission does not count. The default is no limit.
+    /// Limits the time that a call, or its [preview](Self::with_previews), may run. The time of
+    /// waiting for permission does not count. By default, the time is not limited.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -200,11 +204,11 @@ impl ToolMiddleware {
 
     /// Announces a call, requests its permission, runs it, and always ends it.
     ///
-    /// `id` is the model's id of the call. The id that is sent to the client is a different id,
-    /// which is unique in the session. `cancel` is the turn's token. A call that is cancelled or
-    /// times out is dropped at its next await point. A call that panics ends as failed. The tool
-    /// receives the permitted `args`. While the tool runs, it can report more with
-    /// [`report_progress`] or [`CallHandle::current`].
+    /// `id` is the id of the call in the model's reply. The client receives a different id, which
+    /// is unique in the session. `cancel` is the turn's token. A call that is cancelled or times
+    /// out is dropped at its next await point. A call that panics ends as failed. The tool receives
+    /// the permitted `args`. While the tool runs, it can report its progress with
+    /// [`report_progress`] and further changes with [`CallHandle::current`].
     ///
     /// # Errors
     ///
@@ -291,7 +295,7 @@ impl ToolMiddleware {
         results
     }
 
-    /// Returns the footprint of a call, which is unknown if the effects callback panics.
+    /// Returns the footprint of a call. If the effects callback panics, the footprint is unknown.
     fn footprint(&self, call: &BatchCall<'_>) -> Footprint {
         let effects = catch_panic(|| (self.effects)(call.name, &call.args));
         effects.map_or(Footprint::Unknown, |effects| Footprint::from_effects(call.name, &effects))
@@ -306,7 +310,7 @@ impl ToolMiddleware {
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
         let id = self.unique_call_id(turn, id);
-        // If a callback panics, its default is used.
+        // If a callback panics, the default value is used.
         let title = catch_panic(|| (self.titles)(name, args));
         let title = title.unwrap_or_else(|| title::default_title(name, args));
         let kind = catch_panic(|| (self.kinds)(name)).flatten();
@@ -342,8 +346,8 @@ impl ToolMiddleware {
         result.ok_or(ended)
     }
 
-    /// Previews a call; without a preview, the patch is empty. The returned text
-    /// identifies the preview: it changes whenever the effects or the patch change.
+    /// Previews a call. For a call without a preview, the patch is empty. The returned text
+    /// identifies the preview: the text changes whenever the effects or the patch change.
     async fn preview_call(
         &self,
         name: &str,
@@ -387,7 +391,7 @@ pub struct BatchCall<'a> {
 }
 
 impl<'a> BatchCall<'a> {
-    /// Creates a call of a tool; `id` is the model's id of the call.
+    /// Creates a call of a tool. `id` is the id of the call in the model's reply.
     #[must_use]
     pub fn new(id: &'a str, name: &'a str, args: Value) -> Self {
         Self { id, name, args }
@@ -406,10 +410,10 @@ impl fmt::Debug for ToolMiddleware {
 /// Reports the progress of the call that this task runs: `report_progress(3.0, 10.0, "compiling")`.
 /// If the total is unknown, pass `None` as the total. Outside of a call, the function does nothing.
 ///
-/// [`CallHandle::current`] defines which tasks belong to a call. The function may be called at any
-/// rate: a client receives at most one update per 50 ms, or as
-/// [configured](crate::SessionConfig::with_update_interval), with the newest progress. The final
-/// update contains no progress, so the last progress before it may not be sent.
+/// [`CallHandle::current`] defines which tasks belong to a call. The function may be called as
+/// often as needed. The client receives at most one update per 50 ms, or per [configured
+/// interval](crate::SessionConfig::with_update_interval), with the newest progress. The final
+/// update of a call contains no progress. The last reported progress may therefore never be sent.
 pub fn report_progress(current: f64, total: impl Into<Option<f64>>, message: &str) {
     if let Some(call) = CallHandle::current() {
         let message = (!message.is_empty()).then(|| escape_invisible(message));
@@ -428,7 +432,7 @@ struct ForeignTool<'a, 'm, T, E> {
     args: Value,
     /// The tool, or `None` after the tool was started.
     tool: Option<BoxTool<'a, T, E>>,
-    /// The identifying text of the last preview.
+    /// The text that identifies the last preview.
     last_preview: String,
     /// The slot in which the caller receives the tool's result.
     result: &'m mut Option<T>,
@@ -509,7 +513,8 @@ async fn wait_for_timeout_or_forever(timeout: Option<Duration>) {
     }
 }
 
-/// Returns a result as text, which `fit` truncates, and as raw output in its own shape.
+/// Converts a result to text, truncated by `fit`, and to raw output with the JSON shape of the
+/// result.
 fn success_from_value(value: &impl Serialize, fit: impl FnOnce(String) -> String) -> CallSuccess {
     // A value that cannot be serialised is not shown, but the caller receives it.
     let raw = serde_json::to_value(value).unwrap_or_default();

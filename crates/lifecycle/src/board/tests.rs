@@ -88,7 +88,7 @@ fn a_paused_call_can_resume_but_not_complete() {
 }
 
 #[test]
-fn an_end_states_whether_the_call_may_have_acted() {
+fn an_end_states_whether_the_call_may_have_had_side_effects() {
     let start = Instant::now();
     let ends = |kind, ran: bool, end: CallEnd| {
         let (mut board, id) = (CallBoard::default(), ToolCallId::from("c"));
@@ -134,7 +134,7 @@ fn repeating_a_failed_call_sets_retry_of() {
 }
 
 #[test]
-fn a_retry_is_known_by_its_whole_input_however_little_is_shown() {
+fn a_retry_is_detected_by_the_whole_input_even_if_less_is_shown() {
     let start = Instant::now();
     for raw_bytes in [0, 64, 1024] {
         let mut board = CallBoard::default();
@@ -230,7 +230,7 @@ fn parents_must_be_known_and_acyclic() {
     let child = ToolCallId::from("d");
     let patch = ToolCallPatch::for_new_call("read_file", "Read y", ToolKind::Read);
     board.announce_call(&child, &"t".into(), patch, timestamp_at(start, 1)).unwrap();
-    let mut told = |id: &ToolCallId, parent: &str, retry_of: &str| {
+    let mut set_and_get = |id: &ToolCallId, parent: &str, retry_of: &str| {
         let (parent, retry_of) = (Some(parent.to_owned()), Some(retry_of.to_owned()));
         let dropped = board.rejected_change_counters().fields_dropped;
         let meta = CallMeta { parent, retry_of, ..CallMeta::default() };
@@ -240,13 +240,13 @@ fn parents_must_be_known_and_acyclic() {
         (meta.parent.clone(), meta.retry_of.clone(), dropped)
     };
     let known = |id: &str| Some(id.to_owned());
-    assert_eq!(told(&child, "c", "c"), (known("c"), known("c"), 0));
-    // The parent made the child, so the child cannot become the parent's parent.
-    assert_eq!(told(&parent, "d", "d"), (None, known("d"), 1));
-    assert_eq!(told(&parent, "c", "c"), (None, None, 2));
-    assert_eq!(told(&parent, "x", "x"), (None, None, 2));
-    // A parent that exists is kept.
-    assert_eq!(told(&child, "c", "c"), (known("c"), known("c"), 0));
+    assert_eq!(set_and_get(&child, "c", "c"), (known("c"), known("c"), 0));
+    // `c` is already the parent of `d`, so `d` cannot become the parent of `c`.
+    assert_eq!(set_and_get(&parent, "d", "d"), (None, known("d"), 1));
+    assert_eq!(set_and_get(&parent, "c", "c"), (None, None, 2));
+    assert_eq!(set_and_get(&parent, "x", "x"), (None, None, 2));
+    // Setting the same parent again is legal.
+    assert_eq!(set_and_get(&child, "c", "c"), (known("c"), known("c"), 0));
 }
 
 #[test]

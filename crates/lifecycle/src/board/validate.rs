@@ -19,7 +19,8 @@ impl CallBoard {
             self.counters.late_changes += 1;
             return None;
         };
-        // Inputs that differ may look the same once they are redacted and truncated.
+        // Compute the hash before redaction and truncation, because different inputs may be equal
+        // afterwards.
         let input = patch.raw_input.as_ref().filter(|input| !input.is_null()).map(InputHash::new);
         sanitize::sanitize_patch(
             &mut patch,
@@ -60,17 +61,18 @@ impl CallBoard {
         Some(patch)
     }
 
-    /// Sets `retry_of` on a call that has the tool and the arguments of a failed call.
+    /// Sets `retry_of` on a call that has the same tool and the same arguments as a failed call.
     ///
     /// While arguments still arrive, they may equal the arguments of a failed call only until the
-    /// next fragment. `retry_of` is then cleared again. A value that the tool set is kept.
+    /// next fragment. If they differ after the next fragment, `retry_of` is cleared. A value that
+    /// the tool has set is kept.
     fn mark_retry(&mut self, id: &ToolCallId, input: Option<InputHash>, patch: &mut ToolCallPatch) {
         let (Some(input), Some(call)) = (input, self.calls.get_mut(id)) else { return };
         call.input = Some(input);
         let name = patch.name.as_ref().unwrap_or(&call.report.name);
         let earlier = self.history.newest_failed(name, input).map(ToString::to_string);
-        let told = &patch.meta.as_deref().unwrap_or(&call.report.meta).retry_of;
-        if *told != earlier && (told.is_none() || *told == call.retry_of) {
+        let reported = &patch.meta.as_deref().unwrap_or(&call.report.meta).retry_of;
+        if *reported != earlier && (reported.is_none() || *reported == call.retry_of) {
             let meta = patch.meta.get_or_insert_with(|| Box::new(call.report.meta.clone()));
             meta.retry_of.clone_from(&earlier);
         }
@@ -79,12 +81,12 @@ impl CallBoard {
 
     /// Removes invalid fields of a call's metadata, and returns how many fields it removed.
     fn drop_invalid_meta(&self, id: &ToolCallId, meta: &mut CallMeta) -> u64 {
-        let told = self.calls.get(id).map(|call| &call.report.meta);
+        let current = self.calls.get(id).map(|call| &call.report.meta);
         let is_known = |other: &str| *id.0 != *other && self.is_id_used(&ToolCallId::new(other));
         // Keep an id that was accepted before, even if its call is no longer in the history.
-        let parent = told.and_then(|told| told.parent.clone());
-        let retry_of = told.and_then(|told| told.retry_of.clone());
-        let stays = |told: &Option<String>, other: &String| told.as_ref() == Some(other);
+        let parent = current.and_then(|meta| meta.parent.clone());
+        let retry_of = current.and_then(|meta| meta.retry_of.clone());
+        let stays = |current: &Option<String>, other: &String| current.as_ref() == Some(other);
         clear_field_if_invalid(&mut meta.progress, |progress| !progress.is_finite())
             + clear_field_if_invalid(&mut meta.parent, |other| {
                 !stays(&parent, other) && (!is_known(other) || self.is_descendant(other, id))
@@ -101,17 +103,17 @@ impl CallBoard {
         let losses = &call.losses;
         let redacted = losses.redacted_secrets() + self.redacted_secrets_in_terminals(id);
         let meta = patch.meta.as_deref().unwrap_or(&call.report.meta);
-        let told = meta.dropped.clone().unwrap_or_default();
+        let reported = meta.dropped.clone().unwrap_or_default();
         let (raw_bytes, locations) = (losses.omitted_raw_bytes(), losses.omitted_locations);
-        let lost = OmittedCounts { redacted, raw_bytes, locations, ..told };
-        if told != lost {
+        let lost = OmittedCounts { redacted, raw_bytes, locations, ..reported };
+        if reported != lost {
             let meta = patch.meta.get_or_insert_with(|| Box::new(call.report.meta.clone()));
             meta.dropped = Some(lost);
         }
     }
 
     /// Returns whether an open call is a descendant of another call, directly or through other
-    /// calls. The loop ends because there are no cycles.
+    /// calls. The loop ends because the board accepts no cycles.
     fn is_descendant(&self, id: &str, other: &ToolCallId) -> bool {
         let parent_of =
             |id: &str| self.calls.get(&ToolCallId::new(id))?.report.meta.parent.as_deref();
@@ -121,7 +123,7 @@ impl CallBoard {
 }
 
 impl BoardCall {
-    /// Restores the measured fields and the trace, which no tool may change.
+    /// Restores the measured fields and the trace context, because a tool must not change them.
     fn restore_measured_fields(&self, meta: &mut CallMeta) {
         let own = &self.report.meta;
         meta.started_at = own.started_at;

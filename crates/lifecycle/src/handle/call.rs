@@ -127,8 +127,8 @@ impl CallHandle {
     }
 
     /// Returns why the call was cancelled. For an ended call, the result is the reason of the
-    /// call's end. For an open call, the result is the turn, the shutdown or the user. Returns
-    /// `None` if the call's token is not cancelled.
+    /// call's end. For an open call, the result is one of the reasons turn, shutdown and user.
+    /// Returns `None` if the call's token is not cancelled.
     pub(crate) fn cancel_reason(&self) -> Option<CallEndReason> {
         if !self.cancel.is_cancelled() {
             return None;
@@ -171,7 +171,7 @@ impl CallHandle {
     }
 
     /// Changes the call's metadata, which is reported in addition to the fields of the protocol.
-    /// `change` must not use the session's handle, as in [`SessionHandle::update`].
+    /// Like the closure of [`SessionHandle::update`], `change` must not use the session's handle.
     pub fn update_meta(&self, change: impl FnOnce(&mut CallMeta)) {
         self.session.update(|session, now| session.update_call_meta(&self.id, change, now));
     }
@@ -186,13 +186,14 @@ impl CallHandle {
         self.update(ToolCallPatch::new().with_locations(locations));
     }
 
-    /// Reports the call's progress, in its metadata and after its title.
+    /// Reports the call's progress. The progress is shown in the call's metadata and after the
+    /// call's title.
     pub fn report_progress(&self, progress: Progress) {
         self.session.update(|session, now| session.report_progress(&self.id, progress, now));
     }
 
-    /// Sets or removes the subtitle: a few words on the current activity. The subtitle follows the
-    /// title until the call ends or the client is asked for permission.
+    /// Sets or removes the subtitle: a few words about the current activity. The subtitle is shown
+    /// after the title until the call ends or the client is asked for permission.
     pub fn set_subtitle(&self, subtitle: Option<&str>) {
         self.session.update(|session, now| session.set_subtitle(&self.id, subtitle, now));
     }
@@ -201,8 +202,9 @@ impl CallHandle {
     /// one terminal, whose id is the call's id. After the call's end, this method opens no
     /// terminal.
     ///
-    /// If a terminal is opened after the call's first report, a client that displays terminals by
-    /// `_meta` shows its output as text (<https://github.com/zed-industries/zed/pull/39419>).
+    /// Open the terminal before the call's first report if possible. Otherwise, a client that
+    /// displays terminals from `_meta` shows the terminal's output as text
+    /// (<https://github.com/zed-industries/zed/pull/39419>).
     pub fn open_terminal(&self, patch: TerminalPatch) -> TerminalId {
         let id = TerminalId::new(self.id.0.clone());
         self.session.update(|session, now| {
@@ -218,7 +220,7 @@ impl CallHandle {
         id
     }
 
-    /// Updates a terminal of the call, e.g. its command or its size.
+    /// Updates the command, the size or other fields of a terminal of the call.
     pub fn update_terminal(&self, id: &TerminalId, patch: TerminalPatch) {
         self.session.update(|session, now| session.update_terminal(id, patch, now));
     }
@@ -247,7 +249,7 @@ impl CallHandle {
         }
     }
 
-    /// Truncates a result or an error to what the call may show of it as text.
+    /// Truncates a result or an error to the size that the call may show as text.
     pub(crate) fn fit_text(&self, text: String) -> String {
         let (bytes, room) = {
             let session = self.session.lock();
@@ -282,7 +284,8 @@ impl CallHandle {
         self.try_judge_effects(effects).unwrap_or(Verdict::Deny)
     }
 
-    /// Judges effects like [`judge`](Self::judge_effects), and returns the reason of a denial.
+    /// Judges effects like [`judge_effects`](Self::judge_effects), and returns the reason of a
+    /// denial.
     pub(crate) fn try_judge_effects(
         &self,
         effects: &Effects,
