@@ -1,7 +1,7 @@
 //! The environment of a command: an allow list of variables and a few fixed values.
 //!
-//! Only [`own_env`] and [`hide_own_env`] access this process; all other functions use only their
-//! arguments.
+//! Only [`own_env`] and [`hide_own_env`] access the environment of this process; all other
+//! functions use only their arguments.
 
 use std::collections::BTreeMap;
 
@@ -116,20 +116,20 @@ const ALLOWED_VARIABLES: &[&str] = &[
     "SSH_AUTH_SOCK",
 ];
 
-/// Prefixes of variables that commands receive unless the variable looks like a secret, see
-/// [`is_secret`].
+/// Name prefixes of variables that commands receive, except variables that look like secrets (see
+/// [`is_secret`]).
 const ALLOWED_PREFIXES: &[&str] = &["LC_", "XDG_"];
 
-/// Substrings that mark a variable name as a secret; their case is ignored.
+/// A variable is a secret if its name contains one of these words, in upper or lower case.
 const SECRET_WORDS: &[&str] =
     &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE"];
 
-/// Name endings that mark a variable as a secret; a name that equals an ending without its `_` is a
-/// secret too.
+/// A variable is a secret if its name has one of these endings. It is also a secret if its whole
+/// name is an ending without the leading `_`, e.g. `AUTH`.
 const SECRET_ENDS: &[&str] = &["_AUTH", "_DSN", "_PAT"];
 
-/// Variables that every command receives, whatever the parent has. They ensure that no pager,
-/// prompt or editor waits for a person.
+/// Variables that every command receives with these values, regardless of the parent's environment.
+/// They ensure that no pager, prompt or editor waits for user input.
 pub const FIXED_VARIABLES: &[(&str, &str)] = &[
     ("GIT_EDITOR", "true"),
     ("GIT_PAGER", "cat"),
@@ -138,7 +138,8 @@ pub const FIXED_VARIABLES: &[(&str, &str)] = &[
     ("TERM", "xterm-256color"),
 ];
 
-/// Value of `PATH` if the parent has no `PATH`: editors may start agents with an empty environment.
+/// Value of a command's `PATH` if the parent has no `PATH`. An editor may start an agent with an
+/// empty environment.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Returns the environment of a command: the allowed variables of `parent` and the
@@ -158,8 +159,9 @@ pub fn base_env(parent: impl Iterator<Item = (String, String)>) -> BTreeMap<Stri
     base_env_with(parent, &[])
 }
 
-/// Returns the result of [`base_env`] and the variables of `parent` that are listed in `more`,
-/// except those that look like a [secret](is_secret). [`FIXED_VARIABLES`] keep their values.
+/// Returns the result of [`base_env`], plus the variables of `parent` whose names are in `more`.
+/// Variables whose names look like [secrets](is_secret) are never included. [`FIXED_VARIABLES`]
+/// keep their values.
 pub fn base_env_with(
     parent: impl Iterator<Item = (String, String)>,
     more: &[String],
@@ -184,8 +186,8 @@ pub fn base_env_with(
 }
 
 /// Sets git's `safe.bareRepository` to `explicit`. Otherwise a model could write files that git
-/// accepts as a bare repository, and the configuration of such a repository runs commands. If
-/// `GIT_CONFIG_COUNT` passes, the setting is appended to the user's own settings.
+/// accepts as a bare repository, and the configuration of such a repository runs commands. If the
+/// command receives `GIT_CONFIG_COUNT`, the setting is appended to the user's own settings.
 fn forbid_git_bare_repositories(
     env: &mut BTreeMap<String, String>,
     parent: &BTreeMap<String, String>,
@@ -219,11 +221,10 @@ pub fn own_env() -> impl Iterator<Item = (String, String)> {
 ///
 /// Call this function at the start of `main`, after
 /// [`init_command_helper`](crate::init_command_helper) and before any thread is started. This
-/// process itself keeps all of its variables. Every process of the same user can read
-/// `/proc/PID/environ` on Linux, and after the call this file contains only the allowed variables.
-/// After the call, only root can read or debug the memory of this process, and a crash writes no
-/// core dump. The function does nothing if the process has several threads, and nothing outside
-/// Linux.
+/// process itself keeps all of its variables. On Linux, every process of the same user can read
+/// `/proc/PID/environ`. After the call, this file contains only the allowed variables. Moreover,
+/// only root can read or debug the memory of this process, and a crash writes no core dump. The
+/// function does nothing outside Linux, or if the process has several threads.
 pub fn hide_own_env() -> bool {
     hidden::hide_variables(|name| str::from_utf8(name).is_ok_and(is_allowed))
 }
@@ -238,7 +239,8 @@ fn is_allowed(name: &str) -> bool {
 }
 
 /// Returns whether a variable is a secret: its name looks like a secret, e.g. `OPENAI_API_KEY`, or
-/// its value is a URL with a password. Commands never receive such a variable.
+/// its value is a URL with a password. [`base_env`] never passes such a variable. [`base_env_with`]
+/// passes a listed variable with such a URL, but never one with such a name.
 #[must_use]
 pub fn is_secret(name: &str, value: &str) -> bool {
     let upper = name.to_ascii_uppercase();
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_listed_and_no_secret_passes() {
+    fn only_listed_variables_without_secrets_pass() {
         for (name, passes) in [
             ("HOME", true),
             ("CARGO_HOME", true),
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_with_a_password_passes_under_no_name() {
+    fn a_url_with_a_password_never_passes() {
         for (url, is_secret) in [
             ("http://proxy:3128", false),
             ("http://ada@proxy:3128", false),
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn git_is_told_behind_the_users_settings_to_trust_no_folder_by_its_files() {
+    fn git_trusts_no_bare_repository_and_keeps_the_users_settings() {
         let parent = [
             ("GIT_CONFIG_COUNT", "1"),
             ("GIT_CONFIG_KEY_0", "user.name"),
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_wins_over_the_parent() {
+    fn fixed_variables_override_the_parent() {
         let env = env(&[("TERM", "dumb"), ("PAGER", "less"), ("GIT_TERMINAL_PROMPT", "1")]);
         for (name, value) in FIXED_VARIABLES {
             assert_eq!(env[*name], *value);
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_names_passes_unless_it_is_a_secret() {
+    fn variables_named_by_the_user_pass_unless_they_are_secrets() {
         let parent =
             ["HTTPS_PROXY", "NPM_TOKEN", "TERM", "OTHER"].map(|name| (name.into(), "x".into()));
         let more = ["HTTPS_PROXY", "NPM_TOKEN", "TERM", "NOT_THERE"].map(String::from);

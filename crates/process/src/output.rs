@@ -14,7 +14,8 @@ pub use self::binary::binary_kind;
 pub enum OutputPiece<'a> {
     /// Bytes that the command wrote.
     Bytes(&'a [u8]),
-    /// Number of bytes omitted here because they arrived faster than the display shows them.
+    /// Number of bytes that are omitted here, because output arrived faster than the display shows
+    /// it.
     Omitted(u64),
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct ProgramExit {
     pub(crate) code: Option<i32>,
     /// Signal that ended the program, e.g. `SIGKILL`.
     pub(crate) signal: Option<String>,
-    /// Whether the program was requested to stop before it ended.
+    /// Whether a stop was requested before the program exited.
     pub(crate) stopped: bool,
     /// Number of processes that outlived the program and did not exit by themselves.
     pub(crate) left_over: usize,

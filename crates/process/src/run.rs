@@ -53,7 +53,7 @@ pub enum Streams {
     Pipe,
     /// Output to a terminal, for consumers with a terminal view. Standard input is empty.
     Terminal(WindowSize),
-    /// Output to a terminal and input from it.
+    /// Output to a terminal, and input from the same terminal.
     Interactive(WindowSize),
 }
 
@@ -85,9 +85,10 @@ pub struct CommandExit {
     pub cause: ExitCause,
     /// Time from the start to the return of the call.
     pub duration: Duration,
-    /// Number of processes that still ran some time after the shell exited and were then ended too.
+    /// Number of processes that were still running some time after the shell exited. The call ended
+    /// them.
     pub left_over: usize,
-    /// Resource usage of the command's processes; `None` without a [helper](has_helper).
+    /// Resource usage of the command's processes. `None` if there was no [helper](has_helper).
     pub usage: Option<ResourceUsage>,
 }
 
@@ -111,8 +112,8 @@ impl CommandExit {
 pub struct ResourceUsage {
     /// User and system CPU time.
     pub cpu: Duration,
-    /// Peak memory in bytes of the largest process. The value is at least a few megabytes, the size
-    /// of a process before it becomes the shell.
+    /// Peak memory in bytes of the largest process. The value is at least a few megabytes: the size
+    /// of our own process before `exec` starts the shell.
     pub peak_bytes: u64,
 }
 
@@ -201,12 +202,12 @@ pub fn has_helper() -> bool {
 ///   contain colours and cursor movements; [`plain_text`](crate::text::plain_text) converts such
 ///   output to text. While `output` runs, a bounded amount of output is buffered; the command
 ///   blocks when the buffer is full.
-/// - The call ends after the shell has exited. Processes that still run then receive a hangup from
-///   the terminal and have a moment to exit. After that they are killed, whatever session they are
-///   in. With a [helper](has_helper), only processes of another user can outlive the call, and the
-///   call does not wait for them. Without a helper, a process also outlives the call if it left the
-///   session, lost its parents and cleared its environment. Outside Linux, a process outlives the
-///   call as soon as it leaves the process group.
+/// - The call ends after the shell has exited. Processes that are still running receive a hangup
+///   from the terminal, and have a moment to exit. After that moment they are killed, regardless of
+///   their session. With a [helper](has_helper), only processes of another user can outlive the
+///   call, and the call does not wait for them. Without a helper, a process also outlives the call
+///   if it left the session, lost its parents and cleared its environment. Outside Linux, a process
+///   outlives the call as soon as it leaves the process group.
 /// - At the timeout, or when `cancel` fires, all processes of the command receive SIGTERM, and
 ///   SIGKILL after [`KILL_GRACE`]. If `cancel` has already fired, nothing is started.
 /// - A command that waits silently for input from its terminal is ended in the same way, because no
@@ -256,7 +257,8 @@ pub async fn run_command(
     .await
 }
 
-/// Adapts a byte callback to the pieces of an unrecorded output, in which no bytes are omitted.
+/// Adapts a callback for bytes to a callback for output pieces. Unrecorded output never has omitted
+/// bytes.
 fn ignore_omitted_pieces(
     mut output: impl FnMut(&[u8]) + Send,
 ) -> impl FnMut(OutputPiece<'_>) + Send {
@@ -368,8 +370,8 @@ fn command_exit(ended: ProgramExit, end: ExitCause, begun: Instant) -> CommandEx
     }
 }
 
-/// Passes on the remaining output. More output arrives only if a process escaped with the terminal
-/// and keeps writing. A deadline limits the wait for a recording on a disk that does not respond.
+/// Passes on the remaining output. More output arrives only if an escaped process still writes to
+/// the terminal. A deadline limits the wait for a recording on a disk that does not respond.
 async fn drain(chunks: &mut channel::Receiver, mut output: impl FnMut(OutputPiece<'_>)) {
     let deadline = Instant::now() + KILL_DEADLINE;
     let mut left = MAX_DRAIN_BYTES;
@@ -381,8 +383,8 @@ async fn drain(chunks: &mut channel::Receiver, mut output: impl FnMut(OutputPiec
     }
 }
 
-/// Resolves with the reason to end a command. `watched` is set if waiting for input is one of the
-/// reasons.
+/// Resolves with the reason to end a command. If `watched` is given, waiting for input is a reason
+/// too.
 async fn wait_for_stop_cause(
     cancel: &CancellationToken,
     timeout: Option<Duration>,

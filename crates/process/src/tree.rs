@@ -69,8 +69,8 @@ pub(crate) struct ExitWaiter {
 
 /// Starts a program in a new session.
 ///
-/// Call this function on a thread that lives until the program exits: the program dies with the
-/// thread.
+/// Call this function on a thread that lives until the program exits. If the thread ends earlier,
+/// the kernel kills the program.
 pub(crate) fn start(
     program: &SpawnSpec<'_>,
     end: ChildOutput,
@@ -104,7 +104,7 @@ pub(crate) fn start(
     ))
 }
 
-/// Adds the name of the missing file, which the system's error does not contain.
+/// Adds the name of the missing file to an error, because the system's error does not contain it.
 fn explain_start_error(error: io::Error, cwd: &Path) -> io::Error {
     if error.kind() != io::ErrorKind::NotFound {
         return error;
@@ -170,8 +170,8 @@ impl ProcessTree {
 
     /// Waits for the program to exit, ends its left-over processes and reaps it.
     ///
-    /// The call blocks as long as the program runs, and at most [`LEFT_OVER_GRACE`] +
-    /// [`KILL_GRACE`] + [`KILL_DEADLINE`] longer.
+    /// The call blocks while the program runs. After that, it may block for another
+    /// [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] + [`KILL_DEADLINE`] at most.
     ///
     /// # Errors
     /// Returns an error if the program was not started.

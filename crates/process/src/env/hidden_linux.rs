@@ -12,12 +12,12 @@ use std::ops::Range;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-/// Hides all variables except those for whose names `stays` returns true. Returns whether hiding
-/// succeeded. It fails if the process has several threads, because another thread may be reading
-/// the variables.
+/// Hides each variable unless `stays` returns true for its name. Returns whether hiding succeeded.
+/// Hiding fails if the process has several threads, because another thread may be reading the
+/// variables.
 pub(crate) fn hide_variables(stays: impl Fn(&[u8]) -> bool) -> bool {
-    // The buffer is longer than the line can be, so that one read is enough: this code runs at
-    // every start.
+    // The buffer is longer than any possible line, so one read is enough. This code runs at every
+    // start.
     let mut stat = [0; 2048];
     let read = File::open("/proc/self/stat").and_then(|mut file| file.read(&mut stat));
     let stat = String::from_utf8_lossy(&stat[..read.unwrap_or_default()]);
@@ -32,7 +32,7 @@ pub(crate) fn hide_variables(stays: impl Fn(&[u8]) -> bool) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 struct EnvironBlock {
     threads: u32,
-    /// The address range that the kernel shows in `/proc/PID/environ`.
+    /// The range of addresses whose content the kernel shows in `/proc/PID/environ`.
     addresses: Range<usize>,
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_addresses_are_read_behind_any_name() {
+    fn the_addresses_are_parsed_after_any_program_name() {
         let number = |index: usize| match index {
             17 => 3,
             47 => 1000,

@@ -2,13 +2,14 @@
 
 use infer::MatcherType;
 
-/// Number of non-text characters that a text may contain.
+/// Maximum number of non-text characters in a text.
 const MAX_ODD_CHARS: usize = 8;
 
 /// Describes binary output that begins with `start`; returns `None` for text.
 ///
-/// Text has few bytes that are not UTF-8 and few control characters except those of a terminal.
-/// Text may have NUL characters between its words, as in lists of files written for programs.
+/// Text contains few bytes that are not valid UTF-8, and few control characters besides those that
+/// terminal output contains. Text may contain NUL characters between its words, as in the output of
+/// `find -print0`.
 pub(super) fn describe_binary(start: &[u8]) -> Option<String> {
     let nul = start.iter().filter(|byte| **byte == 0).count();
     let odd: usize = start
@@ -31,7 +32,7 @@ fn count_non_text_chars(text: &str) -> usize {
     text.chars().filter(is_odd).count()
 }
 
-/// Name of a kind of binary output that was not recognized.
+/// Name of the kind of a binary file whose kind is not recognized.
 const UNKNOWN_KIND: &str = "unknown kind";
 
 /// Returns the kind of a file by its first bytes; `None` for text in UTF-8 or a similar encoding.
@@ -62,9 +63,9 @@ mod tests {
     use super::describe_binary;
 
     #[test]
-    fn text_is_told_from_what_is_none() {
+    fn text_and_binary_output_are_distinguished() {
         let png = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &[0xd4; 40]].concat();
-        // A PNG file after a terminal has changed its line ends.
+        // A PNG file whose line ends were changed by a terminal.
         let png_in_terminal = [&b"\x89PNG\r\r\n\x1a\r\n\0\0\0\rIHDR"[..], &[0x9c; 40]].concat();
         let elf = [&b"\x7fELF\x02\x01\x01\0"[..], &[0; 56], b"\x03\0>\0"].concat();
         let noise: Vec<u8> = (0..500_u32)

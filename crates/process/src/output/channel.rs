@@ -19,8 +19,8 @@ use crate::limits::{
 use crate::lock::lock;
 
 /// Creates the sender and the receiver. If recorded output exceeds [`MAX_LIVE_OUTPUT_BYTES`] per
-/// [`LIVE_OUTPUT_INTERVAL`], the display shows its beginning and end, with a count of the omitted
-/// bytes.
+/// [`LIVE_OUTPUT_INTERVAL`], the receiver gets only its beginning and its end, with the number of
+/// omitted bytes.
 pub(crate) fn channel(recording: Option<Arc<Recording>>) -> (Sender, Receiver) {
     let shared = Arc::new(Shared {
         state: Mutex::new(State::new(recording.is_some())),
@@ -39,7 +39,7 @@ pub(crate) struct Sender(Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Receiver {
     shared: Arc<Shared>,
-    /// Time from which the next bytes may be received.
+    /// Earliest time at which the next bytes may be received.
     due: Option<Instant>,
 }
 
@@ -77,8 +77,8 @@ impl State {
     }
 }
 
-/// Returns a buffer for bytes not yet received. If the output is recorded, the buffer keeps only
-/// the beginning and the end.
+/// Returns a buffer for bytes that the receiver has not received yet. If the output is recorded,
+/// the buffer keeps only the beginning and the end.
 fn new_buffer(is_recorded: bool) -> HeadTail {
     HeadTail::new(if is_recorded { MAX_LIVE_OUTPUT_BYTES } else { usize::MAX })
 }
@@ -127,7 +127,8 @@ impl Drop for Sender {
 
 impl Receiver {
     /// Receives the buffered bytes as soon as there are some; returns `None` after the last bytes.
-    /// Recorded bytes arrive at intervals, the first of them at once. This method is cancel safe.
+    /// The first recorded bytes arrive at once, and all later ones at intervals. This method is
+    /// cancel safe.
     pub(crate) async fn recv(&mut self) -> Option<OutputChunk> {
         loop {
             let is_empty = {

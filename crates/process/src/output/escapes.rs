@@ -21,10 +21,11 @@ use crate::limits::MAX_LINK_BYTES;
 ///
 /// The filter removes clipboard access, titles, notifications, links to other schemes, resets,
 /// printing, bells, and every sequence that the terminal would answer. It also removes device
-/// strings (DCS, APC, PM, SOS) and modes that change the bytes sent by keys, paste or mouse.
-/// Characters that hide or reorder others are removed, except those that join the parts of an
-/// emoji. Bytes that are not valid text become U+FFFD or are removed. The end of a line ends every
-/// sequence, so that an unfinished sequence hides at most the rest of its line.
+/// strings (DCS, APC, PM, SOS) and modes that change which bytes the terminal sends for keys,
+/// pasted text or the mouse. Characters that hide or reorder other characters are removed, except
+/// those that join the parts of an emoji. Bytes that are not valid text become U+FFFD or are
+/// removed. The end of a line ends every sequence, so that an unfinished sequence hides at most the
+/// rest of its line.
 ///
 /// ```
 /// use callboard_process::escapes::EscapeFilter;
@@ -72,8 +73,8 @@ impl EscapeParser {
         torn.clone_into(&mut self.partial_char);
         for line in joined.split_inclusive(|byte| *byte == b'\n') {
             let mut text = line.strip_suffix(b"\n").unwrap_or(line);
-            // After each invalid byte the parser searches for the next escape again, so its input
-            // has to be short.
+            // After each invalid byte, the parser searches its input for the next escape again.
+            // Each input must therefore be short.
             while text.len() > MAX_PARSER_CHUNK_BYTES {
                 let (part, rest) =
                     text.split_at(complete_utf8_len(&text[..MAX_PARSER_CHUNK_BYTES]));
@@ -192,7 +193,7 @@ impl Perform for FilteredOutput {
     fn osc_dispatch(&mut self, params: &[&[u8]], _: bool) {
         let [b"8", attributes, address @ ..] = params else { return };
         let address = address.join(&b';');
-        // A truncated link fills the limit of parameters or the limit of bytes.
+        // If a link reaches the limit of parameters or of bytes, the parser may have truncated it.
         let is_cut =
             params.len() == MAX_OSC_PARAMS || attributes.len() + address.len() > MAX_LINK_BYTES;
         if !is_cut && (address.is_empty() || is_web(&address)) {
@@ -213,8 +214,7 @@ fn is_web(address: &[u8]) -> bool {
     (begins(b"http://") || begins(b"https://")) && address.iter().all(u8::is_ascii_graphic)
 }
 
-/// Returns the attribute that joins the parts of one link, if the attribute has only plain
-/// characters.
+/// Returns the attribute `id`, which joins the parts of one link, if it has only plain characters.
 fn link_id(attributes: &[u8]) -> &[u8] {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.=".contains(byte);
     if attributes.starts_with(b"id=") && attributes.iter().all(is_plain) { attributes } else { b"" }

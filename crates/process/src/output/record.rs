@@ -37,7 +37,7 @@ type OpenFileFn = Box<dyn FnOnce() -> io::Result<Option<(File, PathBuf)>> + Send
 
 /// Location of the complete output.
 enum OutputStorage {
-    /// In memory; the function opens the file when the output needs one.
+    /// In memory. The function opens the file when the output exceeds `MAX_MODEL_OUTPUT_BYTES`.
     Memory(OpenFileFn),
     /// In a file; writing stops at the first error.
     File { file: File, path: PathBuf, trouble: Option<io::Error> },
@@ -59,11 +59,11 @@ pub struct RecordedOutput {
     pub binary: Option<String>,
     /// The file with the complete output, if the output was long.
     pub file: Option<RecordedFile>,
-    /// Reason why there is no file, or why it is incomplete.
+    /// Reason why there is no file, or why the file is incomplete.
     pub file_error: Option<String>,
 }
 
-/// The file that an output was written to.
+/// The file to which the output of a command was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordedFile {
@@ -76,9 +76,9 @@ pub struct RecordedFile {
 /// Position up to which an output was reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutputPosition {
-    /// Offset after the last reported line end. An unfinished line is reported again when more of
-    /// the line arrives. Text that is written in pieces (a progress bar, a character) is therefore
-    /// reported as a whole.
+    /// Offset of the first byte after the last reported line end. An unfinished line is reported
+    /// again when more of the line arrives. Text that is written in pieces (a progress bar, a
+    /// character) is therefore reported as a whole.
     bytes: u64,
     lines: u64,
     /// Number of bytes recorded at the last report.
@@ -90,7 +90,8 @@ pub struct OutputPosition {
 pub struct NewOutput {
     /// Number of new bytes.
     pub bytes: u64,
-    /// Beginning and end of the new bytes as text, from the start of the line.
+    /// The beginning and the end of the new bytes as text. A short line that was unfinished at the
+    /// last report is repeated from its start.
     pub excerpt: OutputExcerpt,
     /// Kind of the output, if the output is binary.
     pub binary: Option<String>,
@@ -101,7 +102,8 @@ pub struct NewOutput {
 impl Recording {
     /// Creates a recording. `open` creates the file on demand and returns it with its path; it
     /// returns `None` if there is no folder for output files. The file receives the first `room`
-    /// bytes. If the output is longer, a last line counts the remaining bytes.
+    /// bytes. If the output is longer, the last line of the file gives the number of remaining
+    /// bytes.
     pub fn new(
         room: u64,
         open: impl FnOnce() -> io::Result<Option<(File, PathBuf)>> + Send + 'static,
@@ -205,7 +207,8 @@ impl OutputStorage {
         self
     }
 
-    /// Closes the file. If the output exceeds the limit, a last line counts the bytes beyond it.
+    /// Closes the file. If the output exceeds the limit, the last line of the file gives the number
+    /// of bytes beyond the limit.
     fn finish(self, total: u64, room: u64) -> (Option<RecordedFile>, Option<io::Error>) {
         match self {
             Self::Memory(_) => (None, None),
@@ -235,7 +238,7 @@ impl OutputStorage {
     }
 }
 
-/// Returns the last line of a truncated file, which counts the omitted bytes.
+/// Returns the last line of a truncated file. The line gives the number of omitted bytes.
 fn truncation_note(bytes: u64) -> String {
     let what = if bytes == 1 { "byte has" } else { "bytes have" };
     format!("\n[... {bytes} {what} no room here]\n")
@@ -294,7 +297,7 @@ impl RecordedOutput {
     }
 }
 
-/// Formats the number of removed characters that hide or reorder others.
+/// Formats a note about removed characters, i.e. those that hide or reorder other characters.
 pub fn hidden_chars_note(count: u64) -> String {
     match count {
         1 => "1 character that hides or reorders others is left out".to_owned(),

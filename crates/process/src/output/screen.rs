@@ -10,7 +10,8 @@ use vte::{Params, Perform};
 use super::escapes::{EscapeParser, is_emoji_joiner};
 use crate::limits::{SCREEN_COLS, SCREEN_ROWS};
 
-/// A text, and the number of removed characters that hide or reorder others.
+/// A text, and the number of characters that were removed from it because they hide or reorder
+/// other characters.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ScreenText {
     pub(super) text: String,
@@ -151,8 +152,8 @@ impl Screen {
         self.page.cursor_line();
     }
 
-    /// Starts an empty page and keeps the text of the current page: a program that clears the
-    /// screen does not retract its earlier output.
+    /// Starts an empty page and keeps the text of the current page: output from before a clear of
+    /// the screen is still part of the text.
     fn start_new_page(&mut self) {
         let page = std::mem::take(&mut self.page);
         if self.main_page.is_none() && page.lines.iter().any(|line| !line.is_empty()) {
@@ -241,7 +242,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     #[test]
-    fn lines_that_are_drawn_again_are_read_in_their_last_state() {
+    fn redrawn_lines_have_their_last_state() {
         for (raw, expected) in [
             // Several progress bars at once, each on a separate line.
             ("a 1\nb 1\n\x1b[2A\x1b[2Ka 2\n\x1b[2Kb 2\n", "a 2\nb 2\n"),
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hides_is_left_out_and_counted() {
+    fn hiding_characters_are_omitted_and_counted() {
         for (raw, text, hidden) in [
             ("a\u{202e}b\u{2066}c\u{200b}", "abc", 3),
             ("rm\u{e0041}\u{e0042}", "rm", 2),
@@ -296,8 +297,8 @@ mod tests {
     fn movements_cost_no_more_than_a_screen() {
         let far = "\x1b[65535;65535Hx\r\n".repeat(1_000);
         assert!(render_final_text(far.as_bytes()).text.len() < 1_000 * 300);
-        // Very long lines take no quadratic time either; with it, each of these tests would take
-        // minutes.
+        // Very long lines do not take quadratic time either. With quadratic time, each of these
+        // inputs would take minutes.
         for again in ["\x1b[1K", "\x1b[65535X", "\x1b[G\x1b[P", "\x1b[G\x1b[65535X"] {
             let long = "x".repeat(500_000) + &again.repeat(50_000);
             assert!(render_final_text(long.as_bytes()).text.len() > 400_000);

@@ -11,12 +11,13 @@ use super::screen::{self, ScreenText};
 use super::{complete_utf8_len, is_continuation};
 
 /// Returns the text that a terminal would show at the end. The result has no escape sequences, no
-/// characters that hide or reorder others, and no control characters except line break and tab.
-/// Redrawn lines have their last state, lines end in `\n`, and invalid UTF-8 becomes U+FFFD.
+/// characters that hide or reorder other characters, and no control characters except line break
+/// and tab. Redrawn lines have their last state, lines end in `\n`, and invalid UTF-8 becomes
+/// U+FFFD.
 ///
 /// After a carriage return (`\r`), new text replaces the whole line, even if the new text is
-/// shorter: progress bars expect this. The cursor moves among the last 40 lines. Text on the
-/// alternate screen is discarded when the program leaves it; text of a cleared screen is kept.
+/// shorter: progress bars expect this. The cursor can move only within the last 40 lines. Text on
+/// the alternate screen is discarded when the program leaves it; text of a cleared screen is kept.
 ///
 /// ```
 /// use callboard_process::text::plain_text;
@@ -51,13 +52,14 @@ pub struct HeadTail {
 /// A part of an output as [plain text](plain_text).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutputExcerpt {
-    /// The text, with a line in the middle that counts the omitted part.
+    /// The text. If a part is omitted, a line in the middle gives the size of that part.
     pub text: String,
     /// Number of omitted output bytes.
     pub left_out_bytes: u64,
     /// Number of omitted line ends (`\n`).
     pub left_out_lines: u64,
-    /// Number of characters removed from the remaining text because they hide or reorder others.
+    /// Number of characters that were removed from the remaining text because they hide or reorder
+    /// other characters.
     pub hidden_chars: u64,
 }
 
@@ -101,12 +103,13 @@ impl HeadTail {
         &self.head
     }
 
-    /// Returns the last bytes, without those in the head, in two pieces.
+    /// Returns the last bytes in two pieces. Bytes of the head are not included.
     pub fn tail(&self) -> (&[u8], &[u8]) {
         self.tail.as_slices()
     }
 
-    /// Returns the kept output after the first `bytes` bytes, which contain `lines` line ends.
+    /// Returns the kept output after the first `bytes` bytes. `lines` is the number of line ends in
+    /// these first bytes.
     pub(super) fn part_after(&self, bytes: u64, lines: u64) -> Self {
         let behind = |start: u64, len: usize| {
             usize::try_from(bytes.saturating_sub(start)).unwrap_or(usize::MAX).min(len)
@@ -122,7 +125,7 @@ impl HeadTail {
         }
     }
 
-    /// Returns the number of kept bytes of an unfinished last line.
+    /// Returns the number of kept bytes that belong to an unfinished last line.
     pub(super) fn unfinished_line_bytes(&self) -> u64 {
         let is_whole = self.total == self.kept_bytes() as u64;
         let head = if is_whole { self.head.as_slice() } else { &[] };
@@ -131,7 +134,7 @@ impl HeadTail {
     }
 
     /// Returns the output as [plain text](plain_text) of at most `limit` bytes. If bytes are
-    /// omitted from its middle, a line there counts them.
+    /// omitted from the middle, a line there gives their number.
     pub fn to_text(&self, limit: usize) -> String {
         self.excerpt(limit).text
     }
@@ -167,7 +170,7 @@ struct OmittedSize {
 }
 
 /// Shortens a text to its beginning and its end, which together have at most `limit` bytes. A line
-/// between them counts the omitted bytes. Characters are never split.
+/// between the two parts gives the number of omitted bytes. Characters are never split.
 ///
 /// ```
 /// use callboard_process::text::truncate_middle;
@@ -212,8 +215,9 @@ fn join_around_gap(
     format_excerpt(first, &gap, last, head.hidden_chars + tail.hidden_chars)
 }
 
-/// Returns the last bytes of a text. They begin at a line start if one is near, because a truncated
-/// line may contain part of a text that must be hidden.
+/// Returns the last bytes of a text. If a line starts near the beginning of these bytes, the result
+/// begins with that line. A truncated line may begin with a part of a secret, which no filter would
+/// recognize.
 fn tail_from_line_start(text: &str, limit: usize) -> &str {
     let last = callboard_text::tail(text, limit);
     if last.len() == text.len() { last } else { &last[bytes_to_omit_after_gap(last.as_bytes())..] }
@@ -251,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_show_is_what_is_left() {
+    fn plain_text_is_the_final_text_of_a_terminal() {
         for (raw, expected) in [
             ("", ""),
             ("two\r\nlines\r\n", "two\nlines\n"),
@@ -307,7 +311,7 @@ mod tests {
 
     /// A naive parser would need quadratic time for these bytes.
     #[test]
-    fn a_flood_of_bytes_that_are_no_text_takes_its_time_but_no_more() {
+    fn invalid_utf8_is_parsed_in_linear_time() {
         let text = plain_text(&vec![0xff; 1 << 20]);
         assert_eq!(text.len(), 3 << 20);
     }
@@ -321,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn a_character_torn_by_the_gap_is_left_out() {
+    fn a_character_split_by_the_gap_is_omitted() {
         let mut output = HeadTail::new(8);
         output.push("abcé0123456789éxyz".as_bytes());
         assert_eq!(output.to_text(100), "abc\n[... 14 bytes left out ...]\nxyz");
     }
 
     #[test]
-    fn what_is_kept_is_shortened_again_after_cleaning() {
+    fn kept_output_is_shortened_again_after_cleaning() {
         let mut output = HeadTail::new(100);
         output.push("\x1b[31mhead".repeat(20).as_bytes());
         assert_eq!(output.total_bytes(), 180);
@@ -346,7 +350,7 @@ mod tests {
         }
 
         #[test]
-        fn it_does_not_matter_how_the_output_was_cut_into_chunks(
+        fn the_split_of_the_output_into_chunks_does_not_matter(
             chunks in proptest::collection::vec("[a-zé\x1b\r\n]{0,12}", 0..12),
             limit in 0_usize..60,
         ) {
@@ -359,7 +363,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_is_lost_uncounted(text in "[ -~é]{0,80}", kept in 0_usize..90, limit in 0_usize..90) {
+        fn all_omitted_bytes_are_counted(text in "[ -~é]{0,80}", kept in 0_usize..90, limit in 0_usize..90) {
             let mut output = HeadTail::new(kept);
             output.push(text.as_bytes());
             let shown = output.to_text(limit);

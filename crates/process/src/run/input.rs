@@ -29,8 +29,8 @@ impl Default for CommandInput {
 
 impl CommandInput {
     /// Writes text as keyboard input; a line end is the Enter key. Returns how many bytes the
-    /// terminal accepted. The terminal may accept only a part if the command does not read its
-    /// input. The call blocks for at most 1 s.
+    /// terminal accepted. If the command does not read its input, the terminal may accept only a
+    /// part of the text. The call blocks for at most 1 s.
     ///
     /// # Errors
     /// Returns an error if the command does not run, or if it no longer has a terminal.
@@ -47,7 +47,7 @@ impl CommandInput {
         line.is_some_and(|line| line.silence.is_input_awaited())
     }
 
-    /// Waits until the command has been silent for some seconds and waits for input.
+    /// Resolves when the command has been silent for some seconds and is waiting for input.
     pub async fn wait_until_input_awaited(&self) {
         match self.wait_until_attached().await {
             Some(silence) => silence.wait_until_input_awaited().await,
@@ -106,7 +106,7 @@ impl SilenceTimer {
         self.tree.waits_for_input()
     }
 
-    /// Waits until the command has been silent for some seconds and waits for input.
+    /// Resolves when the command has been silent for some seconds and is waiting for input.
     pub(super) async fn wait_until_input_awaited(&self) {
         let mut looked = Instant::now();
         loop {

@@ -27,7 +27,7 @@ pub(super) struct RunningShell {
     /// Resolves when all processes have exited and the shell is reaped, or when the shell could not
     /// be started.
     pub(super) ended: oneshot::Receiver<Result<ProgramExit, SpawnError>>,
-    /// Once this guard is dropped, only the output written so far is read.
+    /// After this guard is dropped, only output that was written before the drop is still read.
     pub(super) stop_read_guard: Option<StopReadOnDrop>,
     /// Writer of input to the terminal, if the command reads from a terminal.
     pub(super) terminal_writer: Option<TerminalWriter>,
@@ -39,8 +39,9 @@ impl Drop for RunningShell {
     }
 }
 
-/// Signals the processes of a command. If the processes have to be searched for, which takes a
-/// while, a separate thread does it. The returned channel closes when all processes are signalled.
+/// Signals the processes of a command. A search for the processes takes a while. If a search is
+/// necessary, a separate thread does the work. The returned channel closes when all processes are
+/// signalled.
 pub(super) fn signal_tree(tree: &Arc<ProcessTree>, how: fn(&ProcessTree)) -> oneshot::Receiver<()> {
     let (busy, done) = oneshot::channel();
     let found = Arc::clone(tree);
@@ -57,8 +58,8 @@ pub(super) fn signal_tree(tree: &Arc<ProcessTree>, how: fn(&ProcessTree)) -> one
     done
 }
 
-/// Starts a command on a thread that lives until its end. The caller (a future, a runtime) may be
-/// dropped at any time; the processes are still ended and reaped.
+/// Starts a command on a thread that lives until the command ends. The caller (a future, a runtime)
+/// may be dropped at any time; the processes are still ended and reaped.
 pub(super) async fn start_on_thread(
     command: ShellCommand,
     supervision: Supervision,
@@ -72,7 +73,7 @@ pub(super) async fn start_on_thread(
     live.await.unwrap_or_else(|gone| Err(start_error(gone)))
 }
 
-/// Runs the thread that owns the command. Failed sends are ignored, because the receiver is gone. A
+/// Runs the thread that owns the command. A failed send is ignored: the receiver is gone. A
 /// [`RunningShell`] that cannot be sent is dropped, which kills the command.
 fn run_command_thread(
     command: &ShellCommand,

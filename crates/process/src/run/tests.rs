@@ -33,7 +33,7 @@ static HELPER: extern "C" fn() = {
 
 const SUPERVISIONS: [Supervision; 2] = [Supervision::Helper, Supervision::Outside];
 
-/// Set in the environment of a copy of this program that was started with SIGCHLD ignored.
+/// Environment variable that is set in a copy of this program that is started with SIGCHLD ignored.
 const DEAF: &str = "ACP_TOOLS_TEST_DEAF";
 
 /// Time limit that is far above the run time of each command; a test that reaches it fails.
@@ -127,7 +127,7 @@ async fn until(what: &str, mut reached: impl FnMut() -> bool) {
     }
 }
 
-/// Repeats a timed run a few times until `is_it` holds, because a run may be slow on a busy
+/// Repeats a timed run a few times until `is_it` returns true, because a run may be slow on a busy
 /// machine.
 async fn in_time<T, F: Future<Output = T>>(
     mut life: impl FnMut() -> F,
@@ -156,7 +156,7 @@ fn watch(word: &'static str) -> (Arc<Notify>, impl FnMut(&[u8]) + Send) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_ends_with_its_exit_code_and_all_it_printed() {
+async fn a_command_ends_with_its_exit_code_and_its_whole_output() {
     check("true", 0, "").await;
     check("exit 3", 3, "").await;
     check("echo out; echo err >&2; exit 3", 3, "out\nerr\n").await;
@@ -171,7 +171,7 @@ async fn a_command_ends_with_its_exit_code_and_all_it_printed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_does_not_exist_is_the_shells_answer() {
+async fn the_shell_reports_a_command_that_does_not_exist() {
     for supervision in SUPERVISIONS {
         let (exit, output) = finish(supervision, command("no-such-command-anywhere")).await;
         assert_eq!(exit.code, Some(127));
@@ -191,7 +191,7 @@ async fn a_signal_has_a_name_and_no_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_output_comes_whole_and_in_order() {
+async fn a_long_output_arrives_completely_and_in_order() {
     for supervision in SUPERVISIONS {
         let (exit, output) = finish(supervision, command("seq 1 100000")).await;
         assert_eq!(exit.code, Some(0));
@@ -201,7 +201,7 @@ async fn a_long_output_comes_whole_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn output_comes_while_the_command_runs() {
+async fn the_output_callback_runs_while_the_command_runs() {
     for supervision in SUPERVISIONS {
         let dir = TempDir::new().unwrap();
         let waiting = ShellCommand {
@@ -211,7 +211,8 @@ async fn output_comes_while_the_command_runs() {
         let gate = dir.path().join("gate");
         let mut output = Vec::new();
         let exit = run_command(supervision, waiting, CancellationToken::new(), |chunk| {
-            // Opening the gate waits for the command, and the command waits for the gate.
+            // The gate is a FIFO: this write blocks until the command opens the gate, and the
+            // command blocks until this write.
             if plain_text(&output).is_empty() {
                 fs::write(&gate, "go\n").unwrap();
             }
@@ -229,7 +230,7 @@ async fn a_command_that_reads_finds_the_end_of_its_input() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_environment_is_what_was_given_and_the_mark() {
+async fn the_environment_is_the_given_one_and_the_command_id() {
     for supervision in SUPERVISIONS {
         let (_, output) = finish(
             supervision,
@@ -251,7 +252,7 @@ async fn the_environment_is_what_was_given_and_the_mark() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_has_the_streams_that_were_asked_for() {
+async fn a_command_has_the_requested_streams() {
     let size = WindowSize { cols: 99, rows: 33 };
     let line = "[ -t 0 ] && echo reads; [ -t 1 ] && echo writes; [ -t 2 ] && echo errs
         stty size 2>/dev/null </dev/tty; echo bye >&2; : </dev/stdin; exit 0";
@@ -274,7 +275,7 @@ async fn a_command_has_the_streams_that_were_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_output_of_a_pipe_goes_on_when_the_shell_has_closed_its_own() {
+async fn the_output_of_a_pipe_continues_after_the_shell_closed_its_own() {
     for supervision in SUPERVISIONS {
         let line = "(until [ ! -e /proc/$$/fd/1 ]; do :; done; echo late) & exec >&- 2>&-; wait";
         check_streams(supervision, Streams::Pipe, line, 0, "late\n").await;
@@ -292,7 +293,7 @@ async fn a_command_inherits_no_descriptor_and_no_ignored_signal() {
     let ignored = "0x$(sed -n 's/SigIgn:\\s*//p' /proc/self/status) & 0x7fffffff";
     let line = format!("ls /proc/self/fd | wc -l; echo $(( {ignored} )); ulimit -c");
     for supervision in SUPERVISIONS {
-        // The count has the three standard streams and the directory that is listed.
+        // The count includes the three standard streams and the directory that is listed.
         check_streams(supervision, Streams::Pipe, &line, 0, "4\n0\n0\n").await;
     }
     drop(inherited);
@@ -306,7 +307,7 @@ fn ignore_hangups() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_helper_tells_what_the_processes_used() {
+async fn a_helper_reports_the_resource_usage_of_the_processes() {
     let line = "head -c 60000000 /dev/zero | tail -c 60000000 >/dev/null; i=0; \
                 while [ $i -lt 20000 ]; do i=$((i+1)); done";
     let (exit, _) = finish(Supervision::Helper, command(line)).await;
@@ -319,14 +320,15 @@ async fn a_helper_tells_what_the_processes_used() {
 /// A client may start us with SIGCHLD ignored. A process cannot reset the signal for itself early
 /// enough, so the test starts a copy.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_was_started_deaf_to_the_end_of_its_children_hears_it() {
+async fn a_program_started_with_sigchld_ignored_observes_the_exit_of_its_children() {
     if std::env::var_os(DEAF).is_some() {
         let (exit, output) = finish(Supervision::Helper, command("echo heard; exit 3")).await;
         assert_eq!((exit.code, output.as_str()), (Some(3), "heard\n"));
         assert_eq!(finish(Supervision::Outside, command("exit 4")).await.0.code, Some(4));
         return;
     }
-    let test = "run::tests::a_program_that_was_started_deaf_to_the_end_of_its_children_hears_it";
+    let test =
+        "run::tests::a_program_started_with_sigchld_ignored_observes_the_exit_of_its_children";
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "trap '' CHLD; exec \"$@\"", "sh"]).arg(std::env::current_exe().unwrap());
     let output = shell.args([test, "--exact"]).env(DEAF, "1").output().unwrap();
@@ -373,7 +375,7 @@ async fn a_token_that_has_fired_starts_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_started_says_why() {
+async fn a_command_that_cannot_be_started_reports_the_reason() {
     for supervision in SUPERVISIONS {
         let file = tempfile::NamedTempFile::new().unwrap();
         for cwd in [Path::new("/no/such/directory"), file.path()] {

@@ -15,7 +15,7 @@ pub(super) struct CommandProcesses {
     leader: i32,
     /// Start time of the shell; processes that started earlier are not its descendants.
     born: u64,
-    /// A line in the environment that only processes of this command have.
+    /// An environment entry (`NAME=value`) that only processes of this command have.
     environ_line: String,
     /// Processes that were identified earlier; they remain members even if their identifying
     /// properties change.

@@ -96,8 +96,8 @@ impl ShellProcessGroup {
 
     /// Waits for the shell to exit, ends its left-over processes and reaps it.
     ///
-    /// The call blocks as long as the shell runs. It may block longer by at most
-    /// [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] + [`KILL_DEADLINE`].
+    /// The call blocks while the shell runs. After that, it may block for another
+    /// [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] + [`KILL_DEADLINE`] at most.
     pub(super) fn wait_and_reap(&self, child: &mut Child) -> ProgramExit {
         let waiting = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         // `waitid` fails where SIGCHLD is ignored, because the system then reaps the shell and

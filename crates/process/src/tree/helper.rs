@@ -1,4 +1,5 @@
-//! Helpers are unavailable on this system: its kernel gives orphans to the first process only.
+//! Helpers are unavailable on this system. Its kernel always makes process 1 the parent of an
+//! orphan, so a helper could not adopt orphans.
 
 use std::io;
 use std::process::Child;

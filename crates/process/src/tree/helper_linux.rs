@@ -4,7 +4,7 @@
 //! helper with this process. The socket carries one [`SpawnOrder`] and then single bytes to the
 //! helper, and one [`HelperReport`] back. When the socket closes, for whatever reason, the helper
 //! kills all processes beneath it. This process waits for the helper only at the end: a command may
-//! have stopped the helper before it could report.
+//! have stopped the helper before the helper could report.
 
 use std::env::args_os;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -23,8 +23,8 @@ use crate::program::{COMMAND_ID_VARIABLE, SpawnSpec};
 /// The `argv[0]` by which a process recognizes that it is a helper.
 const HELPER_ARGV0: &str = "acp-tools: keeps a command";
 
-/// Set once [`init_command_helper`] was called; a helper, which runs the same program, then calls
-/// it too.
+/// Whether [`init_command_helper`] was called in this process. A helper runs the same program, so
+/// it then calls the function too.
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn is_available() -> bool {
@@ -36,7 +36,8 @@ pub(crate) fn init_command_helper() {
     if args_os().next().is_some_and(|name| name == HELPER_ARGV0) {
         std::process::exit(i32::from(supervisor::run_helper().is_err()));
     }
-    // If our parent process ignores SIGCHLD, this process could not wait for any program.
+    // If our parent process ignored SIGCHLD, this process has inherited the setting and could not
+    // wait for its children.
     reset_signal(libc::SIGCHLD);
     IS_INITIALIZED.store(true, Ordering::Relaxed);
 }
@@ -46,22 +47,22 @@ pub(super) fn start_helper(
     end: ChildOutput,
 ) -> io::Result<(Child, HelperSocket, HelperReportReader)> {
     let (socket, theirs) = UnixStream::pair()?;
-    // A helper has the environment of the command's program, so it contains nothing that a command
-    // may not see.
+    // A helper has the same environment as the command, so its environment contains no secret that
+    // is withheld from commands.
     let mut command = Command::new(OWN_PROGRAM);
     command.arg0(HELPER_ARGV0).current_dir(program.cwd);
     command.env_clear().envs(program.env).env(COMMAND_ID_VARIABLE, program.command_id);
     command.stdin(OwnedFd::from(theirs)).stdout(end.output.try_clone()?).stderr(end.output);
     let mut child = command.spawn()?;
-    // `command` holds the other ends of the output and of the socket.
+    // Closes the other ends of the output and of the socket, which `command` owns.
     drop(command);
     let order = SpawnOrder {
         argv: program.argv.iter().copied().map(str::to_owned).collect(),
         shape: end.shape,
     };
-    let told = write_json_line(&socket, &order).and_then(|()| socket.try_clone());
-    match told {
-        Ok(told) => Ok((child, HelperSocket(socket), HelperReportReader(BufReader::new(told)))),
+    let reader = write_json_line(&socket, &order).and_then(|()| socket.try_clone());
+    match reader {
+        Ok(reader) => Ok((child, HelperSocket(socket), HelperReportReader(BufReader::new(reader)))),
         Err(error) => {
             drop(child.kill());
             drop(child.wait());
@@ -70,8 +71,8 @@ pub(super) fn start_helper(
     }
 }
 
-/// Ensures that a program inherits only its standard streams, whatever descriptors our client left
-/// open.
+/// Ensures that a program inherits only its standard streams, even if our client left other
+/// descriptors open in this process.
 pub(super) fn close_on_exec() {
     close_all_but_standard_streams(libc::CLOSE_RANGE_CLOEXEC);
 }

@@ -9,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 
 use crate::limits::{ENVIRON_READ_INTERVAL, FREEZE_DEADLINE, MAX_ENVIRON_READS};
 
-/// One process of `/proc`, in the state in which it was read.
+/// One process, as `/proc` showed it at one moment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: Pid,
@@ -57,8 +57,8 @@ impl Process {
         (self.pid, self.born)
     }
 
-    /// Returns whether the environment of the process contains `line`. The environment is
-    /// unreadable for processes of another user, and empty for a moment during `exec`.
+    /// Returns whether the environment of the process contains `line`. The environment of another
+    /// user's process cannot be read. During `exec`, an environment is empty for a moment.
     pub(super) fn environ_contains(&self, line: &str) -> bool {
         for _ in 0..MAX_ENVIRON_READS {
             let Ok(environment) = fs::read(format!("/proc/{}/environ", self.pid)) else {
@@ -94,9 +94,9 @@ impl Process {
 
 /// Stops all processes and returns them; `stop` finds and signals them.
 ///
-/// A process stops only after its current system call, and this call may be the one by which the
-/// process escapes. The search is therefore repeated until all found processes have stopped, for at
-/// most [`FREEZE_DEADLINE`].
+/// A process stops only after its current system call, and the process may escape by this very
+/// call. The search is therefore repeated until all found processes have stopped, for at most
+/// [`FREEZE_DEADLINE`].
 pub(super) fn repeat_until_all_stopped(stop: impl Fn() -> Vec<Process>) -> Vec<Process> {
     let deadline = Instant::now() + FREEZE_DEADLINE;
     loop {
@@ -107,7 +107,7 @@ pub(super) fn repeat_until_all_stopped(stop: impl Fn() -> Vec<Process>) -> Vec<P
     }
 }
 
-/// Removes the descendants of `ids` and of `found` from `others` and returns them.
+/// Removes the descendants of `ids` and of `found` from `others`, and returns these descendants.
 pub(super) fn take_descendants(
     others: &mut Vec<Process>,
     mut ids: HashSet<i32>,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_and_the_unreadable_do_not_count() {
+    fn dead_and_unreadable_processes_do_not_count() {
         for stat in [
             "",
             "42 (sleep",

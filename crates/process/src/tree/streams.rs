@@ -95,8 +95,8 @@ fn open_terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd, Option<P
     let name =
         pair.master.tty_name().ok_or_else(|| io::Error::other("the terminal has no name"))?;
     let mut options = OpenOptions::new();
-    // The terminal must not become our controlling terminal: the program makes it its controlling
-    // terminal.
+    // The terminal must not become the controlling terminal of this process, because it becomes
+    // that of the program.
     options.read(true).write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
     let output = options.open(&name)?.into();
     Ok((duplicate(pair.master.as_ref())?, output, Some(name)))
@@ -114,7 +114,8 @@ fn duplicate(master: &dyn MasterPty) -> io::Result<OwnedFd> {
 
 impl OutputReader {
     /// Reads output into `buffer`. Returns 0 after the last writer has closed its end. After the
-    /// [`StopReadOnDrop`] is dropped, it returns 0 as soon as everything written before is read.
+    /// [`StopReadOnDrop`] is dropped, returns 0 as soon as all output from before the drop has been
+    /// read.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut waiting = [

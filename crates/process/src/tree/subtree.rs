@@ -143,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// A shell whose children and grandchildren all run.
+    /// A shell with running children and grandchildren.
     struct ShellTree(Child);
 
     impl ShellTree {
@@ -155,7 +155,7 @@ mod tests {
             tree
         }
 
-        /// Waits until `is_so` holds for the number of processes.
+        /// Waits until `is_so` returns true for the number of processes.
         fn wait_until(&self, is_so: impl Fn(usize) -> bool) {
             let deadline = Instant::now() + Duration::from_secs(20);
             while !is_so(list_descendants(self.top()).len()) {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn children_of_children_are_found_whether_or_not_the_system_tells_them() {
+    fn descendants_are_found_with_and_without_a_list_of_children() {
         let tree = ShellTree::start(4);
         for children in [ChildrenSource::FromKernel, ChildrenSource::scan_all_processes()] {
             let mut found = Vec::new();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_frozen_has_stopped_and_what_is_killed_is_gone() {
+    fn stopped_descendants_have_stopped_and_killed_ones_are_gone() {
         let tree = ShellTree::start(4);
         assert_eq!(stop_descendants(tree.top()).len(), 4);
         // `stop_descendants` does not wait for a process that does not stop.

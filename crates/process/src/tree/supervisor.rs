@@ -50,13 +50,14 @@ pub(super) fn write_json_line(mut socket: &UnixStream, what: &impl Serialize) ->
 /// Runs the helper process until it has finished.
 pub(super) fn run_helper() -> io::Result<()> {
     close_all_but_standard_streams(0);
-    // If our parent process ignores SIGCHLD, this process inherits that and could not wait for the
-    // program.
+    // If our parent process ignores SIGCHLD, this process has inherited the setting and could not
+    // wait for the program.
     reset_ignored_signals();
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut requests = BufReader::new(socket.try_clone()?);
     set_child_subreaper(Some(getpid()))?;
-    // If a command has stopped this helper, the exit of our parent process continues the helper.
+    // If a command has stopped this helper, the kernel continues the helper when our parent process
+    // exits.
     set_parent_process_death_signal(Some(Signal::CONT))?;
     // Signals from the keyboard of our parent's terminal, if it has one, must not reach the helper.
     setsid()?;
@@ -246,8 +247,8 @@ impl Supervisor {
         }
     }
 
-    /// Kills all processes until none is left. A process of another user, or one that waits for a
-    /// dead disk, may remain.
+    /// Kills all processes until none is left. A process of another user may remain, and so may a
+    /// process that waits for a disk that does not respond.
     fn kill(&mut self) {
         let deadline = Instant::now() + KILL_DEADLINE;
         self.signal_group(Signal::KILL);

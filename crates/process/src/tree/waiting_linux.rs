@@ -1,7 +1,7 @@
 //! Detects processes that wait for terminal input.
 //!
-//! `/proc` shows the current system call of a process, and the memory of the call's arguments, to
-//! ancestors of the same user.
+//! In `/proc`, an ancestor of the same user can read the current system call of a process and the
+//! memory to which the call's arguments point.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -48,8 +48,8 @@ fn awaited_descriptor(call: &str, of: Pid) -> Option<u64> {
     }
 }
 
-/// Reads the descriptor of the single `pollfd` at `address` in a process's memory: the first four
-/// bytes.
+/// Reads the descriptor of the single `pollfd` at `address` in a process's memory. The descriptor
+/// is the first four bytes of the `pollfd`.
 fn read_polled_descriptor(of: Pid, address: u64) -> Option<u64> {
     let memory = File::open(format!("/proc/{of}/mem")).ok()?;
     let mut descriptor = [0; 4];
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_calls_that_wait_for_one_descriptor_tell_it() {
+    fn only_calls_that_wait_for_one_descriptor_return_it() {
         let (read, poll, other) = (libc::SYS_read, libc::SYS_ppoll, libc::SYS_wait4);
         // The bytes lie in memory after another value.
         let polled = [7_i32, 5, 1, -1];

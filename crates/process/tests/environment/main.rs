@@ -28,8 +28,8 @@ static CONCEALED: extern "C" fn() = {
 /// Number of variables that hold a secret.
 const SECRETS: usize = 200;
 
-/// Returns the variable number `index` that one process passes to another. Its name either looks
-/// like a secret or is in no list.
+/// Returns the secret variable number `index`, which one process passes to another. Its name either
+/// looks like a secret or is not in the allow list.
 fn secret(index: usize, starter: &str) -> (String, String) {
     let words = ["API_KEY", "TOKEN", "SECRET", "PASSWORD", "Cookie", "DATABASE_URL"];
     (format!("{}_{index}", words[index % words.len()]), format!("hidden{starter}-{index}"))

@@ -1,5 +1,5 @@
-//! Commands that try to outlive the end of their command. They are cancelled at random times, or
-//! left behind by a program that is killed or whose client disconnects.
+//! Processes that try to outlive their command. The command is cancelled at a random time, or the
+//! program that runs it is killed or loses its client.
 //!
 //! `HOSTILE_TREES` and `HOSTILE_DEATHS` set the number of runs; `cargo xtask accept hostile` uses
 //! many more than a plain test run. Each test prints its figures as one line; the field `value` is
@@ -142,7 +142,7 @@ async fn nothing_outlives_a_cancel() {
     assert_eq!((survivors, zombies), (0, 0));
 }
 
-/// Test body of a copy of this program, which runs three trees until its input ends.
+/// Test body of a copy of this program. The copy runs three trees until its input ends.
 #[test]
 fn agent() {
     if std::env::var_os(SEED).is_none() {
@@ -234,7 +234,7 @@ async fn nothing_outlives_an_agent_whose_client_is_gone() {
 /// Runs the other tests again as an unprivileged user, if the current user may switch to another
 /// user.
 #[test]
-fn so_it_is_for_an_unprivileged_user() {
+fn the_other_tests_pass_for_an_unprivileged_user() {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root || std::env::var_os(AS).is_some() {
         return;

@@ -1,6 +1,6 @@
 //! Records and shows a long command output at the same time. The output must be complete and
-//! counted, memory must be bounded, and the speed must equal a plain loop that reads the terminal
-//! and writes the file.
+//! counted, memory must be bounded, and the speed must equal that of a plain loop that reads the
+//! terminal and writes the file.
 //!
 //! `OUTPUT_BYTES` sets the length of the output. The measurements are printed; `cargo xtask accept
 //! output` compares them with the target.
@@ -198,7 +198,7 @@ fn measure(bytes: u64, streams: Streams) -> Value {
 
 /// This file has a single test, because the test measures the memory of its process.
 #[test]
-fn a_long_output_is_recorded_whole_and_costs_what_reading_it_costs() {
+fn a_long_output_is_recorded_completely_at_the_cost_of_reading_it() {
     let number = std::env::var("OUTPUT_BYTES").ok().and_then(|bytes| bytes.parse().ok());
     let bytes = number.unwrap_or(10_000_000);
     let terminal = measure(bytes, Streams::Terminal(WindowSize::default()));

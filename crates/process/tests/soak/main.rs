@@ -96,7 +96,7 @@ async fn run_all(count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_left_of_very_many_commands() {
+async fn no_resource_remains_in_use_after_very_many_commands() {
     let asked = std::env::var("SOAK_COMMANDS").ok().and_then(|count| count.parse().ok());
     let (warm_up, count) = asked.map_or((60, 120), |count: usize| (WARM_UP, count));
     let idle = ResourceCounts::measure().threads;

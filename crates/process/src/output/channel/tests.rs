@@ -25,7 +25,7 @@ fn all(bytes: &[u8]) -> OutputChunk {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_bytes_come_at_once_and_the_next_at_intervals() {
+async fn the_first_bytes_arrive_at_once_and_the_next_at_intervals() {
     let recording = recording();
     let (sender, mut receiver) = channel(Some(recording));
     assert!(receiver.recv().now_or_never().is_none(), "there is nothing yet");
@@ -43,7 +43,7 @@ async fn the_first_bytes_come_at_once_and_the_next_at_intervals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_that_is_recorded_is_shown_by_its_ends_and_waits_for_nobody_who_listens() {
+async fn a_recorded_flood_is_shown_by_its_ends_and_does_not_wait_for_a_slow_display() {
     let recording = recording();
     let (sender, mut receiver) = channel(Some(Arc::clone(&recording)));
     // The receiver waits for the interval to pass.
@@ -99,18 +99,18 @@ async fn slowly(recording: Option<Arc<Recording>>, room: usize) -> usize {
 }
 
 #[tokio::test]
-async fn what_is_not_recorded_arrives_whole_and_waits_for_room() {
+async fn unrecorded_output_arrives_completely_and_waits_for_space() {
     let room = MAX_BUFFERED_READS * OUTPUT_READ_BYTES;
     assert_eq!(slowly(None, room).await, room * 3);
 }
 
 #[tokio::test]
-async fn what_is_recorded_waits_too_while_nobody_listens() {
+async fn recorded_output_waits_too_if_the_receiver_stops_receiving() {
     assert!(slowly(Some(recording()), MAX_LIVE_OUTPUT_BYTES).await <= MAX_LIVE_OUTPUT_BYTES * 3);
 }
 
 #[tokio::test]
-async fn a_sender_that_waits_is_told_when_the_receiver_leaves() {
+async fn a_waiting_sender_returns_when_the_receiver_is_dropped() {
     let (sender, receiver) = channel(None);
     let thread = thread::spawn(move || while sender.record_and_send(&[0; OUTPUT_READ_BYTES]) {});
     let deadline = Instant::now() + Duration::from_secs(20);

@@ -114,7 +114,7 @@ fn check(what: &str, bytes: &[u8], expected: &str) {
 }
 
 #[test]
-fn what_acts_beyond_the_picture_never_passes() {
+fn sequences_with_side_effects_never_pass() {
     for (what, sequence) in FORBIDDEN_SEQUENCES {
         check(what, &[b"a", *sequence, b"b"].concat(), "ab");
         check(what, &[b"\x1b[31m", *sequence, b"\x1b[0m"].concat(), "\x1b[31m\x1b[0m");
@@ -122,21 +122,21 @@ fn what_acts_beyond_the_picture_never_passes() {
 }
 
 #[test]
-fn what_draws_passes() {
+fn drawing_sequences_pass() {
     for (sequence, expected) in ALLOWED_SEQUENCES {
         check(expected, sequence, expected);
     }
 }
 
 #[test]
-fn a_link_that_is_too_long_is_none() {
+fn a_link_that_is_too_long_is_removed() {
     let links = [format!("http://a/{}", "x".repeat(2_000)), format!("http://a/{}", ";".repeat(20))];
     for link in links {
         assert_eq!(filtered([format!("\x1b]8;;{link}\x07x").as_bytes()]), "x");
     }
 }
 
-/// Finds forbidden output by a different method than the one of the filter.
+/// Finds forbidden output by a method other than the one that the filter uses.
 fn forbidden(output: &str) -> Option<&str> {
     let is_control = |letter: char| letter.is_control() && !"\x08\t\r\n\x1b".contains(letter);
     if output.contains(is_control) {
@@ -163,7 +163,7 @@ fn is_drawing(sequence: &str) -> bool {
 }
 
 #[test]
-fn what_hides_or_reorders_does_not_pass_and_parts_of_an_emoji_do() {
+fn hiding_and_reordering_characters_are_removed_but_emoji_parts_pass() {
     for (written, shown) in [
         ("a\u{202e}b\u{2066}c\u{200b}d\u{200f}", "abcd"),
         ("rm\u{e0041}\u{e0042}\u{ad}\u{2060}", "rm"),
@@ -201,7 +201,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
     #[test]
-    fn chunks_make_no_difference_and_nothing_acting_comes_out(
+    fn the_split_into_chunks_makes_no_difference_and_no_side_effect_passes(
         pieces in vec(piece(), 0..12),
         sizes in vec(1_usize..9, 1..40),
     ) {

@@ -21,14 +21,14 @@ fn recorded(chunks: &[&[u8]], room: u64) -> (super::RecordedOutput, Option<Vec<u
 }
 
 #[test]
-fn a_short_output_is_told_whole_and_has_no_file() {
+fn a_short_output_is_complete_and_has_no_file() {
     let (recorded, file) = recorded(&[b"one\r\n", b"two\r\n"], u64::MAX);
     assert_eq!((recorded.bytes, recorded.lines, &recorded.file), (10, 2, &None));
     assert_eq!((recorded.for_model().as_str(), file), ("one\ntwo\n", None));
 }
 
 #[test]
-fn a_long_output_is_in_a_file_as_it_came() {
+fn a_long_output_is_written_to_a_file_unchanged() {
     let all: String = (1..=20_000).map(|line| format!("{line}\r\n")).collect();
     for size in [1, 100, 16 * 1024, all.len()] {
         let chunks: Vec<_> = all.as_bytes().chunks(size).collect();
@@ -58,7 +58,7 @@ fn a_long_output_is_in_a_file_as_it_came() {
 }
 
 #[test]
-fn a_file_that_is_full_holds_the_beginning_and_says_so() {
+fn a_full_file_contains_the_beginning_and_a_note() {
     let all = "0123456789\n".repeat(10_000);
     let chunks: Vec<_> = all.as_bytes().chunks(1_000).collect();
     for room in [40_005_u64, 40_000, 10] {
@@ -72,15 +72,15 @@ fn a_file_that_is_full_holds_the_beginning_and_says_so() {
     }
 }
 
-/// The file has the longest possible note and can still be read to its end.
+/// The longest possible note does not exceed its limit.
 #[test]
-fn the_note_of_what_has_no_room_has_room() {
+fn the_longest_truncation_note_is_within_its_limit() {
     let longest = super::truncation_note(u64::MAX);
     assert!(longest.len() as u64 <= MAX_TRUNCATION_NOTE_BYTES, "{longest:?}");
 }
 
 #[test]
-fn where_there_is_no_file_nothing_else_changes() {
+fn an_output_without_a_file_is_otherwise_the_same() {
     let all = "x\n".repeat(MAX_MODEL_OUTPUT_BYTES);
     let nowhere: [OpenFileFn; 2] =
         [Box::new(|| Ok(None)), Box::new(|| Err(io::ErrorKind::StorageFull.into()))];
@@ -96,14 +96,14 @@ fn where_there_is_no_file_nothing_else_changes() {
 }
 
 #[test]
-fn what_is_no_text_is_summed_up() {
+fn binary_output_is_summarized() {
     let (recorded, _) = recorded(&[b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", &[0xfe; 1_234]], u64::MAX);
     let told = recorded.for_model();
     assert_eq!(told, "[binary output: 1,250 bytes, looks like: PNG image]\n");
 }
 
 #[test]
-fn hidden_characters_are_told_of() {
+fn hiding_characters_are_reported() {
     let (recorded, _) = recorded(&["ab\u{202e}c\u{e0041}".as_bytes()], u64::MAX);
     let expected = "[2 characters that hide or reorder others are left out]\nabc";
     assert_eq!(recorded.for_model(), expected);
@@ -124,7 +124,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_new_is_told_once_and_an_open_line_as_a_whole() {
+fn new_output_is_reported_once_and_an_unfinished_line_is_repeated() {
     let recording = Recording::new(1_000, || Ok(None));
     let mut mark = OutputPosition::default();
     let mut look = |bytes: &[u8]| {
@@ -151,7 +151,7 @@ fn what_is_new_is_told_once_and_an_open_line_as_a_whole() {
 }
 
 #[test]
-fn of_a_flood_what_is_left_out_is_counted_from_the_mark_on() {
+fn omitted_bytes_of_a_flood_are_counted_from_the_mark_on() {
     let recording = Recording::new(1_000, || Ok(None));
     let mut mark = OutputPosition::default();
     recording.push(b"told\n");

@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_timeout_ends_the_command_and_what_it_printed_stays() {
+async fn the_timeout_ends_the_command_and_its_output_stays() {
     let timed_out = async |supervision| {
         let sleep = endless();
         let line = format!("echo begun; sleep {sleep}; echo not reached");
@@ -73,7 +73,7 @@ async fn a_program_that_tidies_up_when_asked_to_stop_may_finish() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
+async fn background_processes_are_ended_with_the_shell() {
     for start in [
         "sleep @ & echo hi",
         "setsid sleep @ & echo hi",
@@ -103,7 +103,7 @@ async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_holds_the_output_open_does_not_hold_up_the_call() {
+async fn a_process_that_holds_the_output_open_does_not_delay_the_call() {
     for supervision in SUPERVISIONS {
         for streams in [Streams::Pipe, Streams::Terminal(WindowSize::default())] {
             let sleep = endless();
@@ -117,7 +117,7 @@ async fn what_holds_the_output_open_does_not_hold_up_the_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_ends_soon_after_the_shell_is_not_cut_off() {
+async fn a_process_that_ends_soon_after_the_shell_is_not_killed() {
     let late = "read line; until [ ! -e /proc/$$/exe ]; do :; done; echo \"$line\"";
     for supervision in SUPERVISIONS {
         let line = format!("trap '' HUP; echo late > >({late})");
@@ -131,7 +131,7 @@ async fn a_process_that_ends_soon_after_the_shell_is_not_cut_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends_it() {
+async fn a_detached_process_does_not_delay_the_call_and_a_helper_ends_it() {
     for supervision in SUPERVISIONS {
         let dir = TempDir::new().unwrap();
         let sleep = endless();
@@ -162,7 +162,7 @@ async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends
 
 /// The helper is the parent of the shell and runs as the same user.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_turns_on_its_helper_ends_with_it() {
+async fn a_command_that_kills_or_stops_its_helper_is_ended() {
     let sleep = endless();
     let line = format!("trap '' HUP TERM; setsid sleep {sleep} & kill -KILL $PPID; sleep {sleep}");
     let (exit, _) = finish(Supervision::Helper, command(&line)).await;
@@ -214,7 +214,7 @@ async fn dropping_the_call_kills_and_reaps() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_call_kills_at_once() {
     let mut fastest = Duration::MAX;
-    // The machine may be busy, so one of several tries has to be fast enough.
+    // The machine may be busy, so only one of several tries has to be fast enough.
     for _ in 0..10 {
         let sleep = endless();
         let line = format!("trap '' HUP TERM; echo begun; setsid sleep {sleep} & wait");
