@@ -1,12 +1,12 @@
 //! A minimal agent process: it answers `initialize` and handles no other message.
 //!
-//! The row `startup-floor` divides the time of callboard by the time of this process, so that the
-//! result does not depend on the speed of the machine.
+//! The row `startup-floor` divides the startup time of callboard by that of this process, so that
+//! the result does not depend on the speed of the machine.
 
 use std::io::{self, BufRead as _, Read as _, Write as _};
 
-/// Longest line that the process reads, in bytes. The remaining bytes of a longer line are read as
-/// the next line.
+/// Maximum number of bytes of a line that the process reads at once. The rest of a longer line is
+/// read as the next line.
 const MAX_LINE: u64 = 64 * 1024;
 
 fn main() -> io::Result<()> {
@@ -25,7 +25,8 @@ fn main() -> io::Result<()> {
     }
 }
 
-/// Returns the id of an `initialize` request, which must be a number. Other fields are not parsed.
+/// Returns the id of an `initialize` request. The id must be a number, and other fields are not
+/// parsed.
 fn id_of_initialize(line: &str) -> Option<u64> {
     let (_, id) = line.split_once(r#""id":"#)?;
     let end = id.find(|c: char| !c.is_ascii_digit())?;

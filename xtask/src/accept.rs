@@ -1,9 +1,9 @@
 //! `accept` and `bench`: measure the promises of the project.
 //!
-//! Each promise is a row of a table in `rows.rs` or `session_rows.rs` and prints one JSON line on stdout: `id`, `pass`,
-//! `value`, `target`, `n`, `seed` and `secs`, and further figures. `value` is null if nothing could
-//! be measured, `target` is null if any value passes, and `seed` is null if the row uses no
-//! randomness. Remarks are written to stderr.
+//! Each promise is a row of a table in `rows.rs` or `session_rows.rs`. A measured row prints one
+//! JSON line on stdout: `id`, `pass`, `value`, `target`, `n`, `seed`, `secs`, and additional
+//! figures. `value` is null if nothing could be measured. `target` is null if every value passes.
+//! `seed` is null if the row uses no randomness. Remarks are written to stderr.
 
 mod acpx;
 mod agent;
@@ -45,20 +45,20 @@ use crate::workspace::Workspace;
 
 pub(crate) use sabotage::find_stale_patches;
 
-/// One promise and its measurement.
+/// One promise, and the way in which it is measured.
 struct AcceptanceRow {
     name: &'static str,
     what: &'static str,
     /// Default number of measurements, which `--n` overrides.
     n: u32,
-    /// Largest value that passes; if it is `None`, every value passes.
+    /// Largest value that passes. If the target is `None`, every value passes.
     target: Option<f64>,
     measure: RowMeasure,
 }
 
-/// Source of a row's value.
+/// The source of a row's value.
 enum RowMeasure {
-    /// A function that runs the release programs. The programs are built first.
+    /// A function that runs the release programs. The programs are built before the call.
     Programs(fn(&ReleasePrograms, u32) -> Result<f64, TaskError>),
     /// The number of failing tests of a cargo command line, which [`RowRun::parse_cargo_command`]
     /// parses.
@@ -66,25 +66,26 @@ enum RowMeasure {
     /// The largest `value` of the figures that a cargo command line prints. The first field is the
     /// minimum number of figures.
     Figures(usize, &'static str),
-    /// Other code, for rows that need more than one command line.
+    /// Other code, for rows that need more than one cargo command line.
     Code(fn(&mut RowRun<'_>, &Ui<'_>) -> Result<f64, TaskError>),
 }
 
-/// The programs of the release build, and the random seed for measuring them.
+/// The programs of the release build, and the random seed of the measurement.
 struct ReleasePrograms {
     callboard: PathBuf,
     /// A minimal agent that uses the SDK: `crates/agent/examples/echo_agent.rs`.
     echo: PathBuf,
-    /// A minimal process that answers: `xtask/examples/echo_floor.rs`.
+    /// A minimal process that only answers `initialize`: `xtask/examples/echo_floor.rs`.
     floor: PathBuf,
-    /// Callboard with a tool that never stops: `crates/runtime/examples/flood_agent.rs`.
+    /// Callboard with a tool that writes any number of updates:
+    /// `crates/runtime/examples/flood_agent.rs`.
     flood: PathBuf,
     /// A scripted model server: `crates/models/examples/model_server.rs`.
     model_server: PathBuf,
     seed: Seed,
 }
 
-/// Runs the named row, or all of them: `NAME|all [--n N] [--seed S]`.
+/// Runs the row NAME, or all rows; the arguments are `NAME|all [--n N] [--seed S]`.
 pub(crate) fn run_rows(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let is_asked_for = |row: &AcceptanceRow, name: &str| name == "all" || name == row.name;
     let rows = ROWS.iter().chain(SESSION_ROWS);
@@ -92,14 +93,14 @@ pub(crate) fn run_rows(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) 
     asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
 
-/// Runs all benches whose names begin with the given name: `NAME [--n N]`.
+/// Runs all benches whose names begin with NAME; the arguments are `NAME [--n N]`.
 pub(crate) fn run_benches(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let is_asked_for = |row: &AcceptanceRow, name: &str| row.name.starts_with(name);
     let asked = parse_row_selection("bench NAME [--n N]", BENCHES.iter(), args, is_asked_for);
     asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
 
-/// The rows to run, the number of measurements, and the seed.
+/// The rows to run, the number of measurements, and the random seed.
 struct RowSelection<'a> {
     rows: Vec<&'a AcceptanceRow>,
     n: Option<u32>,
@@ -142,7 +143,7 @@ fn parse_row_selection<'a>(
 }
 
 impl RowSelection<'_> {
-    /// Runs all selected rows, even after a row has failed.
+    /// Runs all selected rows, and continues after a row has failed.
     fn run_selected_rows(&self, workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
         let built = ReleasePrograms::new(workspace, Seed::new(self.seed));
         if self.rows.iter().any(|row| matches!(row.measure, RowMeasure::Programs(_))) {
@@ -160,7 +161,7 @@ impl RowSelection<'_> {
 }
 
 impl AcceptanceRow {
-    /// Measures a row, prints its line, and returns whether it passed.
+    /// Measures a row, prints its result line, and returns whether it passed.
     fn measure_and_check(
         &self,
         n: u32,
@@ -218,9 +219,8 @@ impl ReleasePrograms {
     }
 }
 
-/// Builds the release programs.
 fn build_release_programs(workspace: &Workspace, ui: &Ui<'_>) -> TaskResult {
-    // Each program is built separately, because a single build would unify the features of all
+    // Each program is built separately. A single build would unify the cargo features of all
     // programs.
     for words in [
         "build --release -p callboard --bins",
@@ -253,19 +253,19 @@ mod tests {
     };
     const SLOW: AcceptanceRow =
         AcceptanceRow { name: "slow", measure: Code(|run, _| Ok(f64::from(run.n))), ..FINE };
-    const TOLD: AcceptanceRow = AcceptanceRow { name: "told", target: None, ..SLOW };
+    const NO_TARGET: AcceptanceRow = AcceptanceRow { name: "told", target: None, ..SLOW };
     const RANDOM: AcceptanceRow = AcceptanceRow {
         name: "random",
         measure: Code(|run, _| {
             run.extra_figures.insert("note".to_owned(), run.seed.take_value().into());
             Ok(1.0)
         }),
-        ..TOLD
+        ..NO_TARGET
     };
     const BROKEN: AcceptanceRow = AcceptanceRow {
         name: "broken",
         measure: Code(|_, _| Err(TaskError::Failed("x".to_owned()))),
-        ..TOLD
+        ..NO_TARGET
     };
 
     fn lines(rows: &[&AcceptanceRow], n: Option<u32>) -> (TaskResult, Vec<Value>) {
@@ -300,21 +300,21 @@ mod tests {
 
     #[test]
     fn a_row_fails_over_its_target_and_when_nothing_was_measured() {
-        for (row, pass) in [(&FINE, true), (&SLOW, false), (&TOLD, true), (&BROKEN, false)] {
+        for (row, pass) in [(&FINE, true), (&SLOW, false), (&NO_TARGET, true), (&BROKEN, false)] {
             let (outcome, lines) = lines(&[row], Some(3));
             assert_eq!((outcome.is_ok(), &lines[0]["pass"]), (pass, &json!(pass)), "{}", row.name);
         }
     }
 
     #[test]
-    fn a_seed_is_printed_by_the_rows_that_use_it_and_so_is_what_else_they_found() {
+    fn a_row_prints_its_seed_if_used_and_its_additional_figures() {
         let (_, lines) = lines(&[&RANDOM, &FINE], None);
         assert_eq!((&lines[0]["seed"], &lines[1]["seed"]), (&json!(7), &Value::Null));
         assert_eq!((&lines[0]["note"], &lines[1]["note"]), (&json!(7), &Value::Null));
     }
 
     #[test]
-    fn all_rows_run_though_one_fails() {
+    fn all_rows_run_although_one_fails() {
         let (outcome, lines) = lines(&[&BROKEN, &FINE], None);
         assert_eq!(outcome.unwrap_err().message(), Some("1 of 2 rows failed"));
         assert_eq!(lines.len(), 2);

@@ -1,7 +1,7 @@
 //! The steps that run cargo directly.
 //!
-//! Dependencies are built once per profile: all steps use the same features and the same target
-//! folder where cargo allows it.
+//! Dependencies are built once per cargo profile. Where cargo allows it, all steps use the same
+//! features and the same target folder.
 
 use std::io;
 use std::num::NonZero;
@@ -15,9 +15,9 @@ pub(crate) fn check_format(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) 
     run_expecting_success(&mut workspace.cargo_command("fmt --all --check"))
 }
 
-/// Lints all targets with all features, then checks the libraries with fewer features than the
-/// default. The second check is needed because other members enable missing features in a build of
-/// the workspace. The step `package` checks each library with its default features.
+/// Lints all targets with all features. Then checks libraries with fewer features than the default,
+/// each alone, because other members enable missing features in a build of the workspace. The step
+/// `package` checks each library with its default features.
 pub(crate) fn lint_and_check_features(
     workspace: &Workspace,
     _: &mut Ui<'_>,
@@ -45,26 +45,26 @@ pub(crate) fn build_docs(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) ->
     run_expecting_success(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Property tests that run with many more random cases than the other tests.
+/// Property tests that the step `test` runs with many more random cases than the other tests.
 ///
-/// Each test is in one crate, but the arguments select the whole workspace with all features, so
-/// that the build of the test run is reused. `cargo xtask accept` runs millions of cases in the
-/// profile `laws`.
+/// Each of these tests is in one crate, but the command selects the whole workspace with all
+/// features, so that cargo builds nothing twice. `cargo xtask accept` runs millions of cases in the
+/// cargo profile `laws`.
 const LAWS: [&str; 2] = ["--test promises -- lives:: endings::", "--test tools -- edits::"];
-/// Number of random cases of each property test. Without optimization, all cases need about 40 s of
-/// CPU time.
+/// Number of random cases of each property test in [`LAWS`]. Without optimization, all cases
+/// together need about 40 s of CPU time.
 const CASES: &str = "2000";
 
-/// Number of tests per core that run at the same time. The number is above 1 because tests mostly
-/// wait for processes and timers.
+/// Number of tests that run at the same time, per core. The number is greater than 1 because tests
+/// mostly wait for processes and timers.
 const TESTS_PER_CORE: usize = 2;
 
-/// Runs the doc tests, then the property tests over many random sessions and edits, then all tests,
-/// with nextest if it is installed.
+/// Runs the doc tests, then the property tests in [`LAWS`] with many cases, and then all tests.
+/// Uses nextest for the last run if it is installed.
 ///
-/// The doc tests run first, because a crate without doc tests prints "0 passed" at its end, which
-/// looks like the result of the whole run. If the user selects tests, the doc tests are skipped,
-/// because a selection should be quick.
+/// The doc tests do not run last: a crate without doc tests prints "0 passed", which looks like the
+/// result of the whole run. If the user selects tests, only the selected tests run, so that the
+/// result arrives soon.
 pub(crate) fn run_tests(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
     if args.is_empty() {
         run_expecting_success(
@@ -85,7 +85,7 @@ pub(crate) fn run_tests(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) 
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
             command.arg(format!("--test-threads={}", cores * TESTS_PER_CORE));
         }
-        // nextest reports on stderr, but the result of a test run belongs on stdout.
+        // nextest writes its report to stderr, but the result of a test run belongs on stdout.
         run_expecting_success(command.args(args).stderr(io::stdout()))
     } else {
         // `--tests` selects every target except the doc tests.
@@ -95,7 +95,7 @@ pub(crate) fn run_tests(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) 
     }
 }
 
-/// Returns the failed tests from the output of `cargo test`.
+/// Returns the names of the failed tests in the output of `cargo test`.
 pub(crate) fn parse_failed_tests(printed: &str) -> Vec<String> {
     let lines = printed.lines().filter_map(|line| line.strip_prefix("test "));
     let failed = lines.filter_map(|line| line.strip_suffix(" ... FAILED"));
@@ -107,7 +107,7 @@ mod tests {
     use super::parse_failed_tests;
 
     #[test]
-    fn failed_tests_are_read_from_what_is_printed() {
+    fn failed_tests_are_parsed_from_the_output() {
         let printed = "running 2 tests\ntest a::b ... ok\ntest c::d ... FAILED\n\nfailures:\n";
         assert_eq!(parse_failed_tests(printed), ["c::d"]);
     }

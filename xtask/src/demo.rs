@@ -1,4 +1,4 @@
-//! `demo`: builds callboard and the example client, and runs the client with callboard.
+//! `demo`: builds callboard and the demo client, and runs the client, which starts callboard.
 
 use std::path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// Runs the demo in a folder, by default the repository, and returns the exit code of the demo.
+/// Runs the demo in a folder, and returns its exit code. The default folder is the repository.
 pub(crate) fn run_demo(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let folder = match args {
         [] => Ok(workspace.root.clone()),
@@ -15,8 +15,9 @@ pub(crate) fn run_demo(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -
         _ => Err("`demo` takes one PATH".to_owned()),
     };
     let folder = folder.map_err(TaskError::Usage)?;
-    // Only callboard has these targets. `--workspace` selects the same features of shared
-    // dependencies as the step `test`, so that no dependency is built twice.
+    // Callboard is the only member with binaries or an example `demo`. `--workspace` enables the
+    // same features of shared dependencies as the step `test`, so that no dependency is built
+    // twice.
     let build = "build --workspace --all-features --bins --example demo";
     process::run_expecting_success(&mut workspace.cargo_command(build))?;
     let built = workspace.target.join("debug");

@@ -1,9 +1,11 @@
-//! `layers`: allowed dependencies between crates, and crates on which a member must never depend.
+//! `layers`: checks which crates a workspace member depends on. Some dependencies are allowed, and
+//! others are always forbidden.
 //!
 //! A table contains the rules. [`check_layers`] collects data from cargo, and [`find_violations`]
-//! compares the data with the table. Direct edges come from `cargo metadata`. Transitive
-//! dependencies come from `cargo tree`, one crate at a time, because metadata unifies the features
-//! of the whole workspace.
+//! compares the data with the table.
+//!
+//! Direct dependencies come from `cargo metadata`. Transitive dependencies come from `cargo tree`
+//! for one crate at a time, because `cargo metadata` unifies the features of the whole workspace.
 
 mod modules;
 mod surface;
@@ -22,12 +24,13 @@ use crate::workspace::Workspace;
 /// Allowed dependencies of one workspace member.
 struct LayerRule {
     member: &'static str,
-    /// Workspace members that are allowed as normal, build and dev-dependencies.
+    /// Workspace members that are allowed as direct dependencies of any kind: normal, build and
+    /// dev.
     may_use: &'static [&'static str],
-    /// Crates that must not be transitive normal or build dependencies of the member. The default
-    /// features are off, and `features` are on.
+    /// Crates that must not be transitive normal or build dependencies of the member, if its
+    /// default features are disabled and `features` are enabled.
     never: &'static [&'static str],
-    /// Features of the member with which `never` is also checked.
+    /// Features of the member that are enabled when `never` is checked.
     features: &'static str,
 }
 
@@ -194,12 +197,12 @@ const TABLE: &[LayerRule] = &[
     },
 ];
 
-/// Maximum number of crates of a member's dependency tree.
+/// Maximum number of crates in the dependency tree of a workspace member.
 struct CrateCountLimit {
     member: &'static str,
-    /// Enabled features; the default features are off.
+    /// Enabled features of the member. Its default features are disabled.
     features: &'static str,
-    /// Maximum number of crates: the member and its transitive normal dependencies.
+    /// Maximum number of crates, which includes the member and its transitive normal dependencies.
     crates: usize,
 }
 
@@ -222,7 +225,7 @@ const BOUNDS: &[CrateCountLimit] = &[
     CrateCountLimit { member: "callboard", features: "", crates: 280 },
 ];
 
-/// Members whose `rust-version` is a promise: no dependency of theirs may need a newer version of
+/// Members that promise their `rust-version`. Their dependencies must not need a newer version of
 /// Rust.
 const MEMBERS_WITH_PROMISED_MSRV: &[&str] = &[
     "callboard-text",
@@ -236,22 +239,24 @@ const MEMBERS_WITH_PROMISED_MSRV: &[&str] = &[
     "acp-connection",
 ];
 
-/// The crate of wire types: two versions of it would be incompatible.
+/// The crate of the wire types. Only one version may be used, because the types of two versions are
+/// incompatible.
 const SINGLE_VERSION_CRATE: &str = "agent-client-protocol-schema";
 
-/// The document with the graph of the crates.
+/// The document that contains the dependency graph of the crates.
 const GRAPH_DOCUMENT: &str = "ARCHITECTURE.md";
 
 /// A workspace member and its dependencies.
 struct WorkspaceMember {
     name: String,
-    /// Name and kind (normal, build or dev) of each direct dependency.
+    /// Name of each direct dependency, and its kind (normal, build or dev).
     uses: Vec<(String, String)>,
 }
 
-/// Checks the table against cargo's data of the workspace.
+/// Checks the rules of the table against cargo's data about the workspace.
 ///
-/// With `--surface` it instead prints the public items that no code outside their crate uses.
+/// With the argument `--surface`, prints the public items that are used only in their own crate
+/// instead.
 pub(crate) fn check_layers(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     match args {
         [] => {}
@@ -280,7 +285,7 @@ pub(crate) fn check_layers(workspace: &Workspace, ui: &mut Ui<'_>, args: &[Strin
     }
     let host = capture_stdout(&mut workspace.cargo_command("-vV"))?;
     let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
-    // The platform is given, because otherwise cargo would fetch dependencies of other platforms.
+    // Without a platform, cargo would also fetch the dependencies of other platforms.
     let mut all =
         workspace.cargo_command("metadata --format-version 1 --all-features --filter-platform");
     let all = capture_stdout(all.arg(host))?;
@@ -317,8 +322,8 @@ pub(crate) fn check_layers(workspace: &Workspace, ui: &mut Ui<'_>, args: &[Strin
     }
 }
 
-/// Prints the number of public items of each library, and the items that no code outside of the
-/// library uses.
+/// Prints the number of public items of each library, and the public items that only the library
+/// itself uses.
 fn print_public_surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
     let mut files = Vec::new();
     for part in ["crates", "tests"].iter().filter(|part| workspace.root.join(part).is_dir()) {
@@ -340,7 +345,7 @@ fn print_public_surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
     Ok(())
 }
 
-/// Formats the graph of the members. Members without dependencies come first.
+/// Formats the dependency graph of the members. Members without dependencies come first.
 fn format_member_graph(table: &[LayerRule], members: &[WorkspaceMember]) -> String {
     let is_row = |name: &str| table.iter().any(|row| row.member == name);
     let widest = table.iter().map(|row| row.member.len()).max().unwrap_or_default();
@@ -355,7 +360,7 @@ fn format_member_graph(table: &[LayerRule], members: &[WorkspaceMember]) -> Stri
     table.iter().map(line).collect()
 }
 
-/// Returns the folders of the members.
+/// Returns the folders of the workspace members.
 fn member_folders(metadata: &Value) -> Vec<String> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let manifests = packages.filter_map(|package| package["manifest_path"].as_str());
@@ -382,10 +387,11 @@ fn read_sources(
     Ok(())
 }
 
-/// Lists every violation of the table, each with its dependency path.
+/// Returns every violation of the table, each with its dependency path.
 ///
-/// `closures` and `whole` are outputs of `cargo tree --prefix depth`: `closures` has one output for
-/// each member with a `never`, and `whole` is the output for the workspace with all features.
+/// `closures` and `whole` are outputs of `cargo tree --prefix depth`. `closures` contains one
+/// output for each member with a list `never`. `whole` is the output for the workspace with all
+/// features.
 fn find_violations(
     table: &[LayerRule],
     members: &[WorkspaceMember],
@@ -426,7 +432,7 @@ fn find_forbidden_dependencies(
 }
 
 fn find_forbidden_crates(row: &LayerRule, tree: &str) -> Vec<String> {
-    // A crate is listed once per dependent crate; the first path is enough.
+    // The tree lists a crate once per dependent crate, and the first path is enough for the report.
     let mut seen = BTreeSet::new();
     parse_cargo_tree(tree)
         .into_iter()
@@ -435,8 +441,8 @@ fn find_forbidden_crates(row: &LayerRule, tree: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns a line with the number of crates of a member, and a violation if the number is too
-/// large.
+/// Returns a line with the number of crates of a member. If the number is too large, also returns a
+/// violation.
 fn check_crate_count(bound: &CrateCountLimit, tree: &str) -> (String, Option<String>) {
     let CrateCountLimit { member, features, crates: most } = bound;
     let found: BTreeSet<_> =
@@ -448,7 +454,7 @@ fn check_crate_count(bound: &CrateCountLimit, tree: &str) -> (String, Option<Str
     (line, violation)
 }
 
-/// Returns the `rust-version` of each package, by name and version.
+/// Returns the `rust-version` of each package. The keys are names and versions of packages.
 fn rust_versions(metadata: &Value) -> BTreeMap<(&str, &str), &str> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let needs = packages.filter_map(|package| {
@@ -458,7 +464,7 @@ fn rust_versions(metadata: &Value) -> BTreeMap<(&str, &str), &str> {
     needs.collect()
 }
 
-/// Lists the packages of a tree that need a newer version of Rust than the root of the tree.
+/// Returns the packages of a tree that need a newer version of Rust than the package at its root.
 fn dependencies_with_newer_msrv(tree: &str, needs: &BTreeMap<(&str, &str), &str>) -> Vec<String> {
     let number = |text: &str| -> [u32; 3] {
         let mut parts = text.split('.').map(|part| part.parse().unwrap_or_default());
@@ -491,15 +497,15 @@ fn check_single_version(name: &str, whole: &str) -> Vec<String> {
     )]
 }
 
-/// A line of `cargo tree`.
+/// A package in a line of `cargo tree`.
 struct TreePackage<'a> {
     name: &'a str,
     version: &'a str,
-    /// The path from the root of the tree: `a → b → c`.
+    /// The path from the root of the tree to this package: `a → b → c`.
     path: String,
 }
 
-/// Parses `cargo tree --prefix depth`, whose lines look like `2serde v1.0.0 (*)`.
+/// Parses the output of `cargo tree --prefix depth`. A line looks like `2serde v1.0.0 (*)`.
 fn parse_cargo_tree(tree: &str) -> Vec<TreePackage<'_>> {
     let mut path: Vec<&str> = Vec::new();
     let mut found = Vec::new();
@@ -569,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn the_graph_has_a_line_for_each_member_with_what_it_uses() {
+    fn the_graph_has_a_line_with_the_dependencies_of_each_member() {
         assert_eq!(format_member_graph(ROWS, &good()), "low\nhigh → low\n");
     }
 
@@ -579,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_to_the_right_is_found_whatever_its_kind() {
+    fn a_forbidden_dependency_is_found_whatever_its_kind() {
         for kind in ["normal", "build", "dev"] {
             let against = format!("low → high ({kind} dependency): it may use []");
             let members = [member("low", &[("high", kind)]), member("high", &[])];

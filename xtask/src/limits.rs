@@ -1,4 +1,5 @@
-//! `limits`: generates the page of the book that lists every bound from the crates' `limits.rs`.
+//! `limits`: generates the page of the book that lists every constant of the crates' `limits.rs`
+//! files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +22,7 @@ configuration; `SessionConfig` of `acp-lifecycle` lowers or raises what people w
 
 /// One constant of a `limits.rs`.
 struct LimitConstant {
-    /// The heading comment of the constant's group; empty before the first heading.
+    /// The heading comment above the group of constants; empty before the first heading.
     group: String,
     name: String,
     doc: String,
@@ -29,7 +30,7 @@ struct LimitConstant {
     value: String,
 }
 
-/// Writes the page.
+/// Writes the page of limits, `docs/limits.md`.
 pub(crate) fn write_limits_page(
     workspace: &Workspace,
     ui: &mut Ui<'_>,
@@ -42,14 +43,15 @@ pub(crate) fn write_limits_page(
     Ok(())
 }
 
-/// Returns the page's path if it differs from the output of [`write_limits_page`].
+/// Returns the path of the page of limits if the page differs from the output of
+/// [`write_limits_page`].
 pub(crate) fn outdated_page(root: &Path) -> Result<Option<&'static str>, TaskError> {
     let crates = read_limits_by_crate(root)?;
     let written = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
     Ok((!crates.is_empty() && written != render_page(&crates)).then_some(PAGE))
 }
 
-/// Reads the limits of all crates that have a `limits.rs`, by crate name.
+/// Reads the constants of all crates that have a `limits.rs`. The keys are the names of the crates.
 fn read_limits_by_crate(root: &Path) -> Result<BTreeMap<String, Vec<LimitConstant>>, TaskError> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(root.join("crates")).into_iter().flatten().flatten() {
@@ -67,7 +69,8 @@ fn read_limits_by_crate(root: &Path) -> Result<BTreeMap<String, Vec<LimitConstan
     Ok(found)
 }
 
-/// Reads every `limits.rs` in a folder. Files in outer folders come first.
+/// Reads every `limits.rs` in a folder and its subfolders. The file of a folder comes before those
+/// of its subfolders.
 fn read_limits_files(folder: &Path, texts: &mut Vec<String>) -> Result<(), TaskError> {
     let own = folder.join("limits.rs");
     if own.is_file() {
@@ -84,14 +87,14 @@ fn read_file(path: &Path) -> Result<String, TaskError> {
         .map_err(|error| TaskError::Failed(format!("{}: {error}", path.display())))
 }
 
-/// Parses the constants of one file.
+/// Parses the constants of one `limits.rs`.
 fn parse_limits(text: &str) -> Vec<LimitConstant> {
     let (mut group, mut doc) = (String::new(), String::new());
     let mut found = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
-        if let Some(said) = line.strip_prefix("///") {
-            doc = format!("{doc} {}", said.trim()).trim().to_owned();
+        if let Some(doc_line) = line.strip_prefix("///") {
+            doc = format!("{doc} {}", doc_line.trim()).trim().to_owned();
         } else if let Some(title) = line.strip_prefix("// ")
             && lines.peek().is_none_or(|next| next.is_empty())
         {
@@ -134,14 +137,14 @@ fn render_page(crates: &BTreeMap<String, Vec<LimitConstant>>) -> String {
                 page.push_str("\n| limit | value | constant |\n|---|---|---|\n");
             }
             group = Some(&bound.group);
-            let (said, value) = (format_doc_cell(&bound.doc), format_value_cell(bound, &values));
-            page.push_str(&format!("| {said} | {value} | `{}` |\n", bound.name));
+            let (doc, value) = (format_doc_cell(&bound.doc), format_value_cell(bound, &values));
+            page.push_str(&format!("| {doc} | {value} | `{}` |\n", bound.name));
         }
     }
     page
 }
 
-/// Formats a doc comment as a table cell, without the targets of its links.
+/// Formats a doc comment as a table cell. The targets of intra-doc links are removed.
 fn format_doc_cell(doc: &str) -> String {
     let mut text = String::new();
     let mut rest = doc;
@@ -154,7 +157,8 @@ fn format_doc_cell(doc: &str) -> String {
     (text + rest).replace('|', "\\|")
 }
 
-/// Formats a value with a readable unit. A value that cannot be evaluated is not changed.
+/// Formats the value of a constant with a readable unit. A value that cannot be evaluated is shown
+/// as Rust code.
 fn format_value_cell(bound: &LimitConstant, values: &BTreeMap<&str, &str>) -> String {
     let verbatim = || format!("`{}`", bound.value);
     let written = &*bound.value;
@@ -189,7 +193,7 @@ fn format_in_largest_unit(number: u64) -> String {
     }
 }
 
-/// Formats a number with thousands separators.
+/// Formats a number with a comma before each group of three digits.
 fn group_thousands(number: u64) -> String {
     let digits = number.to_string();
     let at = |index: usize| index > 0 && (digits.len() - index).is_multiple_of(3);
@@ -198,10 +202,10 @@ fn group_thousands(number: u64) -> String {
     })
 }
 
-/// Evaluates sums, products and shifts of numbers and constants. Only the forms that occur in the
-/// files are supported.
+/// Evaluates sums, differences, products and shifts of numbers and constants. Only the forms that
+/// occur in the `limits.rs` files are supported.
 fn evaluate(expression: &str, values: &BTreeMap<&str, &str>) -> Option<u64> {
-    // The value for tests is not a limit of the program.
+    // If the value is different in tests, only the value of the released program is shown.
     let released = expression.rsplit_once("else {").map(|(_, rest)| rest.trim_matches([' ', '}']));
     let expression = released.unwrap_or(expression);
     let expression = expression.strip_suffix(" as u64").unwrap_or(expression).trim();
@@ -228,7 +232,7 @@ fn evaluate(expression: &str, values: &BTreeMap<&str, &str>) -> Option<u64> {
     number.or_else(|| evaluate(values.get(expression).filter(|it| **it != expression)?, values))
 }
 
-/// Splits at the last operator of this kind outside of parentheses.
+/// Splits an expression at the last occurrence of an operator that is not in parentheses.
 fn split_at_last_operator<'a>(expression: &'a str, operator: &str) -> Option<(&'a str, &'a str)> {
     let is_outside = |at: &usize| {
         let before = &expression[..*at];

@@ -1,7 +1,7 @@
-//! `cargo xtask`: the project's own commands, from `ci` to the acceptance checks.
+//! `cargo xtask`: the commands of this project, from the checks of `ci` to the acceptance tests.
 //!
-//! xtask runs cargo, git and the built binaries, and uses no crate of the workspace. Therefore
-//! xtask builds in seconds, and checks all crates in the same way.
+//! xtask runs cargo, git and the built programs. It uses no crate of the workspace, so that it
+//! builds in seconds and checks all crates in the same way.
 
 mod accept;
 mod cargo;
@@ -25,8 +25,8 @@ use step::Step;
 use ui::Ui;
 use workspace::Workspace;
 
-/// Steps of `ci`, in this order. Fast and informative steps come first. The tests come last, so
-/// that the output ends with their result.
+/// Steps of `ci`, in the order in which they run. Fast steps and steps with useful error messages
+/// come first. The tests come last, so that the output ends with the test results.
 const STEPS: [Step; 7] = [
     Step { name: "fmt", args: "", what: "check the formatting", run: cargo::check_format },
     Step {
@@ -62,7 +62,7 @@ const STEPS: [Step; 7] = [
     },
 ];
 
-/// Commands that are not steps; `help` is handled before these commands.
+/// Commands that are not steps of `ci`. The command `help` is handled elsewhere.
 const COMMANDS: [Step; 6] = [
     Step {
         name: "ci",

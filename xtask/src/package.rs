@@ -1,10 +1,10 @@
-//! `package`: packages every published crate, and checks the package in the form that users of the
-//! crate receive.
+//! `package`: packages every published crate, and checks the package as users of the crate receive
+//! it.
 //!
-//! Cargo's own verification is not enough for packages that depend on each other. If the version
-//! has not changed, cargo verifies the unpacked sources and the build of the previous run. Cargo
-//! also rebuilds every dependency. The packages are therefore unpacked into a separate workspace,
-//! which shares the target folder.
+//! Cargo's own verification has two problems with packages that depend on each other. If a version
+//! has not changed, cargo verifies the sources that an earlier run unpacked. Cargo also builds
+//! every dependency again. The packages are therefore unpacked into a separate workspace that uses
+//! the same target folder.
 
 use std::fs;
 use std::path::Path;
@@ -16,9 +16,9 @@ use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// Crates that are only checked in the whole workspace. Each other crate is also checked alone, to
-/// find a feature of a dependency that only another crate enables. These use nearly all crates, and
-/// would compile most dependencies again.
+/// Crates that are only checked together with all others. Each other crate is also checked alone,
+/// to detect that it needs a feature of a dependency that only another crate enables. A check of
+/// one of these crates alone would build most dependencies again.
 const CHECKED_TOGETHER: [&str; 3] = ["callboard-runtime", "callboard-sessions", "callboard"];
 
 /// A published crate.
@@ -28,8 +28,8 @@ struct PublishedCrate {
 }
 
 impl PublishedCrate {
-    /// Returns the name of the package without `.crate`, which is also the name of the folder in
-    /// the package.
+    /// Returns the file name of the package without `.crate`. The folder inside the package has the
+    /// same name.
     fn package_folder_name(&self) -> String {
         format!("{}-{}", self.name, self.version)
     }
@@ -47,7 +47,8 @@ pub(crate) fn check_packages(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]
         .map_err(|error| TaskError::Failed(format!("{}: {error}", unpacked.display())))?;
     for one in &all {
         let mut tar = Command::new("tar");
-        // `m` sets the current time on each file, because cargo detects changes by the time.
+        // `m` gives each file the current time. Otherwise, cargo would not detect that the file has
+        // changed.
         tar.arg("-xzmf").arg(packages.join(format!("{}.crate", one.package_folder_name())));
         process::run_expecting_success(tar.current_dir(&unpacked))?;
     }
@@ -56,7 +57,7 @@ pub(crate) fn check_packages(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]
         check.args(selection).arg("--target-dir").arg(&workspace.target);
         process::run_expecting_success(check.current_dir(&unpacked))
     };
-    // With the features of the other steps, whose dependencies are reused.
+    // The features are those of the other steps, so that the dependencies need not be built again.
     check(&["--workspace", "--all-features"])?;
     all.iter()
         .filter(|one| !CHECKED_TOGETHER.contains(&one.name.as_str()))
@@ -76,7 +77,7 @@ fn published_crates(metadata: &Value) -> Vec<PublishedCrate> {
         .collect()
 }
 
-/// Recreates the folder, with a workspace manifest and the lock file of the real workspace.
+/// Recreates the folder. It contains a workspace manifest, and the lock file of the real workspace.
 fn recreate_workspace_folder(
     folder: &Path,
     all: &[PublishedCrate],
@@ -90,9 +91,11 @@ fn recreate_workspace_folder(
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map(drop)
 }
 
-/// Returns the manifest of a workspace in which each crate uses the packages of the others.
+/// Returns the manifest of a workspace in which each crate depends on the packages of the other
+/// crates.
 ///
-/// The profile equals that of the real workspace; otherwise no build would be shared.
+/// The cargo profile is the same as in the real workspace, so that both share the builds of
+/// dependencies.
 fn workspace_manifest(all: &[PublishedCrate]) -> String {
     let folders: Vec<_> = all.iter().map(PublishedCrate::package_folder_name).collect();
     let patches = all.iter().zip(&folders);

@@ -1,25 +1,25 @@
-//! Running other programs, and the reasons for which a command fails.
+//! Functions that run other programs, and the reasons why a command of xtask fails.
 
 use std::io::{self, Write as _};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
-/// Result of a command.
+/// Result of a command of xtask.
 pub(crate) type TaskResult = Result<(), TaskError>;
 
-/// Reasons why a command fails.
+/// Reasons why a command of xtask fails.
 #[derive(Debug)]
 pub(crate) enum TaskError {
-    /// A check or a program failed: exit code 1.
+    /// A check or a program failed. The exit code is 1.
     Failed(String),
-    /// The command line is invalid: exit code 2.
+    /// The command line is invalid. The exit code is 2.
     Usage(String),
-    /// A program that reports its errors itself exited with this code, which is also the exit code
-    /// of xtask.
+    /// A program failed and has already reported its errors. xtask exits with this code, which is
+    /// the exit code of the program.
     Exit(u8),
 }
 
 impl TaskError {
-    /// Returns the message for the user, if there is one.
+    /// Returns the error message for the user, if xtask has to print one.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
             Self::Failed(why) | Self::Usage(why) => Some(why),
@@ -36,14 +36,14 @@ impl TaskError {
     }
 }
 
-/// Runs a program with inherited streams and expects it to succeed.
+/// Runs a program that inherits stdin, stdout and stderr. If the program fails, returns an error.
 pub(crate) fn run_expecting_success(command: &mut Command) -> TaskResult {
     let status = command.status();
     expect_success(command, status)
 }
 
-/// Runs a program with inherited streams and returns its exit code as an error, or 1 if a signal
-/// ended it.
+/// Runs a program that inherits stdin, stdout and stderr. If the program fails, returns its exit
+/// code as an error. The code is 1 if a signal ended the program.
 pub(crate) fn run_passing_exit_code(command: &mut Command) -> TaskResult {
     let status = command.status().map_err(|error| cannot_run(command, &error))?;
     match status.code() {
@@ -52,7 +52,8 @@ pub(crate) fn run_passing_exit_code(command: &mut Command) -> TaskResult {
     }
 }
 
-/// Runs a program that is expected to succeed and returns its stdout; stderr is inherited.
+/// Runs a program that inherits stderr, and returns its stdout. If the program fails, returns an
+/// error.
 pub(crate) fn capture_stdout(command: &mut Command) -> Result<String, TaskError> {
     let output =
         command.stderr(Stdio::inherit()).output().map_err(|error| cannot_run(command, &error))?;
@@ -71,12 +72,13 @@ pub(crate) fn run_and_copy_output(
     Ok((output.status, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
-/// A running program, killed on drop.
+/// A running program, which is killed on drop.
 pub(crate) struct KillOnDrop(pub(crate) Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // The process may have exited already. A process that has already exited is reaped too.
+        // The kill fails if the process has already exited. In both cases, the process must be
+        // reaped.
         self.0.kill().ok();
         self.0.wait().ok();
     }
@@ -96,7 +98,7 @@ fn cannot_run(command: &Command, error: &io::Error) -> TaskError {
     TaskError::Failed(format!("cannot run `{}`: {error}", command_text(command)))
 }
 
-/// Returns the command line, for display.
+/// Returns the command line of a command, for error messages.
 fn command_text(command: &Command) -> String {
     let program = command.get_program().display().to_string();
     command.get_args().fold(program, |line, arg| line + " " + &arg.display().to_string())
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_of_a_program_that_speaks_for_us_is_passed_on() {
+    fn the_exit_code_of_a_program_that_reports_its_errors_is_returned() {
         let stop = run_passing_exit_code(&mut shell("exit 7")).unwrap_err();
         assert_eq!((stop.message(), stop.exit_code()), (None, ExitCode::from(7)));
         assert_eq!(

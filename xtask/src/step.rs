@@ -1,6 +1,4 @@
-//! Steps: the parts of a command, their timing, and the order in which `ci` runs them.
-//!
-//! Steps are independent: each step can be run alone.
+//! Steps: the parts of `ci`, the measurement of their durations, and the order in which they run.
 
 use std::time::Instant;
 
@@ -8,17 +6,18 @@ use crate::process::{TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// One command, with its line in `help`.
+/// One command of xtask, with its line in the output of `help`.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
-    /// The arguments of the command, for `help`; empty if there are no arguments.
+    /// The arguments that `help` shows for the command; empty if it has none.
     pub(crate) args: &'static str,
-    /// A short description.
+    /// A short description that `help` shows.
     pub(crate) what: &'static str,
     pub(crate) run: fn(&Workspace, &mut Ui<'_>, &[String]) -> TaskResult,
 }
 
-/// Runs one step between two lines with its name, and returns its duration in seconds.
+/// Runs one step, and prints a line with its name before and after it. Returns its duration in
+/// seconds.
 pub(crate) fn run_step(
     step: &Step,
     workspace: &Workspace,
@@ -35,7 +34,7 @@ pub(crate) fn run_step(
     outcome.map(|()| seconds)
 }
 
-/// Runs the steps in order, up to the first that fails, and prints a table of durations.
+/// Runs the steps in order until one fails. If all succeed, prints a table of their durations.
 pub(crate) fn run_steps_until_failure(
     steps: &[Step],
     workspace: &Workspace,
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_ends_the_run_and_says_how_to_repeat_it() {
+    fn the_first_failure_ends_the_run_and_shows_how_to_repeat_it() {
         let (outcome, out) = all(&[BAD, GOOD]);
         let stop = outcome.unwrap_err();
         let why = stop.message().unwrap();

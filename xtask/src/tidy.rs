@@ -1,8 +1,8 @@
-//! `tidy`: rules of this repository that no compiler and no linter checks.
+//! `tidy`: checks the rules of this repository that neither the compiler nor a linter checks.
 //!
-//! Every rule is a function of one file's path and text; only [`check_tracked_files`] lists and
-//! reads the files. The sources of these rules contain each forbidden word in two halves, so that
-//! they pass the check themselves.
+//! Every rule is a function of the path and the text of one file. Only [`check_tracked_files`]
+//! lists and reads files. In the source code of the rules, each forbidden word is written in two
+//! halves, so that the code obeys the rules.
 
 mod links;
 mod manifest;
@@ -17,16 +17,16 @@ use crate::process::{TaskError, TaskResult, capture_stdout};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// A violation of a rule, and advice to fix the violation.
+/// A violation of a rule, with advice how to fix it.
 struct Violation {
     path: String,
-    /// The line number, counted from 1.
+    /// Number of the line, counted from 1.
     line: usize,
     what: String,
     level: ViolationLevel,
 }
 
-/// Whether a violation fails the step.
+/// Whether a violation makes the step fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ViolationLevel {
     Error,
@@ -43,7 +43,7 @@ impl Display for Violation {
     }
 }
 
-/// A file as input of the rules.
+/// A file, as it is passed to the rules.
 struct CheckedFile<'a> {
     path: &'a str,
     text: &'a str,
@@ -59,7 +59,7 @@ impl<'a> CheckedFile<'a> {
         Self { path, text, lines }
     }
 
-    /// Reports an error at a line. `index` counts from 0, like the index in `lines`.
+    /// Creates an error for a line. `index` is the index of the line in `lines`, counted from 0.
     fn error_at(&self, index: usize, what: impl Into<String>) -> Violation {
         self.violation_at(index, what, ViolationLevel::Error)
     }
@@ -74,10 +74,10 @@ impl<'a> CheckedFile<'a> {
     }
 }
 
-/// A rule: a function that returns all violations in a file.
+/// A rule: a function that returns all its violations in a file.
 type TidyRule = fn(&CheckedFile<'_>) -> Vec<Violation>;
 
-/// Checks every file that git tracks, or that would be tracked if it were added.
+/// Checks every file that git tracks, and every new file that git does not ignore.
 pub(crate) fn check_tracked_files(
     workspace: &Workspace,
     ui: &mut Ui<'_>,
@@ -86,7 +86,8 @@ pub(crate) fn check_tracked_files(
     let mut git = std::process::Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = capture_stdout(git.current_dir(&workspace.root))?;
-    // A removed file may still be tracked, but cannot be checked.
+    // git still lists a file that has been deleted but not removed from the index. Such a file
+    // cannot be checked.
     let is_file = |path: &&str| workspace.root.join(path).is_file();
     let paths: Vec<&str> = listed.split_terminator('\0').filter(is_file).collect();
     let mut found = check_required_documents(&paths);
@@ -118,7 +119,7 @@ pub(crate) fn check_tracked_files(
     }
 }
 
-/// Checks that no required document is missing.
+/// Checks that every required document exists.
 fn check_required_documents(paths: &[&str]) -> Vec<Violation> {
     let members = paths.iter().filter_map(|path| path.strip_suffix("Cargo.toml"));
     let readmes = members.map(|folder| format!("{folder}README.md"));
@@ -130,7 +131,7 @@ fn check_required_documents(paths: &[&str]) -> Vec<Violation> {
         .collect()
 }
 
-/// Checks one file.
+/// Checks one file with all rules for its type.
 fn check_file(path: &str, text: &str) -> Vec<Violation> {
     let file = CheckedFile::new(path, text);
     let special: &[&[TidyRule]] = match path {
@@ -147,7 +148,8 @@ fn check_file(path: &str, text: &str) -> Vec<Violation> {
 mod tests {
     use super::*;
 
-    /// Checks one file and compares the lines and the beginnings of the messages.
+    /// Checks one file. Compares the line numbers and the beginnings of the messages with the
+    /// expected ones.
     #[track_caller]
     pub(super) fn check(path: &str, text: &str, expected: &[(usize, &str)]) {
         let found = check_file(path, text);

@@ -1,11 +1,11 @@
-//! Output for the user: results to stdout, remarks to stderr.
+//! Writes output for the user: results to stdout, and remarks to stderr.
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// Writes whole lines.
+/// Writes the output of xtask in whole lines.
 ///
-/// Failed writes are ignored, because a closed pipe must not stop a check.
+/// Errors of a write are ignored, because a closed pipe must not stop a check.
 pub(crate) struct Ui<'a> {
     out: &'a mut dyn Write,
 }
@@ -15,12 +15,13 @@ impl<'a> Ui<'a> {
         Self { out }
     }
 
-    /// Writes one line of the result, and flushes: child processes write to the same stream.
+    /// Writes one line of the result to stdout. Flushes stdout, because child processes write to it
+    /// too.
     pub(crate) fn print_result_line(&mut self, text: impl Display) {
         writeln!(self.out, "{text}").and_then(|()| self.out.flush()).ok();
     }
 
-    /// Writes one remark to stderr, so that programs can parse the results on stdout.
+    /// Writes one remark to stderr, so that stdout contains only results and can be parsed.
     pub(crate) fn print_remark(&self, text: impl Display) {
         writeln!(std::io::stderr(), "{text}").ok();
     }

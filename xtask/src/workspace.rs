@@ -1,4 +1,4 @@
-//! The location of the workspace, and cargo's metadata of its members.
+//! The location of the workspace, and cargo's metadata about its members.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use crate::process::{self, TaskError};
 
-/// The workspace of this xtask.
+/// The cargo workspace that contains this xtask.
 pub(crate) struct Workspace {
-    /// The folder of the root manifest.
+    /// The folder that contains the root manifest.
     pub(crate) root: PathBuf,
-    /// The target folder of cargo.
+    /// The folder to which cargo writes builds.
     pub(crate) target: PathBuf,
-    /// Output of `cargo metadata --no-deps`: the members and their manifests.
+    /// Output of `cargo metadata --no-deps`, which contains the workspace members and their
+    /// manifests.
     pub(crate) metadata: Value,
 }
 
@@ -23,7 +24,7 @@ impl Workspace {
     pub(crate) fn load() -> Result<Self, TaskError> {
         let mut command = Command::new(cargo_program());
         command.args(["metadata", "--format-version", "1", "--no-deps"]);
-        // `cargo run` sets this variable, whichever folder is the current folder.
+        // `cargo run` sets this variable to the folder of xtask, in whichever folder it is called.
         if let Some(own) = env::var_os("CARGO_MANIFEST_DIR") {
             command.current_dir(own);
         }
@@ -34,7 +35,8 @@ impl Workspace {
         Ok(Self { root: path("workspace_root"), target: path("target_directory"), metadata })
     }
 
-    /// Returns a cargo command in the root folder, with space-separated words as its arguments.
+    /// Returns a cargo command that runs in the root folder. `words` are its arguments, separated
+    /// by spaces.
     pub(crate) fn cargo_command(&self, words: &str) -> Command {
         let mut command = Command::new(cargo_program());
         command.args(words.split_whitespace()).current_dir(&self.root);
@@ -42,7 +44,7 @@ impl Workspace {
     }
 }
 
-/// Returns the path of the cargo program that started xtask, so that every step uses the same
+/// Returns the path of the cargo program that started xtask, so that all steps use the same
 /// toolchain.
 fn cargo_program() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())

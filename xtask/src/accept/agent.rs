@@ -1,4 +1,5 @@
-//! A client of one agent process that sends requests and reads up to the response or a deadline.
+//! A client of one agent process. It sends requests, and reads messages until the response arrives
+//! or a deadline passes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -10,14 +11,15 @@ use serde_json::{Value, json};
 
 use crate::process::{KillOnDrop, TaskError};
 
-/// Time limit for a response.
+/// Time limit for the response to a request.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
-/// Maximum number of messages read ahead.
+/// Maximum number of messages that are buffered until the client reads them.
 const MAX_MESSAGES_READ_AHEAD: usize = 256;
-/// Maximum number of bytes that are read from one agent. At this limit, the output counts as ended.
+/// Maximum number of bytes that are read from one agent. The reader then stops as if the output had
+/// ended.
 const MAX_OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 
-/// An agent process, killed on drop.
+/// An agent process, which is killed on drop.
 pub(super) struct AgentProcess {
     child: KillOnDrop,
     stdin: ChildStdin,
@@ -26,7 +28,7 @@ pub(super) struct AgentProcess {
 }
 
 impl AgentProcess {
-    /// Starts an agent, which inherits stderr.
+    /// Starts an agent process, which inherits stderr.
     pub(super) fn start(command: &mut Command) -> Result<Self, TaskError> {
         let program = command.get_program().display().to_string();
         let failed = |why: String| TaskError::Failed(format!("cannot start {program}: {why}"));
@@ -40,16 +42,15 @@ impl AgentProcess {
         Ok(Self { child: KillOnDrop(child), stdin, messages, last_id: 0 })
     }
 
-    /// Returns the process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.0.id()
     }
 
-    /// Sends a request and returns its result. Messages that arrive before the result are passed to
-    /// `seen`.
+    /// Sends a request, waits for its response, and returns the result. `seen` is called with each
+    /// message that arrives before the response.
     ///
-    /// Fails at the deadline. Fails at once if the agent exits, responds with an error, or sends a
-    /// request itself.
+    /// Fails if the response does not arrive before the deadline. Fails at once if the agent exits,
+    /// responds with an error, or sends a request to the client.
     pub(super) fn request_and_wait(
         &mut self,
         method: &str,
@@ -61,17 +62,18 @@ impl AgentProcess {
         self.wait_for_response(method, deadline, seen)
     }
 
-    /// Sends a request. Until its response is read, at most 256 messages are buffered.
+    /// Sends a request without waiting for its response. At most 256 messages are buffered until
+    /// the client reads them.
     pub(super) fn send_request(&mut self, method: &str, params: &Value) -> Result<(), TaskError> {
         self.last_id += 1;
         let id = self.last_id;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        // Requests are far smaller than a pipe, so a write never waits for the reader.
+        // A request is far smaller than the buffer of a pipe, so the write does not wait for the
+        // agent.
         writeln!(self.stdin, "{request}")
             .map_err(|error| TaskError::Failed(format!("{method}: {error}")))
     }
 
-    /// Sends a notification.
     pub(super) fn send_notification(
         &mut self,
         method: &str,
@@ -82,7 +84,7 @@ impl AgentProcess {
             .map_err(|error| TaskError::Failed(format!("{method}: {error}")))
     }
 
-    /// Reads up to the response to the last request.
+    /// Reads messages up to the response to the last request, and returns its result.
     pub(super) fn wait_for_response(
         &mut self,
         method: &str,
@@ -101,7 +103,8 @@ impl AgentProcess {
         }
     }
 
-    /// Reads up to a message that matches. If the response arrives first, returns the response.
+    /// Reads messages up to the first message that matches. If the response arrives before such a
+    /// message, returns its result.
     pub(super) fn wait_for_message(
         &mut self,
         method: &str,
@@ -121,7 +124,8 @@ impl AgentProcess {
         }
     }
 
-    /// Waits until `end` for the next message: a notification, or the response to the last request.
+    /// Waits until `end` for the next message of the agent: a notification, or the response to the
+    /// last request.
     pub(super) fn wait_for_next_message(
         &mut self,
         method: &str,
@@ -153,13 +157,14 @@ impl AgentProcess {
 
 /// A message of an agent.
 pub(super) enum NextMessage {
-    /// A notification, complete.
+    /// A complete notification.
     Notification(Value),
     /// The result of the last request.
     Response(Value),
 }
 
-/// Forwards each line that is JSON, up to the end of the output or until the receiver is dropped.
+/// Forwards each output line that is valid JSON. Returns at the end of the output, or when the
+/// receiver is dropped.
 fn forward_json_lines(stdout: ChildStdout, sender: &SyncSender<Value>) {
     for line in BufReader::new(stdout.take(MAX_OUTPUT_BYTES)).lines() {
         let Ok(line) = line else { return };
@@ -176,8 +181,8 @@ fn forward_json_lines(stdout: ChildStdout, sender: &SyncSender<Value>) {
 mod tests {
     use super::*;
 
-    /// Sends a request to an agent written in shell, and returns the response and the number of
-    /// earlier messages.
+    /// Runs a shell script as the agent and sends it a request. Returns the response, and the
+    /// number of messages before the response.
     fn ask(script: &str, deadline: Duration) -> (Result<Value, String>, usize) {
         let mut shell = Command::new("sh");
         let mut agent = AgentProcess::start(shell.args(["-c", script])).unwrap();
@@ -187,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_found_behind_notifications_and_noise() {
+    fn the_response_is_found_after_notifications_and_invalid_lines() {
         let script = r#"read line
             echo '{"method":"hello"}'
             echo noise
@@ -197,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_for_is_found_unless_the_answer_comes_first() {
+    fn a_matching_message_is_found_unless_the_response_arrives_first() {
         for (script, expected) in [
             (r#"read line; echo '{"method":"a"}'; echo '{"method":"b"}'; read line"#, None),
             (r#"read line; echo '{"id":1,"result":"this"}'; echo '{"method":"b"}'"#, Some("this")),
@@ -212,21 +217,21 @@ mod tests {
     }
 
     #[test]
-    fn silence_ends_at_the_deadline() {
+    fn waiting_for_a_silent_agent_fails_at_the_deadline() {
         let (answer, _) = ask("read line; read line", Duration::from_millis(20));
         assert_eq!(answer.unwrap_err(), "greet: no reply in 20ms");
     }
 
     #[test]
-    fn an_end_an_error_and_a_question_are_failures_at_once() {
+    fn an_exit_an_error_and_a_request_are_failures_at_once() {
         for (script, why) in [
             ("read line", "no reply"),
             (r#"read line; echo '{"id":1,"error":{"code":-1}}'"#, "answered {\"code\":-1}"),
             ("cat", "unexpected request \"greet\""),
         ] {
             let (answer, _) = ask(script, DEADLINE);
-            let said = answer.unwrap_err();
-            assert!(said.contains(why), "{script}: {said}");
+            let message = answer.unwrap_err();
+            assert!(message.contains(why), "{script}: {message}");
         }
     }
 }

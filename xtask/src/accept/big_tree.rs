@@ -1,5 +1,5 @@
-//! A tree of very many files that contains problems for a search: link cycles, FIFOs, and one very
-//! long line. The tree is removed on drop.
+//! A folder tree of very many files, with special cases for a search: link cycles, FIFOs, and one
+//! very long line. The tree is removed on drop.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -15,13 +15,13 @@ const FILES_PER_FOLDER: u64 = 1_000;
 /// Size of the long line in bytes.
 const LONG_LINE_BYTES: usize = 500_000_000;
 
-/// Free space that the file system must have, in addition to one inode per file.
+/// Free space (in KiB) that the file system must have. It must also have one free inode per file.
 const SPARE_KIB: u64 = 4 * 1024 * 1024;
 
 pub(super) struct BigTree(PathBuf);
 
 impl BigTree {
-    /// Creates a tree of `files` files; every tenth file has a line of text, and the other files
+    /// Creates a tree of `files` files. Every tenth file has a line of text, and the other files
     /// are empty.
     pub(super) fn create_with_files(path: &Path, files: u64) -> Result<Self, TaskError> {
         fs::remove_dir_all(path).ok();
@@ -73,7 +73,7 @@ impl Drop for BigTree {
     }
 }
 
-/// Checks with `df` that there is enough space: inodes (`-i`) or KiB (`-k`).
+/// Checks with `df` that the file system has at least `least` free inodes (`-i`) or KiB (`-k`).
 fn check_free_space(path: &Path, what: &str, least: u64) -> Result<(), TaskError> {
     let printed = process::capture_stdout(Command::new("df").arg("-P").arg(what).arg(path))?;
     let left = printed.lines().nth(1).and_then(|line| line.split_whitespace().nth(3));
@@ -81,7 +81,7 @@ fn check_free_space(path: &Path, what: &str, least: u64) -> Result<(), TaskError
         Some(left) if left < least => {
             Err(TaskError::Failed(format!("df {what}: {left} left, {least} needed")))
         }
-        // Some file systems do not count inodes.
+        // Some file systems do not report a number of inodes.
         _ => Ok(()),
     }
 }

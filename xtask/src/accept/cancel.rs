@@ -1,4 +1,5 @@
-//! Turns that are cancelled at random points: after some message, or after some time.
+//! Turns that are cancelled at random points: after a random number of messages, or after a random
+//! delay.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,24 +16,25 @@ use super::scratch::ScratchFolders;
 use super::seed::Random;
 use crate::process::TaskError;
 
-/// Number of turns per process, each in a new session and all with the same model.
+/// Number of turns per agent process. Each turn runs in a new session, and all turns have the same
+/// model script.
 const TURNS: u32 = 25;
 
-/// In every process of this interval, the model also runs commands. The turns of these processes do
-/// not count for the figure, because the agent gives a command time to end.
+/// Every fifth agent process has a model that also runs commands. The latencies of its turns are
+/// not included in the figure, because the agent gives a command time to exit.
 const COMMAND_MODEL_INTERVAL: u32 = 5;
 
-/// Maximum number of messages before a cancel.
+/// The client handles fewer than twice this number of messages before it cancels a turn.
 const MAX_MESSAGES_BEFORE_CANCEL: u64 = 40;
 
-/// Maximum delay of a cancel in milliseconds.
+/// Maximum delay from the prompt of a turn to its cancel, in milliseconds.
 const MAX_CANCEL_DELAY_MS: u64 = 60;
 
-/// Returns the 99th percentile of the time from a cancel to the response of its turn, in
-/// milliseconds. Of the n turns, only turns without commands count.
+/// Runs n turns, and returns the 99th percentile of the milliseconds from a cancel to the response
+/// of its turn. Turns with commands are not included in the percentile.
 ///
-/// Every turn must be answered as cancelled after all its calls have ended. After the response, the
-/// turn must send no update and must not start to write a file.
+/// The response of every turn must be `cancelled`, and must arrive after all calls of the turn have
+/// ended. After its response, a turn must not send an update or start to write a file.
 pub(super) fn random_cancel_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut random = built.seed.take_random();
     let scratch = ScratchFolders::new("cancel")?;
@@ -68,23 +70,23 @@ pub(super) fn random_cancel_latency(built: &ReleasePrograms, n: u32) -> Result<f
     Ok(percentile_99(latencies))
 }
 
-/// Returns the 99th percentile of the values; NaN if there are no values.
+/// Returns the 99th percentile of the values, or NaN if there are no values.
 pub(super) fn percentile_99(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = (values.len() * 99).div_ceil(100);
     values.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the script of a model that sends text, thoughts and calls, in parallel and in sequence,
-/// with pauses. The client never allows the last call of the script, so that no turn ends by
-/// itself.
+/// Returns the script of a model that sends text, thoughts and calls with pauses between them. Some
+/// calls run in parallel. The client never allows the last call of the script, so the turn does not
+/// end before it is cancelled.
 fn random_script(random: &mut Random, runs_commands: bool) -> String {
     let mut script = String::new();
     let mut file = 0;
     let replies = 1 + random.next_below(3);
     for reply in 0..=replies {
         let mut calls = Vec::new();
-        // A reply without a call would end the turn.
+        // Each reply has at least one call, because a reply without a call would end the turn.
         for _ in 0..=random.next_below(3) {
             calls.push(match random.next_below(7) {
                 0 => ("read_file", json!({"path": "a.txt"})),
@@ -126,10 +128,10 @@ fn append_json_line(script: &mut String, line: &Value) {
     let _ = writeln!(script, "{line}");
 }
 
-/// The file that the client never allows to be written.
+/// Name of the file that the client never allows the agent to write.
 const FORBIDDEN_FILE: &str = "never.txt";
 
-/// Creates the working folder of a turn.
+/// Creates the working folder of a turn, with one file in it.
 fn create_turn_folder(cwd: &Path) -> Result<PathBuf, TaskError> {
     let made = fs::create_dir(cwd).and_then(|()| fs::write(cwd.join("a.txt"), "some words\n"));
     made.map_err(|error| TaskError::Failed(format!("{}: {error}", cwd.display())))?;
@@ -146,7 +148,7 @@ fn list_file_names(cwd: &Path) -> Result<Vec<String>, TaskError> {
     Ok(names)
 }
 
-/// A client that has initialized its agent.
+/// A client whose agent process is initialized.
 struct CancelClient {
     agent: RawAgent,
     last_id: u64,
@@ -157,7 +159,7 @@ struct CancelClient {
     open_permissions: Vec<Value>,
 }
 
-/// A call as the client received it.
+/// The state of a tool call, as received by the client.
 #[derive(Default)]
 struct ReceivedCall {
     status: String,
@@ -174,7 +176,7 @@ impl CancelClient {
         Ok(client)
     }
 
-    /// Runs a turn until it is cancelled; returns the time from the cancel to the response.
+    /// Runs a turn and cancels it. Returns the time from the cancel to the response.
     fn run_cancelled_turn(
         &mut self,
         cwd: &Path,
@@ -209,8 +211,8 @@ impl CancelClient {
         Ok(latency)
     }
 
-    /// Handles messages as a client until the point of the cancel: after a number of messages, or
-    /// after some time.
+    /// Handles messages as a client until the turn is to be cancelled: after a random number of
+    /// messages, or after a random delay.
     fn run_until_cancel_point(&mut self, random: &mut Random) -> Result<(), TaskError> {
         let mut messages = random.next_below(2 * MAX_MESSAGES_BEFORE_CANCEL);
         let end = Instant::now() + Duration::from_millis(random.next_below(MAX_CANCEL_DELAY_MS));
@@ -223,7 +225,8 @@ impl CancelClient {
                 return Err(TaskError::Failed(format!("the turn ended by itself: {message}")));
             }
             self.handle_message(&message)?;
-            // A request is allowed at once or not at all.
+            // The client either allows a permission request at once, or leaves it unanswered until
+            // the cancel.
             let path = &message["params"]["toolCall"]["rawInput"]["path"];
             if !message["id"].is_null() && *path != FORBIDDEN_FILE && random.next_below(8) > 0 {
                 self.open_permissions.pop();
@@ -234,7 +237,7 @@ impl CancelClient {
         Ok(())
     }
 
-    /// Handles a request or notification of the agent.
+    /// Handles a request or a notification of the agent.
     fn handle_message(&mut self, message: &Value) -> Result<(), TaskError> {
         let params = &message["params"];
         let is_of_turn = params["sessionId"] == self.session;
@@ -264,7 +267,8 @@ impl CancelClient {
         Ok(())
     }
 
-    /// Checks the state after the response of a turn.
+    /// Checks that all calls have ended and that no forbidden file exists after the response of a
+    /// turn.
     fn check_state_after_turn(&self, cwd: &Path) -> Result<(), TaskError> {
         let is_open = |call: &&ReceivedCall| !matches!(&*call.status, "completed" | "failed");
         if let Some(call) = self.calls.values().find(is_open) {
@@ -293,7 +297,7 @@ impl CancelClient {
         self.agent.send_line(reply.to_string().as_bytes())
     }
 
-    /// Waits for a response, and handles the messages before it.
+    /// Waits for the response to a request, and handles the messages that arrive before it.
     fn wait_for_response(&mut self, id: u64) -> Result<Value, TaskError> {
         loop {
             let mut message = self.agent.wait_for_json_line()?;
@@ -307,7 +311,8 @@ impl CancelClient {
         }
     }
 
-    /// Sends a request while no turn runs: messages before the response belong to no turn.
+    /// Sends a request while no turn runs. Messages that arrive before its response belong to no
+    /// turn.
     fn request_outside_turn(&mut self, method: &str, params: &Value) -> Result<Value, TaskError> {
         let id = self.send_request(method, params)?;
         let session = std::mem::take(&mut self.session);
@@ -316,7 +321,6 @@ impl CancelClient {
         answer
     }
 
-    /// Ends the process.
     fn end_process(mut self) -> Result<(), TaskError> {
         self.agent.close_input_and_wait(Duration::from_secs(2)).map(drop)
     }

@@ -1,5 +1,5 @@
-//! Commands that are cancelled while they run, or that leave a process running: the time to the
-//! response of the turn, and to the exit of the process.
+//! Commands that are cancelled while they run, and commands that leave a process running. Measures
+//! the time to the response of the turn, and to the exit of the process.
 
 use std::fs;
 use std::path::Path;
@@ -13,23 +13,24 @@ use super::figures::{callboard_command, median, open_session, scripted_call, scr
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
-/// Time limit of each wait for a message, after which the process is checked.
+/// Maximum time of one wait for a message. After each wait, the client checks whether the command's
+/// process has exited.
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
-/// Returns the median of n measurements of the milliseconds from a cancel to the response of its
-/// turn.
+/// Cancels n turns while a command runs. Returns the median of the milliseconds from a cancel to
+/// the response of its turn.
 pub(super) fn cancel_response_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(median(run_cancelled_turns(built, n)?.into_iter().map(|end| end.response_ms).collect()))
 }
 
-/// Returns the median of n measurements of the milliseconds from a cancel to the exit of the
-/// command's process.
+/// Cancels n turns while a command runs. Returns the median of the milliseconds from a cancel to
+/// the exit of the command's process.
 pub(super) fn cancel_exit_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(median(run_cancelled_turns(built, n)?.into_iter().map(|end| end.exit_ms).collect()))
 }
 
-/// Returns the median of n measurements of the milliseconds from a prompt to the response of its
-/// turn. The command of the turn leaves a process running, which must have exited before the
+/// Runs n turns with a command that leaves a process running. Returns the median of the
+/// milliseconds from a prompt to the response of its turn. The process must have exited before the
 /// response.
 pub(super) fn leftover_process_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("background-left")?;
@@ -58,7 +59,8 @@ pub(super) fn leftover_process_latency(built: &ReleasePrograms, n: u32) -> Resul
     Ok(median(times))
 }
 
-/// Milliseconds from a cancel to each of its effects.
+/// Milliseconds from a cancel to the response of its turn, and to the exit of the command's
+/// process.
 struct CancelTimes {
     response_ms: f64,
     exit_ms: f64,
@@ -75,7 +77,7 @@ fn run_cancelled_turns(built: &ReleasePrograms, n: u32) -> Result<Vec<CancelTime
     (0..n).map(|_| run_and_cancel_turn(&mut agent, &session, &scratch.cwd().join("pid"))).collect()
 }
 
-/// Runs a turn until its command has started, and cancels it.
+/// Runs a turn until its command has started, and then cancels the turn.
 fn run_and_cancel_turn(
     agent: &mut AgentProcess,
     session: &Value,
@@ -84,7 +86,7 @@ fn run_and_cancel_turn(
     let prompt = json!([{"type": "text", "text": "go"}]);
     agent.send_request("session/prompt", &json!({"sessionId": session, "prompt": prompt}))?;
     let process = wait_for_process_id_file(pid)?;
-    // All earlier updates of the running command have arrived, or arrive before the response.
+    // The updates that the agent has sent for the running command are read before the response.
     let begun = Instant::now();
     agent.send_notification("session/cancel", &json!({ "sessionId": session }))?;
     let ms = || begun.elapsed().as_secs_f64() * 1000.0;
@@ -113,13 +115,13 @@ fn run_and_cancel_turn(
     }
 }
 
-/// Waits until the command has written its process id, and returns the path of that process in
-/// `/proc`.
+/// Waits until the command has written its process id to the file `pid`. Returns the path of the
+/// process in `/proc`.
 fn wait_for_process_id_file(pid: &Path) -> Result<String, TaskError> {
     let start = Instant::now();
     while start.elapsed() < DEADLINE {
-        let told = fs::read_to_string(pid).unwrap_or_default();
-        if let Some(id) = told.strip_suffix('\n') {
+        let text = fs::read_to_string(pid).unwrap_or_default();
+        if let Some(id) = text.strip_suffix('\n') {
             return Ok(format!("/proc/{id}"));
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! The basic figures, and the helpers to measure them.
+//! The basic figures, and functions that other files need to measure theirs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,8 +14,8 @@ use super::agent::{AgentProcess, DEADLINE};
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
-/// Returns the time from spawn to the response to `initialize`, divided by the time of a minimal
-/// SDK agent.
+/// Returns the startup time of callboard, divided by that of a minimal SDK agent. The startup time
+/// ends with the response to `initialize`.
 pub(super) fn startup_ratio_to_echo_agent(
     built: &ReleasePrograms,
     n: u32,
@@ -23,8 +23,8 @@ pub(super) fn startup_ratio_to_echo_agent(
     median_startup_ratio(built, &built.echo, n)
 }
 
-/// Returns the time from spawn to the response to `initialize`, divided by the time of a process
-/// without the SDK.
+/// Returns the startup time of callboard, divided by that of a process without the SDK. The startup
+/// time ends with the response to `initialize`.
 pub(super) fn startup_ratio_to_plain_process(
     built: &ReleasePrograms,
     n: u32,
@@ -33,9 +33,10 @@ pub(super) fn startup_ratio_to_plain_process(
 }
 
 /// Returns the median of n ratios. Each ratio compares two processes that are started one after the
-/// other, so that other load on the machine slows both. Copies of the programs are measured,
-/// because installed programs are copies. The linker's output itself would start more slowly,
-/// because it occupies single pages of the page cache.
+/// other, so that other load on the machine slows both.
+///
+/// Copies of the programs are measured, because installed programs are copies. A file that the
+/// linker has just written starts more slowly, because it occupies single pages of the page cache.
 fn median_startup_ratio(built: &ReleasePrograms, other: &Path, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("startup")?;
     let ours = scratch.copy_program(&built.callboard)?;
@@ -49,7 +50,7 @@ fn median_startup_ratio(built: &ReleasePrograms, other: &Path, n: u32) -> Result
     Ok(median((0..n).map(ratio).collect::<Result<_, TaskError>>()?))
 }
 
-/// Largest resident memory of n processes with an open session, in MiB.
+/// Starts n processes and opens a session in each. Returns the largest resident memory in MiB.
 pub(super) fn idle_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("idle-memory")?;
     let mut largest: f64 = 0.0;
@@ -61,8 +62,8 @@ pub(super) fn idle_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskEr
     Ok(largest)
 }
 
-/// Returns the milliseconds per call of a turn that reads the same 2.5 kB n times, with one call
-/// per reply.
+/// Runs a turn that reads the same 2.5 kB file n times, with one call per reply. Returns the
+/// milliseconds per call.
 pub(super) fn read_call_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("read-call")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
@@ -87,8 +88,8 @@ pub(super) fn read_call_latency(built: &ReleasePrograms, n: u32) -> Result<f64, 
     Ok(elapsed.as_secs_f64() * 1000.0 / f64::from(n))
 }
 
-/// Returns the maximum resident MiB of an agent whose model sends n MiB of text to a client that
-/// reads nothing for a while. When the client reads again, the whole text must arrive.
+/// Returns the maximum resident memory (in MiB) of an agent whose model sends n MiB of text. The
+/// client reads nothing at first. When it starts to read, the whole text must arrive.
 pub(super) fn stuck_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let text = "said to nobody ".repeat(64);
     let count = (n as usize * 1024 * 1024) / text.len();
@@ -101,22 +102,22 @@ pub(super) fn stuck_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
     agent.send_request("session/prompt", &prompt)?;
     thread::sleep(STUCK);
-    let mut said = 0;
+    let mut received = 0;
     let answer = agent.wait_for_response("session/prompt", DEADLINE, |message| {
         let text = message["params"]["update"]["content"]["text"].as_str();
-        said += text.map_or(0, str::len);
+        received += text.map_or(0, str::len);
     })?;
-    if answer["stopReason"] != "end_turn" || said != count * text.len() {
+    if answer["stopReason"] != "end_turn" || received != count * text.len() {
         let all = count * text.len();
-        return Err(TaskError::Failed(format!("{said} of {all} bytes arrived, then {answer}")));
+        return Err(TaskError::Failed(format!("{received} of {all} bytes arrived, then {answer}")));
     }
     read_memory_mib(agent.pid(), "VmHWM:")
 }
 
-/// Time during which the client of [`stuck_client_memory`] reads nothing.
+/// Time for which the client of [`stuck_client_memory`] reads nothing.
 const STUCK: Duration = Duration::from_secs(3);
 
-/// Returns the command of the released agent with a model.
+/// Returns a command that starts the release build of callboard with the given model.
 pub(super) fn callboard_command(
     built: &ReleasePrograms,
     scratch: &ScratchFolders,
@@ -127,7 +128,7 @@ pub(super) fn callboard_command(
     command
 }
 
-/// Returns a command isolated from the configuration and state of the current user.
+/// Returns a command that does not use the configuration and state of the current user.
 pub(super) fn isolated_command(program: &Path, scratch: &ScratchFolders) -> Command {
     let mut command = Command::new(program);
     command.current_dir(scratch.cwd()).env("HOME", scratch.home());
@@ -149,7 +150,7 @@ fn initialize(agent: &mut AgentProcess) -> Result<Value, TaskError> {
     agent.request_and_wait("initialize", &params, DEADLINE, |_| ())
 }
 
-/// Initializes, opens a session and returns its id.
+/// Initializes an agent, opens a session, and returns the session id.
 pub(super) fn open_session(agent: &mut AgentProcess, cwd: &Path) -> Result<Value, TaskError> {
     initialize(agent)?;
     let params = json!({"cwd": cwd, "mcpServers": []});
@@ -157,30 +158,31 @@ pub(super) fn open_session(agent: &mut AgentProcess, cwd: &Path) -> Result<Value
     Ok(session["sessionId"].take())
 }
 
-/// Returns a script of n replies with one call each, and a last reply that ends the turn.
+/// Returns a model script of n replies with one call each, and a last reply that ends the turn.
 fn read_script(n: u32) -> String {
     let read = scripted_call("read_file", &json!({"path": "a.txt"}));
     read.repeat(n as usize) + &scripted_turn_end()
 }
 
-/// Returns a scripted reply with one call, for `--model script:FILE`.
+/// Returns a scripted reply with one call, in the format of `--model script:FILE`.
 pub(super) fn scripted_call(name: &str, args: &Value) -> String {
     let call = json!({"call": {"id": "c1", "name": name, "args": args}});
     format!("{call}\n{}\n", json!({"end": "tool_calls"}))
 }
 
-/// Returns a reply that ends the turn.
+/// Returns a scripted reply that ends the turn.
 pub(super) fn scripted_turn_end() -> String {
     format!("{}\n{}\n", json!({"text": "done"}), json!({"end": "end_turn"}))
 }
 
-/// Returns the median, the higher of the two middle values; NaN for no values.
+/// Returns the median of the values, or NaN if there are no values. For an even number of values,
+/// returns the higher of the two middle values.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Reads a memory figure of a process, in MiB.
+/// Returns a memory figure of a process from `/proc`, in MiB.
 pub(super) fn read_memory_mib(pid: u32, figure: &str) -> Result<f64, TaskError> {
     let path = format!("/proc/{pid}/status");
     let status =
@@ -190,19 +192,19 @@ pub(super) fn read_memory_mib(pid: u32, figure: &str) -> Result<f64, TaskError> 
     Ok(kib / 1024.0)
 }
 
-/// Reads the processor time of a process, in seconds.
+/// Returns the processor time that a process has used, in seconds.
 pub(super) fn read_cpu_seconds(pid: u32) -> Result<f64, TaskError> {
     let path = format!("/proc/{pid}/stat");
     let stat =
         fs::read_to_string(&path).map_err(|error| TaskError::Failed(format!("{path}: {error}")))?;
     let ticks = parse_cpu_ticks(&stat)
         .ok_or_else(|| TaskError::Failed(format!("{path} has no CPU times")))?;
-    // Linux reports these times in hundredths of a second, at any clock rate.
+    // Linux reports these times in hundredths of a second, whatever its timer frequency is.
     Ok(ticks / 100.0)
 }
 
-/// Parses the user and system time from the text of `/proc/PID/stat`. The second field, the name,
-/// may contain any character.
+/// Parses the sum of user and system time from the text of `/proc/PID/stat`. The second field is
+/// the name of the process, which may contain any character.
 fn parse_cpu_ticks(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(11).map(|field| field.parse::<f64>().ok());
@@ -234,14 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_read_behind_a_name_of_any_kind() {
+    fn processor_time_is_parsed_after_any_process_name() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 90 0 0 0 25 5 0 0 20 0 2 0 100 1000 50";
         assert_eq!(parse_cpu_ticks(stat), Some(30.0));
         assert_eq!(parse_cpu_ticks("7 (a) S 1"), None);
     }
 
     #[test]
-    fn the_script_is_one_reply_a_call_and_one_that_ends() {
+    fn the_script_has_one_reply_per_call_and_a_last_reply() {
         let script = read_script(2);
         let ends: Vec<_> = script.lines().filter(|line| line.contains("\"end\"")).collect();
         assert_eq!(ends.len(), 3);

@@ -1,5 +1,5 @@
-//! File tools through the whole agent: the time of an edit, the size of its updates, and the drift
-//! of read times.
+//! File tools of the whole agent: the time of an edit, the size of its updates, and the increase of
+//! read times during a turn or session.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -16,17 +16,17 @@ use super::figures::{callboard_command, median, open_session, scripted_call, scr
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
-/// Number of lines of the edited file, and the line that changes.
+/// Number of lines of the edited file, and the number of the line that is changed.
 const LINES: usize = 100_000;
 const CHANGED_LINE: usize = LINES / 2;
 
-/// Delay from the end of one call to the next call, like that of a fast model. With this delay, the
-/// file system's clock has different values for two edits.
+/// Delay between two edits, like that of a fast model. The delay is long enough for the two edits
+/// to have different timestamps in the file system.
 const PAUSE_BETWEEN_EDITS: Duration = Duration::from_millis(50);
 
-/// Returns the time of a turn that changes one line, divided by the time of a plain program for the
-/// same change. Both times are medians of n alternating rounds. No permission is requested. The
-/// turn and the program both wait for the disk.
+/// Returns the time of a turn that changes one line, divided by the time of a plain program that
+/// makes the same change. Both times are medians of n rounds, and the turn and the program run
+/// alternately. No permission is requested. Both wait until the data is on the disk.
 pub(super) fn edit_time_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut editing = EditSession::start(built, "edit-time", n)?;
     let plain = editing.scratch.write_file("plain", &original_text())?;
@@ -49,7 +49,7 @@ pub(super) fn edit_time_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
     Ok(median(ours) / median(theirs))
 }
 
-/// Returns the maximum total size of the updates of one such edit call, in bytes, out of n calls.
+/// Runs n edits of one line. Returns the maximum total size of the updates of one edit, in bytes.
 pub(super) fn max_edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut editing = EditSession::start(built, "edit-wire", n)?;
     let mut most = 0;
@@ -58,8 +58,8 @@ pub(super) fn max_edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f
         editing.run_edit(|message| {
             let kind = &message["params"]["update"]["sessionUpdate"];
             if kind == "tool_call" || kind == "tool_call_update" {
-                // This is the size of the line on the wire, because the agent serializes messages
-                // in the same way and adds a newline.
+                // The agent serializes messages in the same way and adds a newline, so this is the
+                // number of bytes of the line that it sent.
                 bytes += message.to_string().len() + 1;
             }
         })?;
@@ -69,9 +69,8 @@ pub(super) fn max_edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f
     Ok(most as f64)
 }
 
-/// Returns the time of a read at the end of a turn with n reads, divided by the time of a read at
-/// the start of the turn. Each reply has one read. The ratio is that of the medians of the last and
-/// the first quarter.
+/// Runs a turn with n reads, one in each reply. Returns the median time of a read in the last
+/// quarter of the turn, divided by the median in the first quarter.
 pub(super) fn read_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("read-drift")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
@@ -91,9 +90,8 @@ pub(super) fn read_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
     late_to_early_ratio(&times, n)
 }
 
-/// Returns the time of a turn at the end of a session of n turns, divided by the time of a turn at
-/// the start. Each turn has one read. The ratio is that of the medians of the last and the first
-/// quarter.
+/// Runs a session of n turns with one read each. Returns the median time of a turn in the last
+/// quarter of the session, divided by the median in the first quarter.
 pub(super) fn turn_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("turn-drift")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
@@ -111,8 +109,8 @@ pub(super) fn turn_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
     late_to_early_ratio(&times, n)
 }
 
-/// Returns the median of the last quarter divided by the median of the first quarter, without
-/// warm-up calls.
+/// Returns the median of the last quarter of `times`, divided by the median of the first quarter.
+/// The warm-up calls are not included.
 fn late_to_early_ratio(times: &[f64], n: u32) -> Result<f64, TaskError> {
     let times = times.get(WARM_UP as usize..).unwrap_or_default();
     if times.len() != n as usize {
@@ -123,10 +121,10 @@ fn late_to_early_ratio(times: &[f64], n: u32) -> Result<f64, TaskError> {
     Ok(of(&times[times.len() - quarter..]) / of(&times[..quarter]))
 }
 
-/// Number of warm-up calls, which do not count, because they open resources that later calls reuse.
+/// Number of warm-up calls, whose times are not used. They open resources that later calls reuse.
 const WARM_UP: u32 = 5;
 
-/// An agent whose model changes one line of a large file per turn.
+/// An agent with a model that changes one line of a large file in each turn.
 struct EditSession {
     agent: AgentProcess,
     session: Value,
@@ -152,12 +150,12 @@ impl EditSession {
         Ok(Self { agent, session, scratch })
     }
 
-    /// Runs one edit, and passes every message to `seen`.
+    /// Runs one edit, and calls `seen` with every message.
     fn run_edit(&mut self, seen: impl FnMut(&Value)) -> Result<(), TaskError> {
         run_turn(&mut self.agent, &self.session, seen)
     }
 
-    /// Checks that every edit was made, and nothing else was changed.
+    /// Checks that the file contains every edit and no other change.
     fn check_edited_file(&self, turns: u32) -> Result<(), TaskError> {
         let expected = original_text()
             .replace(&numbered_line(CHANGED_LINE, 0), &numbered_line(CHANGED_LINE, turns));
@@ -168,7 +166,7 @@ impl EditSession {
     }
 }
 
-/// Prompts the model for its next turn.
+/// Runs the next turn of the model.
 fn run_turn(
     agent: &mut AgentProcess,
     session: &Value,
@@ -182,7 +180,7 @@ fn run_turn(
     }
 }
 
-/// Edits a file like a plain program, without permissions or checks.
+/// Edits a file as a simple program would, without permissions or checks.
 fn rewrite_plainly(path: &Path, old: &str, new: &str) -> io::Result<()> {
     let bytes = fs::read(path)?;
     let start = memmem::find(&bytes, old.as_bytes()).ok_or(io::ErrorKind::NotFound)?;
@@ -195,7 +193,8 @@ fn rewrite_plainly(path: &Path, old: &str, new: &str) -> io::Result<()> {
     file.write_all(&changed)?;
     file.sync_data()?;
     fs::rename(&beside, path)?;
-    // The new name must be written to the disk too, because an edit also does this.
+    // The agent also writes the folder to the disk after an edit, so that the new file name is
+    // stored.
     File::open(path.parent().unwrap_or(path))?.sync_all()
 }
 

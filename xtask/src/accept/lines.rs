@@ -1,4 +1,5 @@
-//! Malformed lines, one by one and together, and lines of the maximum allowed size or density.
+//! Malformed lines, sent one by one or together, and lines of the maximum allowed size or number of
+//! items.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,8 +18,9 @@ mod table;
 
 use table::{ROWS, Row};
 
-/// Returns the maximum time, in seconds, from the start of a process that receives one malformed
-/// line to its response to `initialize`. Each line is sent n times, each time to a new process.
+/// Starts a process for each malformed line, sends the line and then `initialize`. Returns the
+/// maximum time, in seconds, from the start of a process to its response to `initialize`. Each line
+/// is sent n times.
 pub(super) fn malformed_line_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("malformed")?;
     let mut longest = Duration::ZERO;
@@ -55,8 +57,8 @@ fn time_to_initialize_after(
     Ok(start.elapsed())
 }
 
-/// Returns the number of missing or surplus responses if every malformed line is sent n times to
-/// one process, in random order.
+/// Sends every malformed line n times to one process, in random order. Returns the number of
+/// missing and surplus responses.
 pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("malformed-shuffled")?;
     let mut agent = RawAgent::start(&mut callboard_command(built, &scratch, "direct"))?;
@@ -83,7 +85,7 @@ pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Resul
         *expected.entry((id.to_string(), code)).or_default() -= 1;
     }
     let died = |_| TaskError::Failed("the sending thread panicked".to_owned());
-    // The input stays open until the last response has arrived.
+    // The agent's input stays open until the last response has arrived.
     let _input = sending.join().map_err(died)??;
     Ok(expected.values().map(|left| left.unsigned_abs() as f64).sum())
 }
@@ -94,7 +96,7 @@ fn shuffled_rows(n: u32, random: &mut Random) -> Vec<&'static Row> {
     order
 }
 
-/// Returns the maximum resident MiB of a process that receives n MiB without a newline.
+/// Sends n MiB without a newline to a process, and returns its maximum resident memory in MiB.
 pub(super) fn endless_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("no-newline")?;
     let mut agent = RawAgent::start(&mut callboard_command(built, &scratch, "direct"))?;
@@ -109,8 +111,8 @@ pub(super) fn endless_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64
     read_memory_mib(agent.pid(), "VmHWM:")
 }
 
-/// Returns the maximum resident MiB of a process that receives one dense line n times. Each kind of
-/// line is sent to a new process.
+/// Sends each kind of dense line n times to a separate process. Returns the maximum resident memory
+/// of the processes, in MiB.
 pub(super) fn dense_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("dense-line")?;
     let cwd = json!(scratch.cwd()).to_string();
@@ -128,17 +130,17 @@ pub(super) fn dense_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, 
     Ok(most)
 }
 
-/// A kind of dense line: a `session/new` request in which `_meta` contains an array with the
-/// maximum number of items.
+/// A kind of very large line: a `session/new` request whose `_meta` contains an array of `count`
+/// items.
 struct DenseLine {
     name: &'static str,
-    /// One item; `*` is replaced by text that extends the line to the allowed length.
+    /// One item. `*` in the item is replaced by text that extends the line to the allowed length.
     item: &'static str,
     count: usize,
     is_accepted: bool,
 }
 
-/// Total bytes of the items: the other bytes of the 16 MiB are for the other parts of the line.
+/// Total number of bytes of the items. The rest of the 16 MiB is for the other parts of the line.
 const DENSE_BYTES: usize = 15_800_000;
 
 const DENSE: &[DenseLine] = &[
@@ -163,7 +165,7 @@ const DENSE: &[DenseLine] = &[
 ];
 
 impl DenseLine {
-    /// Creates the line, with items of about `bytes` bytes in all.
+    /// Returns the line, with items of about `bytes` bytes in total.
     fn build_line(&self, cwd: &str, bytes: usize) -> String {
         let stars = self.item.matches('*').count() * self.count;
         let room = bytes.saturating_sub(self.item.len() * self.count);
@@ -181,11 +183,11 @@ impl DenseLine {
         loop {
             let answer = agent.wait_for_json_line()?;
             if answer["method"].is_string() {
-                // The message is a notification of a session that was opened before.
+                // The message is a notification of a session that was opened by an earlier line.
                 continue;
             }
             let is_accepted = answer["result"]["sessionId"].is_string();
-            // If too many requests run at once, the response is that the agent is busy.
+            // If too many requests run at once, the agent responds that it is busy.
             let is_busy = answer["error"]["data"]["reason"] == "busy";
             if is_accepted == self.is_accepted || (self.is_accepted && is_busy) {
                 return Ok(());
@@ -198,8 +200,8 @@ impl DenseLine {
 const INITIALIZE: &[u8] =
     br#"{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":1}}"#;
 
-/// A request that is always answered with an error, whether or not the agent is initialized. The
-/// answer follows the answers to all earlier lines.
+/// A request that is always answered with an error, even before the agent is initialized. Its
+/// response arrives after the responses to all earlier lines.
 const BARRIER: &[u8] = br#"{"jsonrpc":"2.0","id":"barrier","method":"none"}"#;
 
 fn initialize(agent: &mut RawAgent) -> Result<(), TaskError> {
@@ -229,7 +231,7 @@ mod tests {
     use crate::accept::seed::Seed;
 
     #[test]
-    fn every_row_is_there_as_often_as_asked_for() {
+    fn each_row_occurs_n_times() {
         let order = shuffled_rows(3, &mut Seed::new(Some(1)).take_random());
         assert_eq!(order.len(), 3 * ROWS.len());
         for row in ROWS {
@@ -244,7 +246,8 @@ mod tests {
             assert!(line.len() < 16 << 20, "{}", dense.name);
             let is_full = line.len() > 15_000_000 || !dense.item.contains('*');
             assert!(is_full, "{}: {}", dense.name, line.len());
-            // The line is short, because parsing the full line is slow in a debug build.
+            // The line is shorter than in the measurement, because a debug build parses the full
+            // line slowly.
             let few = DenseLine { count: dense.count.min(1_000), ..*dense };
             let value: Value = serde_json::from_str(&few.build_line("\"/\"", 0)).unwrap();
             let items = value["params"]["_meta"]["x"].as_array().unwrap();

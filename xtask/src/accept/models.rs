@@ -1,5 +1,4 @@
-//! Turns with an HTTP model that answers at once, so that they measure the cost of the agent
-//! itself.
+//! Turns with an HTTP model that answers at once, so that they measure only the cost of the agent.
 
 mod cancel;
 
@@ -19,12 +18,13 @@ use crate::process::TaskError;
 
 pub(super) use cancel::cancel_latency_at_points;
 
-/// Number of warm-up turns, which do not count, because the first turns open the connection, for
-/// example.
+/// Number of warm-up turns, whose times are not used. For example, the first turn opens the
+/// connection to the model.
 const WARM_UP: u32 = 3;
 
-/// Returns the time from a prompt to the first word, divided by the time of an agent that only
-/// echoes. Both times are medians of n alternating turns, with one process per agent.
+/// Returns the time from a prompt to the first word, divided by the same time of an agent that
+/// echoes the prompt. Both times are medians of n turns. The two agents run alternately, in one
+/// process each.
 pub(super) fn first_word_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let answers = (0..n + WARM_UP).map(|_| reply_with_steps(&json!([{"text": "a word"}])));
     let (mut ours, mut echo) = start_agent_and_echo(built, "model-first", answers)?;
@@ -42,12 +42,12 @@ pub(super) fn first_word_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, T
     Ok(median(our_times) / median(echo_times))
 }
 
-/// Number of pieces of a long reply, and the text of each.
+/// Number of pieces of a long reply, and the text of each piece.
 const PIECES: usize = 1_000;
 const PIECE: &str = "sixty-four bytes of text, which is about what models say at once ";
 
-/// Returns the time of a whole reply in many pieces, divided by the time of the echo agent for the
-/// same number of texts.
+/// Returns the time of a turn whose reply has 1,000 pieces, divided by the time in which the echo
+/// agent returns the same texts. Both times are medians of n turns.
 pub(super) fn streamed_reply_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let steps = json!(vec![json!({"text": PIECE}); PIECES]);
     let answers = (0..n + WARM_UP).map(|_| reply_with_steps(&steps));
@@ -55,7 +55,8 @@ pub(super) fn streamed_reply_ratio(built: &ReleasePrograms, n: u32) -> Result<f6
     let texts = vec![PIECE.to_owned(); PIECES];
     let (mut our_times, mut echo_times) = (Vec::new(), Vec::new());
     for turn in 0..n + WARM_UP {
-        // One session cannot hold so many words without compaction.
+        // Each reply needs a new session, because a session cannot hold several such replies
+        // without compaction.
         ours.reopen_session()?;
         let (our, other) = (ours.run_turn(&["go".to_owned()])?, echo.run_turn(&texts)?);
         if our.bytes != PIECE.len() * PIECES || other.bytes != our.bytes {
@@ -69,12 +70,12 @@ pub(super) fn streamed_reply_ratio(built: &ReleasePrograms, n: u32) -> Result<f6
     Ok(median(our_times) / median(echo_times))
 }
 
-/// Number of calls per session, one per reply.
+/// Number of calls per session, with one call per reply.
 const CALLS: usize = 100;
 
-/// Returns the milliseconds between a reply of the model and the next request, with one call of
-/// `read_file` between them. The medians of n sessions are computed at the 10th and at the last
-/// call; the larger median is returned.
+/// Runs n sessions of 100 calls of `read_file`, with one call per reply. Measures the milliseconds
+/// between a reply of the model and the next request, at the 10th and at the last call. Returns the
+/// larger of the two medians.
 pub(super) fn read_turn_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let (mut server, mut agent) = start_reading_session(built, "model-read", n)?;
     let (mut tenth, mut last) = (Vec::new(), Vec::new());
@@ -88,7 +89,8 @@ pub(super) fn read_turn_latency(built: &ReleasePrograms, n: u32) -> Result<f64, 
     Ok(median(tenth).max(median(last)))
 }
 
-/// Returns the maximum resident MiB of an agent after n calls of `read_file`.
+/// Runs sessions with n calls of `read_file` in total, and returns the maximum resident memory of
+/// the agent in MiB.
 pub(super) fn peak_memory_after_reads(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let sessions = n.div_ceil(CALLS as u32);
     let (_server, mut agent) = start_reading_session(built, "model-peak", sessions)?;
@@ -114,8 +116,8 @@ fn start_reading_session(
     Ok((server, agent))
 }
 
-/// Returns the median of n measurements of the milliseconds between a reply with 50 calls of
-/// `read_file` and the next request.
+/// Runs n turns whose first reply has 50 calls of `read_file`. Returns the median of the
+/// milliseconds between this reply and the next request.
 pub(super) fn parallel_reads_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("model-reads")?;
     let read = |index: usize| {
@@ -140,8 +142,8 @@ pub(super) fn parallel_reads_latency(built: &ReleasePrograms, n: u32) -> Result<
     Ok(median(gaps))
 }
 
-/// Returns the processor time of a call with long arguments, divided by the time of a call with a
-/// tenth of these arguments. The arguments arrive in fragments of 20 bytes. The result is the
+/// Returns the processor time of a call with long arguments, divided by the time of a call whose
+/// arguments are a tenth as long. The arguments arrive in fragments of 20 bytes. The result is the
 /// median of n ratios.
 pub(super) fn long_arguments_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let ratio = |_| {
@@ -171,8 +173,8 @@ fn cpu_seconds_of_write_call(built: &ReleasePrograms, bytes: usize) -> Result<f6
     }
 }
 
-/// Reads the processor time of all threads of a process, with a resolution of nanoseconds. The
-/// threads of the runtime live as long as the process.
+/// Reads the processor time of all threads of a process, with a resolution of nanoseconds. The sum
+/// includes every thread, because the threads of the agent do not end before the process.
 fn read_cpu_seconds_of_threads(pid: u32) -> Result<f64, TaskError> {
     let failed = |error| TaskError::Failed(format!("/proc/{pid}/task: {error}"));
     let mut nanoseconds = 0.0;
@@ -185,7 +187,7 @@ fn read_cpu_seconds_of_threads(pid: u32) -> Result<f64, TaskError> {
     Ok(nanoseconds / 1e9)
 }
 
-/// Starts the agent with a server that sends these answers, and the echo agent.
+/// Starts callboard with a model server that sends these answers, and starts the echo agent.
 fn start_agent_and_echo(
     built: &ReleasePrograms,
     name: &str,
@@ -200,23 +202,23 @@ fn start_agent_and_echo(
     Ok((ours, echo))
 }
 
-/// A client with an open session.
+/// A client with an open session of one agent process.
 struct SessionClient {
     agent: AgentProcess,
     session: Value,
     cwd: PathBuf,
-    /// The server, which must not be dropped while the agent runs.
+    /// The model server, which must not be dropped while the agent runs.
     server: Option<ModelServerProcess>,
     _scratch: Option<ScratchFolders>,
 }
 
-/// The times and the size of one turn.
+/// The times of one turn, and the size of its text.
 struct TurnTimes {
-    /// Seconds to the first word.
+    /// Seconds from the prompt to the first word.
     first_word_seconds: f64,
-    /// Seconds to the response.
+    /// Seconds from the prompt to the response.
     total_seconds: f64,
-    /// Bytes of text.
+    /// Number of bytes of text that the agent sent.
     bytes: usize,
 }
 
@@ -243,7 +245,7 @@ impl SessionClient {
         Ok(())
     }
 
-    /// Runs a whole turn, whose prompt has these texts.
+    /// Runs a whole turn. Each text is one content block of its prompt.
     fn run_turn(&mut self, texts: &[String]) -> Result<TurnTimes, TaskError> {
         let prompt: Vec<_> =
             texts.iter().map(|text| json!({"type": "text", "text": text})).collect();

@@ -1,8 +1,9 @@
-//! Mutation tests of the code that keeps the promises: [cargo-mutants](https://mutants.rs) changes
-//! one place at a time, and a test should fail. `.cargo/mutants.toml` lists the files.
+//! Mutation tests of the code that keeps the promises. [cargo-mutants](https://mutants.rs) changes
+//! one place at a time, and at least one test should then fail. `.cargo/mutants.toml` lists the
+//! files.
 //!
-//! A crate's unit tests are fastest and detect most mutants. The crate's other tests run only for
-//! mutants that survive the unit tests, and for files without unit tests.
+//! A crate's unit tests are the fastest tests, and detect most mutants. The other tests of the
+//! crate run only for mutants that survive the unit tests, and for files without unit tests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,8 +18,9 @@ use crate::process::{self, TaskError};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// Arguments that select the unit tests. Unit tests of code that uses no mutated file are skipped.
-/// Every cargo call gets these arguments, because cargo mutants builds before it tests.
+/// Arguments that select the unit tests, without the tests of code that uses no mutated file. The
+/// arguments are passed to every cargo command, because cargo mutants builds the tests before it
+/// runs them.
 const UNIT_TESTS: &[&str] = &[
     "--cargo-arg=--lib",
     "--cargo-test-arg=--",
@@ -27,17 +29,17 @@ const UNIT_TESTS: &[&str] = &[
     "--cargo-test-arg=--skip=title::",
     "--cargo-test-arg=--skip=wire::",
 ];
-/// Arguments for the relevant tests of the folders `tests`: `golden`, `laws`, `promises` and
-/// `rules`. A crate must have a matching test for each pattern.
+/// Arguments that select the relevant tests of the folders `tests`: `golden`, `laws`, `promises`
+/// and `rules`. Each tested crate must have at least one test that matches the pattern.
 const OTHER_TESTS: &[&str] = &["--cargo-arg=--test=[glpr]*"];
 
-/// Pattern of files that have no unit tests.
+/// Regular expression of files without unit tests.
 const WITHOUT_UNIT_TESTS: &str = "^crates/lifecycle/src/(session|permission/options)";
 
-/// Number of cases of each property test.
+/// Number of random cases of each property test.
 const CASES: &str = "256";
 
-/// Outcome of each mutant, by name.
+/// The outcome of each mutant. The keys are the names of the mutants.
 type MutantOutcomes = BTreeMap<String, MutantOutcome>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +50,7 @@ enum MutantOutcome {
     Unviable,
 }
 
-/// Returns the percentage of mutants that survived. With `--n N`, only every N-th mutant is tested.
+/// Tests every N-th mutant (`--n N`), and returns the percentage of mutants that survived.
 pub(super) fn surviving_mutants_percent(
     run: &mut RowRun<'_>,
     ui: &Ui<'_>,
@@ -67,8 +69,8 @@ pub(super) fn surviving_mutants_percent(
         names_of_survivors(&outcomes).map(|name| format!("--re=^{}$", escape_for_regex(name)));
     let chosen: Vec<_> = chosen.collect();
     if !chosen.is_empty() {
-        // Some mutants that were not selected are tested too, because cargo mutants 27 cannot
-        // select a deleted field.
+        // This run may also test mutants that did not survive the first run, because cargo mutants
+        // 27 cannot select the deletion of a single field.
         let others = run_test_pass(workspace, OTHER_TESTS, &chosen)?;
         for (name, kind) in
             outcomes.iter_mut().filter(|(_, kind)| **kind == MutantOutcome::Survived)
@@ -99,7 +101,7 @@ fn names_of_survivors(outcomes: &MutantOutcomes) -> impl Iterator<Item = &str> {
     survived.map(|(name, _)| name.as_str())
 }
 
-/// Tests the selected mutants with some of the tests.
+/// Tests the mutants that the arguments `chosen` select, with the tests that `tests` selects.
 fn run_test_pass(
     workspace: &Workspace,
     tests: &[&str],
@@ -108,19 +110,21 @@ fn run_test_pass(
     let folder = workspace.target.join("mutated");
     let tree = folder.join("tree");
     sabotage::copy_changed_files(&workspace.root, &tree)?;
-    // Results of an earlier run must not count for this run.
+    // Deletes the results of an earlier run, so that they are not read as results of this run.
     fs::remove_dir_all(folder.join("mutants.out")).ok();
     let mut command = workspace.cargo_command("mutants --workspace --in-place --colors=never");
     command.arg("--output").arg(&folder).args(tests).args(chosen).current_dir(tree);
-    // The builds of the mutants use a separate profile, so no other build is repeated afterwards.
+    // The builds of the mutants use a separate cargo profile, so that they do not replace other
+    // builds in the target folder.
     command.env("CARGO_TARGET_DIR", &workspace.target);
     command.env("RUST_BACKTRACE", "0").env("PROPTEST_CASES", CASES);
-    // The failing case of a mutant must not be saved.
+    // proptest must not save the random case in which a test failed because of a mutant.
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true").stdout(std::io::stderr());
     let status = command.status();
     let status =
         status.map_err(|error| TaskError::Failed(format!("cannot run cargo mutants: {error}")))?;
-    // Surviving mutants and timeouts are not errors here; the target decides on their number.
+    // Surviving mutants and timeouts are not errors here. The row's target limits the percentage of
+    // surviving mutants.
     if !matches!(status.code(), Some(0 | EXIT_CODE_SURVIVED | EXIT_CODE_TIMEOUT)) {
         return Err(TaskError::Failed(format!("cargo mutants ended with {status}")));
     }
@@ -132,7 +136,7 @@ fn run_test_pass(
     Ok(parse_outcomes(&outcomes))
 }
 
-/// Exit codes of cargo mutants for surviving mutants and for a test that did not end.
+/// Exit codes of cargo mutants if mutants survived, or if a test did not end in time.
 const EXIT_CODE_SURVIVED: i32 = 2;
 const EXIT_CODE_TIMEOUT: i32 = 3;
 
@@ -150,7 +154,7 @@ fn parse_outcomes(outcomes: &Value) -> MutantOutcomes {
     named.collect()
 }
 
-/// Returns a name as a regular expression that matches only this name.
+/// Escapes a name, so that the result is a regular expression that matches only this name.
 fn escape_for_regex(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for letter in name.chars() {
@@ -169,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_became_of_each_mutant_is_read() {
+    fn the_outcome_of_each_mutant_is_parsed() {
         let mutant =
             |name, summary| json!({"scenario": {"Mutant": {"name": name}}, "summary": summary});
         let outcomes = json!({"outcomes": [

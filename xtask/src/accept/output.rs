@@ -1,5 +1,5 @@
-//! Long outputs of commands through the whole agent: the output at the client, the memory, the
-//! delay of the first output, and the effect on another session.
+//! Long outputs of commands, run by the whole agent. Measures the memory, the delay of the first
+//! output, and the delay of another session; also checks the output that the client receives.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,42 +15,43 @@ use super::figures::{callboard_command, median, read_memory_mib};
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
-/// First number that the commands write, one nine-digit number per line.
+/// First number that a command writes. Each line of the output is one nine-digit number.
 const FIRST_NUMBER: u64 = 100_000_000;
 
-/// Bytes per line of the command's output.
+/// Number of bytes per line of the command's output.
 const LINE_BYTES: u64 = 10;
 
-/// Bytes written before the measured output.
+/// Number of bytes of the output before the measured output.
 const WARM_UP_BYTES: u64 = 10_000_000;
 
-/// Bytes of an output that the agent keeps in a file.
+/// Maximum number of bytes of a command's output that the agent stores in a file.
 const FILE_BYTES: u64 = 64 * 1024 * 1024 - 64;
 
-/// Maximum bytes of the line of an update.
+/// Maximum number of bytes of the line of one update.
 const UPDATE_BYTES: usize = 60 * 1024;
 
-/// Maximum updates per second, and additional updates at the start and the end.
+/// Maximum number of updates per second, and the number of additional updates at the start and the
+/// end.
 const UPDATE_RATE: f64 = 20.0;
 const EXTRA_UPDATES: f64 = 6.0;
 
-/// Time limit for the longest output.
+/// Time limit for the command with the longest output.
 const OUTPUT_DEADLINE: Duration = Duration::from_secs(1_800);
 
-/// Delay between two reads of the other session.
+/// Delay between two turns of the other session.
 const READ_PAUSE: Duration = Duration::from_millis(5);
 
-/// Display of a command's output by a client.
+/// The way in which a client displays the output of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientDisplay {
-    /// The client displays a terminal of the agent, with two characters per line end.
+    /// As a terminal that the agent updates. Its lines end with `\r\n`.
     Terminal,
     Text,
 }
 
-/// Returns the maximum resident MiB of an agent while commands write first 10 MB, then n bytes.
-/// Each display is measured. Checks the final output, the counts, the file, and the rate and size
-/// of the updates.
+/// Runs a command that writes 10 MB and then a command that writes n bytes, for each kind of
+/// display. Returns the maximum resident memory of the agent in MiB. Also checks the final output,
+/// its counts, its file, and the rate and size of the updates.
 pub(super) fn peak_memory_of_long_output(
     built: &ReleasePrograms,
     n: u32,
@@ -66,8 +67,8 @@ pub(super) fn peak_memory_of_long_output(
     Ok(peak)
 }
 
-/// Returns the 99th percentile of the milliseconds of a turn that reads a file while a command of
-/// another session writes n bytes.
+/// Runs turns that read a file while a command of another session writes n bytes. Returns the 99th
+/// percentile of the milliseconds of such a turn.
 pub(super) fn read_latency_during_output(
     built: &ReleasePrograms,
     n: u32,
@@ -108,13 +109,14 @@ pub(super) fn read_latency_during_output(
     times.get(index).copied().ok_or_else(|| TaskError::Failed("nothing was read".to_owned()))
 }
 
-/// Returns the median of n measurements of the milliseconds from a prompt to the first output of
-/// its command at the client. The result is that of the slower display.
+/// Runs a short command n times for each kind of display. Returns the median of the milliseconds
+/// from the prompt to the first output at the client, for the slower display.
 pub(super) fn first_output_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut longest: f64 = 0.0;
     for surface in [ClientDisplay::Terminal, ClientDisplay::Text] {
         let mut writing = OutputSession::start(built, surface)?;
-        // The quotes keep the output from matching the command line.
+        // The quotes are in the command line but not in the output, so that the check below matches
+        // only the output.
         let prompt = writing.prompt_params("run echo o''n stage; sleep 0.3");
         let mut times = Vec::new();
         for _ in 0..n {
@@ -132,7 +134,7 @@ pub(super) fn first_output_latency(built: &ReleasePrograms, n: u32) -> Result<f6
     Ok(longest)
 }
 
-/// An agent that runs the commands of its prompts, with a session.
+/// An agent that runs the commands of its prompts, with one open session.
 struct OutputSession {
     agent: AgentProcess,
     session: Value,
@@ -156,7 +158,8 @@ impl OutputSession {
         json!({"sessionId": self.session, "prompt": [{"type": "text", "text": text}]})
     }
 
-    /// Runs a command that writes this many bytes, and checks the received output.
+    /// Runs a command that writes this number of bytes, and checks the output that the client
+    /// received.
     fn run_and_check_output(&mut self, bytes: u64) -> Result<(), TaskError> {
         let output = ExpectedOutput::new(bytes, self.surface);
         let mut seen = ReceivedOutput::default();
@@ -177,7 +180,7 @@ fn open_new_session(
     Ok(session["sessionId"].take())
 }
 
-/// The output of a command, computed instead of stored.
+/// The expected output of a command, computed when needed instead of stored.
 struct ExpectedOutput {
     lines: u64,
     end: &'static str,
@@ -206,7 +209,7 @@ impl ExpectedOutput {
         self.lines * self.line_width()
     }
 
-    /// Returns up to `len` bytes from offset `at`.
+    /// Returns up to `len` bytes of the output, from offset `at`.
     fn bytes_at(&self, at: u64, len: usize) -> Vec<u8> {
         let skipped = (at % self.line_width()) as usize;
         let lines = at / self.line_width()..self.lines;
@@ -221,8 +224,8 @@ impl ExpectedOutput {
         bytes.into_iter().skip(skipped).take(len).collect()
     }
 
-    /// Returns whether a file contains the beginning of the output, and a line that counts the
-    /// other bytes.
+    /// Returns whether a file contains the beginning of the output. If the output is longer, a line
+    /// with the number of missing bytes must follow.
     fn is_stored_in(&self, path: &str) -> Result<bool, std::io::Error> {
         let mut file = File::open(path)?;
         let kept = self.total_bytes().min(FILE_BYTES);
@@ -245,13 +248,13 @@ impl ExpectedOutput {
     }
 }
 
-/// A call as the client received it.
+/// The state of a tool call and its output, as received by the client.
 #[derive(Default)]
 struct ReceivedOutput {
     status: String,
-    /// All output that was sent to the terminal of the call.
+    /// Complete output that the agent sent for the terminal of the call.
     terminal: String,
-    /// The displayed text.
+    /// Text content of the call, as last sent by the agent.
     text: String,
     result: Value,
     started_at: Option<Instant>,
@@ -273,8 +276,8 @@ impl ReceivedOutput {
         let begun = *self.started_at.get_or_insert_with(Instant::now);
         self.seconds = begun.elapsed().as_secs_f64();
         self.updates += 1;
-        // This is the size of the line on the wire, because the agent serializes messages in the
-        // same way and adds a newline.
+        // The agent serializes messages in the same way and adds a newline, so this is the number
+        // of bytes of the line that it sent.
         self.largest = self.largest.max(message.to_string().len() + 1);
         if let Some(status) = update["status"].as_str() {
             status.clone_into(&mut self.status);
@@ -292,10 +295,11 @@ impl ReceivedOutput {
         }
     }
 
-    /// Returns the output as the client shows it.
+    /// Returns the output as displayed by the client.
     fn displayed_output(&self, output: &ExpectedOutput) -> Option<String> {
         if output.end == "\r\n" {
-            // A gap ends the colours before it.
+            // The agent resets the colours before each gap, which is not part of the command's
+            // output.
             return Some(self.terminal.replace("\u{1b}[0m\n[… ", "\n[… "));
         }
         let text =
@@ -338,8 +342,8 @@ impl ReceivedOutput {
     }
 }
 
-/// Returns the end offset of a shown text in its output, if every piece is at the offset that the
-/// gaps imply. `has` returns whether a piece occurs at an offset.
+/// Returns the end offset of `view` in the whole output. Returns `None` if a piece of `view` is not
+/// at the offset that the gaps before it imply. `has` returns whether a piece occurs at an offset.
 pub(super) fn end_offset_if_pieces_match(
     view: &str,
     has: impl Fn(usize, &str) -> bool,
@@ -359,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_piece_has_to_stand_where_the_gaps_say() {
+    fn each_piece_must_be_at_the_offset_that_the_gaps_imply() {
         let output = "one\ntwo\nthree\n";
         for (view, end) in [
             ("", Some(0)),
@@ -377,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_where_is_known_of_any_output() {
+    fn the_expected_bytes_of_any_range_are_computed() {
         for surface in [ClientDisplay::Terminal, ClientDisplay::Text] {
             let output = ExpectedOutput::new(50, surface);
             let all: String = (0..5).map(|line| format!("10000000{line}{}", output.end)).collect();

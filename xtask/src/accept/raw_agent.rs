@@ -1,4 +1,4 @@
-//! An agent process with raw lines as input and output. The output is read only on demand.
+//! An agent process whose input and output are raw lines. The output is read only on demand.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::agent::DEADLINE;
 use crate::process::{KillOnDrop, TaskError};
 
-/// Interval between checks for the exit of a process.
+/// Delay between two checks whether a process has exited.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// An agent process, killed on drop.
+/// An agent process, which is killed on drop.
 pub(super) struct RawAgent {
     child: KillOnDrop,
     stdin: Option<ChildStdin>,
@@ -22,8 +22,8 @@ pub(super) struct RawAgent {
 }
 
 impl RawAgent {
-    /// Starts an agent, and discards its log. At most two lines and one read buffer are read in
-    /// advance.
+    /// Starts an agent, and discards its stderr. At most two lines and the content of one read
+    /// buffer are read before the caller needs them.
     pub(super) fn start(command: &mut Command) -> Result<Self, TaskError> {
         let failed = |why: String| TaskError::Failed(format!("cannot start the agent: {why}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -35,7 +35,6 @@ impl RawAgent {
         Ok(Self { child: KillOnDrop(child), stdin, lines })
     }
 
-    /// Returns the process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.0.id()
     }
@@ -51,12 +50,12 @@ impl RawAgent {
         self.write_bytes(b"\n")
     }
 
-    /// Takes the input out, so that another thread can write it.
+    /// Takes the input out of this value, so that another thread can write to it.
     pub(super) fn take_input(&mut self) -> RawAgentInput {
         RawAgentInput(self.stdin.take())
     }
 
-    /// Closes the input, and returns the time until the process exited.
+    /// Closes the input, and returns the time until the process has exited.
     pub(super) fn close_input_and_wait(
         &mut self,
         deadline: Duration,
@@ -73,7 +72,7 @@ impl RawAgent {
         Err(TaskError::Failed(format!("it still runs {deadline:?} after the end of its input")))
     }
 
-    /// Waits for the next line; returns `None` if no line arrives within `wait`.
+    /// Waits for the next line. Returns `None` if no line arrives within the duration `wait`.
     pub(super) fn wait_for_line_within(
         &mut self,
         wait: Duration,
@@ -85,23 +84,23 @@ impl RawAgent {
         }
     }
 
-    /// Waits for the next line, newline included.
+    /// Waits for the next line, and returns it with its newline.
     pub(super) fn wait_for_line(&mut self) -> Result<String, TaskError> {
         let line = self.lines.recv_timeout(DEADLINE);
         line.map_err(|error| TaskError::Failed(format!("no line arrived: {error}")))
     }
 
-    /// Waits for the next line, which must be JSON.
+    /// Waits for the next line, and parses it as JSON.
     pub(super) fn wait_for_json_line(&mut self) -> Result<Value, TaskError> {
         parse_json_line(&self.wait_for_line()?)
     }
 }
 
-/// The input of an agent.
+/// The stdin of an agent process.
 pub(super) struct RawAgentInput(Option<ChildStdin>);
 
 impl RawAgentInput {
-    /// Writes a line.
+    /// Writes a line, and a newline after it.
     pub(super) fn send_line(&mut self, line: &[u8]) -> Result<(), TaskError> {
         write_to_stdin(self.0.as_mut(), line)?;
         write_to_stdin(self.0.as_mut(), b"\n")
@@ -113,7 +112,7 @@ fn write_to_stdin(stdin: Option<&mut ChildStdin>, bytes: &[u8]) -> Result<(), Ta
     stdin.write_all(bytes).map_err(|error| TaskError::Failed(format!("cannot write: {error}")))
 }
 
-/// Parses a line, which must be JSON.
+/// Parses a line that must be JSON.
 pub(super) fn parse_json_line(line: &str) -> Result<Value, TaskError> {
     serde_json::from_str(line).map_err(|error| TaskError::Failed(format!("{error}: {line}")))
 }

@@ -1,4 +1,4 @@
-//! Builds the ripgrep program with the same versions of its libraries as this workspace.
+//! Builds the ripgrep program with the versions of the search crates that this workspace uses.
 
 use std::env;
 use std::fs;
@@ -9,15 +9,15 @@ use crate::process::{self, TaskError};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// Crates with which ripgrep and this workspace search: the comparison is only valid for equal
-/// versions.
+/// Crates that search in ripgrep and in this workspace. The comparison is only valid if both use
+/// the same versions.
 const SHARED: [&str; 5] = ["globset", "grep-regex", "grep-searcher", "ignore", "regex-automata"];
 
-/// A package that depends on ripgrep, so that cargo fetches it.
+/// The manifest of a package that depends on ripgrep. Cargo fetches ripgrep for this package.
 const FETCH: &str = "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
     [lib]\npath = \"lib.rs\"\n[dependencies]\nripgrep = \"15\"\n[workspace]\n";
 
-/// Builds ripgrep, unless it has already been built with this lock file.
+/// Builds ripgrep, unless it has already been built with the versions of the workspace's lock file.
 pub(super) fn build_ripgrep(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, TaskError> {
     let folder = workspace.target.join("ripgrep");
     let (source, built) = (folder.join("source"), folder.join("build"));
@@ -30,10 +30,10 @@ pub(super) fn build_ripgrep(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBu
         let fetched = fetch_source(workspace, &folder.join("fetch"))?;
         copy_folder(&fetched, &source).map_err(|error| path_error(&source, &error))?;
         let manifest = source.join("Cargo.toml");
-        // The package is below this workspace, but is not a member.
+        // The sources are in a folder of this workspace, but must not be a member of it.
         let stands_alone = read_text_file(&manifest)? + "\n[workspace]\n";
         write_text_file(&manifest, &stands_alone)?;
-        // Cargo uses the versions of this lock file for shared dependencies, and removes the other
+        // For shared dependencies, cargo uses the versions of this lock file. It removes the other
         // entries.
         write_text_file(&source.join("Cargo.lock"), &lock)?;
         ui.print_remark(format_args!("cargo build --release, of ripgrep"));
@@ -58,7 +58,7 @@ fn fetch_source(workspace: &Workspace, folder: &Path) -> Result<PathBuf, TaskErr
     write_text_file(&folder.join("lib.rs"), "")?;
     let manifest = folder.join("Cargo.toml");
     write_text_file(&manifest, FETCH)?;
-    // Cargo fetches the package, although it is not a library.
+    // Cargo fetches a dependency even if it has no library.
     process::run_expecting_success(
         workspace.cargo_command("fetch --manifest-path").arg(&manifest),
     )?;

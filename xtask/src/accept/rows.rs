@@ -6,7 +6,7 @@ use super::{
     sabotage, search, slow,
 };
 
-/// The rows of `accept`.
+/// The rows of the command `accept`.
 pub(super) const ROWS: &[AcceptanceRow] = &[
     AcceptanceRow {
         name: "startup",
@@ -507,7 +507,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
 ];
 
-/// The rows of `bench`: processor time of parts of a crate.
+/// The rows of the command `bench`, which measure the processor time of parts of a crate.
 pub(super) const BENCHES: &[AcceptanceRow] = &[
     AcceptanceRow {
         name: "lifecycle",

@@ -1,4 +1,4 @@
-//! One run of a row, and the cargo command lines by which rows are measured.
+//! One run of a row, and the cargo command lines that measure rows.
 
 use std::process::Command;
 
@@ -9,7 +9,8 @@ use crate::cargo::parse_failed_tests;
 use crate::process::{TaskError, run_and_copy_output};
 use crate::workspace::Workspace;
 
-/// The number of measurements of a row, and additional figures of the row.
+/// The state of a row that is being measured: the number of measurements, the seed, and additional
+/// figures.
 pub(super) struct RowRun<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) n: u32,
@@ -22,10 +23,12 @@ impl<'a> RowRun<'a> {
         Self { workspace, n, seed, extra_figures: Map::new() }
     }
 
-    /// Parses `[VARIABLE=VALUE..] WORD..`: an environment and the words of a cargo command line.
+    /// Parses the line `[VARIABLE=VALUE..] WORD..`, which contains environment variables and the
+    /// words of a cargo command line.
     ///
-    /// A value or word `n` is replaced by the number of measurements, and `seed` by the seed.
-    /// `n/25` is replaced by the number of measurements divided by 25, rounded up.
+    /// The value or word `n` is replaced by the number of measurements, and `seed` by the random
+    /// seed. For example, `n/25` is replaced by the number of measurements divided by 25, rounded
+    /// up.
     pub(super) fn parse_cargo_command(&self, line: &str) -> Command {
         let value = |word: &str| match word.strip_prefix("n/").map(str::parse) {
             Some(Ok(part)) => self.n.div_ceil(part).to_string(),
@@ -43,7 +46,8 @@ impl<'a> RowRun<'a> {
         command
     }
 
-    /// Runs at least one test, and returns how many tests failed.
+    /// Runs the tests that a cargo command line selects, and returns the number of failed tests. If
+    /// no test ran, returns an error.
     pub(super) fn run_and_count_failed_tests(&mut self, line: &str) -> Result<f64, TaskError> {
         let (status, printed) = run_and_copy_output(&mut self.parse_cargo_command(line))?;
         let failed = parse_failed_tests(&printed);
@@ -60,8 +64,8 @@ impl<'a> RowRun<'a> {
         }
     }
 
-    /// Runs a program that prints at least `least` lines `figures {"value": …, …}`, and returns the
-    /// largest value.
+    /// Runs a program that prints lines `figures {"value": …, …}`, and returns the largest value.
+    /// If the program prints fewer than `least` values, returns an error.
     pub(super) fn run_for_largest_figure(
         &mut self,
         least: usize,
@@ -81,7 +85,7 @@ impl<'a> RowRun<'a> {
     }
 }
 
-/// Returns how many tests passed, of all test programs.
+/// Returns the number of passed tests, summed over all test programs in the output of `cargo test`.
 fn count_passed_tests(printed: &str) -> u32 {
     let results = printed.lines().filter_map(|line| line.strip_prefix("test result: "));
     let counts = results.filter_map(|result| {
@@ -91,7 +95,7 @@ fn count_passed_tests(printed: &str) -> u32 {
     counts.sum()
 }
 
-/// Parses the figures from the output; the name of a test may precede them.
+/// Parses the figures in the output. The name of a test may precede the word `figures` in its line.
 fn parse_figures(printed: &str) -> Vec<Value> {
     let found = printed.lines().filter_map(|line| line.split_once("figures "));
     found.filter_map(|(_, figures)| serde_json::from_str(figures).ok()).collect()
@@ -110,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn n_its_parts_and_the_seed_stand_for_numbers() {
+    fn n_its_fractions_and_the_seed_are_replaced_by_numbers() {
         of(|run| {
             let command =
                 run.parse_cargo_command("CASES=n PART=n/7 SEED=seed bench -p n-th -- n --x=n");

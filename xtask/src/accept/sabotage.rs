@@ -1,6 +1,6 @@
-//! Sabotage: patches that each break a promise in a realistic way, and must make tests fail. The
-//! patches are stored in `xtask/sabotage`. The name of a file begins with the promise, and its text
-//! names the tests to run.
+//! Sabotage patches, which are stored in `xtask/sabotage`. Each patch breaks one promise with a
+//! realistic mistake, and must make at least one test fail. The file name of a patch begins with
+//! the promise, and the text of the patch names the tests to run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,18 +17,18 @@ use crate::ui::Ui;
 use crate::workspace::Workspace;
 
 const FOLDER: &str = "xtask/sabotage";
-/// Prefix of the line above a patch that holds the arguments of the test run.
+/// Prefix of a line above the patch. The rest of the line contains the arguments of `cargo test`.
 const TESTS: &str = "Tests: ";
 
 struct Patch {
     name: String,
     path: PathBuf,
-    /// Arguments of `cargo test`.
+    /// Arguments of `cargo test` that select the tests.
     tests: String,
 }
 
-/// Applies each patch in turn to a copy of the sources, and returns the number of patches that no
-/// test detected.
+/// Applies each patch alone to a copy of the sources, and returns the number of patches with which
+/// all tests pass.
 pub(super) fn count_unnoticed_patches(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let workspace = run.workspace;
     let patches = read_patches(&workspace.root)?;
@@ -51,14 +51,15 @@ pub(super) fn count_unnoticed_patches(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Resu
     Ok(missed)
 }
 
-/// Returns the tests that fail with a patch.
+/// Returns the names of the tests that fail when a patch is applied.
 fn run_tests_with_patch(
     workspace: &Workspace,
     copy: &Path,
     patch: &Patch,
 ) -> Result<Vec<String>, TaskError> {
     process::run_expecting_success(git_apply_command(copy).arg(&patch.path))?;
-    // If the code does not build with a patch, the patch shows nothing about the tests.
+    // A failed build is an error of the row, because it does not show whether the tests detect the
+    // broken promise.
     let built =
         process::run_expecting_success(test_command(workspace, copy, &patch.tests).arg("--no-run"));
     let tested = built.and_then(|()| {
@@ -74,8 +75,8 @@ fn run_tests_with_patch(
     Ok(names)
 }
 
-/// Runs a command under `timeout`. A broken promise may block a test for ever; such a test counts
-/// as failed.
+/// Runs a command under the program `timeout`, because a broken promise may block a test forever. A
+/// blocked test counts as failed.
 fn under_timeout(command: &Command) -> Command {
     let mut bounded = Command::new("timeout");
     bounded.arg(SECONDS).arg(command.get_program()).args(command.get_args());
@@ -86,12 +87,12 @@ fn under_timeout(command: &Command) -> Command {
     bounded
 }
 
-/// Time limit for the tests of one patch, on a busy machine.
+/// Time limit in seconds for the tests of one patch on a busy machine.
 const SECONDS: &str = "240";
-/// Exit code of `timeout` when the time is up.
+/// Exit code of `timeout` if the command did not end before the time limit.
 const EXIT_CODE_TIMEOUT: i32 = 124;
 
-/// Lists the patches that no longer apply to the sources, with the reason.
+/// Lists the patches that no longer apply to the sources, each with a reason.
 pub(crate) fn find_stale_patches(root: &Path) -> Vec<(String, String)> {
     let patches = match read_patches(root) {
         Ok(patches) => patches,
@@ -108,7 +109,8 @@ pub(crate) fn find_stale_patches(root: &Path) -> Vec<(String, String)> {
     stale.map(|patch| (format!("{FOLDER}/{}.patch", patch.name), why.to_owned())).collect()
 }
 
-/// Returns a `git apply` command for a folder, independent of any repository above it.
+/// Returns a `git apply` command that runs in a folder. The command ignores a git repository above
+/// the folder.
 fn git_apply_command(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.arg("apply").current_dir(folder);
@@ -121,16 +123,16 @@ fn git_apply_command(folder: &Path) -> Command {
 fn test_command(workspace: &Workspace, copy: &Path, tests: &str) -> Command {
     let mut command = workspace.cargo_command("test --all-features");
     command.args(tests.split_whitespace()).current_dir(copy);
-    // The copy needs a separate target folder. In the usual folder, cargo would use the build of
-    // the copy for the real sources.
+    // The copy needs a separate target folder. Otherwise, cargo would later use builds of the copy
+    // for the real sources.
     command.env("CARGO_TARGET_DIR", workspace.target.join("sabotage-build"));
     command.env("RUST_BACKTRACE", "0");
-    // The failing case of a patch must not be saved.
+    // proptest must not save the random case in which a test failed because of a patch.
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
     command
 }
 
-/// Reads the patches, in the order of their names.
+/// Reads the patches. They are sorted by file name.
 fn read_patches(root: &Path) -> Result<Vec<Patch>, TaskError> {
     let folder = root.join(FOLDER);
     let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
@@ -148,8 +150,8 @@ fn read_patch(path: PathBuf) -> Result<Patch, TaskError> {
     Ok(Patch { name, tests: tests.to_owned(), path })
 }
 
-/// Copies every file that git lists, but writes only the files that differ, so that little is
-/// rebuilt.
+/// Copies every file that git lists from `root` to `copy`. Only files that differ are written, so
+/// that cargo rebuilds little.
 pub(super) fn copy_changed_files(root: &Path, copy: &Path) -> Result<(), TaskError> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -166,7 +168,7 @@ pub(super) fn copy_changed_files(root: &Path, copy: &Path) -> Result<(), TaskErr
     remove_unlisted_files(copy, copy, &listed.split_terminator('\0').collect())
 }
 
-/// Removes files of the copy that are not in the list.
+/// Removes the files of the copy that git does not list.
 fn remove_unlisted_files(
     folder: &Path,
     copy: &Path,
@@ -193,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_that_no_longer_fits_is_named() {
+    fn a_patch_that_no_longer_applies_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::create_dir_all(root.join(FOLDER)).unwrap();
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirror_holds_what_git_knows_and_nothing_else() {
+    fn the_copy_has_exactly_the_files_that_git_lists() {
         let folder = tempfile::tempdir().unwrap();
         let (root, copy) = (folder.path().join("root"), folder.path().join("copy"));
         fs::create_dir_all(root.join("deep")).unwrap();

@@ -1,4 +1,4 @@
-//! A temporary folder for each measured agent, removed when the check ends.
+//! A temporary folder for each measured agent. The folder is removed when the measurement ends.
 
 use std::env;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process;
 
 use crate::process::TaskError;
 
-/// A home folder and a working folder for one agent.
+/// A temporary home folder and working folder for one agent.
 pub(super) struct ScratchFolders {
     root: PathBuf,
 }
@@ -23,31 +23,31 @@ impl ScratchFolders {
         Ok(scratch)
     }
 
-    /// Folder of the agent's configuration and state.
+    /// Returns the home folder, which contains the agent's configuration and state.
     pub(super) fn home(&self) -> PathBuf {
         self.root.join("home")
     }
 
-    /// Working folder of the agent.
+    /// Returns the working folder of the agent.
     pub(super) fn cwd(&self) -> PathBuf {
         self.root.join("cwd")
     }
 
-    /// Writes the user's configuration.
+    /// Writes the configuration file of the user to the home folder.
     pub(super) fn write_user_config(&self, text: &str) -> Result<(), TaskError> {
         let folder = self.home().join(".config/callboard");
         fs::create_dir_all(&folder).map_err(|error| cannot_write(&folder, &error))?;
         self.write_file("home/.config/callboard/config.toml", text).map(drop)
     }
 
-    /// Copies a program beside the two folders, and returns its path.
+    /// Copies a program to the temporary folder, and returns the path of the copy.
     pub(super) fn copy_program(&self, program: &Path) -> Result<PathBuf, TaskError> {
         let path = self.root.join(program.file_name().unwrap_or_default());
         fs::copy(program, &path).map_err(|error| cannot_write(&path, &error))?;
         Ok(path)
     }
 
-    /// Writes a file beside the two folders, or in them, and returns its path.
+    /// Writes a file whose name is relative to the temporary folder. Returns its path.
     pub(super) fn write_file(&self, name: &str, text: &str) -> Result<PathBuf, TaskError> {
         let path = self.root.join(name);
         fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;

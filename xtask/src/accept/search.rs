@@ -1,6 +1,6 @@
-//! Compares the search with the ripgrep program, which cargo builds for this purpose, and searches
-//! a very large tree. `crates/tools/examples/search_proof` searches and compares; this file
-//! prepares its input.
+//! Compares the search tools with the ripgrep program, which cargo builds for this purpose. Also
+//! searches a very large folder tree. The program `crates/tools/examples/search_proof` does the
+//! searches and comparisons, and this file prepares its input.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,19 @@ use super::run::RowRun;
 use crate::process::{self, TaskError};
 use crate::ui::Ui;
 
-/// Number of source trees that are searched.
+/// Number of source folders that are searched.
 const TREES: usize = 4;
 
-/// Returns the number of patterns, out of `n`, for which the results differ from those of ripgrep.
+/// Searches for `n` patterns. Returns the number of patterns whose results differ from those of
+/// ripgrep.
 pub(super) fn differences_from_ripgrep(
     run: &mut RowRun<'_>,
     ui: &Ui<'_>,
 ) -> Result<f64, TaskError> {
     let trees = largest_subfolders(&find_largest_source_folder()?);
     let mut command = build_search_example(run, ui)?;
-    // ripgrep must not use this configuration, which would hide most matches.
+    // A ripgrep configuration that would hide most matches. The comparison must run ripgrep without
+    // it.
     let config = run.workspace.target.join("ripgreprc");
     ripgrep::write_text_file(&config, "--max-count=1\n--glob=!*.rs\n")?;
     command.env("RIPGREP_CONFIG_PATH", config);
@@ -33,14 +35,16 @@ pub(super) fn differences_from_ripgrep(
     )
 }
 
-/// Returns the time of rare patterns as a multiple of ripgrep's, in `n` rounds.
+/// Returns the time of a search for rare patterns, divided by the time of ripgrep. The times are
+/// measured in `n` rounds.
 pub(super) fn time_ratio_to_ripgrep(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = build_search_example(run, ui)?;
     command.arg("time").arg(ripgrep::build_ripgrep(run.workspace, ui)?);
     run.run_for_largest_figure(1, command.arg(run.n.to_string()).arg(find_largest_source_folder()?))
 }
 
-/// Returns the milliseconds to the result for the slowest of some common patterns.
+/// Searches for several common patterns. Returns the milliseconds to the result of the slowest
+/// search.
 pub(super) fn common_pattern_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = build_search_example(run, ui)?;
     run.run_for_largest_figure(
@@ -49,14 +53,14 @@ pub(super) fn common_pattern_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Resul
     )
 }
 
-/// Returns the longest time from a cancel to the end of a search, in milliseconds.
+/// Returns the longest time between the cancel and the end of a search, in milliseconds.
 pub(super) fn search_cancel_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = build_search_example(run, ui)?;
     command.arg("cancel").args([run.n.to_string(), run.seed.take_value().to_string()]);
     run.run_for_largest_figure(1, command.arg(find_largest_source_folder()?))
 }
 
-/// Returns the maximum MiB of searching and finding in a tree of `n` files.
+/// Searches for text and for paths in a tree of `n` files. Returns the maximum memory in MiB.
 pub(super) fn big_tree_memory(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = build_search_example(run, ui)?;
     ui.print_remark(format_args!("big-tree: makes {} files", run.n));
@@ -64,7 +68,7 @@ pub(super) fn big_tree_memory(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, 
     run.run_for_largest_figure(1, command.arg("big").arg(tree.path()))
 }
 
-/// Builds the example that searches.
+/// Builds the program `search_proof`, and returns a command that runs it.
 fn build_search_example(run: &RowRun<'_>, ui: &Ui<'_>) -> Result<Command, TaskError> {
     let words = "build --release -p acp-tools --example search_proof";
     ui.print_remark(format_args!("cargo {words}"));
@@ -72,7 +76,7 @@ fn build_search_example(run: &RowRun<'_>, ui: &Ui<'_>) -> Result<Command, TaskEr
     Ok(Command::new(run.workspace.target.join("release/examples/search_proof")))
 }
 
-/// Finds the sources that cargo has unpacked.
+/// Returns the largest of the folders in which cargo has unpacked the sources of a registry.
 fn find_largest_source_folder() -> Result<PathBuf, TaskError> {
     let registry = ripgrep::registry_source_folder();
     largest_subfolders(&registry)
@@ -81,7 +85,7 @@ fn find_largest_source_folder() -> Result<PathBuf, TaskError> {
         .ok_or_else(|| TaskError::Failed(format!("{} is empty", registry.display())))
 }
 
-/// Returns the subfolders with the most files.
+/// Returns up to four subfolders, those that contain the most files.
 fn largest_subfolders(folder: &Path) -> Vec<PathBuf> {
     let folders = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut counted: Vec<_> =

@@ -1,16 +1,17 @@
-//! Reproducible randomness: a seed, and numbers derived from it.
+//! Reproducible randomness: a seed, and pseudo-random numbers that are derived from it.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The seed of a run. The value records whether a row has used the seed.
+/// The random seed of a run. It records whether a row has used it.
 pub(super) struct Seed {
     pub(super) value: u64,
     is_taken: Cell<bool>,
 }
 
 impl Seed {
-    /// Creates a seed from a given value, or from the time.
+    /// Creates a seed from the given value. If no value is given, derives the seed from the current
+    /// time.
     pub(super) fn new(given: Option<u64>) -> Self {
         let now =
             || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
@@ -28,7 +29,7 @@ impl Seed {
         Random(self.take_value())
     }
 
-    /// Returns the seed if it was used since the last call.
+    /// Returns the seed if it has been used since the last call of this method.
     pub(super) fn value_if_taken(&self) -> Option<u64> {
         self.is_taken.take().then_some(self.value)
     }
@@ -46,16 +47,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `end`, which must not be 0.
+    /// Returns a number from 0 to `end - 1`. `end` must not be 0.
     pub(super) fn next_below(&mut self, end: u64) -> u64 {
-        // The bias is below one in 2^32 for the values of `end` used here.
+        // For the values of `end` used here, the remainder deviates from an even distribution by
+        // less than one in 2^32.
         self.next_u64() % end
     }
 
     /// Shuffles the items.
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
-            // The result is less than a `usize` value, so the cast is lossless.
+            // The number is at most `end`, which is a `usize`, so the cast loses no bits.
             let at = self.next_below(end as u64 + 1) as usize;
             items.swap(end, at);
         }
@@ -81,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_told_once_and_only_if_it_was_taken() {
+    fn the_seed_is_returned_once_and_only_if_it_was_taken() {
         let seed = Seed::new(Some(7));
         assert_eq!(seed.value_if_taken(), None);
         seed.take_random();

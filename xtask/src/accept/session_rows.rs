@@ -1,9 +1,9 @@
-//! The rows of stored sessions: each promise with its number of measurements and its target.
+//! The rows for stored sessions: each promise with its number of measurements and its target.
 
 use super::RowMeasure::{Failed, Figures, Programs};
 use super::{AcceptanceRow, stored_sessions};
 
-/// The rows of `accept` that concern stored sessions and their export.
+/// The rows of the command `accept` for stored sessions and their export.
 pub(super) const SESSION_ROWS: &[AcceptanceRow] = &[
     AcceptanceRow {
         name: "replay",

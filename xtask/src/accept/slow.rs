@@ -1,4 +1,4 @@
-//! A call that changes its content a million times, for clients that read slowly or not at all.
+//! A call that changes its content a million times, and clients that read slowly or not at all.
 
 use std::thread;
 use std::time::Duration;
@@ -12,26 +12,27 @@ use super::raw_agent::RawAgent;
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
-/// Delay between two lines that the slow client reads.
+/// Delay between two lines that the slow client reads from the agent.
 const READ_PAUSE: Duration = Duration::from_millis(100);
 
-/// Minimum milliseconds between two updates of one call. Changes of the status have no minimum.
+/// Minimum number of milliseconds between two updates of one call. An update with a new status may
+/// be sent earlier.
 const UPDATE_INTERVAL_MS: u64 = 50;
 
-/// Time during which a client reads nothing. After this time, the agent must be idle.
+/// Time for which a client reads nothing. After this time, the agent must be idle.
 const UNREAD_TIME: Duration = Duration::from_secs(4);
 
-/// Time during which the idle agent is measured.
+/// Time for which the processor use of the idle agent is measured.
 const IDLE_WATCH_TIME: Duration = Duration::from_secs(3);
 
-/// Maximum share of [`IDLE_WATCH_TIME`] in which the idle agent may use a processor.
+/// Maximum processor time that the idle agent may use, as a share of [`IDLE_WATCH_TIME`].
 const IDLE_SHARE: f64 = 0.02;
 
-/// Time limit for the exit of an agent after the end of its input.
+/// Maximum time from the end of an agent's input to the exit of the agent.
 const EXIT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Returns the growth of the agent's memory, in MiB, while a call sends n patches to a client that
-/// reads ten lines a second. The client's view must match the document at all times.
+/// Runs a call with n patches, and a client that reads ten lines per second. Returns the growth of
+/// the agent's memory in MiB. After each update, the client's view must match the call's output.
 pub(super) fn slow_client_memory_growth(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("slow-client")?;
     let mut agent = RawAgent::start(&mut isolated_command(&built.flood, &scratch))?;
@@ -54,8 +55,9 @@ pub(super) fn slow_client_memory_growth(built: &ReleasePrograms, n: u32) -> Resu
     Ok(read_memory_mib(agent.pid(), "VmHWM:")? - before)
 }
 
-/// Returns the maximum resident MiB of an agent with a call that never ends and a client that reads
-/// nothing. The agent must become idle, and must exit when its input ends.
+/// Starts n agents. Each has a call that never ends, and a client that reads nothing. Returns the
+/// maximum resident memory of an agent in MiB. The agent must become idle, and must exit when its
+/// input ends.
 pub(super) fn unread_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("never-reading")?;
     let mut most: f64 = 0.0;
@@ -113,13 +115,12 @@ fn wait_for_response(agent: &mut RawAgent, id: &str) -> Result<Value, TaskError>
     }
 }
 
-/// The client's view of the call, and its expected final state.
+/// The client's view of the call, and the call's complete output for comparison.
 struct ToolCallView {
-    /// Complete output of the call.
+    /// Complete output of the call at its end.
     output: String,
     call: Value,
-    /// Number of updates between the update with the running status and the update with the final
-    /// status.
+    /// Number of updates that arrived after the status `in_progress` and before the final status.
     between: u64,
 }
 
@@ -129,7 +130,7 @@ impl ToolCallView {
         Self { output: lines.collect(), call: json!({}), between: 0 }
     }
 
-    /// Applies an update, and compares the shown text with the document.
+    /// Applies an update to the client's view, and checks the displayed text against the output.
     fn apply_update(&mut self, update: &Value) -> Result<(), TaskError> {
         match update["sessionUpdate"].as_str() {
             Some("tool_call") => {}
@@ -151,8 +152,8 @@ impl ToolCallView {
         })
     }
 
-    /// Returns the end offset of a shown text in the output, if every piece is at the offset that
-    /// the gaps imply.
+    /// Returns the end offset of the displayed text in the whole output. Returns `None` if a piece
+    /// of the text is not at the offset that the gaps before it imply.
     fn end_offset_if_output_matches(&self, shown: &str) -> Option<usize> {
         let view = match shown {
             "" => "",
@@ -164,7 +165,7 @@ impl ToolCallView {
         end_offset_if_pieces_match(view, stands)
     }
 
-    /// Checks the client's final view.
+    /// Checks the client's view after the call has ended.
     fn check_final_state(&self) -> Result<(), TaskError> {
         let failed = |what: String| Err(TaskError::Failed(what));
         if self.call["status"] != "completed" {
@@ -181,7 +182,8 @@ impl ToolCallView {
             return failed("what is shown in the end is not the whole with its gap".to_owned());
         }
         let ms = meta["durationMs"].as_u64().unwrap_or_default();
-        // Each update except the first must follow the previous update by at least one interval.
+        // The first update may be sent at once. Every other update must be sent at least one
+        // interval after the update before it.
         if self.between > ms / UPDATE_INTERVAL_MS + 1 {
             return failed(format!("{} updates in {ms} ms", self.between));
         }
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_come_an_interval_after_another() {
+    fn updates_closer_than_the_interval_are_an_error() {
         let text = "```console\nline 1\n\n[… 7 bytes left out …]\nline 5\n```";
         let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
         for (between, ms, is_right) in [
@@ -212,26 +214,26 @@ mod tests {
             (31, 1472, false),
         ] {
             let mut card = ToolCallView::new(6);
-            let mut tell = |update: Value| {
+            let mut apply = |update: Value| {
                 let mut update = update;
                 update["sessionUpdate"] = json!("tool_call_update");
                 card.apply_update(&update).unwrap();
             };
-            tell(json!({"content": content}));
-            tell(json!({"status": "in_progress"}));
-            (0..between).for_each(|_| tell(json!({"content": content})));
+            apply(json!({"content": content}));
+            apply(json!({"status": "in_progress"}));
+            (0..between).for_each(|_| apply(json!({"content": content})));
             let meta = json!({"durationMs": ms});
-            tell(json!({"status": "completed", "_meta": {"callboard": meta}}));
+            apply(json!({"status": "completed", "_meta": {"callboard": meta}}));
             assert_eq!(card.check_final_state().is_ok(), is_right, "{between} in {ms} ms");
-            // A call that has finished must not show progress.
+            // A finished call must not show progress.
             card.call["_meta"]["callboard"]["progress"] = json!({"current": 6, "total": 6});
             assert!(card.check_final_state().is_err());
         }
     }
 
     #[test]
-    fn what_is_shown_has_to_stand_where_the_gaps_say() {
-        // The whole output is "line 1\nline 3\nline 5\n".
+    fn displayed_text_must_be_at_the_offsets_that_the_gaps_imply() {
+        // The complete output is "line 1\nline 3\nline 5\n".
         for (text, is_right) in [
             ("```console\nline 1\nline 3\nline 5\n```", true),
             ("```console\nline 1\n```", true),

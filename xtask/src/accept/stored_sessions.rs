@@ -1,4 +1,5 @@
-//! The figures of stored sessions: a load, a list, the cost of storing, and several processes.
+//! The figures of stored sessions: loading, listing, the cost of storing, and several processes
+//! with one store.
 
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -15,40 +16,44 @@ use crate::process::TaskError;
 
 /// Number of turns of the large session.
 const TURNS: u32 = 313;
-/// Number of its turns that one process runs.
+/// Maximum number of turns of the large session that one agent process runs.
 const TURNS_OF_PROCESS: u32 = 30;
-/// Bytes of the file that each call of the large session reads. With its records for the model, a
-/// call takes about as many bytes again.
+/// Number of bytes of the file that each call of the large session reads. The store also contains a
+/// record of the call for the model, of about the same size.
 const FILE_BYTES: usize = 6_000;
-/// Time limit for the load of the large session, which is measured.
+/// Time limit for the measured load of the large session.
 const LOAD_DEADLINE: Duration = Duration::from_secs(120);
-/// Number of processes that use the store at once, and the interval at which one is killed.
+/// Number of processes that use the store at the same time, and the delay between two kills of a
+/// process.
 const PROCESSES: u32 = 8;
 const KILL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The figures of one load of a session.
+/// The measured figures of one load of a session.
 struct LoadFigures {
     first_ms: f64,
     all_ms: f64,
     peak_mib: f64,
 }
 
-/// Returns the milliseconds from a load of a session with n calls to its first update.
+/// Returns the milliseconds from the request `session/load` to the first update. The loaded session
+/// has n calls.
 pub(super) fn first_update_of_load(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(load_large_session(built, n)?.first_ms)
 }
 
-/// Returns the milliseconds from a load of a session with n calls to its response.
+/// Returns the milliseconds from the request `session/load` to its response. The loaded session has
+/// n calls.
 pub(super) fn whole_load(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(load_large_session(built, n)?.all_ms)
 }
 
-/// Returns the peak MiB of the agent that loads a session with n calls.
+/// Returns the maximum resident memory (in MiB) of an agent that loads a session with n calls.
 pub(super) fn memory_of_load(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(load_large_session(built, n)?.peak_mib)
 }
 
-/// Makes a session of n calls with the agent, and loads it in another process.
+/// Creates a session of n calls with one agent process after the other, and loads it in a new
+/// process.
 fn load_large_session(built: &ReleasePrograms, n: u32) -> Result<LoadFigures, TaskError> {
     let scratch = ScratchFolders::new("stored-load")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(FILE_BYTES / 25))?;
@@ -58,7 +63,8 @@ fn load_large_session(built: &ReleasePrograms, n: u32) -> Result<LoadFigures, Ta
         if turn == 0 {
             session = new_session(&mut agent, &scratch)?;
         } else if turn.is_multiple_of(TURNS_OF_PROCESS) {
-            // An agent may write only so much to its client.
+            // A new process continues the session, because the test client reads only a limited
+            // output of one agent.
             drop(agent);
             agent = start(&built.callboard, &scratch, &[])?;
             let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
@@ -93,12 +99,13 @@ fn load_large_session(built: &ReleasePrograms, n: u32) -> Result<LoadFigures, Ta
     Ok(LoadFigures { first_ms, all_ms: millis(all), peak_mib })
 }
 
-/// Returns whether the content of a call is replayed as a link.
+/// Returns whether the agent has replaced the content of a call by a resource link.
 fn is_linked(call: &Value) -> bool {
     call["content"].to_string().contains("resource_link")
 }
 
-/// Returns the 99th percentile of the milliseconds for a page of the list of n sessions.
+/// Stores n sessions and lists them. Returns the 99th percentile of the milliseconds per page of
+/// the list.
 pub(super) fn list_page_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("stored-list")?;
     let mut agent = start(&built.callboard, &scratch, &[])?;
@@ -131,8 +138,8 @@ pub(super) fn list_page_latency(built: &ReleasePrograms, n: u32) -> Result<f64, 
     Ok(pages.get(pages.len() * 99 / 100).copied().unwrap_or(f64::NAN))
 }
 
-/// Returns how many milliseconds longer `initialize` takes with a store, from the start of the
-/// process, in the median of n pairs.
+/// Starts n pairs of agents, one with a store and one without. Returns the median difference of the
+/// times from the start of the process to the response to `initialize`, in milliseconds.
 pub(super) fn extra_initialize_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("stored-initialize")?;
     let time = |args: &[&str]| {
@@ -142,8 +149,8 @@ pub(super) fn extra_initialize_ms(built: &ReleasePrograms, n: u32) -> Result<f64
     median_difference(n, || Ok(time(&[])? - time(&["--ephemeral"])?))
 }
 
-/// Returns how many milliseconds longer the first `session/new` takes with a store, in the median of
-/// n pairs.
+/// Starts n pairs of agents, one with a store and one without. Returns the median difference of the
+/// times of the first `session/new`, in milliseconds.
 pub(super) fn extra_new_session_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("stored-new")?;
     let time = |args: &[&str]| {
@@ -155,11 +162,11 @@ pub(super) fn extra_new_session_ms(built: &ReleasePrograms, n: u32) -> Result<f6
     median_difference(n, || Ok(time(&[])? - time(&["--ephemeral"])?))
 }
 
-/// Returns the time of a turn with an answer in 1,000 pieces, as a multiple of one's that is not
-/// stored, in the median of n pairs.
+/// Runs n pairs of turns whose answer has 1,000 pieces. Returns the median of the time with a
+/// store, divided by the time without a store.
 pub(super) fn streamed_turn_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("stored-turn")?;
-    // The pauses are those of a model, so that pieces are not merged.
+    // The model pauses between two pieces, so that the agent does not merge them.
     let piece = format!("{}\n{}\n", json!({"text": "a few words "}), json!({"delay_ms": 1}));
     let script = scratch.write_file("script.jsonl", &piece.repeat(1_000))?;
     let model = format!("script:{}", script.display());
@@ -174,16 +181,17 @@ pub(super) fn streamed_turn_ratio(built: &ReleasePrograms, n: u32) -> Result<f64
     median_difference(n, || Ok(time(&[])? / time(&["--ephemeral"])?))
 }
 
-/// Runs turns in eight processes while one of them is killed every second. Returns the milliseconds
-/// of the slowest turn. After a kill, the session is loaded and continued, and no turn that was
-/// answered may be missing.
+/// Runs n turns in each of eight processes, and kills one of the processes every second. Returns
+/// the milliseconds of the slowest turn. After a kill, a new process loads and continues the
+/// session, which must contain every answered turn.
 pub(super) fn slowest_turn_of_eight(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("stored-wait")?;
     let (sender, events) = channel();
     let mut slowest: f64 = 0.0;
     thread::scope(|scope| {
         for number in 0..PROCESSES {
-            // The programs have a seed, which threads cannot share.
+            // [`ReleasePrograms`] contains the random seed, which threads cannot share, so only the
+            // path is passed.
             let (program, scratch, sender) = (&*built.callboard, &scratch, sender.clone());
             scope.spawn(move || {
                 let ran = run_killed_session(program, scratch, number, n, &sender);
@@ -203,7 +211,7 @@ pub(super) fn slowest_turn_of_eight(built: &ReleasePrograms, n: u32) -> Result<f
     })
 }
 
-/// Runs n turns of one session, and kills its process every eight seconds.
+/// Runs n turns of one session. Kills and restarts the agent process every eight seconds.
 fn run_killed_session(
     program: &Path,
     scratch: &ScratchFolders,
@@ -213,11 +221,11 @@ fn run_killed_session(
 ) -> Result<(), TaskError> {
     let mut agent = start(program, scratch, &[])?;
     let session = new_session(&mut agent, scratch)?;
-    // The processes are killed in turn.
+    // Each process is first killed at a different second.
     let mut kill_at = Instant::now() + KILL_INTERVAL * (number + 1);
     for answered in 0..n {
         if Instant::now() >= kill_at && answered > 0 {
-            // The kill comes while the next turn runs.
+            // The process is killed while the next turn runs.
             agent.send_request("session/prompt", &prompt(&session, "read a.txt"))?;
             drop(agent);
             kill_at = Instant::now() + KILL_INTERVAL * PROCESSES;
@@ -240,7 +248,7 @@ fn run_killed_session(
     Ok(())
 }
 
-/// Starts the agent with the model `direct`, and initializes it.
+/// Starts an agent with the model `direct`, and initializes it.
 fn start(
     program: &Path,
     scratch: &ScratchFolders,
@@ -263,7 +271,7 @@ fn prompt(session: &Value, text: &str) -> Value {
     json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})
 }
 
-/// Runs a turn. A notice that the session is not stored is an error.
+/// Runs a turn. If the agent sends a notice that the session is not stored, returns an error.
 fn run_turn(agent: &mut AgentProcess, session: &Value, text: &str) -> Result<(), TaskError> {
     let mut notice = None;
     let prompt = prompt(session, text);
@@ -280,7 +288,7 @@ fn run_turn(agent: &mut AgentProcess, session: &Value, text: &str) -> Result<(),
     }
 }
 
-/// Returns the median of n measurements.
+/// Returns the median of the results of n calls of `measure`.
 fn median_difference(
     n: u32,
     mut measure: impl FnMut() -> Result<f64, TaskError>,

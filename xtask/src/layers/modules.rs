@@ -1,25 +1,25 @@
-//! Finds dependency cycles between sibling modules. The submodules of a sibling belong to the
-//! sibling.
+//! Finds dependency cycles between sibling modules. The submodules of a sibling count as parts of
+//! the sibling.
 //!
-//! The code is tokenized, not parsed. Dependencies are paths that begin with `crate`, `self` or
-//! `super`, in `use` items and elsewhere. A re-exported name belongs to the module that defines it.
-//! Dependencies of tests, and dependencies between parent and child, do not count.
+//! The code is tokenized but not parsed. Each path that begins with `crate`, `self` or `super` is a
+//! dependency, in `use` items and elsewhere. A re-exported name belongs to the module that defines
+//! it. The code of tests is ignored, and so are dependencies between a parent and its child.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tokens::{parse_use_tree, tokenize, without_tests};
 
-/// A module as the names of its path.
+/// A module, as the names in its path.
 type ModulePath = Vec<String>;
 
-/// The file in which a module uses a sibling. The key is the parent, the using module and the used
-/// module.
+/// The key contains the parent module, the module that depends on a sibling, and the sibling. The
+/// value describes the first use, with the name of its file.
 type ModuleDependencies = BTreeMap<(ModulePath, String, String), String>;
 
-/// Returns the dependency cycles of a crate. If several cycles contain the same module, only the
-/// shortest cycle is returned.
+/// Returns the dependency cycles of a crate. For each module in a cycle, only a shortest cycle is
+/// returned.
 ///
-/// `files` are the sources of the crate: paths relative to `src`, and texts.
+/// `files` are the source files of the crate, as pairs of a path relative to `src` and the text.
 pub(super) fn dependency_cycles(files: &[(String, String)]) -> Vec<String> {
     let sources: Vec<_> =
         files.iter().filter_map(|(path, text)| tokenize_source(path, text)).collect();
@@ -56,7 +56,7 @@ struct TokenizedSource<'a> {
     words: Vec<&'a str>,
 }
 
-/// Tokenizes a file, unless it contains tests.
+/// Tokenizes a source file. Returns `None` for a file of tests.
 fn tokenize_source<'a>(path: &'a str, text: &'a str) -> Option<TokenizedSource<'a>> {
     let stem = path.strip_suffix(".rs")?;
     let mut module: ModulePath = stem.split('/').map(str::to_owned).collect();
@@ -65,7 +65,7 @@ fn tokenize_source<'a>(path: &'a str, text: &'a str) -> Option<TokenizedSource<'
     }
     match module.last().map(String::as_str) {
         Some("lib" | "main") => module.clear(),
-        // Files with variants of a module for different systems count as one module.
+        // A module may have one file per operating system. These files count as the same module.
         Some(name) => {
             let name = name.trim_end_matches("_linux").trim_end_matches("_portable").to_owned();
             module.pop();
@@ -76,7 +76,8 @@ fn tokenize_source<'a>(path: &'a str, text: &'a str) -> Option<TokenizedSource<'
     Some(TokenizedSource { module, path, words: without_tests(tokenize(text)) })
 }
 
-/// Returns the paths that begin with `crate`, `self` or `super`; paths in braces are expanded.
+/// Returns the paths that begin with `crate`, `self` or `super`. A path with braces is expanded to
+/// several paths.
 fn find_internal_paths<'a>(words: &[&'a str]) -> Vec<Vec<&'a str>> {
     let mut found = Vec::new();
     for at in 0..words.len() {
@@ -90,7 +91,7 @@ fn find_internal_paths<'a>(words: &[&'a str]) -> Vec<Vec<&'a str>> {
     found
 }
 
-/// Returns the names that a module re-exports, with their original paths.
+/// Returns the names that a module re-exports, each after its original path.
 fn find_re_exports<'a>(words: &[&'a str]) -> Vec<(Vec<&'a str>, String)> {
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate().filter(|(_, word)| **word == "use") {
@@ -104,7 +105,8 @@ fn find_re_exports<'a>(words: &[&'a str]) -> Vec<(Vec<&'a str>, String)> {
     found
 }
 
-/// Returns the module to which a path refers, and the name in this module.
+/// Returns the module to which a path refers. If the path ends with the name of an item, also
+/// returns the name.
 fn resolve_module(
     from: &ModulePath,
     path: &[&str],
@@ -132,8 +134,8 @@ fn resolve_module(
     Some((module, None))
 }
 
-/// Returns a shortest cycle through each sibling that is part of a cycle. Each cycle is returned
-/// once.
+/// Returns a shortest cycle for each sibling that is part of a cycle. A cycle of several siblings
+/// is returned only once.
 fn find_cycles_beneath(parent: &ModulePath, edges: &ModuleDependencies) -> Vec<String> {
     let next = |from: &str| {
         let begin = (parent.clone(), from.to_owned(), String::new());
@@ -147,7 +149,7 @@ fn find_cycles_beneath(parent: &ModulePath, edges: &ModuleDependencies) -> Vec<S
         edges.keys().filter(|(other, ..)| other == parent).map(|(_, from, _)| from).collect();
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
     for start in siblings {
-        // Breadth-first search; each element is a path from the start.
+        // Breadth-first search. Each element is a path of modules that begins with `start`.
         let mut ways = vec![vec![start.clone()]];
         let mut reached = BTreeSet::new();
         let circle = 'search: loop {
@@ -171,13 +173,13 @@ fn find_cycles_beneath(parent: &ModulePath, edges: &ModuleDependencies) -> Vec<S
         if !seen.insert(circle.iter().cloned().collect::<BTreeSet<_>>()) {
             continue;
         }
-        let mut told = format!("circle in `{}`: {}", parent.join("::"), circle.join(" → "));
+        let mut description = format!("circle in `{}`: {}", parent.join("::"), circle.join(" → "));
         for (at, from) in circle.iter().enumerate() {
             let to = &circle[(at + 1) % circle.len()];
             let what = edges.get(&(parent.clone(), from.clone(), to.clone()));
-            told += &format!("\n  {from} → {to}: {}", what.map_or("", String::as_str));
+            description += &format!("\n  {from} → {to}: {}", what.map_or("", String::as_str));
         }
-        found.push(told);
+        found.push(description);
     }
     found
 }
@@ -190,7 +192,7 @@ mod tests {
     fn crate_of(files: &[(&str, &str)]) -> Vec<String> {
         let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
         let found = dependency_cycles(&files.iter().map(owned).collect::<Vec<_>>());
-        found.iter().map(|told| told.lines().next().unwrap_or_default().to_owned()).collect()
+        found.iter().map(|cycle| cycle.lines().next().unwrap_or_default().to_owned()).collect()
     }
 
     #[test]

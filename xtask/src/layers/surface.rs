@@ -1,20 +1,21 @@
-//! The public items of a library, and the items that no code outside of the library uses.
+//! Counts the public items of a library, and finds those that only the library itself uses.
 //!
 //! An item is public if it can be reached from the crate root through `pub` modules and re-exports.
-//! Functions and constants in the `impl` blocks of public items are public items too. Uses are
-//! matched by name, so an unused item with the same name as a used item counts as used.
+//! A `pub` function or constant in an `impl` block is public if its type is public. Uses are found
+//! by name only: if two items have the same name, a use of one counts for both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tokens::{UsePath, is_name, parse_use_tree, tokenize, without_tests};
 
-/// A module as the names of its path.
+/// A module, as the names in its path.
 type ModulePath = Vec<String>;
 
-/// Reports the number of public items of each library, and the items that no code outside of the
-/// library uses.
+/// Returns a report with the number of public items of each library, and the public items that only
+/// the library itself uses.
 ///
-/// `libraries` are names in paths, each with its folder; `files` are all files of the workspace.
+/// `libraries` are pairs of a crate name as in Rust paths and the folder of the crate. `files` are
+/// all files of the workspace.
 pub(super) fn surface_report(libraries: &[(String, String)], files: &[(String, String)]) -> String {
     let docs: Vec<_> = files.iter().map(|(path, text)| code_in_docs(path, text)).collect();
     let docs: Vec<_> = docs.iter().map(|code| ExternalCode::new(code)).collect();
@@ -22,7 +23,7 @@ pub(super) fn surface_report(libraries: &[(String, String)], files: &[(String, S
     let rust: Vec<_> =
         rust.map(|(path, text)| (path, with_included_files(path, text, files))).collect();
     let rust: Vec<_> = rust.iter().map(|(path, text)| (path, ExternalCode::new(text))).collect();
-    let mut told =
+    let mut report =
         "Public items, and those that no other crate, example, integration test or code \
                     in docs uses. A use is found by its name: of two items of one name, a use of \
                     one counts for both."
@@ -38,19 +39,20 @@ pub(super) fn surface_report(libraries: &[(String, String)], files: &[(String, S
         let LibrarySurface { items, unused } =
             find_library_surface(library, &own.collect::<Vec<_>>(), &outside);
         let tenths = unused.len() * 1000 / items.max(1);
-        told += &format!(
+        report += &format!(
             "\n{library:20} {items:4} public, {:3} unused, {}.{} %",
             unused.len(),
             tenths / 10,
             tenths % 10
         );
-        told.extend(unused.iter().map(|path| format!("\n  {path}")));
+        report.extend(unused.iter().map(|path| format!("\n  {path}")));
     }
-    told
+    report
 }
 
-/// Returns the code of a file, followed by the files of `src` that a test of the same crate includes
-/// with `#[path]`: the test compiles them outside of the library.
+/// Returns the code of a file, and the code of the files in `src` that it includes with `#[path]`.
+/// Such a file belongs to a test of the same crate, which compiles the included code outside of the
+/// library.
 fn with_included_files(path: &str, text: &str, files: &[(String, String)]) -> String {
     let mut code = text.to_owned();
     for included in text.split("#[path = \"..").skip(1).filter_map(|rest| rest.split('"').next()) {
@@ -62,20 +64,21 @@ fn with_included_files(path: &str, text: &str, files: &[(String, String)]) -> St
     code
 }
 
-/// The public surface of one library.
+/// The number of public items of one library, and the unused items among them.
 struct LibrarySurface {
     /// Number of public items.
     items: usize,
-    /// Paths of the definitions that no code outside of the library uses.
+    /// Paths of the public items that only the library itself uses.
     unused: Vec<String>,
 }
 
-/// Rust code outside the library: other crates, examples, tests, benches, code in docs.
+/// Names in Rust code outside of the library: in other crates, examples, tests, benches, and code
+/// in documents.
 struct ExternalCode<'a> {
     words: BTreeSet<&'a str>,
-    /// Names that follow a dot.
+    /// Names of methods: they stand after a dot.
     called: BTreeSet<&'a str>,
-    /// Names that follow `::`, each with the name before the `::`.
+    /// Names that stand after `::`, each with the name before the `::`.
     pathed: BTreeSet<(&'a str, &'a str)>,
 }
 
@@ -96,7 +99,8 @@ impl<'a> ExternalCode<'a> {
 
     fn uses_item(&self, item: &LibraryItem<'_>, library: &str) -> bool {
         match item.owner {
-            // The receiver's type is unknown; `>` ends its generic arguments.
+            // A method call does not show the type of its receiver. In `Type<T>::name`, the `>`
+            // before the `::` is the end of the generic arguments.
             Some(owner) => {
                 let by_path = [owner, ">"].iter().any(|it| self.pathed.contains(&(it, item.name)));
                 by_path || self.called.contains(item.name)
@@ -106,7 +110,8 @@ impl<'a> ExternalCode<'a> {
     }
 }
 
-/// Returns the Rust code in the docs of a file, which is Markdown unless it is Rust.
+/// Returns the Rust code in the documentation of a file: in the doc comments of a Rust file, or in
+/// any other file as Markdown.
 fn code_in_docs(path: &str, text: &str) -> String {
     let is_rust = path.ends_with(".rs");
     let (mut found, mut is_code, mut is_fenced) = (String::new(), false, false);
@@ -132,11 +137,11 @@ fn code_in_docs(path: &str, text: &str) -> String {
     found
 }
 
-/// Finds the public items of a library, and the items that no code outside of the library uses.
+/// Counts the public items of a library, and finds those that only the library itself uses.
 ///
-/// `library` is the name of the library in paths. `files` are its sources: paths relative to `src`,
-/// and texts. If the signature of a used item names an item, that item has to be public, so it
-/// counts as used too.
+/// `library` is the crate name in Rust paths. `files` are the source files of the library, as pairs
+/// of a path relative to `src` and the text. An item in the signature of a used item counts as
+/// used, because such an item must be public.
 fn find_library_surface(
     library: &str,
     files: &[(String, String)],
@@ -172,26 +177,26 @@ fn find_library_surface(
     LibrarySurface { items: paths.len(), unused: paths.difference(&used).cloned().collect() }
 }
 
-/// Returns the module of a file, unless it contains tests.
+/// Returns the module that a source file defines. Returns `None` for a file of tests.
 fn module_of_file(path: &str) -> Option<ModulePath> {
     let mut names: Vec<_> = path.strip_suffix(".rs")?.split('/').collect();
     if names.contains(&"tests") {
         return None;
     }
-    // Files with variants of a module for different systems count as one module.
+    // A module may have one file per operating system. These files count as the same module.
     let name = names.pop()?.trim_end_matches("_linux").trim_end_matches("_portable");
     names.extend((name != "lib").then_some(name));
     Some(names.into_iter().map(str::to_owned).collect())
 }
 
-/// An item of a module, or a function or constant of an `impl` block.
+/// An item of a module, or a function or a constant in an `impl` block.
 struct LibraryItem<'a> {
     module: ModulePath,
-    /// The type of the `impl` block that contains the item.
+    /// The type to which the `impl` block of the item belongs.
     owner: Option<&'a str>,
     name: &'a str,
     is_public: bool,
-    /// The tokens of its public interface: a signature, public fields, variants.
+    /// The tokens of the item's interface: its signature, public fields, or variants.
     face: Vec<&'a str>,
 }
 
@@ -208,18 +213,19 @@ struct UseDeclaration<'a> {
     is_public: bool,
 }
 
-/// The sources of a library, reduced to names.
+/// The items, modules and `use` items of a library, found in its source files.
 #[derive(Default)]
 struct LibraryCode<'a> {
     items: Vec<LibraryItem<'a>>,
     uses: Vec<UseDeclaration<'a>>,
-    /// All modules, and whether they are public in their parents.
+    /// All modules of the library. The value is whether the module is public in its parent.
     modules: BTreeMap<ModulePath, bool>,
-    /// Associated types in implementations of traits, each with the type that implements the trait.
+    /// Tokens of associated types in `impl` blocks of traits, each with the type that implements
+    /// the trait.
     associated: Vec<(&'a str, Vec<&'a str>)>,
 }
 
-/// Target of a path.
+/// The module or item to which a path refers.
 enum PathTarget {
     Module(ModulePath),
     Item(usize),
@@ -259,7 +265,8 @@ impl<'a> LibraryCode<'a> {
         }
     }
 
-    /// Parses an `impl` block; `words` begin after the keyword.
+    /// Reads the functions and constants of an `impl` block. `words` are the tokens after the
+    /// keyword `impl`.
     fn read_impl(&mut self, module: &ModulePath, words: &[&'a str], body: &[&'a str]) {
         let head = &words[generics_len(words)..];
         let for_trait = |pair: &[&str]| pair[0] == "for" && pair[1] != "<";
@@ -279,7 +286,7 @@ impl<'a> LibraryCode<'a> {
         }
     }
 
-    /// Returns the indices of all public items.
+    /// Returns the indices of all public items in `self.items`.
     fn public_items(&self) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         self.collect_reachable_items(&ModulePath::new(), &mut BTreeSet::new(), &mut found);
@@ -326,7 +333,7 @@ impl<'a> LibraryCode<'a> {
         }
     }
 
-    /// Returns the targets of a path.
+    /// Returns the modules and items to which a path can refer.
     fn resolve_path(&self, from: &ModulePath, path: &[&str], depth: usize) -> Vec<PathTarget> {
         let (Some((first, rest)), true) = (path.split_first(), depth < 16) else {
             return vec![PathTarget::Module(from.clone())];
@@ -366,14 +373,14 @@ impl<'a> LibraryCode<'a> {
     }
 }
 
-/// An item as tokens.
+/// An item, split into tokens.
 struct ItemTokens<'a, 'b> {
     keyword: &'a str,
     is_public: bool,
     name: &'a str,
-    /// The tokens after the keyword.
+    /// The tokens after the keyword of the item.
     words: &'b [&'a str],
-    /// The tokens in its braces.
+    /// The tokens inside the braces of the item.
     body: Option<&'b [&'a str]>,
 }
 
@@ -394,7 +401,7 @@ impl<'a> ItemTokens<'a, '_> {
     }
 }
 
-/// Returns the tokens of public fields.
+/// Returns the tokens of the public fields of a struct.
 fn public_field_tokens<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let (mut found, mut depth, mut is_public) = (Vec::new(), 0_usize, false);
     for (at, word) in words.iter().enumerate() {
@@ -413,12 +420,12 @@ fn public_field_tokens<'a>(words: &[&'a str]) -> Vec<&'a str> {
     found
 }
 
-/// Splits code into its items.
+/// Splits the tokens of a module or an `impl` block into items.
 fn split_into_items<'a, 'b>(words: &'b [&'a str]) -> Vec<ItemTokens<'a, 'b>> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < words.len() {
         let mut is_public = false;
-        // Attributes, visibility and qualifiers of `fn`.
+        // Skips attributes, the visibility, and qualifiers of `fn`.
         loop {
             match words[at..] {
                 ["#", "[", ..] => at += 1 + index_of_closing_bracket(&words[at + 1..]),
@@ -463,7 +470,7 @@ fn split_into_items<'a, 'b>(words: &'b [&'a str]) -> Vec<ItemTokens<'a, 'b>> {
     found
 }
 
-/// Returns the index of the bracket that closes the first bracket.
+/// Returns the index of the bracket that closes the bracket at the beginning of `words`.
 fn index_of_closing_bracket(words: &[&str]) -> usize {
     let mut depth = 0_usize;
     for (at, word) in words.iter().enumerate() {
@@ -479,7 +486,7 @@ fn index_of_closing_bracket(words: &[&str]) -> usize {
     words.len()
 }
 
-/// Returns the number of tokens of the generics at the beginning of `words`.
+/// Returns the number of tokens of the generic parameters at the beginning of `words`.
 fn generics_len(words: &[&str]) -> usize {
     let mut depth = 0_usize;
     for (at, word) in words.iter().enumerate() {
@@ -511,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn public_is_what_modules_and_re_exports_reach() {
+    fn items_that_public_modules_and_re_exports_reach_are_public() {
         let files = [
             (
                 "lib.rs",
@@ -534,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_used_where_a_text_names_it_and_its_crate() {
+    fn an_item_is_used_by_code_that_names_it_and_its_crate() {
         let files = [("lib.rs", "pub fn one() {} pub fn two() {} pub fn three() {}")];
         check(
             &files,
@@ -556,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_signature_of_a_used_item_names_is_used() {
+    fn items_in_the_signature_of_a_used_item_count_as_used() {
         let files = [(
             "lib.rs",
             "pub fn f() -> Out { Inner } pub struct Out { pub a: Field, b: Inner } pub struct Field; \
@@ -592,8 +599,8 @@ mod tests {
             file("crates/b/src/inner.rs", "use made_up::three_of_another;"),
             file("crates/b/src/lib.rs", "use made_up::two;"),
         ];
-        let told = surface_report(&[("made_up".to_owned(), "crates/a".to_owned())], &files);
-        let (_, told) = told.split_once('\n').unwrap();
-        assert_eq!(told, "made_up                 4 public,   1 unused, 25.0 %\n  three");
+        let report = surface_report(&[("made_up".to_owned(), "crates/a".to_owned())], &files);
+        let (_, report) = report.split_once('\n').unwrap();
+        assert_eq!(report, "made_up                 4 public,   1 unused, 25.0 %\n  three");
     }
 }

@@ -1,6 +1,6 @@
-//! A tokenizer for Rust code: names and punctuation, without comments and string literals.
+//! A tokenizer for Rust code.
 
-/// Splits code into names and punctuation, without comments and string literals.
+/// Splits code into names and punctuation. Comments and string literals are left out.
 pub(super) fn tokenize(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -46,13 +46,13 @@ fn is_name_char(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// Returns the number of hashes of a raw string literal, if one begins here.
+/// If a raw string literal begins at the start of `text`, returns the number of its `#` characters.
 fn raw_string_hash_count(text: &str) -> Option<usize> {
     let hashes = text[1..].find(|it| it != '#')?;
     text[1 + hashes..].starts_with('"').then_some(hashes)
 }
 
-/// Returns the length of a character literal; `None` for a lifetime.
+/// Returns the length of a character literal at the start of `text`. Returns `None` for a lifetime.
 fn char_literal_len(text: &str) -> Option<usize> {
     let mut letters = text.char_indices().skip(1);
     let (_, first) = letters.next()?;
@@ -75,7 +75,7 @@ fn after_string_literal(text: &str) -> &str {
     ""
 }
 
-/// Removes items after `#[cfg(test)]`.
+/// Removes every item that has the attribute `#[cfg(test)]`.
 pub(super) fn without_tests(words: Vec<&str>) -> Vec<&str> {
     const TEST: &[&str] = &["#", "[", "cfg", "(", "test", ")", "]"];
     let (mut kept, mut at) = (Vec::new(), 0);
@@ -102,14 +102,14 @@ pub(super) fn without_tests(words: Vec<&str>) -> Vec<&str> {
     kept
 }
 
-/// One path of a `use` tree.
+/// One path of a `use` item, which may contain several paths in braces.
 pub(super) struct UsePath<'a> {
     pub(super) path: Vec<&'a str>,
-    /// The imported name: the last name of the path, or the name after `as`.
+    /// The name that the path brings into scope: the name after `as`, or the last name of the path.
     pub(super) name: &'a str,
 }
 
-/// Parses a path or a tree of paths; returns the number of its tokens.
+/// Parses a path, or several paths in braces. Returns the number of parsed tokens.
 pub(super) fn parse_use_tree<'a>(
     words: &[&'a str],
     before: &mut Vec<&'a str>,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compiled_for_tests_alone_is_left_out() {
+    fn code_that_is_compiled_only_for_tests_is_removed() {
         let code = "mod a; #[cfg(test)] mod b; #[cfg(test)] mod c { fn d() {} } mod e;";
         assert_eq!(without_tests(tokenize(code)).join(" "), "mod a ; mod e ;");
     }
@@ -166,8 +166,8 @@ mod tests {
         let mut found = Vec::new();
         let code = tokenize("a::{b::{self, C as D}, e::*};");
         assert_eq!(parse_use_tree(&code, &mut Vec::new(), &mut found), code.len() - 1);
-        let told = |leaf: &super::UsePath<'_>| format!("{} {}", leaf.path.join("::"), leaf.name);
-        let told: Vec<_> = found.iter().map(told).collect();
-        assert_eq!(told, ["a::b::self b", "a::b::C D", "a::e::* *"]);
+        let shown = |leaf: &super::UsePath<'_>| format!("{} {}", leaf.path.join("::"), leaf.name);
+        let shown: Vec<_> = found.iter().map(shown).collect();
+        assert_eq!(shown, ["a::b::self b", "a::b::C D", "a::e::* *"]);
     }
 }

@@ -1,18 +1,18 @@
-//! Links between documents: each must refer to an existing file and heading.
+//! Checks the links in documents. The file and the heading of each link must exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use super::{CheckedFile, Violation};
 
-/// Prefix of links to files of the repository that are not part of the book.
+/// Prefix of links from the book to files of the repository that are not in the book.
 const REPOSITORY: &str = "https://github.com/callboard-dev/callboard/";
 
-/// The list of the book's pages.
+/// The document that lists the pages of the book.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Finds links of Markdown documents to missing files or headings, and pages that are missing in
-/// the list of the book's pages. `paths` are the paths of all files.
+/// Finds links of Markdown documents to files or headings that do not exist. Also finds pages that
+/// the list of the book's pages does not contain. `paths` are the paths of all files.
 pub(super) fn find_broken_links(documents: &[(&str, String)], paths: &[&str]) -> Vec<Violation> {
     let headings: BTreeMap<_, _> =
         documents.iter().map(|(path, text)| (*path, heading_anchors(text))).collect();
@@ -44,8 +44,8 @@ pub(super) fn find_broken_links(documents: &[(&str, String)], paths: &[&str]) ->
     found
 }
 
-/// Returns the target of a document's link as a path from the repository's root; `None` if the
-/// target is outside of the repository.
+/// Returns the target of a link in a document, as a path relative to the repository's root. Returns
+/// `None` if the target is outside of the repository.
 fn resolve_link(document: &str, place: &str) -> Option<String> {
     let path = match place.strip_prefix(REPOSITORY) {
         Some(rest) => {
@@ -66,11 +66,11 @@ fn resolve_link(document: &str, place: &str) -> Option<String> {
     plain.to_str().map(str::to_owned)
 }
 
-/// Lists the targets of links, each with its line, counted from 0.
+/// Returns the targets of all links in a text, each after the index of its line.
 fn find_link_targets(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (index, line) in lines_outside_code_fences(text) {
-        // Every second part is a code span.
+        // Of the parts between backticks, every second part is a code span.
         for part in line.split('`').step_by(2) {
             let targets = part.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
             found.extend(targets.map(|(target, _)| (index, target)));
@@ -79,7 +79,7 @@ fn find_link_targets(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Lists the anchors of a document's headings, in the form that GitHub and mdBook use.
+/// Returns the anchors of a document's headings, in the form that GitHub and mdBook use.
 fn heading_anchors(text: &str) -> BTreeSet<String> {
     let heading = |line: &str| {
         let text = line.trim_start_matches('#').strip_prefix(' ')?;
@@ -93,7 +93,7 @@ fn heading_anchors(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the lines outside of code fences, each with its number from 0.
+/// Returns the lines outside of fenced code blocks, each after its index.
 fn lines_outside_code_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_fenced = false;
     text.lines().enumerate().filter(move |(_, line)| {

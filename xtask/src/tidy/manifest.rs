@@ -1,7 +1,8 @@
-//! Rules for the manifests of members, which inherit settings from the root manifest.
+//! Rules for the manifests of workspace members. A manifest must inherit some settings from the
+//! root manifest.
 //!
-//! The rules check lines and do not parse TOML, because manifests in this repository have one
-//! dependency per line.
+//! The rules check single lines without parsing TOML, because each dependency in these manifests is
+//! on one line.
 
 use super::{CheckedFile, TidyRule, Violation};
 
@@ -37,7 +38,7 @@ fn inherits_dependencies(file: &CheckedFile<'_>) -> Vec<Violation> {
         .collect()
 }
 
-/// Reports an error at the first line if no line of the manifest matches.
+/// If no line of the manifest matches, reports an error at the first line.
 fn require_line(
     file: &CheckedFile<'_>,
     what: &str,
@@ -48,7 +49,7 @@ fn require_line(
 }
 
 /// Returns the lines of a member's manifest, each with its index and section. For the root
-/// manifest, returns no lines.
+/// manifest, returns an empty list.
 fn entries_with_section<'a>(
     file: &'a CheckedFile<'_>,
 ) -> impl Iterator<Item = (usize, &'a str, &'a str)> {
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_is_where_versions_stand() {
+    fn the_root_manifest_may_contain_versions() {
         check("Cargo.toml", "[workspace.dependencies]\nserde = \"1\"\n", &[]);
     }
 
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_its_own_are_found_in_every_table_of_dependencies() {
+    fn versions_in_a_member_are_found_in_every_dependency_table() {
         for (added, line) in [
             ("rand = \"0.9\"\n", 9),
             ("rand = { version = \"0.9\" }\n", 9),

@@ -6,7 +6,7 @@ pub(super) const COMMENT_RULES: &[TidyRule] =
     &[comments_use_plain_words, comments_name_their_subject];
 pub(super) const MARKDOWN_RULES: &[TidyRule] = &[markdown_uses_plain_words];
 
-/// Vague phrases, each with advice for a replacement.
+/// Vague phrases, each with advice on how to replace it.
 const VAGUE: &[(&str, &str)] = &[
     (concat!("to", "ld"), "say who sends, reports or sets it"),
     (concat!("te", "ll"), "use send, report, show or explain"),
@@ -20,7 +20,7 @@ const VAGUE: &[(&str, &str)] = &[
     (concat!("knows", " nothing"), "leave it out; `cargo xtask layers` checks dependencies"),
 ];
 
-/// First words of a comment that postpone its subject.
+/// First words of a comment that delay the name of its subject.
 const POSTPONING: &[&str] = &[concat!("Wh", "at"), concat!("Wh", "o"), concat!("That", " which")];
 
 fn comments_use_plain_words(file: &CheckedFile<'_>) -> Vec<Violation> {
@@ -63,7 +63,7 @@ fn find_vague_phrases<'a>(
     found
 }
 
-/// Returns the comment of a line: the whole line, or the part behind its code.
+/// Returns the comment of a line. The comment is the whole line, or the part after the code.
 fn comment_of_line(line: &str) -> &str {
     whole_line_comment(line)
         .or_else(|| line.rsplit_once(" // ").map(|(_, comment)| comment))

@@ -11,21 +11,21 @@ pub(super) const RULES: &[TidyRule] = &[
     tests_do_not_sleep,
 ];
 
-/// Number of lines of code, without tests, above which a file must be split.
+/// Maximum number of lines of code in a file. The lines of tests are not counted.
 const MAX_LINES: usize = 800;
-/// Number of lines of code above which a warning is reported.
+/// Number of lines of code above which a warning is reported. The lines of tests are not counted.
 const MANY_LINES: usize = 500;
 
 /// Names that do not describe the content of a module.
 const MEANINGLESS_MODULE_NAMES: &[&str] = &["utils", "helpers", "common", "manager", "misc"];
 
-/// Code that marks unfinished work.
+/// Macro calls that mark unfinished work.
 const UNFINISHED_CODE: &[&str] =
     &[concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("db", "g!(")];
-/// Words that mark unfinished work, if they are not a part of a longer word.
+/// Words that mark unfinished work. A part of a longer word does not count.
 const UNFINISHED_WORDS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Calls that sleep for a fixed time.
+/// Function calls that wait for a fixed time.
 const SLEEPS: &[&str] = &[concat!("thread::", "sleep("), concat!("time::", "sleep(")];
 
 fn begins_with_its_doc(file: &CheckedFile<'_>) -> Vec<Violation> {
@@ -90,14 +90,14 @@ fn tests_do_not_sleep(file: &CheckedFile<'_>) -> Vec<Violation> {
         .collect()
 }
 
-/// Returns the index of the first line that is test code; the number of lines if the file has no
-/// test code.
+/// Returns the index of the first line of test code. If the file has no test code, returns the
+/// number of lines.
 fn first_test_line(file: &CheckedFile<'_>) -> usize {
     let path = format!("/{}", file.path);
     if path.contains("/tests/") || path.ends_with("/tests.rs") {
         return 0;
     }
-    // If the attribute is on a single item, it does not apply to the lines after that item.
+    // If `#[cfg(test)]` is on another item than a module, the lines after the item are not tests.
     let opens_tests = |at: usize| {
         let after = &file.lines[at + 1..];
         let item = after.iter().find(|line| !line.starts_with(['#', ' ', ')']));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_say_nothing_are_found() {
+    fn meaningless_module_names_are_found() {
         check("src/a/mod.rs", "//! A.\n", &[(1, "name it after its folder")]);
         check("src/utils.rs", "//! A.\n", &[(1, "`utils` says nothing")]);
         check("tests/it/common/a.rs", "//! A.\n", &[(1, "`common` says nothing")]);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn loose_ends_are_found() {
+    fn unfinished_code_is_found() {
         let code = UNFINISHED_CODE.iter().map(|code| format!("{code}x)"));
         let words = UNFINISHED_WORDS.iter().map(|word| format!("// {word}: later"));
         for line in code.chain(words) {

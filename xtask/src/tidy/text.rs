@@ -8,9 +8,9 @@ pub(super) const RULES: &[TidyRule] = &[one_newline_at_the_end, no_machine_speci
 const MACHINE_FOLDERS: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/fa", "rm/")];
 const HOME: &str = concat!("/ho", "me/");
-/// User names under [`HOME`] that are placeholders.
+/// Names of folders in [`HOME`] that stand for any user.
 const ANYONE: &[&str] = &["user", "me"];
-/// A folder beside the checkout.
+/// A folder next to the folder of the repository.
 const OUTSIDE: &str = concat!("../sh", "ared");
 
 fn one_newline_at_the_end(file: &CheckedFile<'_>) -> Vec<Violation> {
@@ -50,7 +50,8 @@ fn find_machine_specific_path(line: &str) -> Option<&'static str> {
     folder.or_else(home).or_else(outside)
 }
 
-/// Returns the rest of the line after each place where `folder` begins an absolute path.
+/// Returns the rest of the line after each occurrence of `folder` at the beginning of an absolute
+/// path.
 fn find_absolute_paths<'a>(line: &'a str, folder: &'a str) -> impl Iterator<Item = &'a str> {
     let is_path = |c: char| c.is_ascii_alphanumeric() || "_-./~}$".contains(c);
     line.match_indices(folder)
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_one_machine_are_found_in_any_text() {
+    fn paths_of_one_machine_are_found_in_any_text() {
         for untidy in [
             concat!("see /wo", "rk/a"),
             concat!("\"/ro", "ot/.cargo\""),
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_anyone_and_ends_of_longer_paths_are_fine() {
+    fn placeholder_users_and_ends_of_longer_paths_are_allowed() {
         for tidy in [
             "/home/user/a /home/me/b",
             "/home/<name>/c",

@@ -15,23 +15,24 @@ use super::super::seed::Random;
 use super::SessionClient;
 use crate::process::TaskError;
 
-/// Maximum delay from the point to the cancel, in milliseconds.
+/// Maximum additional delay between the cancel point and the cancel, in milliseconds.
 const MAX_CANCEL_DELAY_MS: u64 = 20;
 
-/// A point at which a turn is cancelled.
+/// A point of a turn at which the client cancels the turn.
 struct TurnCancelPoint {
     name: &'static str,
-    /// The model's answer in a previous turn, if there is one.
+    /// The model's answer in an earlier turn of the session, if the point needs an earlier turn.
     before: Option<fn() -> Value>,
-    /// The model's answer, which does not end before the point.
+    /// The model's answer in the cancelled turn. The answer does not end before the point.
     answer: fn() -> Value,
-    /// Returns whether an update shows that the turn has reached the point. `None` if no update
-    /// shows it.
+    /// Returns whether an update shows that the turn has reached the point. The function is missing
+    /// if no update shows it.
     is_there: Option<fn(&Value) -> bool>,
-    /// Minimum delay from the point to the cancel, in milliseconds. After this delay, the request
-    /// has reached the model.
+    /// Minimum delay between the point and the cancel, in milliseconds. After this delay, the model
+    /// has received the request.
     least_ms: u64,
-    /// Whether a request to the model is open at that point. If so, the cancel must close it.
+    /// Whether a request to the model is open at the point. If it is open, the cancel must close
+    /// it.
     is_asking: bool,
 }
 
@@ -92,18 +93,19 @@ const POINTS: &[TurnCancelPoint] = &[
     },
 ];
 
-/// Context size of the model; the text before the summary exceeds it.
+/// Context size of the model in tokens. The text of the first turn exceeds it, so that the agent
+/// asks for a summary.
 const CONTEXT_TOKENS: usize = 32_000;
 
-/// Returns a slow reply.
+/// Returns a reply of 2,000 words with a pause after each word.
 fn slow_reply() -> Value {
     let words = (0..2_000).flat_map(|_| [json!({"text": "word "}), json!({"pause_ms": 3})]);
     reply_with_steps(&json!(words.collect::<Vec<_>>()))
 }
 
-/// Returns the 99th percentile, of n turns, of the time in milliseconds from a cancel to the
+/// Cancels n turns, and returns the 99th percentile of the milliseconds from a cancel to the
 /// response of its turn. Every turn must be answered as cancelled after its calls have ended, and
-/// an open request must be closed.
+/// an open request to the model must be closed.
 pub(in super::super) fn cancel_latency_at_points(
     built: &ReleasePrograms,
     n: u32,
@@ -147,7 +149,7 @@ fn run_cancelled_turn(
     let mut calls = BTreeMap::new();
     client.agent.send_request("session/prompt", &params)?;
     if !point.is_asking {
-        // The first reply is complete before the next begins.
+        // Waits until the model's first reply is complete, because the point is after this reply.
         server.wait_for_finished_request()?;
     }
     if let Some(is_there) = point.is_there {
@@ -179,7 +181,7 @@ fn run_cancelled_turn(
     Ok(latency)
 }
 
-/// Records the status of a call.
+/// Records the status of the call that a message updates.
 fn record_call_status(message: &Value, calls: &mut BTreeMap<String, String>) {
     let update = &message["params"]["update"];
     if let (Some(id), Some(status)) = (update["toolCallId"].as_str(), update["status"].as_str()) {
