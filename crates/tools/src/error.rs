@@ -1,4 +1,4 @@
-//! Errors of tools: failures for the model, and errors that end the turn.
+//! Errors of tools: failures that the model receives, and errors that end the turn.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -16,31 +16,31 @@ pub enum ToolError {
     Fatal(#[source] Box<dyn StdError + Send + Sync>),
 }
 
-/// A failure as the model receives it: a code for machines, and a sentence that says what to do
+/// A failure that is sent to the model. The code is for programs, and the message states what to do
 /// next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolFailure {
     /// The kind of failure.
     pub code: ErrorCode,
-    /// The text for the model. Paths in the text are written as in the arguments of the model.
+    /// The text for the model. Paths have the form in which the model wrote them in the arguments.
     pub message: String,
-    /// Other files that the call may have meant. A file name is information about a file. So a name
-    /// that the call may not read is removed before the text is sent.
+    /// Other files that the model may have meant. A file name reveals information about a file.
+    /// Therefore the names of files that the call may not read are removed before the text is sent.
     pub(crate) suggestions: Vec<PathSuggestions>,
 }
 
-/// Files that a call may have meant.
+/// A list of files that the model may have meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathSuggestions {
-    /// The text in front of the file names, up to the colon. The text says what the files have in
-    /// common with the requested file.
+    /// The text before the file names, up to the colon. It states what the files have in common
+    /// with the requested file.
     pub(crate) label: &'static str,
     /// Each file, and its name as written in the message.
     pub(crate) files: Vec<(PathBuf, String)>,
 }
 
 impl ToolFailure {
-    /// Removes suggested files whose names may not be read.
+    /// Removes the suggested files that `may_read` rejects.
     pub(crate) fn retain_suggestions(&mut self, may_read: impl Fn(&Path) -> bool) {
         self.suggestions.iter_mut().for_each(|some| some.files.retain(|(path, _)| may_read(path)));
     }
@@ -61,27 +61,26 @@ impl fmt::Display for ToolFailure {
 
 impl StdError for ToolFailure {}
 
-/// The kind of a failure. The codes are stable across versions.
+/// The kind of a failure. The codes do not change between versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// Several places match, but one place was expected. Select one place, or include more
+    /// Several places match, but exactly one was expected. Select one place, or include more
     /// surrounding text.
     AmbiguousMatch,
-    /// A glob or regular expression does not compile or is too large. Correct the pattern.
+    /// A glob or a regular expression is invalid or too large. Correct the pattern.
     BadPattern,
     /// The file is not a text file. Another tool may be able to read it.
     BinaryFile,
     /// The call was cancelled by the user or by a newer call. Ask the user before you try again.
     Cancelled,
-    /// The file differs from the preview, and nothing was done. The call is previewed again, and
-    /// permission is requested again if the effect of the call would differ. If the call still
-    /// fails, the model is asked to read the file again.
+    /// The file has changed since the preview, and nothing was done. The call is previewed again.
+    /// If its effect would differ, permission is also requested again. If the call still fails, the
+    /// model is asked to read the file again.
     ChangedSincePreview,
     /// The file has changed since the session read it. Read the file again.
     ChangedSinceRead,
-    /// The command ran, but did not end with exit code 0. The output of the command may contain the
-    /// reason.
+    /// The command ran, but its exit code was not 0. Its output may contain the reason.
     CommandFailed,
     /// The arguments are invalid or contradict each other. Correct the arguments.
     InvalidArguments,
@@ -108,13 +107,13 @@ pub enum ErrorCode {
     /// content.
     TooLarge,
     /// The maximum number of background commands is reached. Stop a command, or wait until a
-    /// command finishes.
+    /// command ends.
     TooMany,
-    /// The text contains a character that the encoding of the file does not have. Use another
+    /// The text contains a character that the encoding of the file cannot represent. Use another
     /// character.
     Unencodable,
-    /// The client has unsaved changes of the file and does not accept new text. The user must save
-    /// the changes.
+    /// The client has unsaved changes of the file, but does not accept a new text or could not
+    /// decode the file. The user must save the changes.
     UnsavedChanges,
     /// The bytes are not text in any supported encoding, so an edit would damage them.
     UnknownEncoding,
@@ -138,7 +137,7 @@ impl ToolError {
         Self::recoverable(ErrorCode::InvalidArguments, message)
     }
 
-    /// Returns the code of a recoverable error.
+    /// Returns the code of a recoverable error, and `None` for a fatal error.
     #[must_use]
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
@@ -149,7 +148,7 @@ impl ToolError {
 }
 
 impl ErrorCode {
-    /// Returns the code as text for machines.
+    /// Returns the code as a text for programs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Files of a session: workspace folders, reading, writing, and undo.
+//! The files of a session: project folders, reading, writing, and undo.
 
 pub mod content_hash;
 mod contents;
@@ -28,17 +28,17 @@ pub use self::state::session_folder::{
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// The bytes and the name are on the disk, so the write survives a power failure.
+    /// The bytes and the file name are on disk, so the write survives a power failure.
     ///
-    /// A power failure during the write leaves either all old bytes or all new bytes. After the
-    /// next start, all files of one call have the old content, or all have the new content. A file
-    /// with several hard links is written in place. If the power failure leaves a mixture of old
-    /// and new bytes, the next start restores the old bytes. Temporary files next to a file may
-    /// remain. A power failure may undo a deletion or a move.
+    /// If a power failure interrupts a write, the file has either all old bytes or all new bytes.
+    /// After the next start, either all files of one call have the old content, or all have the new
+    /// content. A file with several hard links is written in place. If a power failure leaves a
+    /// mixture of old and new bytes in such a file, the next start restores the old bytes.
+    /// Temporary files may remain next to a file. A power failure may undo a deletion or a move.
     #[default]
     Disk,
-    /// The operating system has the bytes. The write survives the end of the process, but not a
-    /// power failure.
+    /// The operating system has received the bytes. The write survives if the process ends, but not
+    /// a power failure.
     System,
 }
 

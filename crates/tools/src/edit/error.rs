@@ -1,4 +1,4 @@
-//! Errors of edits, with the advice that the model reads.
+//! Errors of edits. Each message contains advice for the model.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use crate::limits::{
     MAX_NEAR_MISS_OLD_TEXT_BYTES, MAX_NEAR_MISS_OLD_TEXT_LINES, MAX_WHOLE_FILE_BYTES,
 };
 
-/// The error of a list of edits, none of which was applied.
+/// The error of a list of edits. No edit of the list was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EditError {
-    /// The number of the edit that cannot be applied, from 1.
+    /// Number of the edit that cannot be applied, counted from 1.
     pub edit_number: usize,
     /// The total number of edits.
     pub edit_count: usize,
@@ -32,51 +32,51 @@ pub enum EditErrorKind {
     EmptyOldText,
     /// The old and the new text are equal.
     SameText,
-    /// The two texts differ in line ends only, and the file does not have the line ends of the old
-    /// text.
+    /// The old and the new text differ in line ends only, and the file does not contain the old
+    /// text with exactly these line ends.
     SameExceptLineEnds,
-    /// The new text has a carriage return that ends no line, but the file has no such carriage
-    /// return.
+    /// The new text contains a carriage return that is not part of a line end. The file contains no
+    /// such carriage return.
     LoneCarriageReturn,
     /// The new text contains a placeholder for omitted text.
     Placeholder {
-        /// The line with the placeholder.
+        /// The line that contains the placeholder.
         line: String,
     },
     /// The old text does not occur in the file.
     NoMatch {
         /// The most similar places, in descending order of similarity.
         near_misses: Vec<NearMiss>,
-        /// The parts that were not compared.
+        /// States which texts were too long to be compared completely.
         truncation: ComparisonTruncation,
-        /// The number of the line where the new text exists as whole lines, if there is exactly one
-        /// such place.
+        /// The number of the line at which the new text already exists as whole lines. `None` if
+        /// there is no such place, if there are several, or if the new text is short.
         new_text_line: Option<u32>,
     },
-    /// The old text occurs several times, and exactly one occurrence was expected.
+    /// The old text occurs several times, but must occur exactly once.
     Ambiguous {
-        /// Number of places, counted up to 1,000.
+        /// Number of matching places, counted up to 1,000.
         places: usize,
-        /// The first places.
+        /// The first matching places, with the lines around them.
         contexts: Vec<MatchContext>,
     },
-    /// There are fewer places than the requested occurrence.
+    /// The requested occurrence number is greater than the number of matching places.
     NoSuchOccurrence {
-        /// Number of places.
+        /// Number of matching places.
         places: usize,
     },
     /// The old text was found, but replacing it would not change the file.
     NoEffect,
     /// The edit was cancelled, or did not complete within 20 s.
     CancelledOrTimedOut,
-    /// The new text should be inserted before a line that the file does not have.
+    /// The new text should be inserted before a line that does not exist.
     NoSuchLine {
-        /// Number of lines of the file.
+        /// Number of lines in the file.
         lines: usize,
     },
     /// The old text occurs more than 100,000 times.
     TooManyMatches,
-    /// The text would exceed 64 MiB after the edit.
+    /// After the edit, the text would exceed 64 MiB.
     ResultTooLarge,
 }
 
@@ -167,8 +167,8 @@ impl fmt::Display for EditErrorKind {
     }
 }
 
-/// Writes the places that are similar to a missing old text, and the parts that were not compared
-/// with the old text.
+/// Writes which places are similar to an old text that was not found, and which texts were not
+/// compared completely.
 fn write_no_match(
     near: &[NearMiss],
     uncompared: ComparisonTruncation,
@@ -231,7 +231,7 @@ impl From<EditError> for ToolError {
     }
 }
 
-/// Writes the most similar places, and quotes the best of them.
+/// Writes which places are most similar, and quotes the best of these places.
 fn write_nearest(near: &[NearMiss], formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     let [best, others @ ..] = near else { return Ok(()) };
     let is_part = best.quote.as_ref().is_some_and(|quote| quote.is_partial_line);

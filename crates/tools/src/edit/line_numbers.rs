@@ -1,11 +1,11 @@
-//! Removes the line numbers of `read_file` if they were copied into an edit.
+//! Removes line numbers from an edit if the model copied them from the output of `read_file`.
 
 use std::ops::Range;
 
-/// Returns both texts of an edit without line numbers. Returns `None` unless each line of the old
-/// text has a number and the numbers are consecutive. In the new text, a number is removed only if
-/// it occurs in the old text or continues the numbers of the old text. Other numbers are text of
-/// the file, e.g. the first column of a table.
+/// Returns both texts of an edit without line numbers. If a line of the old text has no number, or
+/// if the numbers are not consecutive, returns `None`. A number in the new text is only removed if
+/// it also occurs in the old text, or continues the numbers of the old text. Other numbers are text
+/// of the file, e.g. the first column of a table.
 pub(super) fn strip_line_numbers(old: &str, new: &str) -> Option<(String, String)> {
     let mut carried: Option<Range<u32>> = None;
     let mut numbered = |line| {
@@ -36,7 +36,7 @@ fn split_line_number(line: &str) -> Option<(u32, &str)> {
     Some((number.parse().ok().filter(|_| is_number)?, rest))
 }
 
-/// Parses the line number of a blank line that lacks its tab.
+/// Parses the line number of a blank line whose tab is missing.
 fn blank_line_number(line: &str) -> Option<(u32, &str)> {
     let number = line.trim_end_matches(['\r', '\n']);
     let is_number = number.trim().bytes().all(|byte| byte.is_ascii_digit());
@@ -59,7 +59,7 @@ mod tests {
                 "     9\tx\n    10\n    11\tb\n    12\n    13\tc\n",
                 texts("a\n\nb\n", "x\n\nb\n\nc\n"),
             ),
-            // The rows of the table are numbered; the inserted lines have no line numbers.
+            // The numbers in the inserted lines are text of the table, not line numbers.
             (
                 "     9\tid\tname\n",
                 "     9\tid\tname\n1\tAnn\n17\tBob\n12\n",

@@ -1,9 +1,10 @@
-//! The match strategies for the text of an edit, from exact to least strict.
+//! The strategies for finding the old text of an edit, from the strictest to the least strict.
 //!
-//! Each strategy ignores more differences than the previous one: line ends and trailing whitespace,
-//! a different indentation of all lines, lookalike quotes, dashes and spaces, and tabs instead of
-//! spaces. If the last strategy fails, nothing is replaced. All strategies but the first match
-//! whole lines or words only.
+//! Each strategy ignores differences that the previous one does not ignore. The first ignores only
+//! the kind of line ends. The others ignore trailing whitespace, then a different indentation of
+//! all lines, then different quotes, dashes and spaces that look alike, and finally tabs instead of
+//! spaces. If the last strategy fails, nothing is replaced. All strategies except the first match
+//! only whole lines or words.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,23 +19,23 @@ use crate::files::encoding::line_ends::is_within_line_end;
 use crate::files::walk::IsCancelled;
 use crate::limits::MAX_WHOLE_FILE_BYTES;
 
-/// How the text to be replaced was found.
+/// The strategy that found the old text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum MatchKind {
     /// The text matches exactly, except that line ends may be LF or CRLF.
     Exact,
-    /// The whitespace at the ends of lines differs, or the last line end is missing.
+    /// The whitespace at the ends of lines differs, or the final line ending is missing.
     TrailingWhitespace,
-    /// The indentation of all lines differs. The new text was indented in the same way.
+    /// The indentation of all lines differs. The new text was indented in the same way as the file.
     Indentation,
-    /// Lookalike quotes, dashes or spaces differ.
+    /// Some quotes, dashes or spaces differ, but look alike.
     LookalikeCharacters,
     /// The file has tabs instead of spaces, or spaces instead of tabs. The new text was indented in
-    /// the same way. This match must be unique.
+    /// the same way as the file. A match of this kind must be unique.
     TabsOrSpaces,
-    /// The text matches without the line numbers of `read_file`, which were also removed from the
-    /// new text. This match must be unique.
+    /// The text matches after the line numbers of `read_file` were removed from the old and the new
+    /// text. A match of this kind must be unique.
     LineNumbers,
 }
 
@@ -60,7 +61,8 @@ impl MatchKind {
     }
 }
 
-/// A text to be replaced and its replacement. Both texts have only line feeds as line ends.
+/// The old and the new text of an edit. Their line ends are line feeds, unless the edit changes
+/// line ends only.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Replacement<'a> {
     pub(super) old: &'a str,
@@ -69,14 +71,14 @@ pub(super) struct Replacement<'a> {
     pub(super) max_matches: usize,
 }
 
-/// The places found by one strategy.
+/// The places that one strategy found.
 pub(super) struct FoundPlaces<'a> {
     view: NormalisedView<'a>,
     replacement: Replacement<'a>,
     pub(super) places: Vec<MatchPlace>,
 }
 
-/// A place where the text was found.
+/// A place where the old text was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MatchPlace {
     /// The offset of the place in the normalised view.
@@ -84,21 +86,22 @@ pub(super) struct MatchPlace {
     shift: Reindentation,
 }
 
-/// The difference between the indentation of a place and the indentation of the old text.
+/// The difference between the indentation in the file and the indentation of the old text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Reindentation {
     #[default]
     None,
-    /// The same string is added to the indentation of all lines, or removed from it.
+    /// In each line, the same string is added to the indentation or removed from it.
     AddOrRemove { added: String, removed: String },
-    /// Each group of this number of spaces is replaced by a tab.
+    /// One tab replaces this number of spaces.
     SpacesToTabs(usize),
-    /// Each tab is replaced by this number of spaces.
+    /// This number of spaces replaces one tab.
     TabsToSpaces(usize),
 }
 
 impl<'a> FoundPlaces<'a> {
-    /// Finds a text byte for byte, including carriage returns. The replacement keeps its line ends.
+    /// Finds the places that are equal to the old text byte for byte, including line ends. The line
+    /// ends of the new text are not converted.
     pub(super) fn find_exact(
         text: &'a str,
         replacement: Replacement<'a>,
@@ -108,8 +111,8 @@ impl<'a> FoundPlaces<'a> {
         Self { view: NormalisedView::new(text, Normalisation::Exact), replacement, places }
     }
 
-    /// Finds the places that have exactly the line ends of `old`. The text `old` contains carriage
-    /// returns.
+    /// Finds the places that are equal to `old`, including line ends. Only for an `old` that
+    /// contains carriage returns.
     pub(super) fn find_with_exact_line_ends(
         text: &'a str,
         old: &str,
@@ -124,7 +127,8 @@ impl<'a> FoundPlaces<'a> {
         Self { view, replacement, places }
     }
 
-    /// Finds a text with one strategy. Returns no places if the search is cancelled.
+    /// Finds places with one strategy. If the search is cancelled, the list of places is
+    /// incomplete.
     pub(super) fn find_by_strategy(
         rung: MatchKind,
         text: &'a str,
@@ -149,8 +153,8 @@ impl<'a> FoundPlaces<'a> {
                 only_if_single(MatchPlace::find_all(&view.text, &old.text, 2, cancel, lines))
             }
             MatchKind::TrailingWhitespace | MatchKind::LookalikeCharacters => {
-                // If the ignored end of the old text is whitespace, the match must end at the end
-                // of a line.
+                // This strategy ignores whitespace at the end of the old text. If the old text ends
+                // with whitespace, the match must therefore end at the end of a line.
                 let ends_line = pair.old.ends_with([' ', '\t']);
                 let fits = |start, end| {
                     is_whole_words(&view.text, start, end)
@@ -178,13 +182,13 @@ impl<'a> FoundPlaces<'a> {
         }
     }
 
-    /// Returns the offset of a place in the raw text.
+    /// Returns the offset in the raw text at which a place starts.
     pub(super) fn start(&self, place: &MatchPlace) -> usize {
         self.view.raw_position(place.start)
     }
 
-    /// Returns the offset of the new text, if it already exists as whole lines and contains the old
-    /// text of this place.
+    /// Returns the offset of the new text if the new text already exists around a place. It must
+    /// exist as whole lines, and must contain the old text of this place.
     pub(super) fn already_applied_at(&self, place: &MatchPlace) -> Option<usize> {
         let (Replacement { old, new, .. }, text) = (self.replacement, &self.view.text);
         let mut starts = new.match_indices(old).filter_map(|(at, _)| place.start.checked_sub(at));
@@ -195,9 +199,9 @@ impl<'a> FoundPlaces<'a> {
         starts.find(is_there).map(|start| self.view.raw_position(start))
     }
 
-    /// Returns the splices that replace some of the places. The common beginning and end of the old
-    /// and the new text stay unchanged, including ignored text there. Returns `None` if the result
-    /// would exceed the maximum file size.
+    /// Returns the splices that replace the given places. If the old and the new text begin or end
+    /// with the same text, that part of the file stays unchanged, including differences that the
+    /// strategy ignored. Returns `None` if the result would exceed the maximum file size.
     pub(super) fn to_splices(&self, places: &[MatchPlace]) -> Option<Vec<TextEdit>> {
         let (mut splices, mut end, mut line_ends) = (Vec::new(), 0, self.view.line_end_lookup());
         let new_lines = memchr_iter(b'\n', self.replacement.new.as_bytes()).count() + 1;
@@ -252,7 +256,7 @@ impl<'a> FoundPlaces<'a> {
     }
 }
 
-/// Whether a part of a text consists of whole lines.
+/// Returns whether a part of a text consists of whole lines.
 pub(super) fn is_whole_lines(text: &str, start: usize, end: usize) -> bool {
     is_line_start(text, start) && (is_line_end(text, end) || text[start..end].ends_with('\n'))
 }
@@ -265,8 +269,8 @@ fn is_line_end(text: &str, place: usize) -> bool {
     place == text.len() || text.as_bytes()[place] == b'\n'
 }
 
-/// Whether a part of a text splits no word at its ends, and also contains a word or consists of
-/// whole lines.
+/// Returns whether a part of a text neither begins nor ends inside a word. A part without words
+/// must also consist of whole lines.
 fn is_whole_words(text: &str, start: usize, end: usize) -> bool {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let cuts = |at: usize| {
@@ -277,26 +281,26 @@ fn is_whole_words(text: &str, start: usize, end: usize) -> bool {
     !cuts(start) && !cuts(end) && (has_words || is_whole_lines(text, start, end))
 }
 
-/// Returns the places if there is exactly one, and no places otherwise.
+/// Returns the list unchanged if it contains exactly one place. Otherwise returns an empty list.
 fn only_if_single(places: Vec<MatchPlace>) -> Vec<MatchPlace> {
     if places.len() == 1 { places } else { Vec::new() }
 }
 
 impl MatchPlace {
-    /// Returns the exact matches in a text. Matches that would split a line end are excluded.
+    /// Finds the exact matches in a text, except matches that begin or end between the CR and the
+    /// LF of a line end.
     fn find_exact(text: &str, wanted: &str, most: usize, cancel: &IsCancelled<'_>) -> Vec<Self> {
         let is_cut = |at| is_within_line_end(text, at);
         Self::find_all(text, wanted, most, cancel, |start, end| !is_cut(start) && !is_cut(end))
     }
 
-    /// Whether a text occurs exactly once in another text.
+    /// Returns whether a text occurs exactly once in another text.
     pub(super) fn is_unique(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> bool {
         Self::find_all(text, wanted, 2, cancel, |_, _| true).len() == 1
     }
 
-    /// Returns all places for which `fits` accepts the start and the end. Overlapping places are
-    /// included, because overlapping places are ambiguous too. After a cancellation the list of
-    /// places is incomplete.
+    /// Finds all places whose start and end `fits` accepts. The list includes overlapping places,
+    /// because these also make an edit ambiguous. After a cancellation, the list is incomplete.
     fn find_all(
         text: &str,
         wanted: &str,
@@ -320,7 +324,7 @@ impl MatchPlace {
     }
 }
 
-/// Checks for cancellation after each fixed amount of work.
+/// Checks for cancellation whenever a fixed amount of work is done.
 pub(super) struct CancelCheck<'a> {
     cancel: &'a IsCancelled<'a>,
     work: usize,
@@ -331,7 +335,7 @@ impl<'a> CancelCheck<'a> {
         Self { cancel, work: 0 }
     }
 
-    /// Adds an amount of work in bytes. Returns whether the search must stop.
+    /// Adds an amount of work, measured in bytes. Returns whether the search must stop.
     pub(super) fn add_work_and_check(&mut self, work: usize) -> bool {
         self.work += work;
         let asks = self.work >= BYTES_PER_CANCEL_CHECK;
@@ -342,14 +346,14 @@ impl<'a> CancelCheck<'a> {
     }
 }
 
-/// Bytes searched between two checks for cancellation.
+/// Number of bytes that a search processes between two checks for cancellation.
 const BYTES_PER_CANCEL_CHECK: usize = 64 * 1024;
 
-/// Cost of checking one candidate, in bytes.
+/// Work for checking one candidate, measured in bytes.
 const CANDIDATE_COST_BYTES: usize = 16;
 
-/// Returns the places of whole lines whose indentation is longer or shorter than in the searched
-/// text by the same string in each line.
+/// Finds the places where whole lines match except for their indentation. In each line, the same
+/// string must be added to the indentation or removed from it.
 fn find_reindented(
     text: &str,
     wanted: &str,
@@ -395,8 +399,8 @@ fn find_reindented(
     places
 }
 
-/// Returns for each prefix of a pattern the length of its longest proper border (Knuth, Morris and
-/// Pratt).
+/// Returns, for each prefix of a pattern, the length of its longest proper border (Knuth, Morris
+/// and Pratt). A border of a text is both a prefix and a suffix of the text.
 fn border_lengths(pattern: &[usize]) -> Vec<usize> {
     let (mut borders, mut same) = (vec![0; pattern.len()], 0);
     for at in 1..pattern.len() {
@@ -409,8 +413,8 @@ fn border_lengths(pattern: &[usize]) -> Vec<usize> {
     borders
 }
 
-/// Returns the places of whole lines that are indented with tabs instead of spaces, or with spaces
-/// instead of tabs. The first line of the searched text may lack its indentation.
+/// Finds the places where whole lines match, but are indented with tabs instead of spaces or with
+/// spaces instead of tabs. The first line of the old text may lack its indentation.
 fn find_retabbed(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> Vec<MatchPlace> {
     let (mut tried, mut places) = (vec![wanted.to_owned()], Vec::new());
     for width in [4, 2, 8, 3] {
@@ -424,8 +428,8 @@ fn find_retabbed(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> Vec<Matc
                 let is_indented = wanted.starts_with([' ', '\t']);
                 line == start || (!is_indented && text[line..start].trim().is_empty())
             };
-            // In a long line, most candidates are far from the start of the line. So the end of a
-            // candidate is checked first.
+            // The end of a candidate is checked first. In a long line, most candidates are far from
+            // the start of the line, so checking the start takes longer.
             let fits = |start: usize, end| {
                 (is_line_end(text, end) || wanted.ends_with('\n')) && is_begun(start)
             };
@@ -438,7 +442,7 @@ fn find_retabbed(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> Vec<Matc
 }
 
 impl Reindentation {
-    /// Returns the conversion of the indentation that turns one line into the other.
+    /// Returns the change of the indentation that turns the line `wanted` into the line `found`.
     fn from_lines(wanted: &str, found: &str) -> Option<Self> {
         let indent = |line: &str| line[..line.len() - without_indentation(line).len()].to_owned();
         let (wanted, found) = (indent(wanted), indent(found));
@@ -452,7 +456,8 @@ impl Reindentation {
         }
     }
 
-    /// Whether the conversion turns one line into the other.
+    /// Returns whether this change of the indentation turns the line `wanted` into the line
+    /// `found`.
     fn converts(&self, wanted: &str, found: &str) -> bool {
         match self {
             Self::AddOrRemove { added, removed } if !wanted.trim().is_empty() => {
@@ -464,8 +469,8 @@ impl Reindentation {
         }
     }
 
-    /// Converts a line. If the indentation of the line is shorter than the string to remove, the
-    /// whole indentation is removed.
+    /// Applies the change of the indentation to a line. If the line does not begin with the string
+    /// to remove, its whole indentation is removed.
     fn apply_to_line<'a>(&self, line: &'a str) -> Cow<'a, str> {
         if line.trim().is_empty() {
             return line.into();
@@ -509,8 +514,8 @@ fn without_indentation(line: &str) -> &str {
     line.trim_start_matches(|letter: char| letter.is_whitespace() && letter != '\r')
 }
 
-/// Returns the lengths in bytes of the common prefix and the common suffix of two texts. The prefix
-/// ends after a whole line if possible, otherwise after a whole character.
+/// Returns the lengths in bytes of the common prefix and the common suffix of two texts. Both
+/// consist of whole characters, and they do not overlap.
 fn common_affix_bytes(old: &str, new: &str) -> (usize, usize) {
     let same = |(old, new): &(char, char)| old == new;
     let length = |(letter, _): (char, char)| letter.len_utf8();

@@ -1,7 +1,9 @@
-//! Finds the lines that are most similar to a text that has no match.
+//! Finds the lines of a file that are most similar to an old text that was not found.
 //!
-//! Words that are rare in the file vote for places. Around the places with the most votes, the
-//! lines of both texts are aligned. So missing lines do not move the boundaries of the result.
+//! Each word of the old text votes for the lines of the file that contain it. The fewer lines
+//! contain a word, the more weight its votes have. Around the lines with the most votes, the lines
+//! of the old text and of the file are aligned. Because of this alignment, missing lines do not
+//! move the boundaries of the result.
 
 use std::collections::HashMap;
 
@@ -16,51 +18,52 @@ use crate::limits::{
     MAX_QUOTED_BYTES,
 };
 
-/// Minimum similarity of a place that is shown.
+/// Minimum similarity of a place that is reported.
 const MIN_SIMILARITY: f32 = 0.5;
 
-/// Maximum weight of a line that only the file has. The limit exists because models often omit long
-/// lines.
+/// Maximum weight of a line that only the file contains. The weight is limited because models often
+/// omit long lines.
 const MAX_SKIPPED_LINE_WEIGHT: f32 = 8.0;
 
-/// Maximum distance in lines between a place and the votes that are counted for this place.
+/// Maximum distance, in lines, between a place and the votes that count for this place.
 const VOTE_SPREAD_LINES: usize = 2;
 
-/// A line of the file that is longer than a searched single-line text by this factor is compared
-/// only in part.
+/// If a line of the file is longer than a single-line old text by this factor, only a part of the
+/// line is compared.
 const PARTIAL_MATCH_LENGTH_FACTOR: usize = 2;
 
-/// Combined size in bytes of two long lines. Two lines above this size are not compared if their
-/// lengths alone make them dissimilar.
+/// Minimum total length of two lines, in bytes, for a quick check. The check skips the comparison
+/// if the lengths alone show that the lines are not similar.
 const LONG_LINES_BYTES: usize = 400;
 
-/// A place that is similar to the searched text.
+/// A place in the file that is similar to the old text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NearMiss {
-    /// The first line, from 1.
+    /// The number of the first line, counted from 1.
     pub line: u32,
-    /// The last line.
+    /// The number of the last line.
     pub last_line: u32,
-    /// The similarity in percent. The value is 100 only if the lines differ in leading and trailing
-    /// whitespace only.
+    /// The similarity in percent. It is 100 only if all differences are leading or trailing
+    /// whitespace.
     pub percent: u8,
-    /// The text of the file at the best place, truncated to the size limit.
+    /// The text of the file at this place, truncated to the size limit. Only the most similar place
+    /// has a quote.
     pub quote: Option<QuotedLines>,
 }
 
-/// The parts that were not compared because they are too long.
+/// States which texts were too long to be compared completely.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ComparisonTruncation {
-    /// Whether the end of the searched text was not compared.
+    /// Whether the end of the old text was not compared.
     pub old_text: bool,
     /// Whether the end of the file was not compared.
     pub file: bool,
 }
 
-/// Returns the places that are most similar to `wanted`, the best first, and the parts that were
-/// not compared.
+/// Returns the places that are most similar to `wanted`, the best first. Also returns which texts
+/// were not compared completely.
 pub(super) fn find_near_misses(
     text: &str,
     wanted: &str,
@@ -94,8 +97,8 @@ pub(super) fn find_near_misses(
         places
             .sort_by(|one, other| of(other).total_cmp(&of(one)).then(one.first.cmp(&other.first)));
     };
-    // A place may lack its end because its window was too short, so the better of two overlapping
-    // places is kept.
+    // If the window of a place was too short, the end of the place is missing. Therefore only the
+    // better one of two overlapping places is kept.
     in_order_of(&mut places, |place| place.score);
     let mut found = Vec::<Alignment>::new();
     for place in places {
@@ -133,7 +136,8 @@ pub(super) fn find_near_misses(
     (found.iter().enumerate().map(near).collect(), uncompared)
 }
 
-/// Returns the lines of a text that are compared. At least one line is compared.
+/// Returns the first lines of a text, up to the size limit for comparisons. Returns at least one
+/// line.
 fn compared_lines<'a>(wanted: &'a [&'a str]) -> &'a [&'a str] {
     let mut room = MAX_NEAR_MISS_OLD_TEXT_BYTES;
     let fits = |line: &&&str| match room.checked_sub(line.len()) {
@@ -147,16 +151,17 @@ fn compared_lines<'a>(wanted: &'a [&'a str]) -> &'a [&'a str] {
     &wanted[..count.max(1)]
 }
 
-/// A word of the searched text.
+/// The occurrences of a word of the old text.
 struct WordOccurrences {
-    /// The lines of the searched text that contain the word.
+    /// The lines of the old text that contain the word.
     offsets: Vec<usize>,
-    /// Number of lines of the file that contain the word. `last` is the last of these lines.
+    /// Number of lines of the file that contain the word. The field `last` is the last of these
+    /// lines.
     lines: usize,
     last: Option<usize>,
 }
 
-/// Returns candidate places, each as the number of the line after its end.
+/// Returns candidate places. Each one is the number of the line after the end of the place.
 fn find_candidate_ends(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<'_>) -> Vec<usize> {
     let mut words = HashMap::<&str, WordOccurrences>::new();
     for (offset, line) in wanted.iter().enumerate() {
@@ -168,7 +173,7 @@ fn find_candidate_ends(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<
             }
         }
     }
-    // A word in many lines of the searched text does not identify a place.
+    // A word that occurs in many lines of the old text does not identify a place.
     words.retain(|_, word| word.offsets.len() <= MAX_LINES_PER_WORD);
     for (at, line) in lines.iter().enumerate() {
         if check.add_work_and_check(line.len()) {
@@ -202,7 +207,7 @@ fn find_candidate_ends(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<
         at.saturating_sub(VOTE_SPREAD_LINES)..(at + VOTE_SPREAD_LINES + 1).min(votes.len())
     };
     let mut sums: Vec<f32> = (0..votes.len()).map(|at| votes[around(at)].iter().sum()).collect();
-    // If several lines have the same number of votes, the first of these lines is used.
+    // If several lines have the same number of votes, the first of them is used.
     let highest = |of: &[f32], within: std::ops::Range<usize>| {
         within.rev().max_by(|one, other| of[*one].total_cmp(&of[*other]))
     };
@@ -215,8 +220,8 @@ fn find_candidate_ends(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<
     best.take(MAX_NEAR_MISS_CANDIDATES).collect()
 }
 
-/// Votes for lines that are similar to the longest line of the searched text. Used if no word of
-/// the searched text occurs in the file.
+/// Votes for the lines that are similar to the longest line of the old text. Used if the file
+/// contains no word of the old text.
 fn vote_by_longest_line(
     lines: &[&str],
     wanted: &[&str],
@@ -244,27 +249,29 @@ fn words_and_whole_line(line: &str) -> impl Iterator<Item = &str> {
     words.chain([line]).filter(|word| !word.is_empty())
 }
 
-/// Lines of a file that correspond to a text, except for missing, additional or different lines.
+/// A range of lines of the file that corresponds to the old text. Some lines may be missing,
+/// additional or different.
 struct Alignment {
     first: usize,
     last: usize,
-    /// The first line that differs. `column` is the byte offset of the difference in this line.
+    /// The first line that differs. The field `column` is the byte offset of the difference in this
+    /// line.
     differs: usize,
     column: usize,
-    /// The score of the whole text at this place. `likeness` is the similarity of the text to these
-    /// lines.
+    /// The score of the whole old text at this place. The field `likeness` is the similarity of the
+    /// old text to these lines.
     score: f32,
     likeness: f32,
-    /// Whether only whitespace around lines differs.
+    /// Whether the lines differ only in leading or trailing whitespace.
     is_same: bool,
-    /// The offset of the text in the only line of the alignment, if the text is similar to a part
-    /// of that line.
+    /// If the old text is similar to a part of a single line, this is the offset of that part in
+    /// the line.
     part: Option<usize>,
 }
 
-/// Finds the line that is most similar to a single-line text. Only the lines around the line that
-/// ends before `end` are compared. If a line is much longer than the text, only its most similar
-/// part is compared.
+/// Finds the line that is most similar to a single-line old text. Only the lines near index `end -
+/// 1` are compared. If a line is much longer than the old text, only its most similar part is
+/// compared.
 fn closest_line(
     lines: &[&str],
     wanted: &str,
@@ -317,28 +324,28 @@ fn common_prefix_bytes(one: &str, other: &str) -> usize {
     one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
 }
 
-/// A step of an alignment.
+/// A step of an alignment of two texts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AlignmentStep {
-    /// The start of the alignment.
+    /// The start of the alignment, before any line.
     Begin,
-    /// Both texts have the line.
+    /// Both texts contain the line.
     InBoth,
-    /// Only the searched text has the line.
+    /// Only the old text contains the line.
     OnlyInOldText,
-    /// Only the file has the line.
+    /// Only the file contains the line.
     OnlyInFile,
 }
 
-/// Aligns a text with the lines of a file around the line that ends before `end` (Needleman and
-/// Wunsch).
+/// Aligns the lines of the old text with the lines of the file near index `end - 1`. Uses the
+/// algorithm of Needleman and Wunsch.
 fn align(
     lines: &[&str],
     wanted: &[&str],
     end: usize,
     check: &mut CancelCheck<'_>,
 ) -> Option<Alignment> {
-    // Maximum number of lines that the text may lack or add.
+    // Maximum number of lines that may be missing or additional.
     let slack = 4 + wanted.len() / 4;
     let window = end.saturating_sub(wanted.len() + slack)..(end + slack).min(lines.len());
     let pairs: Vec<_> = wanted.iter().map(|line| BytePairs::of_line(line)).collect();
@@ -357,8 +364,8 @@ fn align(
                     return None;
                 }
                 let likeness = line.similarity(wanted);
-                // The minimum weight ensures that an equal short line outweighs a skipped line
-                // before it.
+                // Because of this minimum weight, a short line that is equal counts more than a
+                // skipped line before it.
                 let least =
                     if likeness >= 1.0 && own > 1.0 { MAX_SKIPPED_LINE_WEIGHT } else { own };
                 let both = own.max(line.weight()).max(least) * (2.0 * likeness - 1.0);
@@ -378,7 +385,8 @@ fn align(
         }
     }
     let last_row = pairs.len() * width;
-    // Of several columns with equal scores, the one nearest to `end` wins, then the first one.
+    // If several columns have the highest score, the column nearest to `end` is used. If two are
+    // equally near, the first of them is used.
     let away = |column: usize| column.abs_diff(end - window.start);
     let mut column = (0..width).rev().max_by(|a, b| {
         let better = score[last_row + a].total_cmp(&score[last_row + b]);
@@ -418,7 +426,7 @@ fn align(
     Some(Alignment { first, last, differs, column, score, likeness, is_same, part: None })
 }
 
-/// The sorted pairs of adjacent bytes of a line.
+/// All pairs of adjacent bytes of a line, sorted.
 struct BytePairs(Vec<[u8; 2]>);
 
 impl BytePairs {
@@ -462,10 +470,11 @@ impl BytePairs {
     }
 
     /// Finds the part of a longer line that has the most byte pairs in common with this line. The
-    /// part is as long as this line. Returns the share of common pairs and the offset of the part.
+    /// part is as long as this line. Returns the share of common pairs, and the offset of the part.
     fn most_similar_part(&self, line: &str) -> Option<(f32, usize)> {
         let (width, start) = (self.0.len(), line.len() - line.trim_start().len());
-        // Number of each byte pair that the part lacks. A negative number means surplus pairs.
+        // For each byte pair, the number of occurrences that the part lacks. The number is negative
+        // if the part has too many occurrences.
         let mut missing = HashMap::<[u8; 2], i32>::new();
         self.0.iter().for_each(|pair| *missing.entry(*pair).or_default() += 1);
         let bytes = line.trim().as_bytes();

@@ -1,4 +1,5 @@
-//! A normalised view of a text for comparison, and a mapping of its offsets to the raw text.
+//! A normalised view of a text for comparisons. The view maps its offsets to offsets in the raw
+//! text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,7 +8,7 @@ use memchr::{memchr, memrchr};
 
 use crate::files::encoding::line_ends::line_terminator_byte;
 
-/// The differences that a comparison ignores.
+/// The differences that a comparison of two texts ignores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Normalisation {
     /// No differences are ignored.
@@ -16,32 +17,32 @@ pub(super) enum Normalisation {
     LineEnds,
     /// The kind of line ends and trailing whitespace are ignored.
     TrailingWhitespace,
-    /// The kind of line ends, trailing whitespace, and the differences between lookalike quotes,
-    /// dashes and spaces are ignored.
+    /// The kind of line ends and trailing whitespace are ignored. Quotes, dashes and spaces that
+    /// look alike are treated as equal.
     LookalikeCharacters,
 }
 
-/// A text without the parts that a normalisation ignores.
+/// A text without the differences that a normalisation ignores.
 #[derive(Debug)]
 pub(super) struct NormalisedView<'a> {
     raw: &'a str,
     pub(super) level: Normalisation,
     pub(super) text: Cow<'a, str>,
-    /// The end offset of each unchanged stretch, in the view and in the raw text. The view and the
-    /// raw text are equal within a stretch. A replaced character is a separate stretch.
+    /// The end offset of each stretch, in the view and in the raw text. Within a stretch, the view
+    /// and the raw text are equal. Each replaced character forms a separate stretch.
     stretch_ends: Vec<(usize, usize)>,
 }
 
 impl<'a> NormalisedView<'a> {
-    /// Creates the view of the text of a file, with the line ends that [`line_terminator_byte`]
-    /// finds.
+    /// Creates the view of the text of a file. The function [`line_terminator_byte`] determines
+    /// which byte ends a line.
     pub(super) fn new(raw: &'a str, level: Normalisation) -> Self {
         Self::from_lines(raw, level, LineRanges::new(raw))
     }
 
-    /// Creates the view of a text that was
-    /// [normalised](crate::files::encoding::line_ends::normalise_line_ends) for a file: only line
-    /// feeds end its lines.
+    /// Creates the view of a text that is already
+    /// [normalised](crate::files::encoding::line_ends::normalise_line_ends). In such a text, only
+    /// line feeds end lines.
     pub(super) fn from_normalised(raw: &'a str, level: Normalisation) -> Self {
         Self::from_lines(
             raw,
@@ -87,8 +88,8 @@ impl<'a> NormalisedView<'a> {
         Self { raw, level, text: Cow::Owned(builder.text), stretch_ends: builder.ends }
     }
 
-    /// Returns the offset in the raw text for an offset in the view. If ignored text lies at this
-    /// position, the result is the offset before the ignored text.
+    /// Converts an offset in the view to an offset in the raw text. If the raw text has ignored
+    /// text at this position, returns the offset before the ignored text.
     pub(super) fn raw_position(&self, place: usize) -> usize {
         if place == 0 {
             return 0;
@@ -97,8 +98,8 @@ impl<'a> NormalisedView<'a> {
         self.stretch_ends.get(at).map_or(self.raw.len(), |(end, raw_end)| raw_end - (end - place))
     }
 
-    /// Returns the offset in the view for an offset in the raw text. Offsets in ignored text map to
-    /// the position between the neighbours of the ignored text.
+    /// Converts an offset in the raw text to an offset in the view. An offset inside ignored text
+    /// becomes the offset at which the view omits this text.
     pub(super) fn view_position(&self, place: usize) -> usize {
         let at = self.stretch_ends.partition_point(|(_, raw_end)| *raw_end < place);
         let before = at.checked_sub(1).map_or(0, |before| self.stretch_ends[before].0);
@@ -106,7 +107,7 @@ impl<'a> NormalisedView<'a> {
         (end + place).saturating_sub(*raw_end).max(before)
     }
 
-    /// Returns a lookup of line ends for increasing offsets.
+    /// Creates a lookup that returns line ends for increasing offsets.
     pub(super) fn line_end_lookup(&self) -> LineEndLookup<'a> {
         let raw = self.raw.as_bytes();
         let feed = line_terminator_byte(self.raw);
@@ -114,19 +115,19 @@ impl<'a> NormalisedView<'a> {
     }
 }
 
-/// Looks up the line ends of a text for increasing offsets.
+/// Looks up the line ends of a text. The requested offsets must not decrease.
 #[derive(Debug)]
 pub(super) struct LineEndLookup<'a> {
     raw: &'a [u8],
     feed: u8,
-    /// The first line end at or after the previous offset.
+    /// The first line end at or after the offset of the previous call.
     next: Option<usize>,
     last: Option<usize>,
 }
 
 impl LineEndLookup<'_> {
-    /// Returns the line end that applies at an offset: the line end of its line, or the last line
-    /// end of the text if its line has none. Offsets must not decrease between calls.
+    /// Returns the line end of the line at an offset. If this line has no line end, returns the
+    /// last line end of the text. Offsets must not decrease between calls.
     pub(super) fn line_end_at(&mut self, place: usize) -> &'static str {
         if self.next.is_some_and(|next| next < place) {
             self.next = memchr(self.feed, &self.raw[place..]).map(|at| place + at);
@@ -155,7 +156,7 @@ impl ViewBuilder {
         self.join_adjacent();
     }
 
-    /// Adds a line to the view, with plain characters instead of lookalike characters.
+    /// Adds a line to the view. Each lookalike character is replaced by the plain character.
     fn push_plain_lookalikes(&mut self, raw_start: usize, line: &str) {
         let mut kept = 0;
         for (at, letter) in line.char_indices() {
@@ -175,7 +176,7 @@ impl ViewBuilder {
         self.join_adjacent();
     }
 
-    /// Merges the last two stretches if no text was omitted between them.
+    /// Merges the last two stretches if nothing was omitted between them.
     fn join_adjacent(&mut self) {
         if let [.., (view, raw), (next_view, next_raw)] = self.ends[..]
             && next_view - view == next_raw - raw
@@ -186,12 +187,12 @@ impl ViewBuilder {
     }
 }
 
-/// The lines of a text with their offsets.
+/// An iterator over the lines of a text, which returns the offsets of each line.
 struct LineRanges<'a> {
     raw: &'a str,
     at: usize,
     feed: u8,
-    /// Whether a carriage return before a line feed is part of the line end.
+    /// Whether a carriage return before a line feed belongs to the line end.
     has_crlf: bool,
 }
 
@@ -229,8 +230,8 @@ impl Iterator for LineRanges<'_> {
     }
 }
 
-/// Returns the plain character that a quote, dash or space looks like. A plain character is
-/// returned unchanged.
+/// Returns the plain character that looks like this quote, dash or space. Returns a plain character
+/// unchanged.
 fn plain_lookalike(letter: char) -> Option<char> {
     match letter {
         '\''

@@ -1,10 +1,10 @@
-//! Finds placeholder lines that stand for omitted text.
+//! Finds placeholder lines. Models write such lines instead of the text that they omit.
 
 /// The characters that begin a comment in common programming languages.
 const COMMENT_MARKERS: [&str; 12] =
     ["//", "/*", "{/*", "#", "--", "<!--", "%", ";", "*", "(*", "\"\"\"", "rem "];
 
-/// Nouns that placeholders use for omitted text.
+/// Nouns that name the omitted text in a placeholder line.
 const OMITTED_NOUNS: [&str; 26] = [
     "body",
     "class",
@@ -34,7 +34,7 @@ const OMITTED_NOUNS: [&str; 26] = [
     "things",
 ];
 
-/// The last words of a placeholder line, which indicate that the existing text stays unchanged.
+/// Words at the end of a placeholder line. They say that existing text stays unchanged.
 const UNCHANGED_ENDINGS: [&str; 12] = [
     "above",
     "before",
@@ -50,13 +50,13 @@ const UNCHANGED_ENDINGS: [&str; 12] = [
     "stays",
 ];
 
-/// The first words of a placeholder line that refers to existing text.
+/// Words at the beginning of a placeholder line. They refer to existing text.
 const REST_BEGINNINGS: [&str; 8] =
     ["existing", "original", "other", "previous", "remaining", "rest", "same", "unchanged"];
 
-/// Returns the first line of `new` that is a placeholder for omitted text of the file, such as the
-/// comment `// ... rest of the code unchanged`. A line that the file itself contains is not always
-/// a placeholder: it may occur as often as in `replaced`, and `more` additional times.
+/// Returns the first line of `new` that is a placeholder for omitted text, such as the comment `//
+/// ... rest of the code unchanged`. If the file itself contains such a line, `new` may also contain
+/// it. It may occur as often as in `replaced`, plus `more` times.
 pub(crate) fn find_placeholder_line<'a>(
     new: &'a str,
     file: &str,
@@ -77,7 +77,7 @@ pub(crate) fn find_placeholder_line<'a>(
 fn is_placeholder_line(line: &str) -> bool {
     let has_dots = line.contains("...") || line.contains('…');
     let is_comment = COMMENT_MARKERS.iter().any(|mark| starts_with_ignoring_case(line, mark));
-    // Some models even omit the comment marker: `... rest of the file ...`
+    // Some models omit the comment marker too: `... rest of the file ...`
     let is_bare = line.starts_with("...") || line.starts_with('…') || line.starts_with("[...");
     if !is_comment && !is_bare {
         return false;
@@ -114,7 +114,7 @@ fn starts_with_ignoring_case(line: &str, mark: &str) -> bool {
 mod tests {
     use super::find_placeholder_line;
 
-    /// Checks a new text that replaces the whole file.
+    /// Searches for placeholders in a text that replaces the whole file.
     fn written<'a>(new: &'a str, file: &str) -> Option<&'a str> {
         find_placeholder_line(new, file, file, 0)
     }
@@ -146,7 +146,8 @@ mod tests {
             assert_eq!(written(&new, "\n"), None, "there is nothing that could be left out");
             let file = format!("x\n  {line}  \n");
             assert_eq!(written(&new, &file), None, "{line}");
-            // A line may occur as often as in the file, plus the number that an edit inserts.
+            // A new text may contain the line as often as the file does. An edit may add it one
+            // more time.
             assert_eq!(written(&new.repeat(2), &file), Some(line.trim()), "{line}");
             assert_eq!(find_placeholder_line(&new, &file, "x", 1), None, "{line}");
             assert_eq!(

@@ -1,5 +1,5 @@
-//! Quotes of the file in error messages. Other parts of an error message contain no text of the
-//! file.
+//! Quotes lines of the file in error messages. Apart from quotes, error messages contain no text of
+//! the file.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,32 +9,33 @@ use callboard_text::{code_fence, head};
 use super::line_at;
 use crate::limits::{MAX_EDIT_CONTEXT_LINE_BYTES, MAX_QUOTED_BYTES, MAX_QUOTED_LINES};
 
-/// Minimum similarity in percent for a place to be treated as the intended place.
+/// Minimum similarity in percent at which a place is treated as the intended place.
 const CONFIDENT_PERCENT: u8 = 85;
 
-/// Number of lines shown before the first differing line, if not all lines can be shown.
+/// Number of lines that a quote shows before the first differing line if not all lines fit into the
+/// quote.
 const CONTEXT_LINES_BEFORE: usize = 3;
 
-/// A quote of lines of the file.
+/// Lines of the file that an error message quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuotedLines {
-    /// The number of the first line, from 1.
+    /// The number of the first quoted line, counted from 1.
     pub line: u32,
-    /// The lines, joined with line feeds.
+    /// The quoted lines, joined with line feeds.
     pub text: String,
-    /// Whether only a part of the lines is shown.
+    /// Whether the quote shows only a part of the lines.
     pub is_truncated: bool,
-    /// Whether the quote is only a part of one line.
+    /// Whether the quote shows only a part of one line.
     pub is_partial_line: bool,
-    /// Whether the quote occurs only once in the file.
+    /// Whether the quoted text occurs only once in the file.
     pub is_unique: bool,
 }
 
 impl QuotedLines {
-    /// Quotes lines. The first line has the number `first`, counted from 0. If there are too many
-    /// lines, only the lines around the line `differs` are shown. If that line is too long, only
-    /// the bytes around the first difference are shown.
+    /// Quotes consecutive lines of a file. `first` is the number of the first line, counted from 0.
+    /// If not all lines fit into the quote, only lines around the line `differs` are shown. If even
+    /// that line is too long, only the bytes around its first difference are shown.
     pub(super) fn from_lines(
         lines: &[&str],
         first: usize,
@@ -76,7 +77,7 @@ impl QuotedLines {
         }
     }
 
-    /// Quotes a part of a line with the text around it.
+    /// Quotes a part of a line, with some text before and after it.
     pub(super) fn from_line_part(line: &str, at: usize, part: Range<usize>) -> Self {
         let part = part.start.saturating_sub(MAX_EDIT_CONTEXT_LINE_BYTES)
             ..part.end + MAX_EDIT_CONTEXT_LINE_BYTES;
@@ -95,7 +96,8 @@ impl QuotedLines {
         }
     }
 
-    /// Writes the quote with advice that depends on the similarity of the place.
+    /// Writes the quote, and advice for the model. The advice depends on the similarity of the
+    /// place.
     pub(super) fn write_with_advice(
         &self,
         percent: u8,
@@ -144,13 +146,14 @@ fn line_number(at: usize) -> u32 {
     u32::try_from(at + 1).unwrap_or(u32::MAX)
 }
 
-/// A place of the old text with the surrounding lines.
+/// A place where the old text was found, with the surrounding lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MatchContext {
-    /// The line where the place begins, from 1.
+    /// The number of the line in which the place begins, counted from 1.
     pub line: u32,
-    /// The line of the place, and the lines before and after it, each with its line number.
+    /// The line in which the place begins, and the lines before and after it. Each has its line
+    /// number.
     pub lines: Vec<(u32, String)>,
 }
 

@@ -1,8 +1,8 @@
-//! Applies splices to a text, and composes two steps of splices.
+//! Applies splices to a text, and combines two successive lists of splices.
 
 use acp_types::diff::TextEdit;
 
-/// Applies splices, which must be in order and must not overlap.
+/// Applies splices to a text. The splices must be in order and must not overlap.
 #[must_use]
 pub fn apply_splices(text: &str, splices: &[TextEdit]) -> String {
     let added: usize = splices.iter().map(|splice| splice.new.len()).sum();
@@ -16,16 +16,16 @@ pub fn apply_splices(text: &str, splices: &[TextEdit]) -> String {
     new + &text[end..]
 }
 
-/// Composes two steps of splices into one. `first` produces the text `between`, to which `second`
-/// is applied. Adjacent splices are joined.
+/// Combines two lists of splices into one. Applying `first` results in the text `between`, and
+/// `second` applies to that text. Adjacent splices are merged.
 pub(super) fn compose(first: Vec<TextEdit>, between: &str, second: Vec<TextEdit>) -> Vec<TextEdit> {
     if first.is_empty() {
         return second;
     }
     let mut joined = Vec::with_capacity(first.len() + second.len());
     let (mut first, mut second) = (first.into_iter().peekable(), second.into_iter().peekable());
-    // Difference between an offset in `between` and the same offset in the old text, after the
-    // processed splices of `first`.
+    // The offset of a character in `between` minus its offset in the old text. The value is valid
+    // after the splices of `first` that were processed so far.
     let mut ahead = 0;
     loop {
         let starts = [
@@ -60,7 +60,7 @@ mod tests {
     use super::{TextEdit, apply_splices, compose};
     use proptest::prelude::*;
 
-    /// Builds splices of a text from random lengths.
+    /// Builds splices for a text from random lengths.
     fn splices(text: &str, steps: &[(usize, usize, String)]) -> Vec<TextEdit> {
         let (mut at, mut splices) = (0, Vec::new());
         for (kept, replaced, new) in steps {

@@ -1,4 +1,4 @@
-//! Tests for edits: changes, unchanged bytes, and errors.
+//! Tests for edits: the changes, the bytes that stay unchanged, and the errors.
 
 mod inexact_matches;
 
@@ -55,25 +55,26 @@ fn one_place_is_replaced_literally() {
 #[test]
 fn line_ends_are_those_of_the_place() {
     for (text, edit, expected) in [
-        // Line feeds match CRLF, and new lines get the line ends of their neighbours.
+        // A line feed of the edit matches CRLF. New lines get the line ends of their neighbouring
+        // lines.
         ("a\r\nb\r\nc\r\n", edit("a\nb\n", "a\nx\ny\n"), "a\r\nx\r\ny\r\nc\r\n"),
         ("a\r\nb\r\n", edit("b", "b\nc"), "a\r\nb\r\nc\r\n"),
         ("a\r\nb", edit("b", "b\nc"), "a\r\nb\r\nc"),
         ("a\r\nb\r\n", edit("a\n", ""), "b\r\n"),
         ("a\r\nb\r\n", edit("a\n", "a "), "a b\r\n"),
-        // Unchanged lines keep their line ends, even if line ends are mixed and the match contains
-        // the lines.
+        // Unchanged lines keep their line ends. This also holds for lines inside the match, and for
+        // a file with mixed line ends.
         ("a\r\nb\nc\r\nd\n", edit("a\nb\nc\nd\n", "a\nb\nx\nd\n"), "a\r\nb\nx\r\nd\n"),
         ("a\nb\r\nc\n", edit("a", "a\nx"), "a\nx\nb\r\nc\n"),
         ("a\nb\r\nc\n", edit("b", "b\nx"), "a\nb\r\nx\r\nc\n"),
         ("x\r\ny\nx\r\nx\n", all("x", "1\n2"), "1\r\n2\r\ny\n1\r\n2\r\n1\n2\n"),
-        // New lines get the line ends of the file, whichever line ends the edit uses.
+        // New lines get the line ends of the file, regardless of the line ends in the edit.
         ("a\nb\n", edit("a\r\nb", "x\r\ny"), "x\ny\n"),
         ("a\r\nb\r\n", edit("a\r\nb", "x\ny"), "x\r\ny\r\n"),
         ("a\r\nb\r\n", edit("a\nb\r\n", "x\r\ny\nz\r\n"), "x\r\ny\r\nz\r\n"),
         ("a\rb\r", edit("a\rb", "a\rc"), "a\rc\r"),
         ("a\rb\r", edit("a\r\nb", "a\r\nc\nd"), "a\rc\rd\r"),
-        // If a file has mixed line ends, the exact line ends of the edit are matched.
+        // In a file with mixed line ends, an edit that contains CRLF matches only CRLF.
         ("a\nb\r\na\r\nb\n", edit("a\r\nb", "x\r\ny"), "a\nb\r\nx\r\ny\n"),
         // A carriage return that ends no line is matched like any other character.
         ("a\rb\nc\n", edit("a\rb", "a\rd"), "a\rd\nc\n"),
@@ -156,7 +157,7 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
             "fn two() {\n\tcall(3);\n}\n",
             "Lines 5 to 7 are closest, 88 % alike:\n```\nfn two() {\n\tcall(2);\n}\n```\nSend exactly this",
         ),
-        // One line is added, and one line is missing.
+        // The file and the old text differ in one additional line or one missing line.
         (
             "fn one() {\n    call(1);\n    call(1);\n}\n",
             "\n```\nfn one() {\n    call(1);\n}\n```\n",
@@ -173,7 +174,7 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
         assert_eq!(error.code(), Some(ErrorCode::NoMatch));
         assert!(error.to_string().contains(expected), "{old:?}: {error}");
     }
-    // Of equally similar places, only places that do not overlap are shown.
+    // Of several places that are equally similar and overlap, only one is reported.
     let lines = |text: &str, old| {
         let EditErrorKind::NoMatch { near_misses: near, .. } = expect_error(text, edit(old, ""))
         else {
@@ -191,7 +192,8 @@ fn what_is_said_of_the_closest_lines_is_true_of_long_ones_too() {
     let says = |text: &str, old: &str| apply(text, &[edit(old, "x")]).unwrap_err().to_string();
     let error = says("\ta\n   b\n", "  a\n  b\n");
     assert!(error.contains("closest, identical except for white space"), "{error}");
-    // The lines differ after the part that a shortened comparison would compare.
+    // The lines have the same long beginning. A comparison of only their beginnings would miss the
+    // difference.
     let line = "one, two, three, ".repeat(40);
     let error = says(&format!("{line}alpha\n"), &format!("{line}omega"));
     assert!(error.contains("99 % alike") && error.contains("alpha"), "{error}");
@@ -200,13 +202,13 @@ fn what_is_said_of_the_closest_lines_is_true_of_long_ones_too() {
     let error = says(&text, &old);
     assert!(error.contains("Lines 1 to 200 are closest, 99 % alike"), "{error:.200}");
     assert!(error.contains("Only the beginning of old_text was compared"), "{error}");
-    // The text is similar to a part of a long line.
+    // The old text is similar to a part of a long line.
     let text = format!("{line}call(alpha, beta, gamma);{line}\n");
     let error = says(&text, "call(alpha, beta, delta);");
     assert!(error.contains("A part of line 1 is closest, "), "{error}");
     assert!(error.contains("call(alpha, beta, gamma);"), "{error}");
     assert!(error.contains("only a part of line 1") && !error.contains("exactly"), "{error}");
-    // The similar place is after the part of the file that is searched.
+    // The similar place lies after the part of the file that is searched.
     let filler = ("x".repeat(1_023) + "\n").repeat(crate::limits::MAX_NEAR_MISS_FILE_BYTES / 1_024);
     let text = filler + "let value = compute();\n";
     let error = says(&text, "let value = compose();");
@@ -214,7 +216,7 @@ fn what_is_said_of_the_closest_lines_is_true_of_long_ones_too() {
     assert!(error.contains("Only the first 4,194,304 bytes of the file"), "{error}");
 }
 
-/// Every word occurs everywhere in these texts, and nothing matches.
+/// In these texts, almost every place is a candidate, but no place matches.
 #[test]
 fn each_search_can_be_cancelled() {
     let words = "a b ".repeat(50) + "\n";
@@ -256,14 +258,14 @@ fn what_is_quoted_is_bounded_and_shows_what_differs() {
     let long = "word ".repeat(10_000);
     let (.., quote) = near(&long, &long.replacen("word", "wort", 1));
     assert!(quote.is_truncated && quote.text.len() <= crate::limits::MAX_QUOTED_BYTES);
-    // The difference is shown even in very long lines.
+    // Even in a very long line, the quote contains the difference.
     let (.., quote) = near(&format!("{long}alpha {long}"), &format!("{long}omega {long}"));
     assert!(quote.is_partial_line && quote.text.contains("alpha"), "{quote:?}");
     let text: String = (10..40).map(|n| format!("{n} {}\n", &long[..1_000])).collect();
     let (first, last, quote) = near(&text, &text.replace("\n38 ", "\n83 "));
     assert_eq!((first, last, quote.is_truncated), (1, 30, true));
     assert!(quote.text.contains("\n38 "), "{}", quote.line);
-    // Overlapping places are ambiguous.
+    // The quoted text occurs at two places that overlap, so it is not unique.
     let text = "call(1);\nother(2);\n".repeat(2) + "call(1);\n";
     let (.., quote) = near(&text, "call(1);\nother(3);\ncall(1);\n");
     assert_eq!((quote.line, quote.is_unique), (1, false));
@@ -279,20 +281,21 @@ fn an_edit_that_was_made_before_is_known_by_whole_lines_in_its_surroundings() {
         (&*done.text, &done.outcomes[..]),
         (text, &[EditOutcome::AlreadyApplied { line: 1 }][..])
     );
-    // A deletion also counts as already applied, if both neighbours of the deleted text exist.
+    // A deletion counts as already applied if the lines before and after the deleted text are
+    // adjacent in the file.
     let gone = edit("let answer = 42;\nlet x = 1;\nafter", "let answer = 42;\nafter");
     assert_eq!(apply(text, &[gone]).unwrap().outcomes, [EditOutcome::AlreadyApplied { line: 2 }]);
     for (text, old, new) in [
-        // The new text exists, but no line shows that this edit created it.
+        // The new text exists, but no surrounding line proves that this edit created it.
         (text, "let answer = 41;", "let answer = 42;"),
         (text, "let answer = 42;\nlet other = 1;", "let answer = 42;"),
         (text, "before\nlet answer = 41;", "before\nlet answer = 42;"),
         (text, "let answer = 41;\nafter", "let answer = 42;\nafter"),
-        // The new text is a part of other lines.
+        // The new text is only a part of longer lines.
         ("one before\nlet answer = 42;\nafter\n", &*made.old_text, &*made.new_text),
         ("before\nlet answer = 42;\nafterwards\n", &*made.old_text, &*made.new_text),
         ("let total = compute_all(1, 2);\n", "compute_all(1)", "compute_all(1, 2)"),
-        // The surrounding lines occur everywhere in the file.
+        // The lines around the new text occur several times in the file.
         ("}\nlet answer = 42;\n}\n", "}\nlet answer = 41;\n}\n", "}\nlet answer = 42;\n}\n"),
         // The new text occurs twice.
         (&text.repeat(2), &*made.old_text, &*made.new_text),
@@ -308,7 +311,7 @@ fn an_edit_that_was_made_before_is_known_by_whole_lines_in_its_surroundings() {
             "{old:?}"
         );
     }
-    // An edit that was already applied does not hide the errors of other edits.
+    // The error names the edit that failed, and states that its new text already exists.
     let stale = edit("let answer = 41;", "let answer = 42;");
     let error = apply(text, &[edit("before", "first"), stale]).unwrap_err();
     assert_eq!((error.edit_number, error.edit_count), (2, 2));
@@ -337,7 +340,7 @@ fn an_edit_that_changes_nothing_is_no_replacement() {
         assert_eq!(reason, EditErrorKind::NoEffect, "{text:?} {edit:?}");
     }
     assert_eq!(expect_error("a\na\na\n", all("a", "a")), EditErrorKind::SameText);
-    // An edit of several places succeeds if at least one place changes.
+    // An edit of several places succeeds if it changes at least one of them.
     let edited = apply("a \na\n", &[all("a \n", "a\n")]);
     assert!(edited.is_ok_and(|edited| edited.text == "a\na\n"));
 }
@@ -401,7 +404,7 @@ fn an_insertion_that_is_there_already_is_not_made_again() {
     let edited_text = apply(text, std::slice::from_ref(&insert)).unwrap();
     assert_eq!(edited_text.outcomes, [EditOutcome::AlreadyApplied { line: 1 }]);
     assert_eq!(edited_text.text, text);
-    // An edit with an explicit occurrence is applied even if its new text already exists.
+    // With an explicit occurrence number, an edit is applied even if its new text already exists.
     let twice = Edit { occurrence: Occurrence::Nth(NonZeroU32::MIN), ..insert };
     assert_eq!(apply_one(text, twice).matches("thing").count(), 2);
 }
@@ -416,7 +419,7 @@ fn a_text_that_leaves_text_out_is_refused() {
     assert_eq!(line, "// ... rest of the code unchanged");
     let kept = apply_one(new, edit(new, &new.replace("a()", "b()")));
     assert_eq!(kept, new.replace("a()", "b()"));
-    // A file that already contains such lines can get one more.
+    // If the file already contains such a line, an edit may add it one more time.
     let more = apply_one(new, edit("fn a() {", "// ... rest of the code unchanged\nfn a() {"));
     assert_eq!(more.matches("unchanged").count(), 2);
 }
@@ -442,7 +445,8 @@ proptest! {
         old in "[a-c]{0,3}(\n|\r\n)?X(\n|\r\n)?[a-c]{0,3}",
         new in "[d-f]{0,3}(\n[d-f]{0,3}){0,3}",
     ) {
-        // A carriage return directly before a line feed would become a different line end.
+        // Exclude texts in which a carriage return and a line feed become adjacent, because they
+        // would form a different line end.
         prop_assume!(!(before.ends_with('\r') && old.starts_with('\n')));
         prop_assume!(!(old.ends_with('\r') && after.starts_with('\n')));
         let text = format!("{before}{old}{after}");
@@ -450,14 +454,15 @@ proptest! {
             let result = apply_one(&text, edit(&wanted, &new));
             let inner = result.strip_prefix(&before).and_then(|rest| rest.strip_suffix(&after));
             let inner = inner.map(|inner| inner.replace("\r\n", "\n"));
-            // A file with the line ends of classic Mac OS keeps its line ends.
+            // A file whose lines end with `\r`, as on classic Mac OS, keeps these line ends.
             let inner = inner.map(|inner| if text.contains('\n') { inner } else { inner.replace('\r', "\n") });
             prop_assert_eq!(inner, Some(new.clone()));
         }
     }
 
-    /// The reference model of an edit: the file with line feeds, in which texts with line feeds are
-    /// replaced. A carriage return counts as a character only if the file itself contains it.
+    /// Compares an edit with a simple model. In the model, the file and both texts of the edit have
+    /// line feeds only. A carriage return is an ordinary character only if the file itself contains
+    /// it.
     #[test]
     fn line_ends_are_those_of_the_file(
         text in "[ab \n\r]{0,12}",
@@ -471,14 +476,14 @@ proptest! {
         let file = text.replace('\n', end);
         let lf = |part: &str| {
             let part = part.replace("\r\n", "\n");
-            // The file determines the line ends.
+            // The file determines which bytes end a line.
             if end == "\r" && file.contains('\r') { part.replace('\r', "\n") } else { part }
         };
         let (wanted, with) = (lf(&old), lf(&new));
         let result = apply(&file, &[Edit { old_text: old.clone(), new_text: new.clone(), occurrence: which }]);
         let Ok(edited) = result else { return Ok(()) };
         if wanted == with {
-            // An edit that changes line ends is applied exactly.
+            // An edit that only changes line ends must match exactly.
             prop_assert!(file.contains(&old));
             return Ok(());
         }
@@ -486,7 +491,8 @@ proptest! {
             prop_assert!(!text.contains(&wanted) || edited.text == file);
             return Ok(());
         };
-        // The edited file has no new kind of line end. Only lines that the edit names are joined.
+        // The edit adds no kind of line end that the file does not have. Lines are only joined if
+        // the old text contains their line end.
         let has = |end: &str| file.contains(end);
         prop_assert!(has("\r") || !edited.text.contains('\r'), "{:?}", edited.text);
         prop_assert!(has("\n") || end == "\n" || !edited.text.contains('\n') || !has("\r"));
@@ -518,11 +524,11 @@ fn a_text_that_would_be_too_large_is_not_made() {
     let line = "x".repeat(1 << 20);
     let text = "a\n".repeat(100_000);
     assert_eq!(expect_error(&text, all("a", &line)), EditErrorKind::ResultTooLarge);
-    // Each of many new lines would get a long indentation.
+    // The edit would add many lines, each with a long indentation.
     let new = "y\n".repeat(1_000);
     let text = format!("{0}a\n{0}b\n", " ".repeat(1 << 20));
     assert_eq!(expect_error(&text, edit("a\nb\n", &new)), EditErrorKind::ResultTooLarge);
-    // Each of several edits is within the limit, but the result is not.
+    // Each edit alone stays within the limit, but the result of all edits does not.
     let text = "a ".repeat(50);
     let grow = |old: &str, new: &str| all(old, &format!("{new} ").repeat(1_000));
     let edits = [grow("a ", "b"), grow("b ", "c"), grow("c ", "d")];

@@ -1,4 +1,4 @@
-//! Content hashes of the files that a session has read or written.
+//! Hashes of the contents that a session has read or written.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -60,26 +60,27 @@ impl KnownHashes {
         }
     }
 
-    /// Returns whether `now` is the content hash that the session last read or wrote for the file.
+    /// Returns whether the file had the content hash `now` when the session last read or wrote it.
     pub(crate) fn is_last_seen_content(&self, path: &Path, now: ContentHash) -> bool {
         let known = lock(&self.0);
         known.hashes.get(path).is_some_and(|(_, stamp)| *stamp == now)
     }
 
-    /// Returns whether the session has read or written the file, with any content.
+    /// Returns whether the session has read or written the file.
     pub(crate) fn contains(&self, path: &Path) -> bool {
         let known = lock(&self.0);
         known.hashes.contains_key(path)
     }
 
-    /// Returns whether the session has read or written the file, but with different content.
+    /// Returns whether the file had a content hash other than `now` when the session last read or
+    /// wrote it. Returns `false` for a file that the session has not read or written.
     pub(crate) fn is_stale(&self, path: &Path, now: ContentHash) -> bool {
         let known = lock(&self.0);
         known.hashes.get(path).is_some_and(|(_, stamp)| *stamp != now)
     }
 }
 
-/// A reader that hashes the bytes that pass through it.
+/// A reader that hashes all bytes that are read through it.
 #[derive(Debug)]
 pub(crate) struct HashingReader<R> {
     reader: R,
@@ -91,8 +92,8 @@ impl<R> HashingReader<R> {
         Self { reader, hasher: Some(Sha256::new()) }
     }
 
-    /// Creates a reader that computes no hash. Such a reader is for files for which a hash would
-    /// cost too much time.
+    /// Creates a reader that computes no hash. It is used for files whose hash would take too much
+    /// time.
     pub(crate) fn without_hash(reader: R) -> Self {
         Self { reader, hasher: None }
     }

@@ -1,15 +1,16 @@
-//! Writes files in place and detects concurrent writers.
+//! Writes files in place, and detects other programs that write the same file.
 //!
-//! A change that another program writes in place before the comparison is detected. A change that
-//! another program writes after our write is preserved. A change between the comparison and our
-//! write is lost without notice, because no operating system offers a conditional write. Two more
-//! cases are detected: a write during the comparison, if it changes the modification time, and
-//! different content right after our write.
+//! Before a file is written, its content is compared with the expected content. If another program
+//! writes before the comparison, its change is detected. If it writes after this program, its
+//! change is preserved. If it writes between the comparison and the write of this program, its
+//! change is lost without notice, because no operating system offers a conditional write. Two more
+//! cases are detected: a write during the comparison that changes the modification time, and other
+//! content immediately after the write of this program.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 
-/// Returns whether a file holds exactly `bytes`. `read` reads the content of the file from the
+/// Returns whether the content of a file is exactly `bytes`. `read` must read this file from its
 /// beginning.
 ///
 /// Returns `false` if the modification time changed during the comparison.
@@ -24,14 +25,14 @@ pub(super) fn equals_without_concurrent_change(
     Ok(rest_equals(read, bytes)? && modified()? == before)
 }
 
-/// Returns whether a file holds different content than `bytes`. Returns `false` if the file cannot
+/// Returns whether the content of a file differs from `bytes`. Returns `false` if the file cannot
 /// be read.
 pub(super) fn differs_if_readable(mut file: &File, bytes: &[u8]) -> bool {
     let holds = file.rewind().and_then(|()| rest_equals(&mut file, bytes));
     holds.is_ok_and(|is_same| !is_same)
 }
 
-/// Returns whether the rest of a file is exactly `bytes`.
+/// Returns whether the bytes that remain to be read are exactly `bytes`.
 pub(super) fn rest_equals(file: &mut impl io::Read, mut bytes: &[u8]) -> io::Result<bool> {
     let mut piece = [0; COMPARE_CHUNK_BYTES];
     loop {
@@ -47,14 +48,15 @@ pub(super) fn rest_equals(file: &mut impl io::Read, mut bytes: &[u8]) -> io::Res
     }
 }
 
-/// Replaces the content of a file: writes from the beginning of the file, then truncates the file.
+/// Replaces the content of a file. Writes from the beginning, then truncates the file to the new
+/// size.
 pub(super) fn overwrite(file: &File, bytes: &[u8]) -> io::Result<()> {
     write_with_progress(file, bytes, &mut |_| {})?;
     file.set_len(bytes.len() as u64)
 }
 
-/// Writes bytes from the beginning of a file and reports the number of bytes written after each
-/// chunk.
+/// Writes bytes at the beginning of a file. After each chunk, reports the total number of bytes
+/// that were written.
 pub(super) fn write_with_progress(
     mut file: &File,
     bytes: &[u8],
@@ -68,8 +70,9 @@ pub(super) fn write_with_progress(
     Ok(())
 }
 
-/// Bytes per chunk of a comparison. A chunk is small enough to stay in the cache of the processor.
+/// Number of bytes per chunk of a comparison. A chunk is small enough to stay in the processor
+/// cache.
 const COMPARE_CHUNK_BYTES: usize = 64 * 1024;
 
-/// Bytes per chunk of a write.
+/// Number of bytes per chunk of a write.
 const WRITE_CHUNK_BYTES: usize = 4 * 1024 * 1024;

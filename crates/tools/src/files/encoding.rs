@@ -1,8 +1,8 @@
-//! Decodes the bytes of a file as text and encodes edited text back to the same encoding.
+//! Decodes the bytes of a file to text, and encodes edited text in the same encoding.
 //!
-//! UTF-8, and UTF-16 with a byte order mark, are decoded strictly. For all other bytes a legacy
-//! encoding is guessed. The guess is used only if the decoded text encodes to the same bytes again.
-//! A byte order mark stays in the text, as its first character.
+//! UTF-8, and UTF-16 with a byte order mark, are decoded strictly. All other bytes are decoded with
+//! a guessed legacy encoding. The guess is only used if encoding the text again results in the same
+//! bytes. A byte order mark remains in the text as its first character.
 
 pub(crate) mod line_ends;
 
@@ -22,12 +22,12 @@ use crate::note::Note;
 pub struct DecodedText {
     text: String,
     encoding: TextEncoding,
-    /// The original bytes, if they differ from the UTF-8 bytes of the text.
+    /// The original bytes. Empty for UTF-8, because they are then equal to the bytes of the text.
     raw: Vec<u8>,
 }
 
-/// A replacement text with its bytes, and a list of the properties that were preserved from the old
-/// text.
+/// A new text for a file, with its encoded bytes and a list of the properties that it takes over
+/// from the old text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReencodedText {
@@ -35,12 +35,12 @@ pub struct ReencodedText {
     pub text: String,
     /// The encoded bytes of the text.
     pub bytes: Vec<u8>,
-    /// The properties that were preserved, as text for users. Empty if the text needed no
-    /// conversion to preserve them.
+    /// The properties that were taken over, as text for users. Empty if the new text already had
+    /// them.
     pub preserved: Vec<Note>,
 }
 
-/// The encoding of the characters of a text as bytes.
+/// The encoding in which a file stores its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TextEncoding {
     Utf8,
@@ -57,13 +57,13 @@ enum ByteOrder {
 }
 
 impl DecodedText {
-    /// Decodes the bytes of a file. `given` is the name of the file in errors.
+    /// Decodes the bytes of a file. Errors contain `given` as the name of the file.
     ///
     /// # Errors
     ///
     /// - `binary_file` if the bytes are not text.
-    /// - `unknown_encoding` if no encoding decodes all bytes, because writing the text back would
-    ///   damage them.
+    /// - `unknown_encoding` if no encoding can decode all bytes. Writing the text back would damage
+    ///   these bytes.
     pub fn decode(given: &str, bytes: Vec<u8>) -> Result<Self, ToolError> {
         let unknown = |why: &str| {
             let message = format!(
@@ -100,7 +100,7 @@ impl DecodedText {
         &self.text
     }
 
-    /// Converts this value into its text.
+    /// Returns the text, and drops the bytes.
     pub(crate) fn into_string(self) -> String {
         self.text
     }
@@ -111,8 +111,8 @@ impl DecodedText {
         if self.encoding == TextEncoding::Utf8 { self.text.as_bytes() } else { &self.raw }
     }
 
-    /// Returns the name of the encoding, with a remark if the encoding was guessed. Returns `None`
-    /// for UTF-8.
+    /// Returns the name of the encoding. The name states whether the encoding was guessed. Returns
+    /// `None` for UTF-8.
     #[must_use]
     pub fn non_utf8_encoding_name(&self) -> Option<String> {
         match self.encoding {
@@ -123,8 +123,8 @@ impl DecodedText {
         }
     }
 
-    /// Replaces some ranges of the text, and returns the encoded result. All other bytes stay the
-    /// same.
+    /// Replaces some ranges of the text, and returns the encoded result. All bytes outside of these
+    /// ranges stay the same.
     ///
     /// # Errors
     ///
@@ -147,8 +147,8 @@ impl DecodedText {
 
     /// Encodes a text that replaces this whole text.
     ///
-    /// The encoding, the byte order mark and the line ends of this text are preserved, if this text
-    /// has any. Carriage returns that end no line are not changed.
+    /// The result has the encoding, the byte order mark and the kind of line ends of this text. A
+    /// carriage return that ends no line is not changed.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl DecodedText {
     }
 }
 
-/// The byte order mark: as the first character, it marks a text as Unicode.
+/// The byte order mark. As the first character of a text, it marks the text as Unicode.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl TextEncoding {
@@ -197,7 +197,7 @@ impl TextEncoding {
         Self::Legacy(detector.guess(None, Utf8Detection::Deny))
     }
 
-    /// Decodes bytes if the text encodes to exactly the same bytes again.
+    /// Decodes bytes. Returns `None` if encoding the text again does not result in the same bytes.
     fn decode_if_reversible(self, bytes: &[u8]) -> Option<String> {
         let Self::Legacy(encoding) = self else { return None };
         let text =
@@ -234,7 +234,7 @@ impl TextEncoding {
 }
 
 impl ByteOrder {
-    /// Detects the byte order by the byte order mark.
+    /// Returns the byte order that the byte order mark specifies.
     fn from_byte_order_mark(bytes: &[u8]) -> Option<Self> {
         match bytes {
             // The byte order mark of UTF-32LE begins with the byte order mark of UTF-16LE.
@@ -264,9 +264,10 @@ impl ByteOrder {
     }
 }
 
-/// Returns the line of the first invalid byte in a file whose content is mostly UTF-8.
+/// Returns the number of the line that contains the first invalid byte, if the file is mostly
+/// UTF-8.
 ///
-/// Text in a legacy encoding rarely contains sequences that form valid multi-byte characters in
+/// Text in a legacy encoding rarely contains byte sequences that are valid multi-byte characters in
 /// UTF-8.
 fn first_invalid_utf8_line(bytes: &[u8]) -> Option<usize> {
     let (mut whole, mut broken, mut line, mut first) = (0, 0, 1, None);

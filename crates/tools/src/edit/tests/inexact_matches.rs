@@ -1,4 +1,4 @@
-//! Tests for matches that are not exact.
+//! Tests for old texts that do not match exactly.
 
 use pretty_assertions::assert_eq;
 
@@ -16,16 +16,17 @@ fn apply_inexact(text: &str, edit: Edit) -> (String, MatchKind) {
 #[test]
 fn what_is_not_there_exactly_is_found_less_strictly_and_it_is_said_how() {
     for (text, edit, expected, rung) in [
-        // Trailing whitespace of unchanged lines is preserved, whether the file or the old text has
-        // it.
+        // Unchanged lines keep the trailing whitespace of the file, even if the old text has other
+        // trailing whitespace.
         ("a  \nb\nc \n", edit("a\nb\n", "a\nx\n"), "a  \nx\nc \n", MatchKind::TrailingWhitespace),
         ("a\nb\nc\n", edit("a \nb\t\n", "a \nx\n"), "a\nx\nc\n", MatchKind::TrailingWhitespace),
         ("a \r\nb\r\n", edit("a\nb", "a\nb\nc"), "a \r\nb\r\nc\r\n", MatchKind::TrailingWhitespace),
-        // Trailing whitespace in the old text means that the line must end there.
+        // If the old text ends with whitespace, the match must end at the end of a line.
         ("ab\na\n", edit("a ", "x"), "ab\nx\n", MatchKind::TrailingWhitespace),
-        // The last line has no line end.
+        // The last line of the file has no line end.
         ("a\nb", edit("a\nb\n", "a\nx\n"), "a\nx", MatchKind::TrailingWhitespace),
-        // A different indentation of all lines is also applied to the new text.
+        // If the indentation of all lines differs, the new text is indented in the same way as the
+        // file.
         (
             "  fn a() {\n    b();\n\n  }\n",
             edit("fn a() {\n  b();\n\n}\n", "fn a() {\n  c();\n\n  d();\n}\n"),
@@ -38,7 +39,7 @@ fn what_is_not_there_exactly_is_found_less_strictly_and_it_is_said_how() {
             "\tif c:\r\n\t\tb\r\n#end\r\n",
             MatchKind::Indentation,
         ),
-        // Lookalike characters in unchanged text are preserved.
+        // Quotes, dashes and spaces stay as they are in unchanged text.
         (
             "say(“it’s\u{a0}so”); // a – b\n",
             edit("say(\"it's so\"); // a - b", "say(\"it's not so\"); // a - c"),
@@ -51,7 +52,7 @@ fn what_is_not_there_exactly_is_found_less_strictly_and_it_is_said_how() {
             "let a = \"c\";\n",
             MatchKind::LookalikeCharacters,
         ),
-        // The file has the line ends of classic Mac OS.
+        // The lines of the file end with `\r`, as on classic Mac OS.
         ("a\rb\rc", edit("a\nb\n", "a\nx\ny\n"), "a\rx\ry\rc", MatchKind::Exact),
     ] {
         assert_eq!(
@@ -74,7 +75,7 @@ fn tabs_and_line_numbers_are_passed_over_where_that_leaves_one_place() {
             "\tif a {\n\t\tc();\n\t\td();\n\t}\n",
             MatchKind::TabsOrSpaces,
         ),
-        // Two spaces per level match a tab, and the first line lacks its indentation.
+        // The old text has two spaces instead of each tab, and its first line is not indented.
         (
             "\tif a:\n\t\tb()\n",
             edit("if a:\n    b()", "if a:\n    c()"),
@@ -102,7 +103,7 @@ fn tabs_and_line_numbers_are_passed_over_where_that_leaves_one_place() {
             "one\n2\nnew\n",
             MatchKind::LineNumbers,
         ),
-        // If the file itself contains the line numbers, the match is exact.
+        // If the file itself contains line numbers, the match is exact.
         ("     2\ttwo\n", edit("     2\ttwo\n", "     2\t2\n"), "     2\t2\n", MatchKind::Exact),
     ] {
         assert_eq!(
@@ -147,7 +148,7 @@ fn weaker_matches_are_whole_lines_or_words() {
     assert_eq!(apply_one("let max \nyellow: u8\n", edit("max\nyellow", "m\ny")), "let m\ny: u8\n");
 }
 
-/// Each line is equal to many other lines, so a search that compares line by line would take
+/// Each line is equal to many other lines. Therefore a search that compares line by line would take
 /// quadratic time.
 #[test]
 fn an_indentation_is_found_in_time_and_the_search_can_be_cancelled() {

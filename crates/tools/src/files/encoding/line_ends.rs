@@ -1,16 +1,17 @@
-//! Line ends of a text: LF, CRLF, and CR alone as on classic Mac OS.
+//! The line ends of a text: LF, CRLF, or CR alone as on classic Mac OS.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// Returns the byte that ends lines: CR in a text that has CR but no LF, and LF in any other text.
+/// Returns the byte that ends lines. This is CR if the text contains CR but no LF, and LF
+/// otherwise.
 pub(crate) fn line_terminator_byte(raw: &str) -> u8 {
     let has = |byte| memchr(byte, raw.as_bytes()).is_some();
     if !has(b'\n') && has(b'\r') { b'\r' } else { b'\n' }
 }
 
-/// Converts the line ends of a part of an edit to LF.
+/// Converts the line ends of the old or the new text of an edit to LF.
 ///
 /// The file determines which bytes end lines: a lone CR ends a line only in a file without any LF.
 pub(crate) fn normalise_line_ends<'a>(part: &'a str, file: &str) -> Cow<'a, str> {
@@ -33,7 +34,8 @@ pub(crate) fn is_within_line_end(text: &str, place: usize) -> bool {
     text.as_bytes()[..place].ends_with(b"\r") && text.as_bytes()[place..].starts_with(b"\n")
 }
 
-/// Returns the most frequent line end and its name. LF wins a tie with CRLF.
+/// Returns the most frequent line end of a text, and its name. If LF and CRLF are equally frequent,
+/// returns LF.
 pub(super) fn dominant_line_end(text: &str) -> Option<(&'static str, &'static str)> {
     let returns = text.matches("\r\n").count();
     match text.matches('\n').count() {

@@ -1,4 +1,4 @@
-//! Tests of decoding, and of edits that preserve all other bytes.
+//! Tests for decoding, and for edits that preserve all bytes outside of the edited places.
 
 use acp_types::diff::TextEdit;
 use encoding_rs::{EUC_KR, SHIFT_JIS, WINDOWS_1251, WINDOWS_1252};
@@ -79,15 +79,15 @@ fn the_form_of_a_file_outlives_its_text() {
         (b"a\nb\n".to_vec(), "x\ny\n", b"x\ny\n".to_vec(), vec![]),
         (b"a\r\nb\r\n".to_vec(), "x\ny\n", b"x\r\ny\r\n".to_vec(), vec!["line ends (CRLF)"]),
         (b"a\rb\r".to_vec(), "x\ny", b"x\ry".to_vec(), vec!["line ends (CR)"]),
-        // The most frequent line end wins.
+        // The new text gets the most frequent line end of the old text.
         (b"a\r\nb\nc\r\n".to_vec(), "x\n", b"x\r\n".to_vec(), vec!["line ends (CRLF)"]),
         (b"a\r\nb\n".to_vec(), "x\n", b"x\n".to_vec(), vec![]),
         (b"a\r\nb\r\n".to_vec(), "x\r\ny\n", b"x\r\ny\r\n".to_vec(), vec!["line ends (CRLF)"]),
         (b"a\nb\n".to_vec(), "x\r\ny\n", b"x\ny\n".to_vec(), vec!["line ends (LF)"]),
         (b"a\nb\n".to_vec(), "x\ry\r", b"x\ny\n".to_vec(), vec!["line ends (LF)"]),
         (b"a\rb\r".to_vec(), "x\r\ny\r", b"x\ry\r".to_vec(), vec!["line ends (CR)"]),
-        // Carriage returns that end no line are characters. A text without line ends determines no
-        // kind of line ends.
+        // A carriage return that ends no line is an ordinary character. If the old text has no line
+        // ends, the new text keeps its own.
         (b"a\rb\nc\n".to_vec(), "x\ry", b"x\ry".to_vec(), vec![]),
         (b"a\nb\n".to_vec(), "x\ry\n", b"x\ry\n".to_vec(), vec![]),
         (b"a".to_vec(), "x\r\ny\n", b"x\r\ny\n".to_vec(), vec![]),
