@@ -27,22 +27,22 @@ pub enum OutboxItem {
     Terminal(TerminalId, TerminalPatch),
     /// A chunk of a message.
     Chunk(MessageChunk),
-    /// A part of a prompt, when a session is replayed.
+    /// A part of an earlier prompt. Such parts are sent only when a session is replayed.
     Prompt(PromptBlock),
     /// The complete plan, which replaces the previous plan.
     Plan(Plan),
-    /// Another part of the session's state: commands, mode, options, usage, title.
+    /// A part of the session's state other than the plan: commands, mode, options, usage or title.
     State(SessionStatePart),
     /// A permission request: see
     /// [`Session::pending_permission_request`](crate::Session::pending_permission_request).
     PermissionRequest(PermissionId),
     /// A request to the client for the reason of a rejection.
     RejectionReasonRequest(PermissionId),
-    /// Another request to the client. The sender chooses the request's id.
+    /// Any other request to the client. The sender chooses the request's id.
     AgentRequest(AgentRequestId),
-    /// The response to a prompt, which ends its turn.
+    /// The response to a prompt. The response ends the prompt's turn.
     PromptResponse(TurnId),
-    /// The response to another request of the client. The code that responds chooses the id.
+    /// The response to a client request other than a prompt. The code that responds chooses the id.
     AgentResponse(AgentResponseId),
 }
 
@@ -68,17 +68,17 @@ impl Default for Outbox {
     }
 }
 
-/// Counters of items.
+/// Counters of the items of an outbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutboxCounters {
-    /// Items that were enqueued.
+    /// Number of items that were enqueued.
     pub enqueued: u64,
-    /// Items that were merged into a waiting item.
+    /// Number of items that were merged into a waiting item.
     pub merged: u64,
-    /// Items that were handed over to the driver.
+    /// Number of items that were handed over to the driver.
     pub handed_over: u64,
-    /// Items that were handed over to the driver and could not be sent.
+    /// Number of items that were handed over to the driver but could not be sent.
     pub undelivered: u64,
 }
 
@@ -161,8 +161,8 @@ impl Outbox {
         });
     }
 
-    /// Appends an item of a replay, which is due at once and is never merged: every item was
-    /// delivered separately before, and a client may show each.
+    /// Appends an item of a replay. The item is due at once and is never merged, because the items
+    /// were delivered separately before and a client may show each of them.
     pub(crate) fn enqueue_replayed(&mut self, item: OutboxItem, now: Instant) {
         self.counters.enqueued += 1;
         let lane = item_lane(&item);
@@ -198,8 +198,8 @@ impl Outbox {
         self.release_held_reports(now);
     }
 
-    /// Makes each held report that is due a fence at its position. Reports that are still held move
-    /// to the end of the queue, and are sent later although their calls began earlier.
+    /// Turns each held report that is due into a fence. Reports that are still held move to the end
+    /// of the queue. They are then sent later, even if their calls began earlier.
     fn release_held_reports(&mut self, now: Instant) {
         let is_due = |entry: &QueueEntry| entry.is_held && entry.due <= now;
         while let Some(at) = self.queue.iter().position(is_due) {
@@ -207,7 +207,7 @@ impl Outbox {
             let behind_fences = behind_fences.map_or(0, |at| at + 1);
             let Some(entry) = self.queue.get_mut(at) else { return };
             entry.is_held = false;
-            // Skip an item before an existing fence, because such an item is sent at once anyway.
+            // Skip a report before an existing fence, because such a report is sent at once anyway.
             if at >= behind_fences {
                 entry.is_fence = true;
                 self.fence_count += 1;
@@ -252,15 +252,15 @@ impl Outbox {
         }
     }
 
-    /// Makes every waiting item due, at the end of a turn or of the connection.
+    /// Makes every waiting item due. Called at the end of a turn or of the connection.
     pub(crate) fn make_all_items_due(&mut self, now: Instant) {
         for entry in &mut self.queue {
             entry.due = entry.due.min(now);
         }
     }
 
-    /// Removes the items of a permission request that were not handed over yet: the request, and
-    /// the request for the reason of its rejection.
+    /// Removes the items of a permission request that were not handed over yet. These items are the
+    /// request itself, and the request for the reason of its rejection.
     pub(crate) fn remove_permission_items(&mut self, request: PermissionId) {
         self.remove_fences(&[
             OutboxItem::PermissionRequest(request),
@@ -268,12 +268,13 @@ impl Outbox {
         ]);
     }
 
-    /// Removes another request to the client if that request was not handed over yet.
+    /// Removes a request to the client, other than a permission request, if it was not handed over
+    /// yet.
     pub(crate) fn remove_agent_request(&mut self, request: AgentRequestId) {
         self.remove_fences(&[OutboxItem::AgentRequest(request)]);
     }
 
-    /// Removes items that are fences.
+    /// Removes the waiting items that are equal to one of `items`. All of them must be fences.
     fn remove_fences(&mut self, items: &[OutboxItem]) {
         let before = self.queue.len();
         self.queue.retain(|entry| !items.contains(&entry.item));
@@ -285,13 +286,13 @@ impl Outbox {
         self.counters.undelivered += 1;
     }
 
-    /// Returns whether no item waits.
+    /// Returns whether the outbox is empty, i.e. whether no item waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Returns how many items wait.
+    /// Returns the number of waiting items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queue.len()
@@ -303,8 +304,8 @@ impl Outbox {
         self.counters
     }
 
-    /// Returns the earliest time for the next update with this merge key, which is after the sent
-    /// and waiting updates with that key.
+    /// Returns the earliest time at which another update with this rate-limit key may be sent. This
+    /// time is later than the times of the sent and the waiting updates with that key.
     fn earliest_send_time(&self, of: &MergeLane, now: Instant) -> Instant {
         let waiting =
             self.queue.iter().filter(|entry| !entry.is_held && rate_lane(&entry.lane) == *of);
@@ -404,8 +405,8 @@ impl Outbox {
         let waiting = match lane {
             // Text is sent in order, so a chunk can only be appended to the last item.
             MergeLane::Chunk => self.queue.back_mut(),
-            // A response may contain the same state, so later changes must not be sent before the
-            // response.
+            // A response may contain the same state. A later change of the state must not be sent
+            // before such a response.
             MergeLane::State(_) | MergeLane::Compaction(_) => {
                 let behind = self.queue.iter_mut().rev();
                 let mut behind = behind.take_while(|entry| {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::limits::{MAX_PARTIAL_FIELD_BYTES, MAX_PARTIAL_FIELDS, MAX_PARTIAL_FIELDS_BYTES};
 
-/// The arguments of a call, which are one JSON object that arrives in fragments.
+/// The arguments of a call: one JSON object that arrives in fragments.
 ///
 /// ```
 /// use acp_lifecycle::PartialArguments;
@@ -31,7 +31,7 @@ pub struct PartialArguments {
     len: usize,
     /// Number of open brackets in the value.
     depth: usize,
-    /// Current line number of a streaming text, which starts at 1.
+    /// Number of the current line of a streaming text. The first line has the number 1.
     text_line: u32,
     string: StringState,
     fields: Map<String, Value>,
@@ -74,7 +74,8 @@ impl PartialArguments {
         self.fields_len > had
     }
 
-    /// Returns the complete fields of at most 1 KiB each and 4 KiB in total.
+    /// Returns the complete fields. Each field has at most 1 KiB, and all fields together have at
+    /// most 4 KiB.
     #[must_use]
     pub fn complete_fields(&self) -> &Map<String, Value> {
         &self.fields
@@ -87,8 +88,8 @@ impl PartialArguments {
         &self.partial_field_bytes
     }
 
-    /// Returns the text field that is still streaming, and its current line number, which starts at
-    /// 1.
+    /// Returns the name of the text field that is still streaming, and the number of its current
+    /// line. The first line has the number 1.
     #[must_use]
     pub fn streaming_text_field(&self) -> Option<(&str, u32)> {
         let is_text = self.position == ParserPosition::Value

@@ -3,7 +3,8 @@
 //! A call is *pinned* after its preview: its plan is locked together with its
 //! [`PermissionSubject`]. The subject contains everything that determines the effect of the call.
 //! Only this crate creates a [`Grant`], and each grant is for one subject. Only a grant for the
-//! same subject releases the pinned plan, so a call runs exactly as it was approved (G7).
+//! same subject releases the pinned plan, so a call runs exactly as it was approved (guarantee G7
+//! in `ARCHITECTURE.md`).
 
 use std::any::Any;
 use std::fmt;
@@ -52,7 +53,7 @@ impl PermissionSubject {
         }))
     }
 
-    /// Returns the tool's name, which is empty if only the reads of a preview are judged.
+    /// Returns the tool's name. The name is empty if only the reads of a preview are judged.
     #[must_use]
     pub fn tool(&self) -> &str {
         &self.0.tool
@@ -225,7 +226,7 @@ pub enum PermissionOutcome {
     /// The call is allowed, but files that it may run have changed since the request. Permission
     /// must be requested again, with the names of these files.
     Outdated,
-    /// The user did not answer, for this reason. The call must not run; the turn continues.
+    /// The user did not answer. The value is the reason. The call must not run; the turn continues.
     Unanswered(UnansweredReason),
     /// The turn is over.
     Cancelled,
@@ -278,7 +279,7 @@ impl PermissionAnswer {
         Self::Selected { option_id: ALLOW_ONCE_ID.to_owned(), reason: None }
     }
 
-    /// Rejects a call once, with a reason that the model reads.
+    /// Rejects a call once, with a reason that is sent to the model.
     #[must_use]
     pub fn reject_once(reason: Option<String>) -> Self {
         Self::Selected { option_id: REJECT_ONCE_ID.to_owned(), reason }
@@ -296,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_releases_what_it_was_given_for_and_nothing_else() {
+    fn a_grant_releases_only_a_plan_with_the_same_subject() {
         let pinned = || PinnedPlan::new(7, subject("a"));
         assert_eq!(pinned().release(Grant::new(subject("a"))), Ok(7));
         assert_eq!(pinned().release(Grant::new(subject("b"))), Err(GrantMismatch));
     }
 
     #[test]
-    fn a_digest_covers_every_part() {
+    fn a_subject_covers_every_part() {
         let base = PermissionSubject::for_call("t", &json!({"a": 1}), Path::new("/x"), b"old");
         for other in [
             PermissionSubject::for_call("u", &json!({"a": 1}), Path::new("/x"), b"old"),
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_the_same_is_another_subject() {
+    fn similar_calls_have_different_subjects() {
         let of = |args, cwd: &str| PermissionSubject::for_call("t", &args, Path::new(cwd), b"");
         let base = of(json!({ "n": [0.0, 1, "é"] }), "/p/a");
         assert_eq!(base, of(json!({ "n": [0.0, 1, "é"] }), "/p/a"));
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn an_erased_plan_is_found_again_by_its_type() {
+    fn an_erased_plan_is_restored_by_its_type() {
         let pinned = PinnedPlan::new("plan", subject("a")).erase();
         assert_eq!(
             pinned.downcast::<&str>().unwrap().release(Grant::new(subject("a"))),

@@ -31,7 +31,7 @@ pub use policy::{
 pub use protected::{is_executed_or_config_beneath, is_protected, is_protected_beneath};
 pub use store::{MemoryRuleStore, RuleChange, RuleStore, RuleStoreError};
 
-/// How certainly a rule that denies or asks matches an effect.
+/// The certainty with which a denying or asking rule matches an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MatchCertainty {
     No,
@@ -139,7 +139,8 @@ impl Rules {
         self.rules.iter().map(|(number, rule)| (*number, rule))
     }
 
-    /// Adds a rule. Returns whether the rule applies now. A session has at most 4,096 rules.
+    /// Adds a rule. Returns false, and does not add the rule, if the session already has 4,096
+    /// other rules.
     pub fn add_rule(&mut self, rule: Rule) -> bool {
         if self.iter().any(|other| *other == rule) {
             return true;
@@ -216,8 +217,8 @@ impl Rules {
         (!asked.is_empty() && has_room && is_settled).then_some(asked)
     }
 
-    /// Returns the verdict on the call as a whole. The verdict of this method also applies to a
-    /// call without effects.
+    /// Returns the verdict on the call as a whole. This verdict also applies to a call without
+    /// effects.
     fn whole_call_verdict(&self, effects: &Effects) -> Verdict {
         let is_asked = self.load_error.is_some() || effects.is_always_asked();
         let floor = if is_asked { Verdict::Ask } else { Verdict::Allow };
@@ -225,8 +226,9 @@ impl Rules {
         of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
     }
 
-    /// Returns the words of an [`ArgvPrefix`] rule with which a command of the call begins, and the
-    /// reason why the rule does not allow that command.
+    /// Finds a command of the call that begins with the words of an [`ArgvPrefix`] rule but is not
+    /// allowed by any such rule. Returns the words, and the reason why the rule does not allow the
+    /// command.
     pub(crate) fn prefix_mismatch(&self, effects: &Effects) -> Option<(String, AnalysisError)> {
         let prefixes = || {
             self.iter().filter_map(|rule| match (&rule.matcher, rule.verdict) {
@@ -265,16 +267,16 @@ impl Rules {
                 _ => false,
             })
         };
-        let is_told = |target: &String| {
+        let is_declared_write = |target: &String| {
             let path = cwd.join(target);
             !target.contains("..")
                 && effects.iter().any(|other| *other == Effect::Write(path.clone()))
         };
-        // After a `cd`, a relative path names another file.
+        // After a `cd`, a relative path may name another file.
         let moves =
             || line.commands.iter().any(|words| matches!(&*words[0], "cd" | "pushd" | "popd"));
         line.commands.iter().all(is_allowed)
-            && (line.writes.is_empty() || line.writes.iter().all(is_told) && !moves())
+            && (line.writes.is_empty() || line.writes.iter().all(is_declared_write) && !moves())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Redaction and truncation of the displayed parts of a call, both on the wire and in the history.
 //!
-//! Known secrets, text in the shape of credentials, and values under secret keys become
-//! `[redacted]`. Raw input and output are truncated to a maximum size, as JSON of the same shape.
+//! Known secrets, text that has the form of credentials, and values under secret keys are replaced
+//! by `[redacted]`. Raw input and output are truncated to a maximum size but keep their JSON shape.
 //! The input of a tool, its result for the model, and file diffs are never changed.
 
 use std::path::{Path, PathBuf};
@@ -30,8 +30,8 @@ pub(crate) use stream_redactor::StreamRedactor;
 /// The text that replaces a secret.
 pub const REDACTION_MARKER: &str = "[redacted]";
 
-/// Counts of redacted and omitted parts of a call. The counts are stored per field, because setting
-/// a field again resets its count.
+/// Counts of redacted and omitted parts of a call. The counts are stored per field, because the
+/// count of a field is reset when the field is set again.
 #[derive(Debug, Default)]
 pub(crate) struct OmissionCounts {
     title: u64,
@@ -110,7 +110,8 @@ pub(crate) fn sanitize_patch(
     sanitize_raw_json(&mut patch.raw_output, &mut redactor, raw_bytes, &mut losses.raw_output);
 }
 
-/// Treats null as absent, as both protocol versions do.
+/// Redacts and truncates a raw value. A null value is treated as absent, as in both protocol
+/// versions.
 fn sanitize_raw_json(
     value: &mut Option<Value>,
     redactor: &mut Redactor<'_>,
@@ -129,8 +130,8 @@ fn sanitize_raw_json(
     }
 }
 
-/// Truncates a text of a call to `bytes` bytes and to its `room` in the call's content, and states
-/// how much is omitted.
+/// Truncates a text of a call to at most `bytes` bytes, and to `room`, the number of bytes that can
+/// still be added to the call's content. A truncated text ends with the number of omitted bytes.
 #[cfg(feature = "tokio")]
 pub(crate) fn truncate_text(text: String, bytes: usize, room: usize) -> String {
     let room = room.saturating_sub("\"\"".len());
@@ -221,7 +222,7 @@ impl<'a> Redactor<'a> {
                 items.iter_mut().for_each(|item| self.redact_value(item, is_secret));
             }
             Value::Object(fields) => self.redact_fields(fields, is_secret),
-            // Replace a number by a number, so that the type of the value does not change.
+            // Replace a number with another number, so that the type of the value does not change.
             Value::Number(number)
                 if !self.secrets.is_empty()
                     && self.secrets.contains_secret(number.to_string().as_bytes()) =>
@@ -343,7 +344,8 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    /// Redacts a session state. Returns whether anything is left to send.
+    /// Redacts a part of the session's state. Returns false if the redacted state is invalid and
+    /// must not be sent.
     pub(crate) fn redact_state(&mut self, state: &mut SessionStatePart) -> bool {
         self.redact_serializable(state)
     }

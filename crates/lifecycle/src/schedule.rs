@@ -1,6 +1,6 @@
 //! Scheduling of the calls of one reply: reads run in parallel, changes of one file run in order.
 //!
-//! No call starts before an earlier call on which it may depend has ended.
+//! If a call may depend on an earlier call, it starts only after the earlier call has ended.
 //!
 //! | | reads | changes | runs a command |
 //! |---|---|---|---|
@@ -11,8 +11,9 @@
 //! A command can access any file, so a command is a barrier for reads and changes. Commands of one
 //! reply run in parallel, because a model that needs an order can put them in one command line. Two
 //! calls share a file if both name the same file, or if one call names a folder that contains a
-//! file of the other call. A call that names no file may access any file. Calls of one tool that
-//! have no effects outside of the session run in order. A call with unknown effects runs alone.
+//! file of the other call. A call that names no file may access any file. If a tool has effects
+//! only on the session, the calls of this tool run in order. A call with unknown effects runs
+//! alone.
 
 use std::path::PathBuf;
 
@@ -22,7 +23,7 @@ use crate::effects::{Effect, Effects};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Footprint {
-    /// The call has effects only on the session. The tool has this name.
+    /// The call has effects only on the session. The value is the name of the tool.
     SessionTool(String),
     /// The call reads.
     Reads(TouchedFiles),
@@ -39,7 +40,8 @@ pub enum Footprint {
 pub type TouchedFiles = Option<Vec<PathBuf>>;
 
 impl Footprint {
-    /// Returns the footprint of a call of `tool` with these effects, whose paths are resolved.
+    /// Returns the footprint of a call of `tool` with these effects. The paths in the effects must
+    /// be resolved.
     #[must_use]
     pub fn from_effects(tool: &str, effects: &Effects) -> Self {
         let mut files = Vec::new();
@@ -111,7 +113,7 @@ impl Schedule {
         Self { calls: footprints.iter().enumerate().map(call).collect() }
     }
 
-    /// Marks the first call that is ready as started, and returns its index.
+    /// Finds the first call that can start, marks it as started, and returns its index.
     pub fn start_next(&mut self) -> Option<usize> {
         let may_begin = |call: &ScheduledCall| !call.has_begun && call.waits_for.is_empty();
         let place = self.calls.iter().position(may_begin)?;
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn effects_tell_what_a_call_touches() {
+    fn a_footprint_is_computed_from_the_effects() {
         let of =
             |effects: &[Effect]| Footprint::from_effects("t", &effects.iter().cloned().collect());
         let read = || Effect::Read("/a".into());
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_what() {
+    fn calls_wait_for_calls_with_conflicting_footprints() {
         let read = |names: &[&str]| Footprint::Reads(Some(files(names)));
         let change = |names: &[&str]| Footprint::Changes(Some(files(names)));
         let (read_any, change_any) = (|| Footprint::Reads(None), || Footprint::Changes(None));
@@ -204,8 +206,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order in which calls end, the following holds. Every call runs once, as
-        /// early as possible, and never in parallel with or before a call that it depends on.
+        /// The calls end in a random order. Every call must run exactly once and as early as
+        /// possible. A call must never run before, or in parallel with, a call that it depends on.
         #[test]
         fn nothing_overtakes_what_it_depends_on(footprints in vec(footprint(), 0..12), ends in vec(any::<sample::Index>(), 12)) {
             let mut order = Schedule::new(&footprints);

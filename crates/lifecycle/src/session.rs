@@ -133,7 +133,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates a session. `cwd` is the base of its relative paths.
+    /// Creates a session. `cwd` is the base folder of relative paths.
     #[must_use]
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self {
@@ -157,7 +157,7 @@ impl Session {
         self
     }
 
-    /// Returns the folder in which relative paths begin.
+    /// Returns the base folder of relative paths.
     #[must_use]
     pub fn cwd(&self) -> &Path {
         &self.cwd
@@ -197,7 +197,8 @@ impl Session {
         }
     }
 
-    /// Announces a call of a turn. The call is pending, whatever status `patch` has.
+    /// Announces a call of a turn. The call's first status is pending, even if `patch` contains
+    /// another status.
     ///
     /// Returns whether the call was announced. A call is not announced if its turn has ended, or if
     /// its id is or was in use. An id that is or was in use counts as an illegal step.
@@ -213,8 +214,8 @@ impl Session {
 
     /// Announces a call whose arguments still stream. `patch` has a preliminary title. The first
     /// report waits at most 200 ms for the final title (see
-    /// [`limit_first_report_delay`](Self::limit_first_report_delay)). Items that must follow the
-    /// report are sent after it, and do not wait longer.
+    /// [`limit_first_report_delay`](Self::limit_first_report_delay)). If an item that must be sent
+    /// after the report is enqueued, the report is sent without further delay.
     pub fn announce_streamed_call(
         &mut self,
         id: &ToolCallId,
@@ -225,7 +226,8 @@ impl Session {
         self.announce_with_report_timing(id, turn, patch, FirstReportTiming::Held, now)
     }
 
-    /// Limits how much longer the first report of a streamed call waits, once its title is known.
+    /// Limits the remaining delay of the first report of a streamed call. Call this method when the
+    /// title of the call is known.
     pub fn limit_first_report_delay(&mut self, id: &ToolCallId, wait: Duration, now: Timestamp) {
         self.outbox.advance_held_report_deadline(id, now.monotonic + wait, now.monotonic);
     }
@@ -266,9 +268,9 @@ impl Session {
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
-    /// Sets or removes the subtitle, which is a short visible line after the title until the call
-    /// ends. The subtitle stays when the title changes. No subtitle is shown during a permission
-    /// request, because the client approves the call and not its progress.
+    /// Sets or removes the subtitle: a short visible line that is shown after the title until the
+    /// call ends. The subtitle stays when the title changes. No subtitle is shown during a
+    /// permission request, because the client approves the call and not its progress.
     pub fn set_subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>, now: Timestamp) {
         if !self.awaits_permission(id) {
             let patch = self.board.set_subtitle(id, subtitle);
@@ -276,7 +278,7 @@ impl Session {
         }
     }
 
-    /// Reports the progress of a call, in its metadata and as its subtitle.
+    /// Reports the progress of a call in the call's metadata and as the call's subtitle.
     pub fn report_progress(&mut self, id: &ToolCallId, progress: Progress, now: Timestamp) {
         let subtitle = title::progress_text(&progress);
         // Redact before truncating, because a truncated secret would not be detected.
@@ -284,8 +286,8 @@ impl Session {
             let shown = self.board.secrets().redact(text);
             head(&shown, MAX_PROGRESS_MESSAGE_BYTES).to_owned()
         });
-        let told = progress.with_message(message);
-        let Some(mut patch) = self.board.update_call_meta(id, |meta| meta.progress = Some(told))
+        let sent = progress.with_message(message);
+        let Some(mut patch) = self.board.update_call_meta(id, |meta| meta.progress = Some(sent))
         else {
             return;
         };
@@ -297,8 +299,8 @@ impl Session {
         self.enqueue_call(id, Some(patch), FirstReportTiming::NotFirst, now);
     }
 
-    /// Starts or resumes a call. Returns whether the call runs now, which is false if the call has
-    /// ended.
+    /// Starts a pending call, or resumes a paused call. Returns false if this step is illegal, i.e.
+    /// if the call has ended or is already running.
     pub fn start_call(&mut self, id: &ToolCallId, now: Timestamp) -> bool {
         let patch = self.board.start_call(id, now);
         // Only the first start sets the start time.
@@ -317,16 +319,16 @@ impl Session {
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
-    /// Returns a started call to pending, because the run had no effect.
+    /// Sets the status of a started call back to pending, because the run had no effect.
     #[cfg(feature = "tokio")]
     pub(crate) fn undo_call_start(&mut self, id: &ToolCallId, now: Timestamp) {
         let patch = self.board.undo_call_start(id);
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
-    /// Applies an update from a foreign agent, in any order. The call is announced if its id is
-    /// new. The call is then updated, and its status changes to `patch.status` if that step is
-    /// legal.
+    /// Applies an update from a foreign agent. The updates may arrive in any order. The call is
+    /// announced if its id is new. The call is then updated, and its status changes to
+    /// `patch.status` if that step is legal.
     ///
     /// Ignores calls that have ended or belong to an ended turn, and counts illegal steps. Never
     /// grants permission, because the call runs in the foreign agent and is only reported here.
@@ -452,8 +454,8 @@ impl Session {
         self.enqueue_after_messages(OutboxItem::Plan(plan), FirstReportTiming::NotFirst, now);
     }
 
-    /// Sends a part of the session's state. If several parts of the same kind wait, only the last
-    /// of them is sent.
+    /// Sends a part of the session's state. If several parts of the same kind wait, only the newest
+    /// part is sent.
     pub fn send_state(&mut self, mut state: SessionStatePart, now: Timestamp) {
         if Redactor::new(self.secrets()).redact_state(&mut state) {
             self.enqueue_after_messages(OutboxItem::State(state), FirstReportTiming::NotFirst, now);
@@ -476,8 +478,8 @@ impl Session {
         );
     }
 
-    /// Enqueues the response to a request other than a prompt. The response is sent after
-    /// everything enqueued before. The response does not end a turn.
+    /// Enqueues the response to a request other than a prompt. The response is sent after all items
+    /// that were enqueued before it. The response does not end a turn.
     pub fn enqueue_agent_response(&mut self, response: AgentResponseId, now: Timestamp) {
         self.enqueue_after_messages(
             OutboxItem::AgentResponse(response),
@@ -487,7 +489,7 @@ impl Session {
     }
 
     /// Enqueues a request to the client other than a permission request. The request is sent after
-    /// everything enqueued before.
+    /// all items that were enqueued before it.
     pub fn enqueue_agent_request(&mut self, request: AgentRequestId, now: Timestamp) {
         self.enqueue_after_messages(
             OutboxItem::AgentRequest(request),
@@ -518,7 +520,8 @@ impl Session {
         self.end_open_calls(None, reason, now);
     }
 
-    /// Ends the open calls of a turn, or of all turns for `None`, and their child calls.
+    /// Ends the open calls of a turn and their child calls. If `turn` is `None`, ends the open
+    /// calls of all turns.
     fn end_open_calls(&mut self, turn: Option<&TurnId>, reason: CallEndReason, now: Timestamp) {
         for id in self.board.open_calls(turn) {
             // The call may already have ended with its parent call.
@@ -561,8 +564,8 @@ impl Session {
         &self.outbox
     }
 
-    /// Returns the next item that is due at `now`, or `None`. The caller must send the item before
-    /// taking another.
+    /// Returns the next item that is due at `now`, or `None`. The caller must send this item before
+    /// it takes the next item.
     pub fn poll(&mut self, now: Instant) -> Option<OutboxItem> {
         self.outbox.poll(now)
     }
@@ -574,7 +577,7 @@ impl Session {
         self.outbox.next_deadline()
     }
 
-    /// Makes all waiting items due, at the end of a turn or of the connection.
+    /// Makes all waiting items due. Call this method at the end of a turn or of the connection.
     pub fn make_all_items_due(&mut self, now: Instant) {
         self.outbox.make_all_items_due(now);
     }
@@ -603,7 +606,7 @@ impl Session {
         now: Timestamp,
     ) -> bool {
         let Some(patch) = patch else { return false };
-        // The parent call is reported before anything refers to it.
+        // The parent call must be reported before any item refers to it.
         if let Some(parent) = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref()) {
             self.outbox.advance_held_report_deadline(
                 &ToolCallId::new(parent),

@@ -58,8 +58,8 @@ impl Terminals {
 
     /// Appends a piece of output. Bytes that may be the beginning of a secret are held back.
     ///
-    /// A gap first flushes the held-back output. A partial secret before the gap is redacted, and
-    /// the output after the gap does not continue it.
+    /// Before a gap is recorded, the held-back output is flushed. A partial secret before the gap
+    /// is redacted. The output after the gap does not count as a continuation of this secret.
     pub(crate) fn push_output(
         &mut self,
         id: &TerminalId,

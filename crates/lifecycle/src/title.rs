@@ -85,9 +85,9 @@ impl Titles {
         self.substitute(key, arguments.collect(), &[])
     }
 
-    /// Formats a name and arguments as [`render`](Self::render) does for a key without a message. A
-    /// message with this key is never used, because a name from outside the program must not select
-    /// a message.
+    /// Formats a name and arguments in the same way as [`render`](Self::render) formats a key
+    /// without a message. A message with this key is never used, because a name from outside the
+    /// program must not select a message.
     #[must_use]
     pub fn render_untranslated(&self, name: &str, arguments: &[(&str, String)]) -> String {
         let words =
@@ -101,8 +101,8 @@ impl Titles {
         self.render_with_messages(key, arguments, &[])
     }
 
-    /// Formats a message without truncating arguments. The texts in `messages` are messages too,
-    /// and replace further arguments.
+    /// Formats a message without truncating arguments. The texts in `messages` are formatted
+    /// messages, and are inserted unchanged as further arguments.
     pub(crate) fn render_with_messages(
         &self,
         key: &str,
@@ -120,8 +120,8 @@ impl Titles {
         messages: &[(&str, String)],
     ) -> String {
         let mut values = MessageArguments::new();
-        // Substitute text with Markdown characters last, because its code span depends on the
-        // characters around the text.
+        // Insert a text with Markdown characters after all other arguments, because its code span
+        // depends on the characters around it.
         let mut later = Vec::new();
         let mut set_later = |values: &mut MessageArguments, name: &str, text: DeferredText| {
             let place = format!("{PLACEHOLDER_MARK}{}{PLACEHOLDER_MARK}", later.len());
@@ -219,7 +219,7 @@ assert_eq!(titles.render_sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1
     }
 
     /// Shortens a command over 4 KiB to its first line and its line count, formatted by the message
-    /// `shortened`. The call's raw input has the whole command.
+    /// `shortened`. The raw input of the call contains the whole command.
     fn shorten_argument(&self, argument: &str) -> String {
         let (shown, is_all) = escape_invisible_prefix(argument, MAX_TITLE_COMMAND_BYTES);
         if is_all {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_stand_in_the_message_whole_and_visible() {
+    fn arguments_are_inserted_completely_and_visibly() {
         assert_eq!(render("read", "src/a b.rs"), "Read src/a b.rs");
         assert_eq!(render("read", "src/a_b.rs"), "Read `src/a_b.rs`");
         assert_eq!(render("read", "[a](b)"), "Read `[a](b)`");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_missing_still_gives_a_title() {
+    fn a_missing_message_still_creates_a_title() {
         assert_eq!(render("nothing", "x"), "nothing x");
         assert_eq!(render("no\u{200b}thing", "x"), "`no\\u{200b}thing` x");
         assert!(titles().has("run") && !titles().has("nothing"));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_catalogue_is_refused() {
+    fn a_malformed_catalogue_is_refused() {
         assert!(matches!(Titles::parse("e n", ""), Err(TitlesError::Locale(_))));
         assert!(matches!(Titles::parse("en", "run = { $"), Err(TitlesError::Messages(_))));
         assert!(matches!(Titles::parse("en", "a = 1\na = 2\n"), Err(TitlesError::Messages(_))));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_suits_is_read_and_nothing_at_all_still_gives_a_title() {
+    fn only_matching_catalogues_are_parsed() {
         let broken = [("en", "a = A"), ("de", "a = { $")];
         assert_eq!(Titles::negotiate(&broken, "en").unwrap().render("a", &[]), "A");
         assert!(matches!(Titles::negotiate(&broken, "de"), Err(TitlesError::Messages(_))));

@@ -1,5 +1,5 @@
-//! The documents of a session, and how delivered items are combined into documents. The documents
-//! are recorded so that the session can be replayed later.
+//! The documents of a session, and the code that combines delivered items into documents. The
+//! documents are recorded so that the session can be replayed later.
 //!
 //! [`Session::replay`](crate::Session::replay) sends a document again, through the same outbox.
 
@@ -20,8 +20,8 @@ use crate::outbox::OutboxItem;
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SessionDocument {
-    /// A prompt of the user. A connected client shows the prompt that it sent by itself, so only a
-    /// replay sends the prompt.
+    /// A prompt of the user. A connected client already shows the prompt that it sent. The prompt
+    /// is therefore sent to a client only during a replay.
     Prompt(PromptDocument),
     /// A call, with the terminals that it shows.
     ToolCall(Box<CallDocument>),
@@ -33,7 +33,7 @@ pub enum SessionDocument {
     State(SessionStatePart),
 }
 
-/// A prompt.
+/// A prompt of the user, as it is recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PromptDocument {
@@ -65,7 +65,8 @@ pub struct CallDocument {
     pub is_announced_without_terminals: bool,
 }
 
-/// A document that was changed. The caller should record it in place of its previous version.
+/// A document that has changed. The caller should record this version in place of the previous
+/// version.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ChangedDocument {

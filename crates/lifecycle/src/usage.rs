@@ -1,11 +1,11 @@
-//! Local usage counters: the calls of each tool, and the updates sent. The counters leave the
-//! process only on request.
+//! Local usage counters of the calls of each tool and of the sent updates. The counters are sent
+//! outside of the process only on request.
 
 use std::collections::BTreeMap;
 
 use acp_types::{CallEndReason, Status, ToolCallReport};
 
-/// Totals over the ended calls of one tool.
+/// Usage totals of the ended calls of one tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolUsage {
     /// Number of completed calls.
@@ -52,11 +52,11 @@ impl ToolUsage {
 /// Counts of the updates of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UpdateCounts {
-    /// Number of updates enqueued.
+    /// Number of enqueued updates.
     pub offered: u64,
     /// Number of updates that were merged with a waiting update, so that one message contains both.
     pub joined: u64,
-    /// Number of updates sent.
+    /// Number of sent updates.
     pub sent: u64,
     /// Number of updates that could not be delivered or arrived after the end of their call.
     pub dropped: u64,

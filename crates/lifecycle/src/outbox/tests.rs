@@ -1,4 +1,4 @@
-//! Tests of order, merging and deadlines.
+//! Tests of the outbox: the order, the merging and the deadlines of items.
 
 use super::{FirstReportTiming, Outbox, OutboxCounters, OutboxItem};
 use crate::ids::{AgentRequestId, AgentResponseId, PermissionId};
@@ -31,7 +31,7 @@ fn status_patch(status: Status) -> ToolCallPatch {
 }
 
 #[test]
-fn waiting_patches_join_only_within_a_segment() {
+fn waiting_patches_are_merged_only_within_a_phase() {
     let running = (status_patch(Status::InProgress), FirstReportTiming::Immediate);
     let done = (status_patch(Status::Completed), FirstReportTiming::NotFirst);
     let change = |title| (title_patch(title), FirstReportTiming::NotFirst);
@@ -93,8 +93,8 @@ fn drain_due(outbox: &mut Outbox, now: Instant) -> Vec<OutboxItem> {
     std::iter::from_fn(|| outbox.poll(now)).collect()
 }
 
-/// Returns an outbox that has just sent an update of `c` and contains a later update that is not
-/// due.
+/// Returns an outbox that has just sent an update of the call `c` and contains a later update of
+/// `c` that is not due.
 fn outbox_with_held_report() -> (Outbox, Instant) {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     outbox.enqueue_or_merge(title_item("c", "sent"), FirstReportTiming::NotFirst, now);
@@ -108,7 +108,7 @@ fn outbox_with_held_report() -> (Outbox, Instant) {
 fn the_next_deadline_is_the_earliest_due_item() {
     let (mut outbox, now) = outbox_with_held_report();
     assert_eq!(outbox.next_deadline(), Some(now + DEFAULT_UPDATE_INTERVAL));
-    // This item is later in the queue, but due earlier.
+    // This item is later in the queue, but is due earlier.
     outbox.enqueue_or_merge(title_item("d", "other"), FirstReportTiming::NotFirst, now);
     assert_eq!(outbox.next_deadline(), Some(now));
     assert_eq!(drain_due(&mut outbox, now), [title_item("d", "other")]);
@@ -118,7 +118,7 @@ fn the_next_deadline_is_the_earliest_due_item() {
 }
 
 #[test]
-fn a_flush_lets_everything_go_at_once() {
+fn a_flush_makes_every_item_due() {
     let (mut outbox, now) = outbox_with_held_report();
     outbox.enqueue_or_merge(title_item("d", "other"), FirstReportTiming::NotFirst, now);
     assert_eq!((outbox.is_empty(), outbox.len()), (false, 2));
@@ -155,7 +155,7 @@ fn a_fence_sends_earlier_items_first_and_no_others() {
 }
 
 #[test]
-fn a_withdrawn_request_is_no_fence_any_more() {
+fn a_withdrawn_request_is_no_longer_a_fence() {
     let (mut outbox, now) = outbox_with_held_report();
     outbox.enqueue_or_merge(
         OutboxItem::PermissionRequest(PermissionId(1)),
@@ -184,7 +184,7 @@ fn a_withdrawn_request_is_no_fence_any_more() {
 }
 
 #[test]
-fn pieces_of_one_message_join_up_to_their_bound() {
+fn pieces_of_one_message_are_merged_up_to_the_limit() {
     for (first, second, items) in [
         (chunk_item(Role::Agent, "m", 200), chunk_item(Role::Agent, "m", 200), 1),
         (
@@ -209,7 +209,7 @@ fn pieces_of_one_message_join_up_to_their_bound() {
 }
 
 #[test]
-fn text_chunks_do_not_join_across_another_message() {
+fn text_chunks_are_not_merged_across_another_message() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     let said =
         [chunk_item(Role::Agent, "m", 1), title_item("c", "a"), chunk_item(Role::Agent, "m", 2)];
@@ -221,7 +221,7 @@ fn text_chunks_do_not_join_across_another_message() {
 }
 
 #[test]
-fn a_patch_joins_its_own_call_past_others() {
+fn a_patch_is_merged_with_its_own_call_past_other_calls() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     let pending =
         |title| OutboxItem::ToolCall("c".into(), status_patch(Status::Pending).with_title(title));
@@ -271,7 +271,8 @@ fn running_is_sent_before_paused() {
         (paused.clone(), FirstReportTiming::NotFirst),
         (on.clone(), FirstReportTiming::NotFirst),
     ]);
-    // The value that was enqueued after the start takes precedence.
+    // The pause is merged with the resumption after it, so only `in_progress` is sent a second
+    // time.
     assert_eq!(sent, [on.clone(), on]);
     let joined = [
         (title_patch("a"), FirstReportTiming::NotFirst),
@@ -281,7 +282,7 @@ fn running_is_sent_before_paused() {
 }
 
 #[test]
-fn a_step_is_not_joined_to_the_segment_before_it() {
+fn a_step_is_not_merged_into_the_previous_phase() {
     let steps = [
         (status_patch(Status::Pending), FirstReportTiming::Immediate),
         (status_patch(Status::InProgress), FirstReportTiming::NotFirst),
@@ -320,7 +321,7 @@ fn pending_item(id: &'static str, title: &str) -> OutboxItem {
 }
 
 #[test]
-fn a_report_without_its_title_is_held_for_a_while_and_takes_what_changes_meanwhile() {
+fn a_report_without_a_title_is_held_and_absorbs_changes() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     outbox.enqueue_or_merge(pending_item("c", "Edit a file"), FirstReportTiming::Held, now);
     outbox.enqueue_or_merge(chunk_item(Role::Agent, "m", 1), FirstReportTiming::NotFirst, now);
@@ -334,7 +335,7 @@ fn a_report_without_its_title_is_held_for_a_while_and_takes_what_changes_meanwhi
 }
 
 #[test]
-fn a_report_that_got_its_title_goes_at_once_behind_what_was_said_before_it() {
+fn a_report_with_its_title_is_sent_at_once_after_earlier_items() {
     let (mut outbox, now) = outbox_with_held_report();
     let text = chunk_item(Role::Agent, "m", 1);
     outbox.enqueue_or_merge(text.clone(), FirstReportTiming::NotFirst, now);
@@ -353,7 +354,7 @@ fn a_report_that_got_its_title_goes_at_once_behind_what_was_said_before_it() {
 }
 
 #[test]
-fn a_held_report_goes_before_whatever_has_to_stand_behind_it() {
+fn a_held_report_is_sent_before_a_later_fence() {
     for (fence, is_first) in [
         (OutboxItem::PermissionRequest(PermissionId(1)), FirstReportTiming::NotFirst),
         (OutboxItem::PromptResponse("t".into()), FirstReportTiming::NotFirst),

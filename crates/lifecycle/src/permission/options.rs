@@ -13,7 +13,7 @@ use crate::rules::{
 };
 use crate::title::Titles;
 
-/// A permission option: its effect, and how long the answer is remembered.
+/// A permission option: its kind, its name, and how long the answer is remembered.
 struct OptionSpec {
     id: &'static str,
     kind: PermissionOptionKind,
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_no_button_can_show_is_not_remembered_by_one() {
+    fn a_command_too_long_for_a_button_is_not_remembered() {
         let command = format!("ls\n{}", "x".repeat(MAX_OPTION_SCOPE_BYTES.max(8 << 10)));
         let run = Effect::Run { command, cwd: "/p".into() };
         assert_eq!(names("en", run), ["Allow once", "Reject once"]);

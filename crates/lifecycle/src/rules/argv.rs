@@ -1,4 +1,4 @@
-//! Matching of command lines by their words. Rules that allow match strictly. Rules that deny match
+//! Matching of command lines by their words. Allowing rules match strictly. Denying rules match
 //! loosely.
 //!
 //! The parser does not support a complete shell grammar. If it is uncertain whether a command is
@@ -16,15 +16,15 @@ use crate::limits::{MAX_JUDGED_COMMAND_BYTES, MAX_RULE_PATTERN_BYTES};
 
 /// The first words of a command: the program and the arguments after it.
 ///
-/// A rule that allows matches only *plain* commands. A plain command consists of ASCII words that
-/// are separated by spaces and may be quoted. Every POSIX shell passes such words to the program
+/// An allowing rule matches only *plain* commands. A plain command consists of ASCII words that are
+/// separated by spaces and may be quoted. Every POSIX shell passes such words to the program
 /// unchanged. Plain commands may be joined by `;`, `&&`, `||`, `|` or a newline. Each of the joined
 /// commands must then be allowed by a rule. A command is not plain if it uses other operators,
 /// expansions, input redirections, assignments or escapes, or if it is longer than 4 KiB. A command
 /// whose program has a relative path is not plain either, because the path depends on the working
-/// directory. Output may be redirected to `/dev/null` and to files that the call lists as written.
-/// The rule applies in every working directory. On Windows no command is plain, because Windows
-/// shells parse commands differently.
+/// directory. Output may be redirected to `/dev/null` and to files that the effects of the call
+/// list as written. The rule applies in every working directory. On Windows no command is plain,
+/// because Windows shells parse commands differently.
 ///
 /// Words after the words of the rule must be known, i.e. they must occur in the table of
 /// [`callboard_shell`]. The table contains the options of common programs that build, test and
@@ -32,12 +32,12 @@ use crate::limits::{MAX_JUDGED_COMMAND_BYTES, MAX_RULE_PATTERN_BYTES};
 /// command.
 ///
 /// Paths among the words must stay inside the working directory of the command. If a path is a link
-/// to another location, the call must list the target as a separate effect, as the terminal of
-/// `acp-tools` does.
+/// to another location, the effects of the call must list the target separately. The terminal tool
+/// of `acp-tools` does this.
 ///
-/// A rule that denies matches wherever its words occur in sequence. A denying rule ignores quotes,
-/// joined commands, letter case and the path of the program. If a command contains only the
-/// program's name, or is not plain, the client is asked.
+/// A denying rule matches wherever its words occur in sequence. It ignores quotes, joined commands,
+/// letter case and the path of the program. If a command contains only the program's name, or is
+/// not plain, the client is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct ArgvPrefix(Vec<String>);

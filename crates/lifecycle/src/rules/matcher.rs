@@ -13,8 +13,8 @@ use crate::effects::{Effect, Effects};
 
 /// The effects that a rule matches.
 ///
-/// A rule that allows matches strictly, i.e. only effects that it certainly covers. A rule that
-/// denies or asks matches loosely: for effects that it possibly covers, the client is asked.
+/// An allowing rule matches strictly, i.e. only effects that it certainly covers. A denying or
+/// asking rule matches loosely: for effects that it possibly covers, the client is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -108,8 +108,8 @@ impl Matcher {
         }
     }
 
-    /// Returns whether a rule that allows matches an effect. Command lines are matched by
-    /// [`ArgvPrefix::allows`].
+    /// Returns whether an allowing rule with this matcher matches an effect. Command lines are
+    /// matched by [`ArgvPrefix::allows`].
     pub(super) fn allows(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> bool {
         match (self, seen.effect) {
             (Self::Tool(_) | Self::Kind(_), _) => {
@@ -176,9 +176,9 @@ impl FileAccess {
     }
 }
 
-/// Matches an effect that may include the denied effect. Examples are a command that contains the
-/// denied command, and a deleted or searched folder that contains the denied file. For a possibly
-/// denied effect, the client is asked.
+/// Returns how certainly an effect includes the denied effect. Examples are a command that contains
+/// the denied command, and a deleted or searched folder that contains the denied file. For a
+/// possibly denied effect, the client is asked.
 fn certainty_of_related_effect(denied: &Effect, seen: &ParsedEffect<'_>) -> MatchCertainty {
     let denied_command = match denied {
         Effect::Run { command, .. } => Some(command),

@@ -15,8 +15,8 @@ use crate::limits::MAX_RULE_PATTERN_BYTES;
 /// `*` and `?` match within one path component, `**` matches any number of components, and `[ab]`
 /// and `{a,b}` match alternatives. Paths are resolved before matching, so the glob itself must not
 /// contain a link. Only a glob that matches a folder and ends in `/**` allows searching or deleting
-/// the folder. A rule that denies ignores letter case, because some file systems ignore it. For
-/// folders that may contain a denied file, the client is asked.
+/// the folder. A denying rule ignores letter case, because some file systems ignore letter case.
+/// For folders that may contain a denied file, the client is asked.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PathGlob {
@@ -131,7 +131,7 @@ impl From<PathGlob> for String {
 /// A host, e.g. `example.org`, or all of its subdomains: `*.example.org`.
 ///
 /// Labels are compared from the right, as lowercase ASCII. No rule allows a name with a port, a
-/// user, a final dot or non-ASCII letters. If a rule that denies is compared with such a name, the
+/// user, a final dot or non-ASCII letters. If a denying rule is compared with such a name, the
 /// client is asked. A rule with `*.example.org` does not allow `example.org` itself, but a denying
 /// rule also denies `example.org`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

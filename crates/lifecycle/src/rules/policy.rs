@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{Verdict, is_executed_or_config_beneath};
 use crate::effects::{Effect, Effects};
 
-/// A policy, which judges effects that no rule matches.
+/// A policy judges effects that no rule matches.
 ///
 /// A policy judges one effect at a time. A call is allowed if each of its effects is allowed. No
 /// rule can allow an effect that the policy denies. To decide about a whole call with its tool and
@@ -51,16 +51,16 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
     /// Judges one effect that no rule matches.
     fn judge(&self, effect: &Effect) -> Verdict;
 
-    /// Judges one effect on a path outside of the session's roots that no rule matches. By default,
-    /// such an effect is denied if the policy would deny it inside the roots. For all other effects
-    /// outside the roots, the client is asked.
+    /// Judges one effect that no rule matches and that acts on a path outside of the session's
+    /// roots. By default, such an effect is denied if the policy would deny it inside the roots.
+    /// For all other effects outside the roots, the client is asked.
     fn judge_outside_project(&self, effect: &Effect) -> Verdict {
         self.judge(effect).max(Verdict::Ask)
     }
 
     /// Judges one effect that no rule matches and whose call changes more than text (see
-    /// [`Effects::with_sensitive_mark`](crate::Effects::with_sensitive_mark)). By default, it is
-    /// judged like any other effect.
+    /// [`Effects::with_sensitive_mark`](crate::Effects::with_sensitive_mark)). By default, the
+    /// effect is judged like any other effect.
     fn judge_sensitive(&self, effect: &Effect) -> Verdict {
         self.judge(effect)
     }
@@ -174,8 +174,8 @@ impl Policy for ReadOnlyPolicy {
     }
 }
 
-/// Allows everything inside the roots that no rule denies. Use it for tests, and for users who
-/// chose this mode.
+/// Allows everything inside the roots that no rule denies. Use this policy for tests, and for users
+/// who chose this mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowInProjectPolicy;
 

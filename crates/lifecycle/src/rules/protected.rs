@@ -6,14 +6,14 @@ use std::path::Path;
 
 use callboard_text::is_invisible;
 
-/// Returns whether a path is protected. A protected path is a file or folder, or is inside a
-/// folder, that makes other programs run or trust something. A change of a protected file therefore
-/// has more effects than an edit.
+/// Returns whether a path is protected. A file or folder is protected if other programs may run or
+/// trust its content. Everything in a protected folder is protected too. A change of a protected
+/// file therefore has more effects than an edit.
 ///
-/// The file need not exist. Letter case, and characters that some file systems ignore in names, do
-/// not matter. `path` must be the resolved path relative to a root, because the location of the
-/// root is not checked. The caller must also check properties that only the file system shows:
-/// executable files, and files that git's configuration names.
+/// The file need not exist. The check ignores letter case, and ignores characters that some file
+/// systems ignore in names. `path` must be the resolved path relative to a root, because the
+/// location of the root is not checked. The caller must also check properties that only the file
+/// system shows: executable files, and files that git's configuration names.
 #[must_use]
 pub fn is_protected(path: &Path) -> bool {
     is_protected_in_folder("", path)
@@ -64,8 +64,8 @@ fn fold_file_name(name: &str) -> String {
     folded.trim_end_matches(['.', ' ']).to_owned()
 }
 
-/// Returns whether the name of a file or folder protects the file or the folder with its whole
-/// content. `folder` is the name of the parent folder.
+/// Returns whether a file or folder with this name is protected. The content of a protected folder
+/// is protected too. `folder` is the name of the parent folder.
 fn is_protected_tree(folder: &str, name: &str) -> bool {
     is_sensitive_dotfile(name)
         || PROTECTED_FOLDERS.contains(&name)
@@ -91,8 +91,8 @@ fn is_sensitive_dotfile(name: &str) -> bool {
     second.is_some_and(|letter| letter != '.') && !HARMLESS_DOTFILES.contains(&name)
 }
 
-/// Dotfiles that only exclude files, keep a folder, or configure indentation, and templates of
-/// configuration files.
+/// Dotfiles that are not protected. They only exclude files, keep an empty folder in version
+/// control, configure indentation, or are templates of configuration files.
 const HARMLESS_DOTFILES: &[&str] = &[
     ".dockerignore",
     ".editorconfig",
@@ -233,7 +233,8 @@ fn is_config_file(name: &str) -> bool {
     CONFIG_EXTENSIONS.iter().any(|end| name.len() > end.len() && name.ends_with(end))
 }
 
-/// Names that are protected only in a folder with a certain name: pairs of folder name and name.
+/// Names that are protected only in certain folders. Each pair contains the name of the folder and
+/// the protected name.
 const PROTECTED_IN_FOLDER: &[(&str, &str)] = &[
     (".cargo", "config"),
     (".cargo", "config.toml"),
@@ -261,7 +262,7 @@ const PROTECTED_IN_FOLDER: &[(&str, &str)] = &[
 /// Suffixes of folders that are editor projects.
 const PROTECTED_FOLDER_SUFFIXES: &[&str] = &[".xcodeproj", ".xcworkspace"];
 
-/// Folders in a root into which builds write executed files.
+/// Folders directly in a root to which builds write files that are executed.
 const BUILD_OUTPUT_FOLDERS: &[&str] = &["bin", "build", "obj", "target", "vendor"];
 
 /// Generated folders whose files are executed, and the name of `.git` on old file systems.
@@ -280,7 +281,7 @@ const PROTECTED_FOLDERS: &[&str] = &[
 ];
 
 const EXECUTED_FILE_NAMES: &[&str] = &[
-    // Package builds, and hooks that run with them.
+    // Package builds, and hooks that run during these builds.
     "angular.json",
     "terragrunt.hcl",
     "schema.prisma",
@@ -537,7 +538,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn what_makes_other_programs_run_something_is_protected_however_it_is_written() {
+    fn executed_and_trusted_names_are_protected_in_any_spelling() {
         let within = PROTECTED_IN_FOLDER.iter().map(|(folder, name)| format!("{folder}/{name}"));
         let trees =
             [".git", ".anything"].iter().chain(PROTECTED_FOLDERS).map(|name| (*name).to_owned());
@@ -566,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_gives_meaning_to_what_is_in_it_and_is_not_in_question_itself() {
+    fn the_name_of_a_root_matters_only_for_entries_directly_in_it() {
         for (root, path, expected) in [
             ("/user/.config", "/user/.config/callboard/config.toml", true),
             ("/user/.CONFIG", "/user/.CONFIG/git/config", true),

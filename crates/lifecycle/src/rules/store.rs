@@ -9,9 +9,9 @@ use crate::limits::MAX_STORED_RULES;
 
 /// A store for the rules of projects and of the user.
 ///
-/// Calls may block, so callers must not lock the session during a call. A project is identified by
-/// the path of its root. A store keeps at most 1,024 rules per project, and at most 1,024 rules for
-/// the user.
+/// The methods may block, so callers must not hold the lock of the session while they call a
+/// method. A project is identified by the path of its root. A store keeps at most 1,024 rules per
+/// project, and at most 1,024 rules for the user.
 pub trait RuleStore: fmt::Debug + Send + Sync {
     /// Returns the rules of a project and the rules of the user.
     ///

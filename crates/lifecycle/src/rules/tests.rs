@@ -60,7 +60,7 @@ fn check(verdict: Verdict, matcher: &Matcher, effect: Effect, expected: Verdict)
 }
 
 #[test]
-fn guarded_effects_are_asked_about_whatever_is_allowed_and_never_remembered() {
+fn always_ask_effects_are_asked_about_and_never_remembered() {
     let write = Effect::Write("/a/.git/config".into());
     let guarded = Effects::from(write.clone()).always_ask();
     let allowing = rules([rule(Allow, Matcher::Effect(write.clone()))]);
@@ -76,7 +76,7 @@ fn guarded_effects_are_asked_about_whatever_is_allowed_and_never_remembered() {
 }
 
 #[test]
-fn outside_of_the_roots_all_is_asked_about_but_what_a_rule_names() {
+fn effects_outside_of_the_roots_are_asked_about_unless_a_rule_names_them() {
     let (read, write) = (Effect::Read("/etc/a".into()), Effect::Write("/etc/a".into()));
     let edits = AcceptEditsPolicy::new(["/p"]);
     let policies: [(&dyn Policy, Verdict); 5] = [
@@ -112,7 +112,7 @@ fn outside_of_the_roots_all_is_asked_about_but_what_a_rule_names() {
 }
 
 #[test]
-fn the_policies_judge_what_no_rule_speaks_of() {
+fn policies_judge_effects_that_no_rule_matches() {
     let (read, write) = (Effect::Read("/a".into()), Effect::Write("/a".into()));
     let search = Effect::Search("/a".into());
     let edits = AcceptEditsPolicy::new(["/a"]);
@@ -133,7 +133,7 @@ fn the_policies_judge_what_no_rule_speaks_of() {
 }
 
 #[test]
-fn accepted_are_edits_beneath_the_roots_and_no_deletions_commands_or_protected_files() {
+fn the_accept_edits_policy_allows_only_unprotected_edits_inside_the_roots() {
     let policy = AcceptEditsPolicy::new(["/p", "/q/.git", "/q"]);
     let write = |path: &str| Effect::Write(path.into());
     for (effect, expected) in [
@@ -155,7 +155,7 @@ fn accepted_are_edits_beneath_the_roots_and_no_deletions_commands_or_protected_f
 }
 
 #[test]
-fn the_number_of_a_rule_is_never_that_of_another() {
+fn rule_numbers_are_never_reused() {
     let mut rules = Rules::default();
     let of = |command: &str| rule(Allow, Matcher::Effect(run(command)));
     for command in ["a", "b", "a", "c"] {
@@ -180,7 +180,7 @@ fn an_exact_rule_allows_the_same_effect_and_no_other() {
 }
 
 #[test]
-fn an_exact_denial_asks_about_what_may_come_to_the_same() {
+fn an_exact_denial_asks_about_effects_that_may_include_it() {
     let matcher = Matcher::Effect(run("rm a"));
     check(Deny, &matcher, run("rm a"), Deny);
     check(Deny, &matcher, run("cd /p && rm 'a'"), Ask);
@@ -224,7 +224,7 @@ fn a_prefix_allows_simple_commands_that_begin_with_its_words() {
 }
 
 #[test]
-fn a_denied_prefix_is_found_wherever_it_stands() {
+fn a_denied_prefix_matches_anywhere_in_a_command() {
     for (command, expected) in [
         ("git push", Deny),
         ("git push --force", Deny),
@@ -263,7 +263,7 @@ fn a_denied_prefix_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn output_goes_only_to_files_that_the_call_says_it_writes_and_may() {
+fn output_is_redirected_only_to_declared_and_permitted_files() {
     let rules = rules([rule(Allow, argv("cargo test")), rule(Allow, argv("cd"))]);
     let policy = AcceptEditsPolicy::new(["/p"]);
     for (line, written, expected) in [
@@ -383,7 +383,7 @@ fn a_tool_a_kind_and_a_server_are_compared_by_name() {
 }
 
 #[test]
-fn deny_wins_over_ask_and_ask_over_allow_and_the_policys_no_over_all() {
+fn the_strictest_verdict_wins_and_the_policy_can_always_deny() {
     let all = || path(FileAccess::Write, "/**");
     let write = Effects::from(Effect::Write("/a".into()));
     for (verdicts, expected) in [
@@ -409,7 +409,7 @@ fn every_effect_must_be_allowed() {
 }
 
 #[test]
-fn rules_that_cannot_be_read_leave_nothing_allowed() {
+fn no_call_is_allowed_if_rules_cannot_be_loaded() {
     let mut rules = rules([rule(Allow, path(FileAccess::Write, "/p/**"))]);
     assert_eq!(rules.load_error(), None);
     rules.set_load_error("broken".to_owned());
@@ -424,7 +424,7 @@ fn rules_that_cannot_be_read_leave_nothing_allowed() {
 }
 
 #[test]
-fn what_may_be_remembered_is_what_only_the_policy_asks_about() {
+fn only_effects_that_the_policy_asks_about_are_remembered() {
     let (read, a, b) =
         (Effect::Read("/r".into()), Effect::Write("/a".into()), Effect::Write("/b".into()));
     let call = Effects::from_iter([read.clone(), a.clone(), b.clone(), a.clone()]);
@@ -539,7 +539,7 @@ fn a_rule_is_described_in_words() {
 }
 
 #[test]
-fn a_store_keeps_projects_apart_and_the_users_rules_for_all() {
+fn a_store_separates_projects_and_shares_the_rules_of_the_user() {
     let store = MemoryRuleStore::default();
     let of = |scope, tool: &str| Rule { scope, ..rule(Deny, Matcher::Tool(tool.to_owned())) };
     let (mine, users) = (of(RuleScope::Project, "a"), of(RuleScope::User, "b"));

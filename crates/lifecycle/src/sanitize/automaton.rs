@@ -1,7 +1,7 @@
 //! An Aho-Corasick automaton, which finds many byte strings in one pass.
 //!
-//! Unlike common libraries, it also returns how many bytes at the end of a text may be the
-//! beginning of a string. A stream must hold these bytes back.
+//! Unlike common libraries, this automaton also returns how many bytes at the end of a text may be
+//! the beginning of a searched string. A stream must hold these bytes back.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -64,8 +64,8 @@ impl Automaton {
     }
 
     /// Finds all strings in a text that may have been truncated. A prefix of a string also matches
-    /// if it is longer than `shown` bytes and followed by a truncation mark. A truncation mark is
-    /// `…`, or a line that states how much is omitted.
+    /// if the prefix is longer than `shown` bytes and is followed by a truncation mark. A
+    /// truncation mark is `…`, or a line that states how much is omitted.
     pub(super) fn find_in_truncated(&self, text: &str, shown: usize) -> Vec<Range<usize>> {
         let (mut at, mut found) = (ROOT, Vec::new());
         for (index, byte) in text.bytes().enumerate() {
@@ -182,7 +182,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::{ProptestConfig, any, proptest};
 
-    /// Scans by trying every position, as a reference for the tests.
+    /// Scans a text by trying every position. The tests compare the automaton with this function.
     fn naive_scan(strings: &[Vec<u8>], text: &[u8]) -> (Vec<bool>, usize) {
         let mut covered = vec![false; text.len()];
         for string in strings {
@@ -200,7 +200,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
         #[test]
-        fn what_is_found_is_what_is_there(
+        fn a_scan_finds_the_same_as_a_naive_scan(
             strings in vec(vec(0..3_u8, 1..6), 1..6),
             text in vec(0..3_u8, 0..40),
         ) {
@@ -212,7 +212,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_break_it(strings in vec(vec(any::<u8>(), 0..4), 0..4), text in vec(any::<u8>(), 0..99)) {
+        fn scan_never_panics(strings in vec(vec(any::<u8>(), 0..4), 0..4), text in vec(any::<u8>(), 0..99)) {
             let automaton = Automaton::new(&strings);
             assert_eq!(automaton.contains_match(&text), !automaton.scan(&text).found.is_empty());
         }

@@ -1,4 +1,4 @@
-//! Detection of credentials by their shape: passwords in URLs, and HTTP credentials.
+//! Detection of credentials by their form: passwords in URLs, and HTTP credentials.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -42,7 +42,7 @@ pub(super) fn scan_stream_for_credentials(text: &[u8]) -> ScanResult {
     if !may_hold_credentials(text) {
         return none;
     }
-    // Replace each non-ASCII byte, so that positions stay the same. The shapes of credentials do
+    // Replace each non-ASCII byte, so that positions stay the same. The form of credentials does
     // not depend on non-ASCII letters.
     let ascii = text.iter().map(|byte| if byte.is_ascii() { *byte } else { b'x' }).collect();
     let Ok(text) = String::from_utf8(ascii) else { return none };
@@ -131,8 +131,8 @@ fn bearer_tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the ends of all occurrences of a word, ignoring case. `word` must be lowercase. `rare`
-/// is the index of the rarest letter of `word`, because the search looks for that letter.
+/// Returns the ends of all occurrences of a word, ignoring case. `word` must be lowercase. The
+/// function searches for the rarest letter of `word`. `rare` is the index of this letter.
 fn word_ends<'a>(
     text: &'a str,
     word: &'static str,
@@ -159,17 +159,17 @@ static URL_SCHEME_END: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::F
 static KEYWORD_FINDERS: LazyLock<[memmem::Finder<'_>; 4]> =
     LazyLock::new(|| ["uthoriz", "UTHORIZ", "earer", "EARER"].map(memmem::Finder::new));
 
-/// Maximum bytes of a line that are held back for unfinished credentials.
+/// Maximum number of bytes of a line that are held back for unfinished credentials.
 const MAX_UNFINISHED_BYTES: usize = 4096;
 
-/// Minimum bytes of a user without a password in a URL to count as a token.
+/// Minimum size, in bytes, of a user in a URL that counts as a token although it has no password.
 const MIN_URL_TOKEN_BYTES: usize = 20;
 
-/// Minimum bytes of the value of an `Authorization` header. A shorter value is treated as ordinary
-/// text.
+/// Minimum size, in bytes, of the value of an `Authorization` header. A shorter value is treated as
+/// ordinary text.
 const MIN_HEADER_CREDENTIAL_BYTES: usize = 6;
 
-/// Minimum bytes of a token after `Bearer`. A shorter token is treated as ordinary text.
+/// Minimum size, in bytes, of a token after `Bearer`. A shorter token is treated as ordinary text.
 const MIN_BEARER_TOKEN_BYTES: usize = 16;
 
 #[cfg(test)]
@@ -178,7 +178,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     #[test]
-    fn shapes_of_secrets_are_hidden() {
+    fn credentials_are_redacted_by_their_form() {
         for (text, expected) in [
             ("postgres://ada:pw@db/x", "postgres://[redacted]@db/x"),
             ("see git+https://a:p@w@h:1/p?q#f.", "see git+https://[redacted]@h:1/p?q#f."),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_such_shape_is_left_alone() {
+    fn text_without_credentials_is_not_changed() {
         for text in [
             "",
             "://a:b@c",

@@ -1,4 +1,4 @@
-//! The forms in which a secret may appear: plain, escaped or encoded.
+//! The forms in which a secret may occur in a text: plain, escaped or encoded.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ mod tests {
     use super::encoded_forms;
 
     #[test]
-    fn a_secret_is_looked_for_in_every_form() {
+    fn a_secret_has_every_encoded_form() {
         let forms = encoded_forms("pa ss\"w/\u{fc}~?\n");
         for form in [
             "pa ss\"w/ü~?\n",

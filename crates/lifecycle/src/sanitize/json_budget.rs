@@ -11,9 +11,11 @@ use crate::limits::MAX_RAW_DEPTH;
 /// beginning, an array keeps its first items, and an object keeps the fields that fit. A truncated
 /// string ends with e.g. `… 7 more bytes`. A truncated array ends with an item such as
 /// `… 7 more items`, and a truncated object ends with a field `…`. All kept parts keep their type.
-/// Arrays and objects deeper than 32 levels become empty. `max` is at least 64.
+/// Arrays and objects deeper than 32 levels become empty. A `max` of less than 64 bytes counts as
+/// 64 bytes.
 ///
-/// The time is linear in the size of the value, times the depth of the truncated parts.
+/// The run time is proportional to the size of the value multiplied by the depth of the truncated
+/// parts.
 #[must_use]
 pub fn truncate_json(value: Value, max: usize) -> (Value, u64) {
     let max = max.max(MIN_VALUE_BYTES);
@@ -79,13 +81,13 @@ fn truncate_object(mut fields: Map<String, Value>, max: usize, depth: usize) -> 
     kept
 }
 
-/// Divides the budget of an array or object among its parts. A part is described by its fixed cost
-/// and its own length. Small parts get the size that they need, and larger parts get equal shares.
-/// A part that does not fit gets `None`.
+/// Divides the budget of an array or object among its parts. Each element of `lens` is the fixed
+/// cost and the length of one part. Small parts get the size that they need, and larger parts get
+/// equal shares. A part that does not fit gets `None`.
 fn divide_budget(lens: impl Iterator<Item = (usize, usize)>, max: usize) -> Vec<Option<usize>> {
     // Each part takes at least two bytes, so no more than `max` parts fit.
     let lens: Vec<_> = lens.take(max).collect();
-    // Two brackets, minus the comma before the first part.
+    // The brackets take two bytes. The first part has no comma, which saves one byte.
     let mut room = max.saturating_sub(1);
     let least = |(cost, len): (usize, usize)| cost + ",".len() + len.min(MIN_VALUE_BYTES);
     if lens.iter().copied().map(least).sum::<usize>() > room {
@@ -139,7 +141,7 @@ fn omission_note(count: usize, what: &str) -> String {
 /// object.
 const OMISSION_MARK: &str = "…";
 
-/// Minimum bytes per value, which is enough to show any value, truncated if necessary.
+/// Minimum budget of a value, in bytes. Every value fits in this budget if it is truncated.
 const MIN_VALUE_BYTES: usize = 64;
 
 #[cfg(test)]
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_stays_whole_and_what_is_large_shares_the_room() {
+    fn small_parts_stay_complete_and_large_parts_share_the_budget() {
         let numbers: Vec<_> = (0..1000).collect();
         for (value, max, expected) in [
             (json!({"a": 1}), 64, json!({"a": 1})),
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_is_empty() {
+    fn parts_that_are_nested_too_deeply_become_empty() {
         assert_eq!(truncate_json(nested(32), 1000), (nested(32), 0));
         assert_eq!(truncate_json(nested(40), 1000), (nested(32), 16));
         assert_eq!(truncate_json(json!({"a": nested(32)}), 1000).0, json!({"a": nested(31)}));

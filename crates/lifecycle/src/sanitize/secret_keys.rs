@@ -37,7 +37,7 @@ const SECRET_WORDS: &[&str] = &[
     "token",
 ];
 
-/// Words that, together with a following `key`, are the name of a secret, e.g. `api_key`.
+/// Words that name a secret if the next word is `key`, e.g. `api_key`.
 const WORDS_BEFORE_KEY: &[&str] =
     &["access", "account", "api", "deploy", "encryption", "master", "private", "signing", "ssh"];
 

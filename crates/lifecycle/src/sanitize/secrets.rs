@@ -39,7 +39,7 @@ impl Secrets {
     /// Values under 8 bytes are ignored, because a value such as `1` or `true` occurs in ordinary
     /// text. Parts of the redaction marker are ignored too. Of the other values, at most 256 values
     /// of 32 KiB in total are used, beginning with the shortest.
-    /// [`omitted_count`](Self::omitted_count) counts the other values.
+    /// [`omitted_count`](Self::omitted_count) counts the values that exceed these limits.
     #[must_use]
     pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let long = |value: &String| {
@@ -79,9 +79,9 @@ impl Secrets {
         self.omitted
     }
 
-    /// Returns a text without known secrets, passwords in URLs, and credentials after
-    /// `Authorization` or `Bearer`. Use this method for text that does not pass through a session,
-    /// e.g. logs and protocol errors.
+    /// Redacts known secrets, passwords in URLs, and credentials after `Authorization` or `Bearer`
+    /// in a text. Use this method for text that does not pass through a session, e.g. logs and
+    /// protocol errors.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match Redactor::new(self).redacted_text(text) {
@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn further_ones_are_found_beside_those_that_were_known() {
+    fn with_values_adds_secrets_to_the_known_secrets() {
         let secrets = Secrets::new(["12345678"]).with_values(["abcdefgh", "true"]);
         assert_eq!(secrets.redact("12345678 abcdefgh true"), "[redacted] [redacted] true");
         assert_eq!(Secrets::default().with_values(["abcdefgh"]).redact("abcdefgh"), "[redacted]");
     }
 
     #[test]
-    fn what_is_over_the_bounds_is_counted() {
+    fn values_over_the_limits_are_counted() {
         let many: Vec<_> = (0..300).map(|number| format!("secret-{number}")).collect();
         let secrets = Secrets::new(&many);
         assert_eq!(
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_secrets_are_hidden_whole() {
+    fn overlapping_secrets_are_redacted_completely() {
         let secrets = Secrets::new(["abcdefgh", "abcdefghijkl", "ghijklmnop"]);
         for (text, expected) in [
             ("-abcdefgh-", "-[redacted]-"),

@@ -3,14 +3,16 @@
 use super::{REDACTION_MARKER, Secrets, credentials, strip_escapes};
 use crate::limits::{MAX_SHOWN_SECRET_BYTES, STREAM_CONTEXT_BYTES};
 
-/// A redactor of one stream, which stores the end of the stream that is not decided yet.
+/// A redactor of one stream. The redactor stores the last bytes of the stream until it is known
+/// whether they belong to a secret.
 ///
 /// Bytes are held back only if they may be the beginning of a secret, or may directly precede
 /// credentials. Held-back bytes are released when the next piece shows whether they are a secret,
-/// or by [`flush`](Self::flush). There is no timeout. If a terminal shows a prompt and waits for
-/// input, the last bytes of the prompt are delayed if a secret may begin with these bytes. Secrets
-/// are found across escape sequences of a terminal, but not across any other character. If
-/// credentials exceed 4 KiB and arrive in pieces, the bytes beyond 4 KiB are not found.
+/// or by [`flush`](Self::flush). There is no timeout. For example, a terminal shows a prompt and
+/// waits for input. The last bytes of this prompt are not shown while they may be the beginning of
+/// a secret. Secrets are found across escape sequences of a terminal, but not across any other
+/// character. If credentials exceed 4 KiB and arrive in pieces, the bytes beyond 4 KiB are not
+/// found.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRedactor {
     /// The last bytes of the stream: first some bytes that were already shown, then the held-back
@@ -64,7 +66,7 @@ impl StreamRedactor {
         out
     }
 
-    /// Returns the held-back bytes, because the stream may have ended.
+    /// Returns the held-back bytes. Call this method when the stream may have ended.
     ///
     /// Up to 3 bytes that may be the beginning of a known secret are shown. A longer beginning is
     /// redacted like the whole secret. Credentials that are not complete enough to be detected are
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_and_what_has_colours_in_it_are_hidden_in_pieces_too() {
+    fn credentials_and_colored_secrets_are_redacted_across_pieces() {
         for (pieces, expected) in [
             (&["a secr\u{1b}[31met-of\u{1b}[0m-ada ."][..], "a [redacted] ."),
             (&["a secr\u{1b}[3", "1met-of", "\u{1b}[0m-ada ."], "a [redacted] ."),

@@ -23,7 +23,7 @@ pub(super) fn scan_with_and_without_escapes(
     let ScanResult { found, possible_match_bytes: of_bytes } = scan(&bytes);
     let place = |at: usize| places.get(at).copied().unwrap_or(text.len() - open);
     let begin = place(bytes.len() - of_bytes);
-    // Hold an unfinished escape sequence back only if the text may end with a part of a secret.
+    // Hold back an unfinished escape sequence only if the text may end with a part of a secret.
     let of_text = if of_bytes > 0 { text.len() - begin } else { 0 };
     ScanResult {
         found: merge_ranges(whole.found, map_to_source(found, &places)),
@@ -118,7 +118,8 @@ fn strip_escapes(text: &[u8]) -> StrippedText<'_> {
     }
 }
 
-/// Returns the length of the escape sequence (ECMA-48) at the start of a text, if it is complete.
+/// Returns the length of the escape sequence (ECMA-48) at the start of a text. Returns `None` if
+/// the sequence is not complete.
 fn escape_len(text: &[u8]) -> Option<usize> {
     let end_of = |ends: &dyn Fn(&[u8]) -> Option<usize>| {
         (2..text.len()).find_map(|at| ends(&text[at..]).map(|length| at + length))

@@ -12,22 +12,23 @@ use crate::rules::{Rule, RuleScope};
 
 /// The remembered decisions of a session: see [`Session::permission_memory`].
 ///
-/// They hold only for the folders for which they were made. The caller stores these folders beside
-/// them, and restores nothing in other folders.
+/// The decisions are valid only in the folders for which they were made. The caller stores these
+/// folders together with the decisions, and must not restore the decisions in other folders.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PermissionMemory {
     /// The rules of the session.
     pub rules: Vec<Rule>,
-    /// The files that were changed without asking a person, as text. A rule or an answer that allows
-    /// a command does not allow one that may run these files.
+    /// The paths, as text, of the files that were changed without asking a person. If a command may
+    /// run one of these files, a rule or a remembered answer cannot allow the command without a new
+    /// permission request.
     pub unreviewed_files: BTreeSet<String>,
 }
 
 impl Session {
-    /// Returns the decisions that outlive neither the session nor its project, and the files that no
-    /// person has seen since they were changed.
+    /// Returns the rules with session scope, and the files that no person has seen since they were
+    /// changed.
     #[must_use]
     pub fn permission_memory(&self) -> PermissionMemory {
         let is_of_session = |rule: &&Rule| rule.scope == RuleScope::Session;
@@ -39,8 +40,8 @@ impl Session {
     }
 
     /// Restores the decisions of an earlier process. A rule of another scope is dropped, because it
-    /// is stored elsewhere. If there are too many rules, a deny rule may be missing; then the client
-    /// is asked about every call.
+    /// is stored elsewhere. If the session cannot hold all rules, a denying rule may be missing.
+    /// The client is then asked about every call.
     pub fn restore_permission_memory(&mut self, memory: PermissionMemory) {
         let PermissionMemory { rules, unreviewed_files } = memory;
         let rules = rules.into_iter().filter(|rule| rule.scope == RuleScope::Session).collect();
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_the_session_and_unreviewed_files_are_restored_and_nothing_else() {
+    fn only_session_rules_and_unreviewed_files_are_restored() {
         let mut session = Session::new("/p");
         for scope in [RuleScope::Turn, RuleScope::Session, RuleScope::Project, RuleScope::User] {
             assert!(session.add_rule(rule(scope)));

@@ -1,4 +1,4 @@
-//! The permissions of a session: rules, permission requests, answers.
+//! The permissions of a session: rules, permission requests and answers.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -73,7 +73,7 @@ impl SessionPermissions {
         self.unreviewed_files.iter().map(PathBuf::as_path)
     }
 
-    /// Adds files that were changed in an earlier process.
+    /// Adds files that were changed without asking a person in an earlier process.
     pub(super) fn restore_unreviewed_files(&mut self, files: BTreeSet<PathBuf>) {
         self.unreviewed_changes += files.len() as u64;
         self.unreviewed_files.extend(files);
@@ -120,7 +120,7 @@ impl PermissionRequest {
     }
 
     /// Returns the files that a command of the call may run and that were changed without asking a
-    /// person. At most 256 files are returned. The call shows some of these files.
+    /// person. At most 256 files are returned. A note in the call names at most 12 of these files.
     #[must_use]
     pub fn unreviewed_files(&self) -> &[PathBuf] {
         &self.unreviewed_files
@@ -132,7 +132,8 @@ impl PermissionRequest {
 pub(crate) enum AnsweredBy {
     /// A person, through the client.
     Client,
-    /// A program of the embedder. No person sees its decisions, and its rules are not saved.
+    /// The approver, i.e. code of the embedding program. No person sees its decisions, and its
+    /// rules are not saved.
     #[cfg(feature = "tokio")]
     Approver,
 }
@@ -197,7 +198,7 @@ impl Session {
         std::mem::replace(&mut self.permissions.policy, policy)
     }
 
-    /// Enables requests for a reason when the client rejects a call without a reason. The session
+    /// Enables a request for the reason if the client rejects a call without a reason. The session
     /// then enqueues an [`OutboxItem::RejectionReasonRequest`], and the call waits for
     /// [`Session::apply_rejection_reason`]. Enable this only for clients that can show a form.
     pub fn enable_rejection_reason_requests(&mut self) {
@@ -207,8 +208,8 @@ impl Session {
     /// Loads the rules of the session's project and of the user, as returned by a
     /// [`RuleStore`](crate::RuleStore).
     ///
-    /// If rules could not be loaded, the missing rules may deny any call. The client is then asked
-    /// about every call that is not denied, and no answer is remembered.
+    /// If rules could not be loaded, one of the missing rules might deny any call. The client is
+    /// then asked about every call that is not denied, and no answer is remembered.
     pub fn add_loaded_rules(&mut self, loaded: Result<Vec<Rule>, RuleStoreError>) {
         let all_hold = loaded.and_then(|rules| {
             let all_hold = rules.into_iter().all(|rule| self.permissions.rules.add_rule(rule));
@@ -231,8 +232,8 @@ impl Session {
         &self.permissions.rules
     }
 
-    /// Adds a rule of any scope. Returns whether the rule applies now. Rules of a project or of the
-    /// user must be saved: see [`Session::take_rule_changes`].
+    /// Adds a rule of any scope. Returns false if the session has the maximum number of rules.
+    /// Rules of a project or of the user must be saved: see [`Session::take_rule_changes`].
     pub fn add_rule(&mut self, rule: Rule) -> bool {
         let holds = self.permissions.rules.add_rule(rule.clone());
         if holds {
@@ -258,8 +259,8 @@ impl Session {
         self.permissions.unsaved_changes.drain(..).collect()
     }
 
-    /// Reverts the scope of a change that could not be saved: an added rule applies to this session
-    /// only.
+    /// Limits an added rule to this session, because its change could not be saved. If the change
+    /// removes a rule, this method does nothing.
     pub fn limit_unsaved_rule_to_session(&mut self, change: RuleChange) {
         if let RuleChange::Add(rule) = change
             && self.permissions.rules.revoke(&rule)
@@ -332,7 +333,7 @@ impl Session {
         })
     }
 
-    /// Decides as [`Session::decide_or_ask_permission`] does. If neither the rules nor the policy
+    /// Decides like [`Session::decide_or_ask_permission`]. If neither the rules nor the policy
     /// decide, this method creates the request but does not enqueue it.
     pub(crate) fn decide_or_prepare_request(
         &mut self,
@@ -420,7 +421,7 @@ impl Session {
     }
 
     /// Applies the client's answer. Returns `None` if the request was withdrawn or answered before,
-    /// or if a reason is requested now.
+    /// or if the session now requests the reason of a rejection.
     pub fn answer_permission(
         &mut self,
         id: PermissionId,

@@ -1,4 +1,5 @@
-//! Sends the documents of a stored session again, through the same outbox as all other items.
+//! Replay of a stored session: its documents are sent again, through the same outbox as all other
+//! items.
 
 use acp_types::{
     CallEndReason, Content, ContentBlock, ContentPatch, MessageChunk, PromptBlock, Status,
@@ -14,7 +15,8 @@ use crate::transcript::{CallDocument, SessionDocument, shown_terminals};
 
 impl Session {
     /// Sends a document of a session that is being loaded. Call this method before anything else is
-    /// sent. A call is reported once, and updated once by its end. The call's id is then in use.
+    /// sent. A replayed call is reported once, and is updated once with its end. After that, the id
+    /// of the call is in use.
     ///
     /// A call without a final status was interrupted by the end of its process. Such a call fails
     /// with the reason [`CallEndReason::Shutdown`]. A terminal that ran in the client shows its last
@@ -54,7 +56,8 @@ impl Session {
 
     fn replay_call(&mut self, document: CallDocument, now: Timestamp) {
         let CallDocument { call, mut terminals, is_announced_without_terminals } = document;
-        // A terminal may be shown before anything of it is delivered. It ends with its call, too.
+        // A call may show a terminal of which no item was delivered. Such a terminal also ends with
+        // its call.
         for shown in shown_terminals(&call) {
             if terminals.iter().all(|terminal| terminal.id != *shown) {
                 terminals.push(TerminalReport::new(shown.clone()));
@@ -81,7 +84,8 @@ impl Session {
         }
         let (mut report, mut end) = call_patches(report);
         if is_announced_without_terminals && !outputs.is_empty() {
-            // A client that shows terminals must not open these, because it shows them as text.
+            // Remove the terminals from the first report. The client showed them as text, so it
+            // must not show them as terminals now.
             let shown = std::mem::take(&mut report.content);
             if let ContentPatch::Set(items) = &shown {
                 let is_terminal = |item: &&Content| matches!(item, Content::Terminal(_));

@@ -1,5 +1,5 @@
-//! The default title of a call, which consists of the tool's name and the arguments. The default
-//! title is used if the tool sets no title.
+//! The default title of a call: the tool's name and the arguments. The default title is used if the
+//! tool sets no title.
 
 use callboard_text::{escape_invisible, escape_invisible_truncated};
 use serde_json::Value;
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_title_is_cut_and_says_so() {
+    fn a_long_title_is_truncated_and_marked() {
         let long = default_title("x", &json!({"text": "y".repeat(100_000)}));
         assert!(long.len() < MAX_DEFAULT_TITLE_VALUE_BYTES + 100 && long.ends_with('…'), "{long}");
         let many: serde_json::Map<_, _> =

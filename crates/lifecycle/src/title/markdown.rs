@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_markdown_is_shown_as_it_is() {
+    fn text_with_markdown_syntax_is_shown_unchanged() {
         for text in [
             "a",
             "src/main.rs",

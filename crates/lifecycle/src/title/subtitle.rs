@@ -1,4 +1,4 @@
-//! The subtitle, which follows the title of a running call and shows the call's progress.
+//! The subtitle: a text after the title of a running call that shows the call's progress.
 
 use acp_types::Progress;
 use callboard_text::{escape_invisible_truncated, head};
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_tool_says_is_one_short_visible_line() {
+    fn any_text_becomes_one_short_visible_line() {
         assert_eq!(subtitle_line("a\n  b\r\n\u{2028}\tc"), Some("a b c".to_owned()));
         assert_eq!(subtitle_line("\u{1b}[2J\u{202e}x"), Some("\\u{1b}[2J\\u{202e}x".to_owned()));
         assert_eq!(subtitle_line(" \n\t"), None);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subtitle_stands_behind_its_title() {
+    fn a_subtitle_is_shown_after_its_title() {
         assert_eq!(join_title_and_subtitle("Run `x`", Some("40 %")), "Run `x` · 40 %");
         assert_eq!(join_title_and_subtitle("Run `x`", None), "Run `x`");
     }

@@ -2,7 +2,7 @@
 
 use super::MessageArgument;
 
-/// The text of the catalogue, which is searched for each message.
+/// The text of the catalogue. The text is searched each time a message is formatted.
 #[derive(Debug, Default)]
 pub(super) struct Messages(&'static str);
 
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_needs_more_or_is_missing_is_not_written() {
+    fn a_message_is_not_formatted_if_it_or_an_argument_is_missing() {
         let messages = Messages::new("a = { $x } of { $n }\nab = b\n");
         let values = [
             ("x".to_owned(), MessageArgument::Text("1".into())),

@@ -97,7 +97,7 @@ impl Recorded {
         loaded
     }
 
-    fn seen(&self) -> BTreeMap<String, serde_json::Value> {
+    fn observed_state(&self) -> BTreeMap<String, serde_json::Value> {
         let calls = self.observer.observed_calls().map(|call| {
             let terminals = call.content.iter().filter_map(|item| {
                 let item = serde_json::to_value(item).unwrap();
@@ -118,8 +118,8 @@ fn announced(recorded: &mut Recorded, id: &'static str, kind: ToolKind) {
     recorded.deliver();
 }
 
-/// Records one of each kind of document: text, thought, calls that complete, fail and are
-/// cancelled, a terminal, a plan.
+/// Records one of each kind of document: a text, a thought, calls that complete, fail or are
+/// cancelled, a terminal and a plan.
 fn record_all_kinds(recorded: &mut Recorded) {
     let chunk = |role, text: &str| MessageChunk { role, message: "m".into(), text: text.into() };
     let now = recorded.now;
@@ -173,19 +173,19 @@ fn record_all_kinds(recorded: &mut Recorded) {
 }
 
 #[test]
-fn a_replay_leaves_the_client_with_what_it_held() {
+fn a_replay_restores_the_state_of_the_client() {
     for display in [TerminalDisplay::Text, TerminalDisplay::MetaEvents] {
         let mut live = Recorded::new(display);
         record_all_kinds(&mut live);
         let loaded = live.reload(display);
-        assert_eq!(loaded.seen(), live.seen(), "{display:?}");
+        assert_eq!(loaded.observed_state(), live.observed_state(), "{display:?}");
         assert_eq!(loaded.observer.latest_plan(), live.observer.latest_plan());
         let texts = |messages: &str| messages.replace(r#""}{"type":"text","text":""#, "");
         assert_eq!(texts(&loaded.messages), texts(&live.messages));
         assert_eq!(loaded.observer.violations(), []);
         assert_eq!(live.observer.violations(), []);
         // The records of a loaded session are the same as before.
-        assert_eq!(loaded.reload(display).seen(), live.seen());
+        assert_eq!(loaded.reload(display).observed_state(), live.observed_state());
         for id in ["read", "run", "never", "stopped"] {
             assert!(loaded.session.board().is_id_used(&id.into()));
         }
@@ -193,7 +193,7 @@ fn a_replay_leaves_the_client_with_what_it_held() {
 }
 
 #[test]
-fn a_call_that_was_cut_off_fails_once_and_shows_its_last_output() {
+fn an_interrupted_call_fails_once_and_shows_its_last_output() {
     for display in [TerminalDisplay::Text, TerminalDisplay::MetaEvents] {
         let mut live = Recorded::new(display);
         let opened = TerminalPatch::for_new_terminal("sleep", "/p");
@@ -212,8 +212,8 @@ fn a_call_that_was_cut_off_fails_once_and_shows_its_last_output() {
         assert_eq!(call["status"], "failed");
         assert_eq!(call["rawOutput"]["code"], "shutdown");
         assert_eq!(call["_meta"]["callboard"]["reason"], "shutdown");
-        let seen = loaded.seen()["run"].to_string();
-        assert!(seen.contains("begun"), "{seen}");
+        let run = loaded.observed_state()["run"].to_string();
+        assert!(run.contains("begun"), "{run}");
         assert_eq!(loaded.observer.violations(), []);
     }
 }
@@ -244,7 +244,7 @@ fn a_document_that_is_open_is_recorded_at_most_once_a_second() {
 }
 
 #[test]
-fn the_output_of_a_terminal_is_redacted_with_the_secrets_that_are_known_now() {
+fn replayed_terminal_output_is_redacted_with_the_current_secrets() {
     let secret = "a-key-4567-89ab-cdef-0123";
     let long = format!("{}{secret}{}", "a".repeat(8180), "b".repeat(60_000));
     for (output, omitted) in [(format!("one {secret} two"), 0), (long, 60_000 + 8180 + 25 - 49_152)]

@@ -472,7 +472,7 @@ fn may_write(line: &str, written: &str) -> bool {
 }
 
 #[test]
-fn output_goes_only_to_files_that_the_call_says_it_writes_and_may() {
+fn output_is_redirected_only_to_declared_and_permitted_files() {
     let through: Vec<_> = ELSEWHERE.iter().filter(|(line, file)| may_write(line, file)).collect();
     assert!(through.is_empty(), "{through:#?}");
     let asked: Vec<_> = WRITTEN.iter().filter(|(line, file)| !may_write(line, file)).collect();
