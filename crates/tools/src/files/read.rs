@@ -1,4 +1,4 @@
-//! Reads an excerpt of a text file of any size, or an image.
+//! Reads an image, or an excerpt of a text file of any size.
 
 mod image;
 mod line_reader;
@@ -35,55 +35,56 @@ pub(crate) enum FileContent {
     Image(ImageFile),
 }
 
-/// Some lines of a text file.
+/// An excerpt of a text file: some consecutive lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileExcerpt {
     /// The absolute path of the file.
     pub path: PathBuf,
-    /// The lines, without carriage returns; long lines are truncated.
+    /// The lines without carriage returns. Long lines are truncated.
     pub text: String,
-    /// The lines with their numbers, in the format of `cat -n`.
+    /// The lines with line numbers, in the format of `cat -n`.
     pub numbered: String,
-    /// The number of the first line, from 1; 0 if the file is empty.
+    /// The number of the first line, counted from 1. 0 if the file is empty.
     pub first_line: u32,
-    /// The number of the last line; 0 if the file is empty.
+    /// The number of the last line. 0 if the file is empty.
     pub last_line: u32,
-    /// The number of lines in the file; `None` if it is too large to count them.
+    /// The number of lines in the file. `None` if the file is so large that its lines are not
+    /// counted.
     pub total_lines: Option<u32>,
     /// The reason why the excerpt ends before the end of the file. `None` if the excerpt reaches
     /// the end.
     pub truncated_by: Option<TruncatedBy>,
-    /// Additional notes, one sentence each.
+    /// Additional notes. Each note is one sentence.
     pub notes: Vec<String>,
     /// The size of the file in bytes.
     pub file_bytes: u64,
 }
 
-/// The reason why an excerpt ends before its file does.
+/// The reason why an excerpt ends before the end of its file.
 ///
-/// After [`Self::LineLimit`] and [`Self::ByteLimit`], reading continues at
+/// After [`Self::LineLimit`] and [`Self::ByteLimit`], the next excerpt should begin at
 /// [`FileExcerpt::next_offset`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TruncatedBy {
-    /// The excerpt has as many lines as were requested, or as the default limit allows.
+    /// The excerpt has the requested number of lines, or the default number.
     LineLimit,
-    /// The excerpt has reached 256 KiB.
+    /// The excerpt has reached its size limit of 256 KiB.
     ByteLimit,
-    /// The rest of the file is beyond the first 4 GiB and cannot be read.
+    /// The rest of the file lies after the first 4 GiB and cannot be read.
     FileSizeLimit,
 }
 
 impl FileExcerpt {
-    /// Returns the offset at which to continue reading, if the file has more lines to read.
+    /// Returns the offset of the next excerpt, if there are more lines to read.
     #[must_use]
     pub fn next_offset(&self) -> Option<u32> {
         matches!(self.truncated_by, Some(TruncatedBy::LineLimit | TruncatedBy::ByteLimit))
             .then(|| self.last_line.saturating_add(1))
     }
 
-    /// Returns the numbered lines followed by all notes.
+    /// Returns the numbered lines, followed by all notes.
     #[must_use]
     pub fn for_model(&self) -> String {
         let mut text = self.numbered.clone();
@@ -111,10 +112,10 @@ impl FileExcerpt {
     }
 }
 
-/// Reads a resolved file: an image (PNG, JPEG, GIF or WebP) as a whole, or lines of a text as
-/// [`read_excerpt`] does.
+/// Reads a resolved file. An image (PNG, JPEG, GIF or WebP) is read completely. Lines of a text are
+/// read in the same way as by [`read_excerpt`].
 ///
-/// Fails with `too_large` for an image larger than [`MAX_IMAGE_BYTES`].
+/// Fails with `too_large` if an image is larger than [`MAX_IMAGE_BYTES`].
 pub(crate) fn read_text_or_image(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -129,17 +130,17 @@ pub(crate) fn read_text_or_image(
     request.read_text_excerpt(file).map(FileContent::Text)
 }
 
-/// Reads lines of a text file: `limit` lines from line `offset`, counted from 1.
+/// Reads `limit` lines of a text file, beginning at line `offset`. Lines are counted from 1.
 ///
-/// A negative offset reads the last `-offset` lines. The offset zero means the beginning of the
-/// file.
+/// A negative `offset` reads the last `-offset` lines. An `offset` of zero means the beginning of
+/// the file.
 ///
 /// # Errors
 ///
 /// - The errors of [`Workspace::resolve`] and [`Workspace::open_read`].
 /// - `binary_file` if the file is not text.
-/// - `invalid_arguments` for an offset beyond the end or a limit of zero.
-/// - `too_large` for lines beyond 4 GiB.
+/// - `invalid_arguments` for an `offset` after the end of the file, or a `limit` of zero.
+/// - `too_large` for lines after the first 4 GiB.
 pub fn read_excerpt(
     workspace: &Workspace,
     path: &str,
@@ -151,7 +152,8 @@ pub fn read_excerpt(
     request.read_text_excerpt(file)
 }
 
-/// Returns lines of the client's unsaved text of a file, as [`read_excerpt`] does for the disk.
+/// Returns lines of the client's unsaved text of a file. The arguments have the same meaning as
+/// those of [`read_excerpt`].
 ///
 /// # Errors
 ///
@@ -223,8 +225,8 @@ impl<'a> ReadRequest<'a> {
         })
     }
 
-    /// Reads an image. If the file is not an image, returns `None` and continues at the start of
-    /// the file.
+    /// Reads an image. If the file is not an image, returns `None` and sets the position to the
+    /// start of the file.
     fn read_image(&self, file: &mut File) -> Result<Option<ImageFile>, ToolError> {
         let explain = |error: io::Error| self.workspace.explain_io_error(self.at, &error);
         let start = read_prefix(file).map_err(explain)?;
@@ -260,7 +262,7 @@ impl<'a> ReadRequest<'a> {
         self.read_utf8_lines(file, self.bytes <= MAX_WHOLE_FILE_BYTES)
     }
 
-    /// Decodes text in an encoding other than UTF-8, if the file is small enough to be edited.
+    /// Decodes a text that is not UTF-8. Returns `None` if the file is too large to be edited.
     fn decode_non_utf8(&self, start: &[u8], file: &mut File) -> io::Result<Option<DecodedText>> {
         let is_utf8 = std::str::from_utf8(trim_partial_character(start)).is_ok();
         let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
@@ -269,14 +271,14 @@ impl<'a> ReadRequest<'a> {
             return Ok(None);
         }
         file.rewind()?;
-        // The caller shows a file that cannot be decoded with replacement characters, or rejects it
-        // as binary.
+        // If decoding fails, the caller shows the file with replacement characters or rejects it as
+        // binary.
         let text = read_to_cap(file, MAX_WHOLE_FILE_BYTES)?
             .and_then(|bytes| DecodedText::decode(self.at.given(), bytes).ok());
         Ok(text.filter(|text| text.non_utf8_encoding_name().is_some()))
     }
 
-    /// Reads lines of UTF-8 text.
+    /// Reads lines of a UTF-8 text.
     fn read_utf8_lines(
         &self,
         mut file: impl io::Read + io::Seek,
@@ -287,7 +289,7 @@ impl<'a> ReadRequest<'a> {
             return Err(ReadError::Tool(self.too_large_error()));
         }
         file.rewind()?;
-        // Files beyond this size cannot be edited, so their hash is never needed.
+        // A file that is too large to be edited needs no hash.
         let input = if is_stamped {
             HashingReader::new(&mut file)
         } else {
@@ -299,7 +301,7 @@ impl<'a> ReadRequest<'a> {
             lines.skip_until_count(first.max(1) - 1)?;
             lines.read_into(&mut page, self.limit)?;
         }
-        // The lines of a large file are counted only if its last lines are requested.
+        // The lines of a large file are only counted if its last lines are requested.
         if self.bytes <= MAX_WHOLE_FILE_BYTES || first.is_err() {
             lines.skip_until_count(u64::MAX)?;
         }
@@ -326,7 +328,7 @@ impl<'a> ReadRequest<'a> {
         Ok(self.build_excerpt(first, page, counted, total))
     }
 
-    /// Records the content hash of the file, if the whole file was read.
+    /// Records the content hash of the file if the whole file was read.
     fn record_hash(&self, stamp: Option<ContentHash>) {
         if let (Some(stamp), Ok(real)) = (stamp, self.workspace.canonicalize(self.at)) {
             self.workspace.known_hashes().record(real.path(), stamp);
@@ -386,20 +388,22 @@ impl<'a> ReadRequest<'a> {
     }
 }
 
-/// Reads the bytes from which the kind of a file is detected.
+/// Reads the first bytes of a file, which are enough to detect the kind of the file.
 fn read_prefix(file: &mut File) -> io::Result<Vec<u8>> {
-    // Without this capacity, `read_to_end` would begin with short reads of 32 and 64 bytes.
+    // Without this capacity, `read_to_end` would start with short reads of 32 and 64 bytes.
     let mut start = Vec::with_capacity(SNIFF_BYTES);
     file.take(SNIFF_BYTES as u64).read_to_end(&mut start)?;
     Ok(start)
 }
 
 fn line_number(line: u64) -> u32 {
-    // Only a file that consists almost entirely of line ends has more lines than a `u32` can count.
+    // Only a file with more than 4,294,967,295 lines exceeds a `u32`. Almost all of its bytes would
+    // have to be line ends.
     u32::try_from(line).unwrap_or(u32::MAX)
 }
 
-/// Adds the paths of files with the same name to a `not_found` error.
+/// Adds the paths of files with the same name to a `not_found` error. Leaves other errors
+/// unchanged.
 fn suggest_same_names(error: ToolError, workspace: &Workspace, at: &WorkspacePath) -> ToolError {
     match error {
         ToolError::Recoverable(mut report) if report.code == ErrorCode::NotFound => {
@@ -411,7 +415,7 @@ fn suggest_same_names(error: ToolError, workspace: &Workspace, at: &WorkspacePat
     }
 }
 
-/// Searches all roots for files with the same name, within a time limit.
+/// Searches all project folders for files with the same name. The search has a time limit.
 fn find_same_names(workspace: &Workspace, at: &WorkspacePath) -> Vec<(PathBuf, String)> {
     let Some(name) = at.path().file_name().map(|name| name.to_string_lossy().to_lowercase()) else {
         return Vec::new();

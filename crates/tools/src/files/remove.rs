@@ -1,9 +1,8 @@
 //! Deletes and moves files and directories.
 //!
-//! A deleted entry is moved to a backup, from which it can be restored. If no backup is possible,
-//! the preview reports this. The entry is first moved to a temporary name, where other programs do
-//! not find it, and then compared with the preview. An entry that differs from the preview is put
-//! back.
+//! A deleted entry becomes a backup, from which it can be restored. If no backup is possible, the
+//! preview reports this. The entry is first moved to another name, so that other programs no longer
+//! find it. It is then compared with the preview. If it differs from the preview, it is moved back.
 
 mod quarantine;
 #[cfg(test)]
@@ -30,12 +29,12 @@ use crate::note::Note;
 
 use self::quarantine::Quarantined;
 
-/// An entry that is to be deleted or moved, with a snapshot from the preview.
+/// An entry to delete or move, with a snapshot that was taken for the preview.
 #[derive(Debug)]
 pub struct ExistingEntry {
     pub(crate) entry: EntryPath,
     pub(crate) snapshot: EntrySnapshot,
-    /// The decoded text of a file, if it can be shown.
+    /// The decoded text of a file. `None` if the text cannot be shown.
     text: Option<String>,
     restorability: Restorability,
 }
@@ -43,20 +42,20 @@ pub struct ExistingEntry {
 /// Whether a deleted entry can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Restorability {
-    /// A backup is kept, so the entry can be restored.
+    /// A backup will exist, so the entry can be restored.
     Restorable,
-    /// A backup is kept only until the next change, because the entry is so large.
+    /// The backup exceeds the size limit, so it only exists until the next change.
     UntilNextChange,
-    /// The deletion is permanent, for this reason.
+    /// The deletion is permanent. The note states the reason.
     NotRestorable(Note),
 }
 
-/// Inspects an entry that is to be deleted or moved.
+/// Inspects an entry that a call will delete or move.
 ///
 /// # Errors
 ///
 /// - `not_found`, `outside_roots`, `not_a_directory`.
-/// - `invalid_arguments` for a root of the workspace.
+/// - `invalid_arguments` for a project folder.
 /// - `not_a_regular_file` for a device, socket or FIFO.
 /// - `not_permitted`, `io`.
 pub fn inspect_entry(
@@ -68,7 +67,8 @@ pub fn inspect_entry(
     })
 }
 
-/// Inspects an entry as [`inspect_entry`] does, and decodes the text of a file for the preview.
+/// Inspects an entry in the same way as [`inspect_entry`]. For a file, also decodes the text for
+/// the preview.
 ///
 /// # Errors
 ///
@@ -101,7 +101,7 @@ fn inspect_entry_with_snapshot(
     Ok(ExistingEntry { entry, snapshot: seen, text, restorability: fate })
 }
 
-/// Rejects an entry that cannot be moved or removed, before permission is requested.
+/// Rejects an entry that cannot be moved or deleted. This happens before permission is requested.
 fn require_removable(workspace: &Workspace, dir: &Dir, entry: &EntryPath) -> Result<(), ToolError> {
     dir.require_can_create().map_err(|error| workspace.explain_io_error(&entry.path, &error))?;
     if dir.is_mounted(&entry.name) {
@@ -128,7 +128,7 @@ impl ExistingEntry {
         !matches!(self.restorability, Restorability::NotRestorable(_))
     }
 
-    /// Returns the change that a deletion of the entry would cause.
+    /// Returns the change that deleting the entry would cause.
     #[must_use]
     pub(crate) fn deletion_change(&self) -> FileChange {
         let path = self.entry.path.path();
@@ -140,7 +140,7 @@ impl ExistingEntry {
         }
     }
 
-    /// Returns a note with the number of entries and bytes in a directory.
+    /// Returns a note with the number of entries in a directory, and their size in bytes.
     #[must_use]
     pub(crate) fn size_note(&self) -> Option<Note> {
         let EntrySnapshot { entries, bytes, is_complete: is_whole, .. } = self.snapshot;
@@ -149,8 +149,8 @@ impl ExistingEntry {
         self.is_directory().then(note)
     }
 
-    /// Returns a note if a deletion of the entry is permanent, or can be undone only for a short
-    /// time.
+    /// Returns a note if the entry cannot be restored after its deletion, or only until the next
+    /// change.
     #[must_use]
     pub(crate) fn restorability_note(&self) -> Option<Note> {
         match &self.restorability {
@@ -164,12 +164,12 @@ impl ExistingEntry {
         }
     }
 
-    /// Rejects an entry before permission is requested, if no backup is possible and the entry is
-    /// too large to be compared completely.
+    /// Rejects an entry for which no backup is possible, if it has too many entries for a complete
+    /// comparison. This happens before permission is requested.
     ///
     /// # Errors
     ///
-    /// `too_large`.
+    /// `too_large` if the entry is rejected.
     pub(crate) fn require_deletable(&self) -> Result<(), ToolError> {
         if self.can_be_restored() || self.snapshot.is_complete {
             return Ok(());
@@ -182,15 +182,16 @@ impl ExistingEntry {
         Err(ToolError::recoverable(ErrorCode::TooLarge, message))
     }
 
-    /// Deletes the entry if it is unchanged since the preview, with a backup if possible.
+    /// Deletes the entry if it has not changed since the preview. Creates a backup if possible.
     ///
     /// # Errors
     ///
-    /// - `too_large` if no backup is possible and the entry contains too many files to be compared.
-    /// - `changed_since_preview` if the entry was changed, or if a backup that the preview promised
-    ///   is impossible. The entry is put back.
-    /// - `not_found`, `not_permitted`, `io`. `io` includes the case that the entry was changed and
-    ///   cannot be put back, because another program uses its name.
+    /// - `too_large` if no backup is possible and the entry has too many entries for a complete
+    ///   comparison.
+    /// - `changed_since_preview` if the entry was changed, or if the backup that the preview
+    ///   promised is impossible. In both cases, the entry is moved back.
+    /// - `not_found`, `not_permitted`, `io`. The code `io` is also used if the entry was changed
+    ///   and cannot be moved back, because another program uses its name.
     pub fn delete(&self, workspace: &Workspace) -> Result<(), ToolError> {
         self.require_deletable()?;
         let path = self.entry.path.path().to_owned();
@@ -202,7 +203,8 @@ impl ExistingEntry {
         Ok(())
     }
 
-    /// Removes the entry if the entry is unchanged. Returns `None` if no backup was created.
+    /// Removes the entry if it has not changed since the preview. Returns `None` if no backup was
+    /// created.
     pub(crate) fn remove_if_unchanged(
         &self,
         workspace: &Workspace,
@@ -229,7 +231,7 @@ impl ExistingEntry {
         Err(changed_error(at))
     }
 
-    /// Moves a backup back to its original path. If another entry has this path, the error contains
+    /// Moves a backup back to its original path. If another entry has this path, the error names
     /// the path of the backup.
     pub(crate) fn restore(&self, workspace: &Workspace, blob: &Backup) -> Result<(), ToolError> {
         let EntryPath { parent, name, path: at } = &self.entry;
@@ -240,7 +242,8 @@ impl ExistingEntry {
         })
     }
 
-    /// Removes a file that is on another file system than the backups.
+    /// Copies a file to the backups, and then removes it. Used if the file and the backups are on
+    /// different file systems.
     fn back_up_by_copy_and_remove(
         &self,
         workspace: &Workspace,
@@ -262,8 +265,7 @@ impl ExistingEntry {
         });
         match copied {
             Ok(Some(blob)) => {
-                // The backup exists. If the quarantined original cannot be removed now, it is
-                // removed at the next start.
+                // The backup exists. If removing the original fails, the next start removes it.
                 drop(aside.remove_for_good());
                 Ok(blob)
             }
@@ -274,7 +276,7 @@ impl ExistingEntry {
         }
     }
 
-    /// Rejects a move that is impossible, before permission is requested.
+    /// Rejects a move that is impossible. This happens before permission is requested.
     pub(crate) fn require_movable(
         &self,
         workspace: &Workspace,
@@ -295,14 +297,14 @@ impl ExistingEntry {
         }
     }
 
-    /// Moves the entry to an unused name if the entry is unchanged since the preview. Missing
-    /// directories are created.
+    /// Moves the entry to a path that does not exist, if the entry has not changed since the
+    /// preview. Creates missing directories.
     ///
     /// # Errors
     ///
-    /// - `changed_since_preview`. The entry is not moved in this case.
-    /// - `invalid_arguments` if the new name exists.
-    /// - `not_permitted`, also for a move to another file system.
+    /// - `changed_since_preview` if the entry was changed. The entry is then moved back.
+    /// - `invalid_arguments` if the new path exists.
+    /// - `not_permitted`, including the case that the new path is on another file system.
     /// - `io`.
     pub fn move_to(&self, workspace: &Workspace, to: &WorkspacePath) -> Result<(), ToolError> {
         self.move_and_record_undo(workspace, &EntryPath::resolve_without_following(workspace, to)?)
@@ -321,7 +323,7 @@ impl ExistingEntry {
         Ok(())
     }
 
-    /// Moves the entry and returns the directories that were created.
+    /// Moves the entry. Returns the directories that were created for it.
     pub(crate) fn move_creating_dirs(
         &self,
         workspace: &Workspace,
@@ -356,7 +358,7 @@ impl Restorability {
     fn for_entry(seen: &EntrySnapshot, workspace: &Workspace, dir: &Dir) -> Self {
         let is_large = seen.bytes > MAX_UNDO_BYTES;
         let is_beside = workspace.undo_store().is_on_same_file_system(dir);
-        // A backup on another file system is a copy of the entry.
+        // On another file system, a backup is a copy of the entry and needs additional space.
         let bytes = if !is_beside && !is_large { seen.bytes } else { 0 };
         if let Err(why) = workspace.state_folder().require_space(bytes) {
             return Self::NotRestorable(why.note());
@@ -371,13 +373,13 @@ impl Restorability {
     }
 }
 
-/// Creates the error for a name that already exists.
+/// Creates the error for a path that already exists.
 pub(crate) fn already_exists_error(at: &WorkspacePath) -> ToolError {
     let message = format!("{} exists already. Choose another name, or delete it first", at.given());
     ToolError::recoverable(ErrorCode::InvalidArguments, message)
 }
 
-/// Creates the error for a target on another file system.
+/// Creates the error for a destination on another file system.
 pub(crate) fn other_file_system_error(at: &WorkspacePath) -> ToolError {
     let message = format!("{} is on another file system. Move it with a command", at.given());
     ToolError::recoverable(ErrorCode::NotPermitted, message)
@@ -392,8 +394,8 @@ pub(crate) fn changed_error(at: &WorkspacePath) -> ToolError {
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
-/// Creates the error for an entry that was changed and cannot be put back, because another entry
-/// has its name.
+/// Creates the error for an entry that was changed and cannot be moved back, because another entry
+/// uses its name.
 fn name_taken_error(at: &WorkspacePath, place: &str) -> ToolError {
     let given = at.given();
     let message = format!(

@@ -1,7 +1,7 @@
-//! Snapshots of directory entries, to detect later changes.
+//! Snapshots of directory entries, which are used to detect later changes.
 //!
-//! A file is identified by its content, a link by its target, and a directory by the names, ids,
-//! sizes and times of all entries in it.
+//! A file is identified by its content and a link by its target. A directory is identified by the
+//! names, ids, sizes and times of all entries in it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -22,7 +22,7 @@ pub(crate) struct EntrySnapshot {
     pub(crate) bytes: u64,
     /// The number of files and directories in the entry.
     pub(crate) entries: u64,
-    /// Whether all entries of a directory were read.
+    /// Whether all entries in a directory were read.
     pub(crate) is_complete: bool,
 }
 
@@ -45,7 +45,7 @@ impl EntrySnapshot {
             }
             FileKind::File | FileKind::Special => {
                 counted.bytes = look.bytes;
-                // A move changes the change time, so the change time is not compared.
+                // Moving an entry changes its change time. Therefore this time is not compared.
                 ContentHash::of_bytes(&encode_metadata(&EntryMetadata { changed: 0, ..look }))
             }
             FileKind::Link => ContentHash::of_bytes(dir.read_link(name)?.as_encoded_bytes()),
@@ -61,8 +61,8 @@ impl EntrySnapshot {
         Ok(counted)
     }
 
-    /// Takes a snapshot as [`Self::take`] does. A file that is small enough to be edited is read
-    /// once, and its bytes are returned.
+    /// Takes a snapshot in the same way as [`Self::take`]. If the file is small enough to be
+    /// edited, it is read only once, and its bytes are returned too.
     pub(crate) fn take_with_bytes(dir: &Dir, name: &OsStr) -> io::Result<(Self, Option<Vec<u8>>)> {
         let look = dir.entry_metadata(name)?;
         if look.kind != FileKind::File || look.bytes > MAX_WHOLE_FILE_BYTES {
@@ -82,7 +82,8 @@ impl EntrySnapshot {
         Ok((seen, Some(bytes)))
     }
 
-    /// Hashes the entries of a directory recursively; unreadable entries are skipped.
+    /// Hashes the entries of a directory and of its subdirectories. Skips entries that cannot be
+    /// read.
     fn hash_directory(&mut self, dir: &Dir, depth: usize) -> ContentHash {
         let Ok((mut entries, is_cut)) = dir.entries(MAX_DIRECTORY_ENTRIES) else {
             self.is_complete = false;
@@ -115,7 +116,8 @@ impl EntrySnapshot {
         ContentHash::of_bytes(&listing)
     }
 
-    /// Returns the bytes that bind a permission to this state of the entry.
+    /// Returns bytes that identify this state of the entry. A permission is only valid for the
+    /// state for which it was given.
     pub(crate) fn fingerprint(&self) -> Vec<u8> {
         [&[self.kind as u8][..], self.hash.as_bytes()].concat()
     }

@@ -1,4 +1,4 @@
-//! The user's state folder, and the check whether the folder has space for a backup.
+//! The user's state folder. Checks whether it has enough space for a backup.
 
 pub(crate) mod journal;
 pub(crate) mod late_writes;
@@ -19,12 +19,13 @@ use crate::limits::STATE_PROBE_BYTES;
 use crate::note::Note;
 use callboard_text::path_text;
 
-/// The folder in which sessions keep backups, journals and outputs. May be absent.
+/// The folder in which sessions store backups, journals and outputs. A workspace may have no such
+/// folder.
 #[derive(Debug, Default)]
 pub(crate) struct StateFolder {
     folder: Option<PathBuf>,
-    /// Whether a write failed although the check had succeeded. After such a failure, each check
-    /// also writes some bytes, until a check succeeds.
+    /// Whether a write failed although the check before it succeeded. If so, each check also writes
+    /// some bytes, until a check succeeds.
     has_failed: AtomicBool,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct StateFolder {
 pub(crate) enum StateUnavailable {
     /// No state folder is configured.
     NotConfigured,
-    /// The folder cannot be written.
+    /// The folder cannot be written. `reason` is the error of the system.
     Unusable { folder: PathBuf, reason: String },
 }
 
@@ -42,10 +43,11 @@ impl StateFolder {
         Self { folder: Some(folder.to_owned()), has_failed: AtomicBool::default() }
     }
 
-    /// Checks that `bytes` more bytes can be stored.
+    /// Checks that `bytes` more bytes can be stored in the folder.
     ///
-    /// The check uses the metadata that the system reports. After [a failure](Self::record_failure)
-    /// despite a successful check, e.g. because of a full quota, it also writes a few bytes.
+    /// The check relies on the free space that the system reports. A write may still fail, e.g.
+    /// because a quota is used up. After [such a failure](Self::record_failure), the check also
+    /// writes a few bytes.
     pub(crate) fn require_space(&self, bytes: u64) -> Result<(), StateUnavailable> {
         let Some(folder) = &self.folder else { return Err(StateUnavailable::NotConfigured) };
         let folders = [UNDO_FOLDER, JOURNAL_FOLDER].map(|name| folder.join(name));
@@ -57,7 +59,7 @@ impl StateFolder {
             if writes {
                 tempfile::tempfile_in(folder)?.write_all(&[0; STATE_PROBE_BYTES])?;
             }
-            // A new file name needs space, too.
+            // A new file needs some space for its name too.
             let wanted = bytes.saturating_add(STATE_PROBE_BYTES as u64);
             if dir.free_bytes()? < wanted { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         });
@@ -67,7 +69,7 @@ impl StateFolder {
         checked.map_err(|error| self.reason_from_error(&error))
     }
 
-    /// Records a failed write despite a successful check, and returns the reason for it.
+    /// Records that a write failed although the check before it succeeded. Returns the reason.
     pub(crate) fn record_failure(&self, error: &io::Error) -> StateUnavailable {
         self.has_failed.store(true, Ordering::Relaxed);
         self.reason_from_error(error)
@@ -84,7 +86,7 @@ impl StateFolder {
 }
 
 impl StateUnavailable {
-    /// Returns the reason as a clause for the end of a sentence.
+    /// Returns the reason, in words that end a sentence.
     pub(crate) fn note(&self) -> Note {
         match self {
             Self::NotConfigured => Note::new("keeps-nothing"),
@@ -119,8 +121,8 @@ pub(crate) fn open_private_for_append(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
-/// The folder of backups in the state folder. `JOURNAL_FOLDER` holds the journals of running calls,
-/// and `OUTPUT_FOLDER` holds complete outputs.
+/// The subfolder for backups. `JOURNAL_FOLDER` is the subfolder for the journals of running calls,
+/// and `OUTPUT_FOLDER` the one for complete outputs.
 pub(crate) const UNDO_FOLDER: &str = "undo";
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
 pub(crate) const OUTPUT_FOLDER: &str = "output";

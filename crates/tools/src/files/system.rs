@@ -1,13 +1,14 @@
-//! Opens files beneath a pinned directory, and changes directory entries.
+//! Opens files inside a pinned directory, and changes the entries of directories.
 //!
-//! On Linux the kernel confines every path to the directory (`openat2`), even during concurrent
-//! renames. On other systems, and if the kernel or its sandbox lacks `openat2`, the path is
-//! canonicalized, compared and opened. In this case the confinement has a race. If another program
-//! replaces a directory by a link at exactly that moment, the opened file can be outside of the
-//! directory. [`PinnedDirectory::has_kernel_confinement`] reports which case applies.
+//! On Linux, the kernel confines each path to the directory with `openat2`, even if other programs
+//! rename directories at the same time. On other systems, and if the kernel or its sandbox does not
+//! support `openat2`, the path is canonicalized, compared and then opened. This confinement has a
+//! race condition: if another program replaces a directory by a link between these steps, the
+//! opened file may be outside of the directory. [`PinnedDirectory::has_kernel_confinement`] returns
+//! which kind of confinement is used.
 //!
-//! A path that leaves the directory fails with [`io::ErrorKind::CrossesDevices`]. A loop of links,
-//! and a link in a path that must not contain links, fail with the same error.
+//! A path that leads out of the directory fails with [`io::ErrorKind::CrossesDevices`]. The same
+//! error is used for a loop of links, and for a link in a path that must not contain links.
 
 #[cfg(any(test, not(unix)))]
 mod portable;
@@ -32,19 +33,19 @@ use std::ffi::OsString;
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read as _};
 
-/// Reads the rest of a file. Returns `None` if the rest exceeds `cap` bytes.
+/// Reads the rest of a file. Returns `None` if this is more than `cap` bytes.
 pub(crate) fn read_to_cap(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> {
     let known = file.metadata().map_or(0, |metadata| metadata.len().min(cap));
-    // One extra byte lets `read_to_end` detect the end without a reallocation.
+    // With one extra byte, `read_to_end` detects the end of the file without a reallocation.
     let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or(0) + 1);
     file.take(cap + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= cap).then_some(bytes))
 }
 
-/// The device number and the inode number of a file or directory. The pair is unique in the system.
+/// The device number and the inode number of a file or directory. The pair is unique on the system.
 pub(crate) type FileId = (u64, u64);
 
-/// A value that has a [`FileId`]: an open file, an open directory, or metadata.
+/// A value that has a [`FileId`]: an open file, an open directory, or some metadata.
 pub(crate) trait HasFileId {
     fn file_id(&self) -> io::Result<FileId>;
 }
@@ -77,24 +78,24 @@ pub(crate) enum FileKind {
     Special,
 }
 
-/// A name in a directory, with its kind.
+/// The name of an entry in a directory, and the kind of the entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DirectoryEntry {
     pub(crate) name: OsString,
     pub(crate) kind: FileKind,
 }
 
-/// The metadata of a directory entry. Links are not followed.
+/// The metadata of a directory entry. If the entry is a link, this is the metadata of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryMetadata {
     pub(crate) kind: FileKind,
-    /// The unique id of the entry.
+    /// The unique id of the entry on this system.
     pub(crate) file_id: FileId,
     pub(crate) bytes: u64,
-    /// The time of the last change of the content, in nanoseconds since the Unix epoch.
+    /// The time at which the content last changed, in nanoseconds since the Unix epoch.
     pub(crate) modified: i128,
-    /// The time of the last change of the content or the metadata, in nanoseconds since the Unix
-    /// epoch. A new name also counts as a change.
+    /// The time at which the content or the metadata last changed, in nanoseconds since the Unix
+    /// epoch. Renaming the entry also changes this time.
     pub(crate) changed: i128,
 }
 
@@ -112,12 +113,12 @@ impl From<FileType> for FileKind {
     }
 }
 
-/// The users who can read a new file.
+/// The users who may read a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileVisibility {
     /// Only the owner can read the file.
     Owner,
-    /// All users that the umask permits can read the file.
+    /// All users to whom the umask gives access can read the file.
     Everyone,
 }
 

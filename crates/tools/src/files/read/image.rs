@@ -1,4 +1,4 @@
-//! Images in the formats that clients and models receive.
+//! Images in the formats that clients and models support.
 
 use std::fs::File;
 use std::io::{self, Seek as _};
@@ -30,7 +30,7 @@ impl ImageFile {
         acp_types::Image::new(self.media_type, STANDARD.encode(&self.bytes))
     }
 
-    /// Returns a link and a note, for an image that is too large for the client.
+    /// Returns a link to an image that is too large for the client, and a note for the user.
     pub(crate) fn to_link_content(&self, path: &Path) -> Vec<Content> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let link = ResourceLink::new(name, file_uri(path))
@@ -46,7 +46,7 @@ impl ImageFile {
         vec![Content::Block(ContentBlock::ResourceLink(link)), Content::from_text(note)]
     }
 
-    /// Returns a one-line description for models without image support.
+    /// Returns a description of one line, for models without image support.
     pub(crate) fn describe(&self) -> String {
         format!(
             "[{}, {}]\n",
@@ -56,9 +56,10 @@ impl ImageFile {
     }
 }
 
-/// Detects the media type of an image by its first bytes, if clients and models support the type.
+/// Detects the media type of an image from its first bytes. Returns `None` if clients and models do
+/// not support the type.
 pub(super) fn sniff_media_type(start: &[u8]) -> Option<&'static str> {
-    // Text may begin with the same bytes as an image, e.g. "GIF".
+    // A text may begin with the same bytes as an image, e.g. with "GIF".
     if !start.contains(&0) && std::str::from_utf8(start).is_ok() {
         return None;
     }
@@ -67,7 +68,7 @@ pub(super) fn sniff_media_type(start: &[u8]) -> Option<&'static str> {
     known.into_iter().find(|known| *known == kind.mime_type())
 }
 
-/// Reads the whole file, or returns `None` if it exceeds [`MAX_IMAGE_BYTES`].
+/// Reads the whole file. Returns `None` if the file is larger than [`MAX_IMAGE_BYTES`].
 pub(super) fn read_capped_image(file: &mut File) -> io::Result<Option<Vec<u8>>> {
     file.rewind()?;
     read_to_cap(file, MAX_IMAGE_BYTES)

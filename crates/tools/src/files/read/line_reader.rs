@@ -1,4 +1,4 @@
-//! A line reader with bounded memory, and the builder of an excerpt.
+//! A reader of lines that uses a limited amount of memory, and the builder of an excerpt.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -27,7 +27,8 @@ pub(super) struct ExcerptBuilder {
 }
 
 impl ExcerptBuilder {
-    /// Adds a line whose first bytes are `bytes` and whose total length is `length` bytes.
+    /// Adds a line. `bytes` is the beginning of the line, and `length` is the total length of the
+    /// line in bytes.
     pub(super) fn add(&mut self, number: u64, bytes: &[u8], length: usize) {
         let bytes = if length > bytes.len() { trim_partial_character(bytes) } else { bytes };
         let mut hidden = length - bytes.len();
@@ -84,19 +85,20 @@ impl ExcerptBuilder {
     }
 }
 
-/// Reads lines, and buffers only the part of each line that an excerpt may show.
+/// Reads lines. Of each line, buffers only the part that an excerpt may show.
 pub(super) struct LineReader<'a, R> {
     pub(super) input: BufReader<io::Take<R>>,
-    /// The number of lines that were read or skipped, plus the number of lines before the start of
-    /// the input.
+    /// The number of lines that were read or skipped, plus the number of lines before the beginning
+    /// of the input.
     pub(super) count: u64,
-    /// The buffered beginning of the last line that was read.
+    /// The beginning of the line that was read last.
     line: Vec<u8>,
     checkpoints: Vec<LineCheckpoint>,
     cancel: &'a IsCancelled<'a>,
 }
 
-/// A position in the skipped part of the input, usually in the middle of a line.
+/// A position in the part of the input that was skipped. Often, the position is in the middle of a
+/// line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LineCheckpoint {
     /// The number of lines that end before this position.
@@ -106,17 +108,18 @@ pub(super) struct LineCheckpoint {
 }
 
 impl<'a, R: io::Read> LineReader<'a, R> {
-    /// Bytes buffered per line: enough for [`MAX_READ_LINE_CHARS`] characters of 4 bytes.
+    /// Maximum number of bytes that are buffered per line. This is enough for
+    /// [`MAX_READ_LINE_CHARS`] characters of 4 bytes each.
     const LINE_PREFIX_BYTES: usize = MAX_READ_LINE_CHARS * 4;
 
-    /// Creates a reader of lines. The first line has the number `before + 1`.
+    /// Creates a reader of lines. The first line of the input has the number `before + 1`.
     pub(super) fn new(input: R, before: u64, cancel: &'a IsCancelled<'a>) -> Self {
         let input =
             BufReader::with_capacity(LINE_READ_BUFFER_BYTES, input.take(MAX_LINE_READ_FILE_BYTES));
         Self { input, count: before, line: Vec::new(), checkpoints: Vec::new(), cancel }
     }
 
-    /// Reads lines into a page until it is full or the input ends.
+    /// Reads lines into a page until the page is full or the input ends.
     pub(super) fn read_into(&mut self, page: &mut ExcerptBuilder, limit: u32) -> io::Result<()> {
         while page.lines < limit && page.truncated_by.is_none() {
             let Some(length) = self.read_line()? else { break };
@@ -125,7 +128,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
         Ok(())
     }
 
-    /// Skips lines until [`Self::count`] equals `count`.
+    /// Skips lines until [`Self::count`] reaches `count` or the input ends.
     pub(super) fn skip_until_count(&mut self, count: u64) -> io::Result<()> {
         let mut is_open = false;
         while self.count < count {
@@ -155,13 +158,15 @@ impl<'a, R: io::Read> LineReader<'a, R> {
         Ok(())
     }
 
-    /// Returns the last checkpoint before a skipped line. The line number is counted from 1.
+    /// Returns the last checkpoint before the start of a skipped line. The line number is counted
+    /// from 1.
     pub(super) fn checkpoint_before(&self, line: u64) -> LineCheckpoint {
         let after = self.checkpoints.partition_point(|mark| mark.lines + 1 < line);
         after.checked_sub(1).map_or(LineCheckpoint::default(), |at| self.checkpoints[at])
     }
 
-    /// Reads a line and returns its length in bytes without the line end.
+    /// Reads a line. Returns its length in bytes without the line end, or `None` at the end of the
+    /// input.
     fn read_line(&mut self) -> io::Result<Option<usize>> {
         self.line.clear();
         let (mut length, mut is_any) = (0, false);
@@ -189,7 +194,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
         }
     }
 
-    /// Returns whether a file of this size continues beyond the read limit.
+    /// Returns whether the read limit was reached and a file of this size has more bytes.
     pub(super) fn is_file_beyond_read_limit(&self, file_bytes: u64) -> bool {
         self.input.get_ref().limit() == 0 && file_bytes > MAX_LINE_READ_FILE_BYTES
     }
@@ -205,7 +210,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
     }
 }
 
-/// Removes an incomplete character from the end of the bytes.
+/// Removes an incomplete UTF-8 character from the end of some bytes.
 pub(super) fn trim_partial_character(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
@@ -213,7 +218,7 @@ pub(super) fn trim_partial_character(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Decodes a line, and returns whether replacement characters were used.
+/// Decodes a line. Also returns whether invalid bytes were replaced by replacement characters.
 fn decode_lossy(bytes: &[u8]) -> (String, bool) {
     match String::from_utf8_lossy(bytes) {
         Cow::Borrowed(text) => (text.to_owned(), false),

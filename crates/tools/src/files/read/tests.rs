@@ -1,4 +1,4 @@
-//! Tests of the lines and notes in an excerpt.
+//! Tests for the lines and the notes of an excerpt.
 
 use super::{FileContent, FileExcerpt, ReadRequest, TruncatedBy, read_excerpt};
 use crate::error::{ErrorCode, ToolError};
@@ -39,7 +39,7 @@ fn a_window_has_the_lines_that_were_asked_for() {
         (Some(-9), None, "a\nb\nc\nd\n", 1..=4),
         (Some(i64::MIN), None, "a\nb\nc\nd\n", 1..=4),
     ] {
-        // The last line may or may not have a line end.
+        // The last line of the file may lack its line end.
         for text in ["a\nb\nc\nd\n", "a\nb\nc\nd"] {
             let window = read(text, offset, limit).unwrap();
             assert_eq!(window.text, expected, "{offset:?} {limit:?}");
@@ -141,7 +141,7 @@ fn lines_beyond_what_is_edited_are_read_and_the_last_ones_too() {
     tree.write("large", line.repeat(last as usize));
     let read = |offset| read_excerpt(&tree.workspace, "large", Some(offset), Some(2));
     for (offset, first, count, total, next) in [
-        // A request for the first lines of a file does not count all its lines.
+        // A request for the first lines of a large file does not count all of its lines.
         (1, 1, 2, None, Some(3)),
         (last - 2, last - 2, 2, None, Some(last)),
         (last - 1, last - 1, 2, Some(last), None),
@@ -204,12 +204,13 @@ fn the_last_lines_of_a_file_beyond_the_bound_are_refused_before_it_is_read() {
         (MAX_LINE_READ_FILE_BYTES + 1, ErrorCode::TooLarge),
     ] {
         tree.write("long", &lines);
-        // The rest of the file is sparse and uses no disk space.
+        // The rest of the file is sparse and therefore uses no disk space.
         File::options().write(true).open(tree.path("long")).unwrap().set_len(bytes).unwrap();
         let window = read_excerpt(&tree.workspace, "long", None, Some(2)).unwrap();
         assert_eq!((window.text.as_str(), window.file_bytes), ("one\ntwo\n", bytes));
         assert_eq!((window.next_offset(), window.total_lines), (Some(3), None));
-        // Cancellation is checked only while reading, so a refusal because of the size comes first.
+        // Reading would report the cancellation. The size is checked before that, so its error is
+        // returned.
         let last = super::read_text_or_image(
             &tree.workspace,
             &tree.resolve("long"),
@@ -312,7 +313,7 @@ fn lines_are_the_same_wherever_the_buffer_ends() {
     }
 }
 
-/// A reader of a text that counts the bytes that are read.
+/// A reader of a text. It counts the bytes that are read.
 struct CountingReader {
     text: Cursor<String>,
     bytes: usize,

@@ -1,7 +1,8 @@
-//! Moves an entry to a temporary name, compares the entry there, and then removes it permanently or
-//! moves it back.
+//! Moves an entry to a temporary name, and compares it there with its snapshot. The entry is then
+//! removed permanently, or moved back.
 //!
-//! The journal records the temporary name, in case the process is killed.
+//! The journal records the temporary name. If the process is killed, the next start finds the entry
+//! by this record.
 
 use callboard_text::path_text;
 use std::ffi::{OsStr, OsString};
@@ -16,7 +17,7 @@ use crate::files::system::{Dir, FileKind};
 use crate::files::workspace::Workspace;
 use crate::files::workspace::open::EntryPath;
 
-/// An entry under its temporary name.
+/// An entry that has been moved to a temporary name.
 #[derive(Debug)]
 pub(super) struct Quarantined<'a> {
     dir: &'a Dir,
@@ -27,7 +28,8 @@ pub(super) struct Quarantined<'a> {
 }
 
 impl<'a> Quarantined<'a> {
-    /// Moves an entry to a temporary name, if the entry matches the snapshot.
+    /// Moves an entry to a temporary name. If the entry does not match the snapshot, moves it back
+    /// and fails.
     pub(super) fn quarantine(
         workspace: &Workspace,
         dir: &'a Dir,
@@ -40,12 +42,13 @@ impl<'a> Quarantined<'a> {
         let place = workspace.real_path(&entry.path);
         let parent = place.parent().unwrap_or(&place);
         let begin = |folder| Journal::begin_quarantine(folder, parent, &entry.name, &name);
-        // The journal is best effort: either the entry cannot be restored anyway, or a backup
-        // exists before the entry is removed.
+        // The call continues if the journal cannot be created. Either the entry cannot be restored
+        // anyway, or a backup exists before the entry is removed.
         let journal = folder.map(begin).and_then(Result::ok);
         dir.rename_to_unused(&entry.name, &name).map_err(explain)?;
         let aside = Self { dir, entry, kind: seen.kind, name, journal };
-        // From now on, only programs that already have the directory open can change the entry.
+        // From now on, the entry can only be changed by programs that already have the directory
+        // open.
         if EntrySnapshot::take(dir, &aside.name).is_ok_and(|now| now == *seen) {
             return Ok(aside);
         }
@@ -58,7 +61,7 @@ impl<'a> Quarantined<'a> {
         &self.name
     }
 
-    /// Moves the entry back to its name.
+    /// Moves the entry back to its original name.
     pub(super) fn restore(mut self) -> Result<(), ToolError> {
         let back = self.dir.rename_to_unused(&self.name, &self.entry.name);
         back.map_err(|_taken| {
@@ -71,8 +74,8 @@ impl<'a> Quarantined<'a> {
 
     /// Removes the entry permanently.
     ///
-    /// If the removal fails, the error contains the path of the entry. If a journal exists, the
-    /// next start removes the entry.
+    /// If this fails, the error contains the path of the entry. If a journal exists, the next start
+    /// removes the entry.
     pub(super) fn remove_for_good(mut self) -> Result<(), ToolError> {
         let is_done = self.journal.as_mut().is_none_or(|journal| journal.write_done().is_ok());
         let removed = match self.kind {
@@ -94,7 +97,7 @@ impl<'a> Quarantined<'a> {
         })
     }
 
-    /// Returns the path of the entry under its temporary name.
+    /// Returns the path of the entry at its temporary name.
     fn quarantine_path(&self) -> PathBuf {
         self.entry.path.path().with_file_name(&self.name)
     }

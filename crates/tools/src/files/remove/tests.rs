@@ -1,4 +1,4 @@
-//! Tests of deleting, moving and undoing.
+//! Tests for deleting and moving entries, and for undoing these changes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +39,7 @@ fn undo(tree: &TestWorkspace) -> Result<(), ToolError> {
     UndoPlan::for_last_change(&tree.workspace)?.run(&tree.workspace)
 }
 
-/// Returns every file of a folder with its bytes and mode.
+/// Returns the bytes and the mode of each file in a folder.
 fn files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32)> {
     let (mut folders, mut files) = (vec![folder.to_owned()], BTreeMap::new());
     while let Some(folder) = folders.pop() {
@@ -77,7 +77,7 @@ fn what_is_deleted_or_moved_comes_back() {
     assert_eq!(undo(&tree).unwrap_err().code(), Some(ErrorCode::NotFound));
 }
 
-/// Returns the files that the next undo skips, with the text of their backups.
+/// Returns the files that the next undo skips, each with the text of its backup.
 fn skipped_by_undo(tree: &TestWorkspace) -> Vec<(PathBuf, Option<String>)> {
     let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
     let kept = |kept: &PathBuf| fs::read_to_string(kept).unwrap();
@@ -104,7 +104,7 @@ fn what_something_else_changed_stays_and_stands_in_no_other_files_way() {
     assert_eq!(undoing.affected_paths().collect::<Vec<_>>(), [(tree.path("b").as_path(), false)]);
     undoing.run(&tree.workspace).unwrap();
     assert_eq!(["a", "b", "dir/made"].map(|path| tree.read(path)), ["theirs", "old b", "theirs"]);
-    // Only the backup that was not restored is kept.
+    // Of all backups, only the one that was not restored still exists.
     assert_eq!(fs::read_to_string(&kept).unwrap(), "old a");
     undo(&tree).unwrap();
     assert_eq!(tree.read("first"), "old");
@@ -270,7 +270,8 @@ fn a_step_is_undone_once_however_often_it_was_looked_at() {
     let first = UndoPlan::for_last_change(&tree.workspace).unwrap();
     let second = UndoPlan::for_last_change(&tree.workspace).unwrap();
     first.run(&tree.workspace).unwrap();
-    // The number of undo entries is the same as before, but the last entry is a different entry.
+    // The list of undo entries has the same length as before, but its last entry is a different
+    // one.
     write(&tree, "a", "2").unwrap();
     let error = second.run(&tree.workspace).unwrap_err();
     assert_eq!(
@@ -298,7 +299,7 @@ fn what_was_not_kept_is_a_step_that_says_so() {
     assert_eq!(tree.read("a"), "1");
 }
 
-/// An undo entry that created and replaced files is undone completely or not at all.
+/// An undo entry with created and replaced files is either undone completely or not at all.
 #[test]
 fn an_undo_that_cannot_be_finished_changes_nothing() {
     let tree = test_workspace_with_undo(&[("a", "1")]);
@@ -319,7 +320,8 @@ fn an_undo_that_cannot_be_finished_changes_nothing() {
     assert_eq!((tree.names("."), tree.read("a")), (vec!["a".to_owned()], "1".to_owned()));
 }
 
-/// Another directory, or a link to another directory, may have replaced the directory.
+/// The original directory may have been replaced by another directory, or by a link to another
+/// directory.
 #[test]
 fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
     type Act = fn(&TestWorkspace);
@@ -337,7 +339,7 @@ fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
         let error = undoing.run(&tree.workspace).unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
         assert_eq!(files(tree.workspace.cwd()), before);
-        // When the directory exists again, the undo entry can be undone.
+        // When the original directory is back, the entry can be undone.
         fs::rename(tree.path("dir"), tree.path("swapped")).unwrap();
         fs::rename(tree.path("aside"), tree.path("dir")).unwrap();
         undo(&tree).unwrap();
@@ -345,7 +347,7 @@ fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
     }
 }
 
-/// The preview shows the real path, not the name of a link.
+/// The preview shows the real path of the entry, not the path through a link.
 #[test]
 fn what_comes_back_is_shown_and_guarded_where_it_really_goes() {
     let tree = test_workspace_with_undo(&[("a/pre-commit", "a"), (".git/hooks/other", "")]);
@@ -375,8 +377,8 @@ fn a_name_that_is_no_text_comes_back_as_it_was() {
     assert_eq!(files(tree.workspace.cwd()), before);
 }
 
-/// Returns a workspace whose backups are on another file system, if this machine has two file
-/// systems.
+/// Returns a workspace whose backups are on another file system. Returns `None` if this machine has
+/// only one file system.
 fn tree_on_other_file_system() -> Option<(TestWorkspace, TempDir)> {
     let tree = test_workspace(&[("a", "text"), ("dir/b", "b")]);
     let state = tempfile::tempdir_in("/dev/shm").ok()?;

@@ -1,4 +1,4 @@
-//! Accesses files beneath a directory by their canonical paths, on systems without directory
+//! Accesses files inside a directory by their canonical paths. Used on systems without directory
 //! descriptors.
 
 use std::ffi::{OsStr, OsString};
@@ -18,7 +18,7 @@ impl PinnedDirectory {
         Ok(Self(path.canonicalize()?))
     }
 
-    /// Pins a directory by an absolute path without links.
+    /// Pins a directory. The path must be absolute and must not contain links.
     pub(crate) fn pin_without_links(path: &Path) -> io::Result<Self> {
         if path.canonicalize()? == path {
             Ok(Self(path.to_owned()))
@@ -31,12 +31,12 @@ impl PinnedDirectory {
         false
     }
 
-    /// Returns whether the directory no longer exists.
+    /// Returns whether the directory was removed.
     pub(crate) fn is_removed(&self) -> bool {
         !self.0.exists()
     }
 
-    /// Always `false`: this system has no procfs.
+    /// Returns `false`, because this system has no procfs.
     pub(crate) fn is_procfs(&self) -> bool {
         false
     }
@@ -46,17 +46,17 @@ impl PinnedDirectory {
         File::open(self.resolve(path)?)
     }
 
-    /// Opens a file as [`Self::open`] does, but rejects links in the path.
+    /// Opens a file in the same way as [`Self::open_file`], but rejects links in the path.
     pub(crate) fn open_file_without_links(&self, path: &Path) -> io::Result<File> {
         File::open(self.resolve_without_links(path)?)
     }
 
-    /// Returns the metadata of a file. Follows links, as [`fs::metadata`] does.
+    /// Returns the metadata of a file. Follows links, like [`fs::metadata`].
     pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
         fs::metadata(self.resolve(path)?)
     }
 
-    /// Returns the metadata as [`Self::metadata`] does, but rejects links in the path.
+    /// Returns the metadata in the same way as [`Self::metadata`], but rejects links in the path.
     pub(crate) fn metadata_without_links(&self, path: &Path) -> io::Result<Metadata> {
         fs::metadata(self.resolve_without_links(path)?)
     }
@@ -65,7 +65,7 @@ impl PinnedDirectory {
         Dir::from_path(self.resolve(path)?)
     }
 
-    /// Opens a directory as [`Self::open_dir`] does, but rejects links in the path.
+    /// Opens a directory in the same way as [`Self::open_dir`], but rejects links in the path.
     pub(crate) fn open_dir_without_links(&self, path: &Path) -> io::Result<Dir> {
         Dir::from_path(self.resolve_without_links(path)?)
     }
@@ -81,7 +81,8 @@ impl PinnedDirectory {
     }
 }
 
-/// A directory, identified by its canonical path. All names are single path components.
+/// A directory, identified by its canonical path. The methods accept only names that are a single
+/// path component.
 #[derive(Debug)]
 pub(crate) struct Dir(PathBuf);
 
@@ -90,25 +91,25 @@ impl Dir {
         if path.is_dir() { Ok(Self(path)) } else { Err(io::ErrorKind::NotADirectory.into()) }
     }
 
-    /// Always `None`, because this system has no paths by descriptor.
+    /// Returns `None`, because on this system no path leads to a descriptor.
     #[cfg(not(unix))]
     pub(crate) fn descriptor_path(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Returns the id of this directory. The id is as unique as the system permits.
+    /// Returns the id of this directory. The system may give the same id to several directories.
     pub(crate) fn own_id(&self) -> io::Result<FileId> {
         Ok(metadata_file_id(&fs::metadata(&self.0)?))
     }
 
-    /// Returns at most `max` entries in no particular order, and whether the directory has more
-    /// entries.
+    /// Returns at most `max` entries in no particular order. Also returns whether the directory has
+    /// more entries.
     pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<DirectoryEntry>, bool)> {
         self.entries_while(max, || true)
     }
 
-    /// Returns entries as [`Self::entries`] does. Calls `goes_on` before each entry, and stops if
-    /// it returns `false`.
+    /// Returns entries in the same way as [`Self::entries`]. Calls `goes_on` before each entry, and
+    /// stops if `goes_on` returns `false`.
     pub(crate) fn entries_while(
         &self,
         max: usize,
@@ -126,7 +127,7 @@ impl Dir {
         Ok((entries, false))
     }
 
-    /// Returns whether the directory no longer exists.
+    /// Returns whether the directory was removed.
     pub(crate) fn is_removed(&self) -> bool {
         !self.0.exists()
     }
@@ -135,18 +136,18 @@ impl Dir {
         Ok(fs::symlink_metadata(self.0.join(name))?.file_type().into())
     }
 
-    /// Returns the id of a file. The id is as unique as the system permits.
+    /// Returns the id of an entry. The system may give the same id to several entries.
     pub(crate) fn entry_id(&self, name: &OsStr) -> io::Result<FileId> {
         Ok(metadata_file_id(&fs::symlink_metadata(self.0.join(name))?))
     }
 
-    /// Holds a file open without reading it. While the file is open, its [id](Self::entry_id) is
-    /// not reused, even if the file is removed.
+    /// Opens a file only to keep it open. As long as it is open, its [id](Self::entry_id) is not
+    /// used again, even if the file is removed.
     pub(crate) fn hold_open(&self, name: &OsStr) -> io::Result<File> {
         File::open(self.0.join(name))
     }
 
-    /// Returns the metadata of an entry, as far as the system provides it.
+    /// Returns those metadata of an entry that the system provides.
     pub(crate) fn entry_metadata(&self, name: &OsStr) -> io::Result<EntryMetadata> {
         let metadata = fs::symlink_metadata(self.0.join(name))?;
         let since =
@@ -170,7 +171,7 @@ impl Dir {
         }
     }
 
-    /// Always `true`, because only an attempted move shows whether a move is possible.
+    /// Returns `true`, because only trying to move an entry shows whether the move is possible.
     pub(crate) fn is_on_same_file_system(&self, _: &Self) -> bool {
         true
     }
@@ -195,7 +196,7 @@ impl Dir {
         File::open(self.0.join(name))
     }
 
-    /// Creates a new file. Fails if the name exists.
+    /// Creates a new file. Fails if the name already exists.
     pub(crate) fn create_new_file(&self, name: &OsStr, _: FileVisibility) -> io::Result<File> {
         File::create_new(self.0.join(name))
     }
@@ -204,28 +205,28 @@ impl Dir {
         fs::create_dir(self.0.join(name))
     }
 
-    /// Moves a file to a name, and replaces an existing file of that name.
+    /// Renames a file. An existing file with the new name is replaced.
     pub(crate) fn rename_over(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         fs::rename(self.0.join(from), self.0.join(to))
     }
 
-    /// Swaps two names atomically. Always fails, because this system does not support this
-    /// operation.
+    /// Swaps two names atomically. On this system, the function always fails, because there is no
+    /// such operation.
     pub(crate) fn exchange(&self, _: &OsStr, _: &OsStr) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Adds a hard link to a file, under an unused name.
+    /// Creates a hard link to a file, under a name that does not exist yet.
     pub(crate) fn create_hard_link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         fs::hard_link(self.0.join(from), self.0.join(to))
     }
 
-    /// Moves a file to an unused name.
+    /// Renames a file. Fails if the new name already exists.
     pub(crate) fn rename_to_unused(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         self.rename_to_unused_in(from, self, to)
     }
 
-    /// Moves a file to an unused name in another directory.
+    /// Moves a file to another directory. Fails if the new name already exists.
     pub(crate) fn rename_to_unused_in(
         &self,
         from: &OsStr,
@@ -236,12 +237,13 @@ impl Dir {
         self.remove_file(from)
     }
 
-    /// Only checks that the directory exists, because this system cannot sync directories.
+    /// Only checks that the directory exists, because this system cannot write a directory to disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         fs::metadata(&self.0).map(drop)
     }
 
-    /// Only checks that the directory exists, because only an attempt shows the permissions.
+    /// Only checks that the directory exists, because only trying to create a file shows the
+    /// permissions.
     pub(crate) fn require_can_create(&self) -> io::Result<()> {
         fs::metadata(&self.0).map(drop)
     }
@@ -252,7 +254,7 @@ impl Dir {
         if is_fixed { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
 
-    /// Always `false`, because this system has no mounts of single files.
+    /// Returns `false`, because a single file cannot be a mount point on this system.
     pub(crate) fn is_mounted(&self, _: &OsStr) -> bool {
         false
     }
@@ -267,8 +269,8 @@ impl Dir {
         fs::symlink_metadata(self.0.join(name)).map(drop)
     }
 
-    /// Only checks that the directory exists, because only a write shows whether there is enough
-    /// space.
+    /// Only checks that the directory exists, because only writing a file shows whether there is
+    /// enough space. Returns the maximum number.
     pub(crate) fn free_bytes(&self) -> io::Result<u64> {
         fs::metadata(&self.0).map(|_| u64::MAX)
     }
@@ -283,31 +285,32 @@ impl Dir {
     }
 }
 
-/// Returns the metadata of an absolute path, following links.
+/// Returns the metadata of an absolute path. Follows links.
 pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     fs::metadata(path)
 }
 
-/// Returns the id of a file. The id is as unique as the system permits.
+/// Returns the id of a file. The system may give the same id to several files.
 pub(crate) fn metadata_file_id(metadata: &Metadata) -> FileId {
     let made = metadata.created().ok();
     let since = made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
-    // The length of a directory depends on its content.
+    // The length of a directory changes with its content, so it is not used.
     let length = if metadata.is_dir() { 0 } else { metadata.len() };
     (since.map_or(0, |since| since.as_nanos() as u64), length)
 }
 
-/// Always `false`, because on this system the file name determines whether a file is executable.
+/// Returns `false`. On this system, only the name of a file determines whether the file is
+/// executable.
 pub(crate) fn is_executable(_: &File) -> bool {
     false
 }
 
-/// Always 1, because the standard library does not report hard links on this system.
+/// Returns 1, because the standard library does not report the number of hard links on this system.
 pub(crate) fn link_count(_: &Metadata) -> u64 {
     1
 }
 
-/// Copies the permissions of `from` to `to`.
+/// Copies the permissions of the file `from` to the file `to`.
 pub(crate) fn copy_access(from: &File, to: &File) -> io::Result<bool> {
     to.set_permissions(from.metadata()?.permissions())?;
     Ok(true)

@@ -1,5 +1,5 @@
-//! Tests that all kinds of confinement behave in the same way, and that confinement by the kernel
-//! also withstands races.
+//! Tests that all kinds of confinement behave in the same way. Another test checks that an attacker
+//! cannot bypass the kernel's confinement by a race.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,7 +24,7 @@ fn tree() -> TempDir {
     outer
 }
 
-/// Checks the permissions and attributes of a folder and its file.
+/// Checks the permissions and attributes of a directory and of a file in it.
 macro_rules! holds_writable {
     ($root:expr) => {
         assert!(!$root.is_removed() && $root.open_dir(Path::new("dir/file")).is_err());
@@ -43,7 +43,7 @@ macro_rules! holds_writable {
     };
 }
 
-/// Checks one kind of pinned directory. `pin` creates the pinned directory.
+/// Checks one kind of pinned directory. The expression `$pin` creates it.
 macro_rules! holds {
     ($name:ident, $pin:expr) => {
         #[test]
@@ -140,7 +140,7 @@ macro_rules! holds {
     };
 }
 
-/// Checks the metadata of entries in one kind of pinned directory.
+/// Checks the metadata of the entries in one kind of pinned directory.
 macro_rules! looks {
     ($name:ident, $pin:expr) => {
         #[test]
@@ -294,7 +294,8 @@ fn a_name_that_something_has_stays_on_every_file_system() {
                 let error = dir.rename_to_unused(from, OsStr::new(to)).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{from:?} {to}");
             }
-            // The directory keeps its name, and the empty placeholder is removed.
+            // After the failed renaming, the directory has its old name, and no empty placeholder
+            // remains.
             assert!(dir.rename_to_unused(inner, OsStr::new("dir/dir")).is_err());
             assert!(dir.rename_to_unused(OsStr::new("missing"), new).is_err());
             assert_eq!(dir.entry_kind(new).unwrap_err().kind(), io::ErrorKind::NotFound);

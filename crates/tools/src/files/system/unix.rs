@@ -1,5 +1,5 @@
-//! Accesses files beneath a directory by its descriptor. Reads and changes their owner, mode and
-//! attributes.
+//! Accesses files inside a directory through its file descriptor. Also reads and changes the owner,
+//! the mode and the attributes of files.
 
 mod dir;
 mod rename;
@@ -21,18 +21,20 @@ pub(crate) use dir::Dir;
 #[cfg(test)]
 pub(crate) use rename::simulated_file_system;
 
-/// Flags for opening a path: on Linux the path is resolved without opening the file, on other
-/// systems the file is opened for reading.
+/// Flags for resolving a path. On Linux, the path is resolved without opening the file. On other
+/// systems, the file is opened for reading.
 #[cfg(target_os = "linux")]
 const OPEN_PATH_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 const OPEN_PATH_FLAGS: OFlags = OPEN_READ_FLAGS;
 const OPEN_DIRECTORY_FLAGS: OFlags = OPEN_PATH_FLAGS.union(OFlags::DIRECTORY);
-/// Flags that prevent blocking on a FIFO, and acquiring a controlling terminal.
+/// Flags that prevent two effects of opening a file: blocking on a FIFO, and acquiring a
+/// controlling terminal.
 const NONBLOCKING_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const OPEN_READ_FLAGS: OFlags = OFlags::RDONLY.union(NONBLOCKING_FLAGS);
 
-/// A directory that stays the same directory even if it is renamed.
+/// A directory that is identified by its descriptor, so that it remains the same directory if it is
+/// renamed.
 #[derive(Debug)]
 pub(crate) struct PinnedDirectory {
     fd: OwnedFd,
@@ -43,8 +45,8 @@ pub(crate) struct PinnedDirectory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Confinement {
     Kernel,
-    /// Compares the canonical path of a file with the canonical path of the directory. The
-    /// directory must still have this id.
+    /// Compares the canonical path of each file with the path of the directory. Before that, checks
+    /// that the directory at this path still has this id.
     PathComparison(PathBuf, FileId),
 }
 
@@ -60,7 +62,7 @@ impl PinnedDirectory {
         Self::pin_without_links(&path.canonicalize()?)
     }
 
-    /// Pins a directory by an absolute path without links.
+    /// Pins a directory. The path must be absolute and must not contain links.
     pub(crate) fn pin_without_links(path: &Path) -> io::Result<Self> {
         match open_absolute_without_links(path, OPEN_DIRECTORY_FLAGS) {
             Ok(fd) => Ok(Self { fd, confinement: Confinement::Kernel }),
@@ -69,7 +71,8 @@ impl PinnedDirectory {
         }
     }
 
-    /// Pins a directory as [`Self::pin_without_links`] does, for kernels without `openat2`.
+    /// Pins a directory in the same way as [`Self::pin_without_links`]. Used if the kernel does not
+    /// support `openat2`.
     pub(super) fn pin_with_path_comparison(path: &Path) -> io::Result<Self> {
         if path.canonicalize()? != path {
             return Err(outside_root_error());
@@ -91,8 +94,8 @@ impl PinnedDirectory {
         sys::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// Returns whether the directory is in procfs, which exposes the state of processes, including
-    /// this process.
+    /// Returns whether the directory is in procfs. Files in procfs expose the state of all
+    /// processes, including this one.
     pub(crate) fn is_procfs(&self) -> bool {
         #[cfg(target_os = "linux")]
         if let Ok(found) = sys::fstatfs(&self.fd) {
@@ -101,22 +104,22 @@ impl PinnedDirectory {
         false
     }
 
-    /// Opens a file of any kind for reading. Never blocks.
+    /// Opens a file of any kind for reading. Never blocks, even for a FIFO.
     pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
         Ok(self.open_confined_path(path, OPEN_READ_FLAGS, LinkPolicy::Followed)?.into())
     }
 
-    /// Opens a file as [`Self::open_file`] does, but rejects links in the path.
+    /// Opens a file in the same way as [`Self::open_file`], but rejects links in the path.
     pub(crate) fn open_file_without_links(&self, path: &Path) -> io::Result<File> {
         Ok(self.open_confined_path(path, OPEN_READ_FLAGS, LinkPolicy::Refused)?.into())
     }
 
-    /// Returns the metadata of a file. Follows links, as [`std::fs::metadata`] does.
+    /// Returns the metadata of a file. Follows links, like [`std::fs::metadata`].
     pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
         File::from(self.open_confined_path(path, OPEN_PATH_FLAGS, LinkPolicy::Followed)?).metadata()
     }
 
-    /// Returns the metadata as [`Self::metadata`] does, but rejects links in the path.
+    /// Returns the metadata in the same way as [`Self::metadata`], but rejects links in the path.
     pub(crate) fn metadata_without_links(&self, path: &Path) -> io::Result<Metadata> {
         File::from(self.open_confined_path(path, OPEN_PATH_FLAGS, LinkPolicy::Refused)?).metadata()
     }
@@ -125,7 +128,7 @@ impl PinnedDirectory {
         Ok(Dir(self.open_confined_path(path, OPEN_DIRECTORY_FLAGS, LinkPolicy::Followed)?))
     }
 
-    /// Opens a directory as [`Self::open_dir`] does, but rejects links in the path.
+    /// Opens a directory in the same way as [`Self::open_dir`], but rejects links in the path.
     pub(crate) fn open_dir_without_links(&self, path: &Path) -> io::Result<Dir> {
         Ok(Dir(self.open_confined_path(path, OPEN_DIRECTORY_FLAGS, LinkPolicy::Refused)?))
     }
@@ -154,9 +157,10 @@ impl PinnedDirectory {
     }
 }
 
-/// Returns the metadata of an absolute path, following links.
+/// Returns the metadata of an absolute path. Follows links.
 ///
-/// Rejects paths through magic links of procfs, which point to files that a process has open.
+/// Rejects paths that lead through magic links of procfs. Such links lead to files that a process
+/// has open.
 pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     #[cfg(target_os = "linux")]
     match openat2_with_retries(&sys::CWD, path, OPEN_PATH_FLAGS, sys::ResolveFlags::NO_MAGICLINKS) {
@@ -173,8 +177,8 @@ fn io_error_from_open(error: Errno) -> io::Error {
     }
 }
 
-/// Returns whether the kernel, or a sandbox around this process, lacks `openat2`. All other errors
-/// are final.
+/// Returns whether the error means that the kernel, or a sandbox around this process, does not
+/// support `openat2`. After any other error, there is no fallback.
 fn is_openat2_missing(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::PERM)
 }
@@ -191,7 +195,7 @@ fn open_beneath(
     openat2_with_retries(root, path, flags, fence)
 }
 
-/// Opens an absolute path without links.
+/// Opens an absolute path. Fails if the path contains a link.
 #[cfg(target_os = "linux")]
 fn open_absolute_without_links(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     openat2_with_retries(&sys::CWD, path, flags, sys::ResolveFlags::NO_SYMLINKS)
@@ -205,7 +209,7 @@ fn openat2_with_retries(
     fence: sys::ResolveFlags,
 ) -> rustix::io::Result<OwnedFd> {
     let mut opened = Err(Errno::AGAIN);
-    // The kernel returns `EAGAIN` if a directory is renamed while the path is resolved.
+    // The kernel returns `EAGAIN` if a directory is renamed while it resolves the path.
     for _ in 0..MAX_OPEN_TRIES {
         opened = sys::openat2(at, path, flags, Mode::empty(), fence);
         if !matches!(opened, Err(Errno::AGAIN | Errno::INTR)) {
@@ -240,18 +244,19 @@ pub(crate) fn metadata_file_id(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
 
-/// Returns whether any user may execute the file.
+/// Returns whether at least one user may execute the file.
 pub(crate) fn is_executable(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.mode() & 0o111 != 0)
 }
 
-/// Returns the number of hard links of the file.
+/// Returns the number of hard links to the file.
 pub(crate) fn link_count(metadata: &Metadata) -> u64 {
     metadata.nlink()
 }
 
-/// Copies the access rights of `from` to `to`: the owner, the mode, and the extended attributes,
-/// which include access control lists. Returns whether all access rights were copied.
+/// Copies the access rights of the file `from` to the file `to`: the owner, the mode, and the
+/// extended attributes. The extended attributes include access control lists. Returns whether all
+/// access rights were copied.
 pub(crate) fn copy_access(from: &File, to: &File) -> io::Result<bool> {
     let (wanted, now) = (from.metadata()?, to.metadata()?);
     let owner = |metadata: &Metadata| (metadata.uid(), metadata.gid());
@@ -259,23 +264,23 @@ pub(crate) fn copy_access(from: &File, to: &File) -> io::Result<bool> {
     if owner(&wanted) != owner(&now) {
         let (uid, gid) =
             (process::Uid::from_raw(wanted.uid()), process::Gid::from_raw(wanted.gid()));
-        // Only the superuser may change the owner. Any user may set the group to one of the user's
-        // groups.
+        // Only the superuser may change the owner of a file. Other users may only set the group,
+        // and only to one of their own groups.
         if sys::fchown(to, Some(uid), Some(gid)).is_err() {
             is_kept = false;
             let _ = sys::fchown(to, None, Some(gid));
         }
     }
     is_kept &= attributes::copy_attributes(from, to);
-    // Set the mode last. A change of the owner clears the set-user-id bit, and the directory may
-    // add a default access control list.
+    // Set the mode last, for two reasons. Changing the owner clears the set-user-id bit, and the
+    // directory may add a default access control list.
     to.set_permissions(wanted.permissions())?;
     Ok(is_kept)
 }
 
 #[cfg(target_os = "linux")]
 mod attributes {
-    //! Extended attributes, which include access control lists on Linux.
+    //! Extended attributes. On Linux, they include access control lists.
 
     use std::collections::BTreeMap;
     use std::fs::File;
@@ -285,12 +290,12 @@ mod attributes {
 
     type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
 
-    /// Replaces the extended attributes of `to` by the attributes of `from`. Returns whether all
-    /// attributes were replaced.
+    /// Replaces the extended attributes of `to` by those of `from`. Returns whether this succeeded
+    /// for all attributes.
     pub(super) fn copy_attributes(from: &File, to: &File) -> bool {
         let both = (read_all_attributes(from), read_all_attributes(to));
         let (Ok(wanted), Ok(now)) = both else {
-            // A file system without extended attributes has no attributes to copy.
+            // A file system that does not support extended attributes has none to copy.
             return matches!(both.0, Err(Errno::NOTSUP | Errno::NOSYS));
         };
         let mut surplus = now.keys().filter(|name| !wanted.contains_key(*name));
@@ -299,7 +304,7 @@ mod attributes {
         let set = |(name, value): (&Vec<u8>, &Vec<u8>)| {
             sys::fsetxattr(to, &name[..], value, XattrFlags::empty()).is_ok()
         };
-        // Continue after a failure, so that as many attributes as possible are copied.
+        // Continue after a failure, in order to copy as many attributes as possible.
         missing.map(set).fold(is_rid, |all, one| all & one)
     }
 
@@ -325,7 +330,7 @@ mod attributes {
 
 #[cfg(not(target_os = "linux"))]
 mod attributes {
-    //! On this system extended attributes are not copied, because they are only supported on Linux.
+    //! Extended attributes are not copied on this system, because only Linux is supported.
 
     use std::fs::File;
 
