@@ -1,13 +1,13 @@
 //! Runs the scripted model server as a program, for tests in other languages and for `cargo xtask
 //! accept`.
 //!
-//! `model_server FILE` reads one response per line as JSON
-//! (`callboard_models::mock_server::MockResponse`). It sends these responses in order, in the
-//! dialect of each request. It writes one JSON object per line to standard output. The first line
-//! contains the address on which the server listens. Each later line describes a request with a
-//! finished response. `gap_us` is the time in microseconds between the end of the previous response
-//! and the request. A boolean shows whether the client stayed until the whole response was sent.
-//! The server exits when its standard input ends.
+//! `model_server FILE` reads one response per line of FILE, as JSON
+//! (`callboard_models::mock_server::MockResponse`). The program sends these responses in order,
+//! each in the dialect of its request. It writes one JSON object per line to standard output. The
+//! first line of the output contains the address on which the server listens. Each later line
+//! describes one request whose response has ended. `gap_us` is the time in microseconds between the
+//! end of the previous response and the request. A boolean shows whether the client stayed until
+//! the whole response was sent. The server exits when its standard input ends.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         drop(input);
     });
     tokio::select! {
-        told = report_requests(&server) => told?,
+        result = report_requests(&server) => result?,
         _ = ended => {}
     }
     Ok(())
@@ -40,8 +40,8 @@ async fn report_requests(server: &ModelServer) -> io::Result<()> {
     let mut nth = 0;
     let is_over = |asked: &RecordedRequest| asked.outcome != ResponseOutcome::Pending;
     while server.wait_for_requests(|asked| asked.get(nth).is_some_and(is_over)).await {
-        // `inspect_requests` borrows the requests. Copies of all requests would take longer with
-        // each request, and the agent would seem slower.
+        // `inspect_requests` only borrows the requests. Copying all of them would take longer after
+        // each request, and would make the agent seem slower.
         let line = server.inspect_requests(|asked| {
             let before = nth.checked_sub(1).and_then(|before| asked.get(before));
             asked.get(nth).map(|asked| report_line(asked, before))

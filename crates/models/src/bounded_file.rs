@@ -4,13 +4,13 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Reads at most `max + 1` bytes of a regular file. From the extra byte, the caller learns that the
-/// file is larger than `max`.
+/// Reads at most `max + 1` bytes of a regular file. If the result contains the extra byte, the file
+/// is larger than `max`.
 ///
 /// # Errors
 ///
-/// Returns an error if the path is not a regular file (a pipe, for example, could block), or if it
-/// cannot be read.
+/// Returns an error if the file cannot be read, or if it is not a regular file. (Reading a pipe,
+/// for example, could block.)
 pub(crate) fn read_max_plus_one_bytes(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));

@@ -1,4 +1,5 @@
-//! The `direct` model: the prompt names the tool calls, so it needs no key, server or network.
+//! The `direct` model. Each line of a prompt is a tool call, so the model needs no key, server or
+//! network.
 
 mod command;
 
@@ -16,11 +17,11 @@ use command::{COMMANDS, DirectCommand, ParsedPrompt, ToolUse};
 /// Name of the model.
 pub const NAME: &str = "direct";
 
-/// Number of bytes per fragment of arguments. Fragments are small, so that clients see the
-/// arguments stream.
+/// Number of bytes per fragment of arguments. Fragments are small, so that a client receives the
+/// arguments as a stream.
 const FRAGMENT_BYTES: usize = 64;
 
-/// Maximum number of characters that the closing summary quotes of one failed call.
+/// Maximum number of characters of one failed call's error that the final summary quotes.
 const MAX_QUOTED_CHARS: usize = 200;
 
 const HELP_FOOTER: &str =
@@ -28,10 +29,10 @@ const HELP_FOOTER: &str =
 
 /// The `direct` model. [`Model::help`] lists its commands.
 ///
-/// A prompt runs only if every line is a command. Each reply makes the next call of the prompt, so
-/// that a `read` sees the result of the `edit` before it. The reply after the last result is a
-/// summary. As in a shell, a failed call does not stop the calls after it. The model keeps no
-/// state: it derives its position in the turn from the messages after the prompt.
+/// A prompt runs only if every line is a command. Each reply contains only the next call of the
+/// prompt, so a `read` returns the file after the `edit` that precedes it. The reply after the last
+/// result is a summary. As in a shell, a failed call does not stop the calls after it. The model
+/// keeps no state: it derives its position in the turn from the messages after the prompt.
 #[derive(Clone, Debug, Default)]
 pub struct DirectModel {
     /// Text appended to the help.
@@ -45,7 +46,7 @@ impl DirectModel {
         Self { help_footer: closing.into() }
     }
 
-    /// Returns the help in the form in which a reply shows it.
+    /// Returns the help as it is shown in a reply.
     fn help_with_footer(&self, tools: &[ToolSpec]) -> String {
         format!("{} {}", commands_help(tools), self.help_footer).trim_end().to_owned()
     }
@@ -100,8 +101,8 @@ impl Model for DirectModel {
 /// Lists the commands in Markdown, with one example each.
 fn commands_help(tools: &[ToolSpec]) -> String {
     let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
-    // Some sessions have no `undo`, so the help leaves it out. A call of any other missing tool
-    // fails with an error of the call.
+    // Some sessions have no tool `undo`; their help omits it. Other commands stay in the help. If
+    // their tool is missing, their call fails with an error.
     let is_offered = |tool: &&str| *tool != command::UNDO || has_tool(tools, tool);
     for command in COMMANDS.iter().filter(|command| command.tool.as_ref().is_none_or(is_offered)) {
         let (form, description) = (command.usage(), command.description);

@@ -1,4 +1,4 @@
-//! The events of one model reply, and how the reply ends.
+//! The events of one model reply, and the reasons why a reply ends.
 
 use std::{iter, time::Duration};
 
@@ -14,20 +14,21 @@ pub enum ModelEvent {
     Text(String),
     /// More of the model's thinking.
     Thought(String),
-    /// Start of a call; its arguments follow. The calls of one reply are parallel.
+    /// Start of a call. The arguments are sent in later events. The calls of one reply are
+    /// parallel.
     CallStart {
         /// The model's id for the call, unique within the reply. Some models reuse ids in later
         /// replies.
         id: String,
-        /// Name of the tool. A tool with this name need not exist.
+        /// Name of the tool. The model may name a tool that does not exist.
         name: String,
     },
-    /// More of a call's arguments. The fragments together should be JSON; a call without fragments
-    /// has the arguments `{}`.
+    /// The next part of a call's arguments. All fragments together should be JSON. A call without
+    /// fragments has the arguments `{}`.
     CallArguments {
         /// Id of the call.
         id: String,
-        /// Next fragment; fragments are never split inside a character.
+        /// Next fragment. A fragment never ends inside a character.
         fragment: String,
     },
     /// End of a call's arguments.
@@ -50,9 +51,9 @@ pub enum ModelEvent {
 
 impl ModelEvent {
     /// Returns the events of a call as a model streams them: the start, the fragments of the
-    /// arguments, and the end. A fragment has at most `bytes` bytes, but at least one character. A
-    /// [`ReplyStream`](crate::ReplyStream) continues with further calls and ends with
-    /// [`ModelEvent::Stop`].
+    /// arguments, and the end. A fragment has at most `bytes` bytes, but at least one character. To
+    /// complete a [`ReplyStream`](crate::ReplyStream), append the events of further calls, if any,
+    /// and then [`ModelEvent::Stop`].
     ///
     /// ```
     /// use callboard_models::{ModelEvent, ModelToolCall};
@@ -82,18 +83,19 @@ fn split_fragments(text: String, bytes: usize) -> impl Iterator<Item = String> +
     })
 }
 
-/// Token counts of one reply, as far as the provider reports them.
+/// Token counts of one reply. A count that the provider does not report is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenUsage {
-    /// Tokens of the request, including those read from or written to a cache.
+    /// Number of tokens of the request, including tokens that were read from a cache or written to
+    /// it.
     pub input_tokens: Option<u64>,
-    /// Tokens of the reply, including thinking.
+    /// Number of tokens of the reply, including thinking.
     pub output_tokens: Option<u64>,
-    /// Tokens of the request that were read from a cache of the provider.
+    /// Number of tokens of the request that the provider read from a cache.
     pub cached_tokens: Option<u64>,
-    /// Tokens of the request that the provider wrote to a cache.
+    /// Number of tokens of the request that the provider wrote to a cache.
     pub cache_written_tokens: Option<u64>,
-    /// Tokens of the reply that were spent on thinking.
+    /// Number of tokens of the reply that were spent on thinking.
     pub thought_tokens: Option<u64>,
     /// Cost of the reply in millionths of a US dollar, if the cost is known.
     pub cost_micros: Option<u64>,
@@ -120,7 +122,7 @@ pub enum ModelStopReason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", status.map(|status| format!(" (status {status})")).unwrap_or_default())]
 pub struct ModelError {
-    /// Kind of the error, which decides how the caller reacts.
+    /// Kind of the error. The caller should react according to the kind.
     pub kind: ModelErrorKind,
     /// Message for the user.
     pub message: String,
@@ -141,9 +143,11 @@ impl ModelError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelErrorKind {
-    /// The provider is overloaded or failed, or the connection failed. A retry may succeed.
+    /// The provider is overloaded, the provider failed, or the connection failed. A retry may
+    /// succeed.
     Transient,
-    /// No data arrived within the timeout. A retry may succeed, but may take as long again.
+    /// No data arrived within the timeout. A retry may succeed, but it may wait for the same time
+    /// again.
     IdleTimeout,
     /// The key is missing, invalid or lacks a permission. The user must log in.
     Auth,
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_tells_what_is_worth_doing() {
+    fn a_status_determines_the_kind_of_error() {
         for (status, fault) in [
             (400, ModelErrorKind::Other),
             (401, ModelErrorKind::Auth),
@@ -201,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_cut_between_characters_and_join_to_the_whole() {
+    fn fragments_end_between_characters_and_join_to_the_whole_text() {
         let cases: [(&str, usize, &[&str]); 7] = [
             ("", 4, &[]),
             ("abcdef", 4, &["abcd", "ef"]),
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_arguments_has_a_start_and_an_end_only() {
+    fn a_call_without_arguments_has_only_a_start_and_an_end() {
         let call = ModelToolCall { id: "a".into(), name: "undo".into(), arguments: String::new() };
         let events: Vec<_> = ModelEvent::call_events(call, 1).collect();
         let start = ModelEvent::CallStart { id: "a".into(), name: "undo".into() };

@@ -1,8 +1,8 @@
 //! Language models: a request is the input, and a stream of small events is the output.
 //!
 //! This crate contains *only* the [`Model`] trait and its implementations: the HTTP dialects of
-//! `provider`, [`direct`] and [`script`]. Callers pass keys and settings; the crate holds no
-//! session and runs no tool. For an agent around a model, use `callboard`.
+//! `provider`, [`direct`] and [`script`]. The caller supplies keys and settings. The crate stores
+//! no session and runs no tool. For an agent around a model, use `callboard`.
 #![doc = include_str!("../README.md")]
 
 #[cfg(feature = "providers")]

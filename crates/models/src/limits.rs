@@ -4,9 +4,9 @@ use std::time::Duration;
 
 // ---- Replies in the form of a JSON Schema ----
 
-/// Number of bytes of a reply in which its form (text or tool call) is searched for with each new
-/// piece. If the form is still unknown after this number of bytes, the reply is parsed when it is
-/// complete.
+/// Maximum number of bytes at the start of a reply that are parsed again with each new piece, to
+/// detect whether the reply is text or a tool call. If the form is still unknown after this number
+/// of bytes, the reply is parsed when it is complete.
 pub(crate) const MAX_FORM_DETECTION_BYTES: usize = 4 << 10;
 
 /// Maximum size of one call's arguments in bytes. Longer arguments are truncated, so they are
@@ -18,13 +18,13 @@ pub(crate) const MAX_ARGUMENT_BYTES: usize = 8 << 20;
 /// Time limit for connecting to a provider, including TLS.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Time limit for the start of a provider's response. This limit is below the 300 s that
-/// `callboard` waits for the next event, so that the error can name the cause. A local server may
-/// process a long prompt for minutes before it responds.
+/// Time limit for the start of a provider's response. `callboard` waits up to 300 s for the next
+/// event. This limit is lower, so that the error can name the cause. A local server may process a
+/// long prompt for minutes before it responds.
 pub(crate) const RESPONSE_HEADERS_TIMEOUT: Duration = Duration::from_secs(240);
 
-/// Maximum number of bytes that are read of an error response, or of a response that should have
-/// been a stream.
+/// Maximum number of bytes that are read from the body of an error response, or from a response
+/// that should have been a stream.
 pub(crate) const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
 
 /// Time limit for reading the body of an error response.
@@ -34,18 +34,18 @@ pub(crate) const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// stream, or a list of models.
 pub(crate) const MAX_RESPONSE_BODY_BYTES: usize = 8 << 20;
 
-/// Time limit for reading the rest of a body after the end of a reply. If this time expires, or if
-/// a reply is dropped early, the connection is closed.
+/// Time limit for reading the rest of a response body after the end of a reply. If the limit is
+/// reached, or if a reply is dropped before its end, the connection is closed.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Maximum number of bytes that are drained within [`DRAIN_TIMEOUT`].
+/// Maximum number of bytes that are read and discarded within [`DRAIN_TIMEOUT`].
 pub(crate) const MAX_DRAINED_BYTES: usize = 4 << 10;
 
-/// Maximum size of a streamed reply in bytes. Streams repeat much data, so the events contain fewer
-/// bytes than the stream; the consumer of the events limits their size.
+/// Maximum size of a streamed reply in bytes. A stream repeats much data, so its events contain
+/// fewer bytes than the stream itself. The consumer of the events limits the size of the events.
 pub(crate) const MAX_STREAM_BYTES: usize = 128 << 20;
 
-/// Maximum number of bytes of a server's error text that are repeated in an error message.
+/// Maximum number of bytes of a server's error text that an error message quotes.
 pub(crate) const MAX_ERROR_TEXT_BYTES: usize = 500;
 
 /// Maximum time that a provider may ask the client to wait. Longer times are reduced to this
@@ -60,11 +60,11 @@ pub(crate) const MIN_CACHED_TEXT_BYTES: usize = 256;
 /// Time limit for loading a provider's complete list of models.
 pub(crate) const MODEL_LIST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Maximum number of models listed per provider; further models are omitted.
+/// Maximum number of listed models per provider; further models are omitted.
 pub(crate) const MAX_LISTED_MODELS: usize = 1_000;
 
 /// Time limit for probing a local server.
-// The servers of tests always respond, but may be slow on a busy machine.
+// A test server always responds, but may be slow on a busy machine.
 pub(crate) const LOCAL_PROBE_TIMEOUT: Duration =
     Duration::from_millis(if cfg!(test) { 10_000 } else { 300 });
 

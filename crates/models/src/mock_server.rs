@@ -4,14 +4,14 @@
 //! completions and Responses, Anthropic's Messages, Gemini's `streamGenerateContent`, and Ollama's
 //! own API. The path of a request selects the dialect. The script is a list of [`MockResponse`]s,
 //! which are encoded in the dialect of the request. A response can fail in the same ways as real
-//! servers. It can be an error status with headers, contain an error inside the stream, or be
-//! arbitrary bytes. Its stream can be truncated, have no end marker or hang. Its calls can have no
-//! ids or no `index`, or arguments that are not JSON. The server records each request, and whether
-//! the client stayed until the end of the response (see [`RecordedRequest`]).
+//! servers. It can be an error status with headers, a stream that contains an error, or arbitrary
+//! bytes. Its stream can be truncated, lack the end marker or hang. Its calls can lack ids or the
+//! `index`, or have arguments that are not JSON. The server records each request, and whether the
+//! client stayed until the end of the response (see [`RecordedRequest`]).
 //!
-//! This module needs the feature `mock-server`. For TLS, the test passes its own handshake to
-//! [`ModelServer::start_with_tls`]. Responses can also be parsed from JSON; the example
-//! `model_server` does this for programs in other languages.
+//! This module needs the feature `mock-server`. For TLS, the test passes a function for the
+//! handshake to [`ModelServer::start_with_tls`]. Responses can also be parsed from JSON; the
+//! example `model_server` does this for programs in other languages.
 //!
 //! ```
 //! use callboard_models::mock_server::{

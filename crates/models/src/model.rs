@@ -15,26 +15,26 @@ use crate::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ToolSpec};
 /// A session can be resumed by another process, and it can switch to another model between two
 /// requests.
 pub trait Model: Send + Sync + fmt::Debug {
-    /// Returns the name in the form of the option `--model`: `direct`, `script:FILE`,
+    /// Returns the name as it is written in the option `--model`, e.g. `direct`, `script:FILE` or
     /// `anthropic/NAME`.
     fn name(&self) -> &str;
 
-    /// Returns the capabilities and limits of the model, as far as they are known.
+    /// Returns the known capabilities and limits of the model.
     fn capabilities(&self) -> ModelCapabilities {
         ModelCapabilities::default()
     }
 
-    /// Prepares the model for the first request with slow steps, e.g. reading a key from a keyring
-    /// or probing a server. The agent calls this method before each turn, and at no other time. The
-    /// future may take seconds, and dropping it is safe. The future resolves to a notice for the
-    /// user about the model in use, if there is one. A failure is reported later, by the reply.
+    /// Does slow preparations for a request, e.g. reading a key from a keyring or probing a server.
+    /// The agent calls this method before each turn, and at no other time. The future may take
+    /// seconds, and dropping it is safe. It resolves to a notice for the user about the model in
+    /// use, or to `None`. A failure is reported later, by the reply.
     fn prepare_for_turn(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(std::future::ready(None))
     }
 
-    /// Lists the commands with which a prompt may begin in a session with these tools, for the
-    /// menus of clients. Only models with [`ModelCapabilities::commands`] implement this method,
-    /// [`help`](Self::help) and [`prompt_error`](Self::prompt_error).
+    /// Returns the commands with which a prompt may begin in a session with these tools. Clients
+    /// show these commands in a menu. Only models with [`ModelCapabilities::commands`] implement
+    /// this method, [`help`](Self::help) and [`prompt_error`](Self::prompt_error).
     fn commands(&self, _tools: &[ToolSpec]) -> Vec<PromptCommand> {
         Vec::new()
     }
@@ -58,15 +58,15 @@ pub trait Model: Send + Sync + fmt::Debug {
 /// Dropping the stream cancels the reply.
 pub type ReplyStream = BoxStream<'static, ModelEvent>;
 
-/// A model that cannot be used: every reply is an error that states the reason. It is intended for
-/// an agent that has to start although its configuration is invalid.
+/// A placeholder for a model that cannot be used. Every reply is an error that states the reason.
+/// An agent with an invalid configuration can still start with this model.
 #[derive(Debug)]
 pub struct FailingModel {
     reason: String,
 }
 
 impl FailingModel {
-    /// Creates a model; `reason` is the message of its errors.
+    /// Creates the model. `reason` is the message of its errors.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }
@@ -121,15 +121,15 @@ pub struct ModelCapabilities {
     pub images: bool,
     /// Whether the model accepts audio.
     pub audio: bool,
-    /// Whether the thinking effort can be set ([`ModelRequest::effort`]).
+    /// Whether a request may set the thinking effort ([`ModelRequest::effort`]).
     pub efforts: bool,
     /// Whether the model follows its prompts, or a script file, literally. Instructions, notices
     /// and summaries have no effect on such a model.
     pub scripted: bool,
-    /// Whether every prompt is a command. No text can be added to a command, and a failed call is a
-    /// call that the user requested.
+    /// Whether every prompt must be a command. The agent adds no text to such a prompt. A failed
+    /// call of such a model was requested by the user.
     pub commands: bool,
-    /// Maximum number of tokens of a request together with its reply, if the number is known.
+    /// Maximum number of tokens of a request and its reply together, if known.
     pub context_tokens: Option<u64>,
 }
 
@@ -147,37 +147,39 @@ impl ModelCapabilities {
         }
     }
 
-    /// Sets that the model accepts images.
+    /// Returns the capabilities with support for images.
     #[must_use]
     pub const fn with_images(self) -> Self {
         Self { images: true, ..self }
     }
 
-    /// Sets that the model accepts audio.
+    /// Returns the capabilities with support for audio.
     #[must_use]
     pub const fn with_audio(self) -> Self {
         Self { audio: true, ..self }
     }
 
-    /// Sets that the thinking effort can be chosen in requests.
+    /// Returns the capabilities with a thinking effort that each request may set.
     #[must_use]
     pub const fn with_efforts(self) -> Self {
         Self { efforts: true, ..self }
     }
 
-    /// Sets that the model follows its input literally.
+    /// Returns the capabilities of a model that follows its prompts, or its script, literally.
     #[must_use]
     pub const fn with_scripted(self) -> Self {
         Self { scripted: true, ..self }
     }
 
-    /// Sets that prompts are commands, and that the model follows them literally.
+    /// Returns the capabilities of a model whose prompts are commands. Such a model follows its
+    /// prompts literally.
     #[must_use]
     pub const fn with_commands(self) -> Self {
         Self { scripted: true, commands: true, ..self }
     }
 
-    /// Sets the maximum number of tokens of a request and its reply together.
+    /// Returns the capabilities with this maximum number of tokens of a request and its reply
+    /// together.
     #[must_use]
     pub const fn with_context_tokens(self, tokens: u64) -> Self {
         Self { context_tokens: Some(tokens), ..self }

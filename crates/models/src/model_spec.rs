@@ -9,9 +9,9 @@ use crate::script::{self, ScriptError, ScriptModel};
 use crate::{Model, bounded_file};
 
 /// Creates the model with the name `spec`: `direct`; `script:FILE` with a path relative to the
-/// current directory; or `provider/name`. A script file is read once, immediately. A provider is
-/// configured from the variables in `env` (see [`ProviderSettings::from_env`]), and is not
-/// contacted before the first reply.
+/// current directory; or `provider/name`. A script file is read once, during this call. A provider
+/// is configured from the variables in `env` (see [`ProviderSettings::from_env`]), and is not
+/// contacted until the first reply.
 ///
 /// # Errors
 /// Returns [`ModelSpecError`] if the model cannot be created.
@@ -28,7 +28,7 @@ pub fn open_model(
     })
 }
 
-/// Checks that [`open_model`] accepts `spec`, without connecting to anything.
+/// Checks that `spec` has a form that [`open_model`] accepts, without any file or network access.
 ///
 /// # Errors
 /// Returns [`ModelSpecError::Unknown`] if `spec` names no model.
@@ -59,19 +59,20 @@ impl<'a> ParsedSpec<'a> {
 /// Reads a script file as the model `script:FILE`.
 fn read_script(file: &str) -> Result<ScriptModel, ModelSpecError> {
     let path = Path::new(file);
-    // One byte more than the limit is read, so that `ScriptModel::parse` can reject a larger file.
+    // The result has one byte more than the limit if the file is larger. `ScriptModel::parse` then
+    // rejects it.
     let text = bounded_file::read_max_plus_one_bytes(path, script::MAX_SCRIPT_BYTES as u64)
         .map_err(|error| ModelSpecError::Unreadable { file: path.to_owned(), error })?;
     ScriptModel::parse(&text, format!("script:{file}"))
         .map_err(|error| ModelSpecError::Script { file: path.to_owned(), error })
 }
 
-/// Providers as listed in an error message.
+/// The list of providers in an error message.
 const PROVIDERS: &str = "`PROVIDER/NAME` with a provider of `anthropic`, `openai`, \
     `openai-responses`, `gemini`, `ollama`";
 
-/// The reason why the value of `--model` cannot be used. The text contains all causes; there is no
-/// `source`.
+/// The reason why the value of `--model` cannot be used. The message contains all causes, so the
+/// error has no `source`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelSpecError {
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spec_names_a_model_or_says_what_is_wrong() {
+    fn a_spec_names_a_model_or_explains_the_error() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             let path = folder.path().join(name);

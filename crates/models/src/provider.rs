@@ -1,7 +1,7 @@
 //! Model providers, and the settings to connect to one.
 //!
-//! The dialects come from the model library (rig-core); only the submodules of this module use its
-//! types.
+//! The dialects are implemented by the model library (rig-core). Only the submodules of this module
+//! use its types.
 
 mod cached_prefix;
 mod capabilities;
@@ -29,7 +29,8 @@ pub use env::MissingKey;
 pub use local_servers::LocalServers;
 pub use model_list::{ListedModel, list_models};
 
-/// A kind of provider: an HTTP dialect that its original provider and every compatible server use.
+/// A kind of provider, i.e. an HTTP dialect. The provider that defined the dialect uses it, and so
+/// does every compatible server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -71,9 +72,9 @@ impl Provider {
         format!("{}/{model}", self.name())
     }
 
-    /// Returns the provider's default model and its dialect. The dialect may differ, because
-    /// OpenAI's newer models support tool calls only in Responses. Returns `None` if the provider
-    /// has no default model and only a server can list the models.
+    /// Returns the provider's default model, and the dialect for this model. The dialect may differ
+    /// from `self`, because OpenAI's newer models support tool calls only in Responses. Returns
+    /// `None` if the provider has no default model; only a server can list its models.
     #[must_use]
     pub fn default_model(self) -> Option<(Self, &'static str)> {
         match self {
@@ -94,7 +95,7 @@ impl Provider {
     }
 }
 
-/// A provider's API key. `Debug` hides the key; use [`ApiKey::expose`] only for the header of a
+/// A provider's API key. `Debug` hides the key. Use [`ApiKey::expose`] only for the header of a
 /// request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
@@ -134,7 +135,7 @@ pub enum ToolCalling {
 }
 
 impl ToolCalling {
-    /// Returns the name that is used in the configuration.
+    /// Returns the name that users write in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -147,7 +148,7 @@ impl ToolCalling {
 /// The settings to connect to one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderSettings {
-    /// Provider with the dialect to use.
+    /// Provider whose dialect is used.
     pub provider: Provider,
     /// Name of the model, as the provider uses it.
     pub model: String,
@@ -159,7 +160,8 @@ pub struct ProviderSettings {
     pub ca_file: Option<PathBuf>,
     /// The way in which the model calls tools.
     pub tools: ToolCalling,
-    /// Maximum number of tokens of a request together with its reply; `None` for the known default.
+    /// Maximum number of tokens of a request and its reply together. `None` means the model's known
+    /// default.
     pub context_tokens: Option<u64>,
 }
 
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_shows_itself_to_nobody() {
+    fn a_key_is_hidden_in_debug_output() {
         let key = ApiKey::from_nonempty_text(" sk-secret\n").unwrap();
         assert_eq!(format!("{key:?}"), "Key(…)");
         assert_eq!(key.expose(), "sk-secret");

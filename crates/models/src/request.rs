@@ -4,8 +4,8 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use serde_json::Value;
 
-/// A request for one reply. The parts that a session repeats in each request are shared, so that
-/// the cost of creating a request depends only on the new messages.
+/// A request for one reply. Parts that are equal in all requests of a session are shared, so the
+/// cost of creating a request depends only on the new messages.
 #[derive(Clone, Debug, Default)]
 pub struct ModelRequest {
     /// Number of earlier requests of the session to this model. Requests without a reply count too,
@@ -41,15 +41,15 @@ pub enum Effort {
     High,
 }
 
-/// An entry of a session, in the form that is sent to the model. The enum is exhaustive, so that
-/// the compiler finds all code that must handle a new kind of entry.
+/// An entry of a session, as it is sent to the model. The enum is exhaustive, so that the compiler
+/// finds all code that must handle a new kind of entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChatMessage {
     /// A prompt of the user.
     User(Vec<ContentPart>),
     /// Text that the agent adds to the session: instructions of the project folder, a summary of
-    /// removed messages, or a list of changed files. Models without a role for such text receive it
-    /// as a user message.
+    /// removed messages, or a list of changed files. If a model has no role for such text, the text
+    /// is sent as a user message.
     Context(String),
     /// A reply of the model, complete or interrupted.
     Assistant {
@@ -74,18 +74,18 @@ impl ChatMessage {
     }
 }
 
-/// A tool call in the form in which the model wrote it.
+/// A tool call, exactly as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelToolCall {
     /// The model's id for the call. Some models reuse ids.
     pub id: String,
-    /// Name of the tool. A tool with this name need not exist.
+    /// Name of the tool. The model may name a tool that does not exist.
     pub name: String,
     /// Arguments of the call. The arguments should be JSON, but the model may write any text.
     pub arguments: String,
 }
 
-/// A part of a prompt. The enum is exhaustive, like [`ChatMessage`] and for the same reason.
+/// A part of a prompt. The enum is exhaustive for the same reason as [`ChatMessage`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentPart {
     /// Text.

@@ -1,6 +1,6 @@
 //! The `script` model, which plays replies from a file: for tests, demos and bug reports.
 //!
-//! The messages of a request are ignored: request number n of a session gets reply number n.
+//! The model ignores the messages of a request. Request number n of a session gets reply number n.
 //!
 //! # Format
 //! A script is in JSON Lines: one object with one key per line. Empty lines and lines that start
@@ -17,14 +17,14 @@
 //!
 //! - Calls of one reply are parallel. Calls without `id` are numbered `call_1`, `call_2`, … through
 //!   the file.
-//! - `args` is any JSON value; the default is `{}`. If `args` is a JSON *string*, the text of the
-//!   string is sent: `"{\"path\": "` sends arguments that are not JSON, and `""` sends no
-//!   arguments.
-//! - An `end` right after an `error` is allowed and ignored.
+//! - `args` is any JSON value; the default is `{}`. If `args` is a JSON *string*, the text in the
+//!   string is sent as the arguments. `"{\"path\": "` thus sends arguments that are not JSON, and
+//!   `""` sends no arguments.
+//! - An `end` directly after an `error` is allowed and ignored.
 //! - If the last reply has no `end`, it ends with `tool_calls` if it contains a call, otherwise
 //!   with `end_turn`.
-//! - Each request after the last reply gets a text that says that the script has ended, and
-//!   `end_turn`.
+//! - After the last reply, each further request gets a text which states that the script has ended,
+//!   and `end_turn`.
 
 use std::{mem, num::NonZeroUsize, time::Duration};
 
@@ -48,7 +48,7 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 ///
 /// The model keeps no position: [`ModelRequest::index`] selects the reply. Each session therefore
 /// starts at the first reply, and a retry after an `error` gets the next reply. If the model
-/// counted assistant messages instead, it would repeat an error forever.
+/// counted the replies in the messages instead, an error would be repeated forever.
 #[derive(Clone, Debug)]
 pub struct ScriptModel {
     name: String,

@@ -1,4 +1,4 @@
-//! Tool calls for models without native tool calls. The models use a reply format that a JSON
+//! Tool calls for models without native tool calls. Such a model replies in a format that a JSON
 //! Schema enforces.
 //!
 //! A reply is one JSON object, `{"text": …}` or `{"tool": …, "arguments": {…}}`. Text is passed on
@@ -85,8 +85,8 @@ fn reply_schema(tools: &[ToolSpec]) -> Value {
     json!({"title": "reply", "anyOf": forms})
 }
 
-/// Returns a tool's schema with all definitions inlined. References in the schema are relative to
-/// its root, but the schema is nested here and is no longer the root.
+/// Returns a tool's schema with all definitions inlined. A reference in a schema is relative to the
+/// root of the document, and the tool's schema is no longer the root here.
 fn inline_definitions(schema: &Value) -> Value {
     let none = Map::new();
     let definitions = schema["$defs"].as_object().unwrap_or(&none);
@@ -97,7 +97,8 @@ fn inline_definitions(schema: &Value) -> Value {
     whole
 }
 
-/// Maximum depth to which references are followed. At a greater depth, any value is accepted.
+/// Maximum depth to which references are followed. At a greater depth, the schema accepts any
+/// value.
 const MAX_REF_DEPTH: usize = 4;
 
 fn inline_refs(schema: &Value, definitions: &Map<String, Value>, nested: usize) -> Value {
@@ -149,7 +150,7 @@ fn encode_reply(text: &str, calls: &[ModelToolCall]) -> String {
         let arguments = arguments.unwrap_or_else(|_| Value::String(call.arguments.clone()));
         json!({"tool": call.name, "arguments": arguments})
     });
-    text.into_iter().chain(calls).map(|said| said.to_string()).collect::<Vec<_>>().join("\n")
+    text.into_iter().chain(calls).map(|part| part.to_string()).collect::<Vec<_>>().join("\n")
 }
 
 fn format_results(results: &[ToolResult]) -> String {

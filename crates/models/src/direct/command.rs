@@ -9,7 +9,7 @@ const MAX_CALLS: usize = 256;
 
 pub(super) const UNDO: &str = "undo";
 
-/// A command, as the parser, the help and the command lists of clients use it.
+/// A command. The parser, the help and the command menus of clients all use this description.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DirectCommand {
     /// Word with which the command begins.
@@ -26,7 +26,7 @@ pub(super) struct DirectCommand {
     parse: Option<ParseArgumentsFn>,
 }
 
-/// Parses the rest of the command's line, and the following lines that belong to the command.
+/// Parses the rest of the command's line, and the lines after it that belong to the command.
 type ParseArgumentsFn = fn(&str, &mut FollowingLines<'_>) -> Result<ToolUse, String>;
 
 type FollowingLines<'a> = Enumerate<Lines<'a>>;
@@ -162,7 +162,7 @@ impl ToolUse {
     }
 }
 
-/// The reason why a prompt is rejected and no call is made. Its text is Markdown for the user.
+/// The reason why a prompt is rejected without any call. The message is Markdown for the user.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PromptError {
     /// A line does not begin with a command. The reply to the user includes the help.
@@ -200,7 +200,8 @@ impl PromptError {
 /// Parses a prompt with one command per line. The character `/` may precede a command; empty lines
 /// are skipped.
 ///
-/// Lines end with `\n` or `\r\n`; texts that are passed to tools have `\n`.
+/// Lines of the prompt end with `\n` or `\r\n`. In texts that are passed to tools, all lines end
+/// with `\n`.
 ///
 /// # Errors
 /// Returns an error for the first line that is not a valid command. A single invalid line rejects
@@ -293,8 +294,8 @@ fn parse_single_text_argument(tool: &str, argument: &str, rest: &str) -> Result<
 }
 
 /// The old and the new text are whole lines without their last line break, so this line break stays
-/// in the file. If there is no new line, the old lines are removed together with their line breaks.
-/// If the only new line is empty, the line break stays in the file.
+/// in the file. If the new text has no lines, the old lines are removed together with their line
+/// breaks. If the new text is a single empty line, the last line break stays in the file.
 fn parse_edit(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     let path = parse_single_path(rest)?;
     expect_block_start(lines)?;
@@ -396,7 +397,7 @@ fn expect_block_start(lines: &mut FollowingLines<'_>) -> Result<(), String> {
     }
 }
 
-/// Reads the lines up to the line `end`. If a line `<<<` or `>>>` comes first, `end` is missing.
+/// Reads the lines up to the line `end`. Fails if a line `<<<` or `>>>` precedes the line `end`.
 fn read_block_until<'a>(lines: &mut FollowingLines<'a>, end: &str) -> Result<Vec<&'a str>, String> {
     let mut section = Vec::new();
     for (_, line) in lines {

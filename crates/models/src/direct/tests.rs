@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// A session in the form in which the agent stores it. Each call gets the next item of `results` as
+/// A session that stores messages as the agent does. Each call gets the next item of `results` as
 /// its result.
 #[derive(Default)]
 struct FakeSession {
@@ -18,7 +18,7 @@ impl FakeSession {
         Self { results, ..Self::default() }
     }
 
-    /// Runs a turn; returns the calls as `id name arguments`, and the text.
+    /// Runs a turn. Returns each call as the text `id name arguments`, and the text of the replies.
     async fn prompt(&mut self, prompt: &str) -> (Vec<String>, String) {
         let mut shown = Vec::new();
         Arc::make_mut(&mut self.request.messages).push(ChatMessage::user(prompt).into());
@@ -58,11 +58,11 @@ impl FakeSession {
 
 /// Checks that a reply is well-formed, and returns the reply's text, calls and stop reason.
 async fn collect_reply(mut reply: ReplyStream) -> (String, Vec<ModelToolCall>, ModelStopReason) {
-    let (mut said, mut calls, mut stop) = (String::new(), Vec::<ModelToolCall>::new(), None);
+    let (mut reply_text, mut calls, mut stop) = (String::new(), Vec::<ModelToolCall>::new(), None);
     while let Some(event) = reply.next().await {
         assert_eq!(stop, None, "nothing follows the stop");
         match event {
-            ModelEvent::Text(text) => said.push_str(&text),
+            ModelEvent::Text(text) => reply_text.push_str(&text),
             ModelEvent::CallStart { id, name } => {
                 calls.push(ModelToolCall { id, name, arguments: String::new() });
             }
@@ -77,11 +77,11 @@ async fn collect_reply(mut reply: ReplyStream) -> (String, Vec<ModelToolCall>, M
             event => panic!("{event:?}"),
         }
     }
-    (said, calls, stop.expect("a reply stops"))
+    (reply_text, calls, stop.expect("a reply stops"))
 }
 
 #[tokio::test]
-async fn a_turn_makes_one_call_a_reply_in_order_and_then_sums_up() {
+async fn a_turn_makes_one_call_per_reply_and_then_a_summary() {
     let mut session = FakeSession::answering(vec![Ok("edited"), Ok("b")]);
     let (calls, text) = session.prompt("edit f\n<<<\na\n===\nb\n>>>\nread f").await;
     let expected = [
@@ -99,7 +99,7 @@ async fn a_turn_makes_one_call_a_reply_in_order_and_then_sums_up() {
 }
 
 #[tokio::test]
-async fn a_failed_call_does_not_stop_the_next_and_is_named_at_the_end() {
+async fn a_failed_call_does_not_stop_the_next_and_is_in_the_summary() {
     let mut session =
         FakeSession::answering(vec![Err("\nno such file: x\nat all"), Ok("."), Err("")]);
     let (calls, text) = session.prompt("read x\nlist\nrun false").await;
@@ -110,14 +110,14 @@ async fn a_failed_call_does_not_stop_the_next_and_is_named_at_the_end() {
 }
 
 #[tokio::test]
-async fn a_long_failure_is_quoted_in_part() {
+async fn a_long_error_is_quoted_in_part() {
     let mut session = FakeSession::answering(vec![Err("é".repeat(MAX_QUOTED_CHARS + 1).leak())]);
     let (_, text) = session.prompt("list").await;
     assert!(text.ends_with("é…") && text.chars().filter(|c| *c == 'é').count() == MAX_QUOTED_CHARS);
 }
 
 #[tokio::test]
-async fn what_is_no_command_is_answered_with_words_and_no_call() {
+async fn prompts_without_commands_get_a_text_and_no_call() {
     let cases = [
         ("", "One command a line"),
         ("help", "One command a line"),
@@ -141,7 +141,7 @@ async fn what_is_no_command_is_answered_with_words_and_no_call() {
 }
 
 #[tokio::test]
-async fn undo_is_called_where_the_session_has_it() {
+async fn undo_is_called_if_the_session_has_it() {
     let mut session = FakeSession::answering(vec![Ok("undone")]);
     session.request.tools = [undo()].into();
     assert_eq!(session.prompt("undo").await.0, ["direct_1 undo {}"]);
@@ -164,7 +164,7 @@ fn the_help_shows_every_command() {
 }
 
 #[test]
-fn a_menu_shows_the_commands_whose_tools_are_there() {
+fn a_menu_shows_only_commands_whose_tools_are_available() {
     let names = |tools: &[ToolSpec]| -> Vec<_> {
         DirectModel::default().commands(tools).into_iter().map(|it| it.name).collect()
     };

@@ -1,4 +1,4 @@
-//! The five dialects: how a path selects the dialect, and how replies are encoded.
+//! The five dialects: selecting a dialect by the request path, and encoding replies.
 
 mod anthropic;
 mod chat;
@@ -37,7 +37,7 @@ impl Dialect {
     pub const ALL: [Self; 5] =
         [Self::OpenAiChat, Self::OpenAiResponses, Self::Anthropic, Self::Gemini, Self::Ollama];
 
-    /// Returns the dialect of a request for a reply by its path, ignoring the query.
+    /// Returns the dialect of a request for a reply. The path decides; the query is ignored.
     pub(super) fn from_request_path(path: &str) -> Option<Self> {
         let path = path.split('?').next().unwrap_or(path);
         let ends = |end: &str| path.ends_with(end);
@@ -51,7 +51,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the path of the base URL that clients of this dialect expect.
+    /// Returns the path that the base URL must have for clients of this dialect.
     pub(super) fn base_path(self) -> &'static str {
         match self {
             Self::OpenAiChat | Self::OpenAiResponses => "/v1",
@@ -96,7 +96,7 @@ impl Dialect {
     }
 }
 
-/// A part of a response body, or an action at that point of it.
+/// A part of a response body, or an action between two parts.
 #[derive(Debug, PartialEq)]
 pub(super) enum BodyPiece {
     Bytes(Vec<u8>),
@@ -121,7 +121,7 @@ impl BodyWriter {
         self.0.push(BodyPiece::Bytes(format!("event: {name}\ndata: {data}\n\n").into_bytes()));
     }
 
-    /// Appends the pause before a fragment of a call.
+    /// Appends the call's pause, which precedes each fragment of the arguments.
     fn push_fragment_pause(&mut self, call: &MockToolCall) {
         self.0.extend(call.pause_ms.map(|ms| BodyPiece::Pause(Duration::from_millis(ms))));
     }
@@ -185,7 +185,8 @@ fn arguments_as_json(call: &MockToolCall) -> Value {
     }
 }
 
-/// Returns the usage of a reply; zeros if the reply has none, for dialects that require the usage.
+/// Returns the token counts of a reply, for dialects that require them. Returns zeros if the script
+/// gives no counts.
 fn usage_or_default(reply: &MockReply) -> MockUsage {
     reply.usage.unwrap_or_default()
 }

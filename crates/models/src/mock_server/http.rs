@@ -8,12 +8,12 @@ use tokio::time::sleep;
 use super::dialect::BodyPiece;
 use super::limits::{MAX_BODY_BYTES, MAX_HEAD_BYTES, READ_BUFFER_BYTES};
 
-/// An HTTP request of any kind.
+/// An HTTP request with any method and path.
 #[derive(Debug)]
 pub(super) struct HttpRequest {
     pub(super) method: String,
     pub(super) path: String,
-    /// Headers in their order; the names are in lower case.
+    /// Headers in the order of the request. Their names are in lower case.
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
 }
@@ -139,7 +139,7 @@ fn invalid_data_error(why: &(impl ToString + ?Sized)) -> io::Error {
 /// A writer of responses.
 pub(super) struct ResponseWriter<W> {
     stream: W,
-    /// Bytes that are not sent yet; they are sent at the next pause, or when the buffer is full.
+    /// Bytes that are not sent yet. They are sent at the next pause, or when the buffer is full.
     buffer: Vec<u8>,
     /// Maximum size of one write in bytes; `None` for no limit.
     pub(super) write_bytes: Option<usize>,

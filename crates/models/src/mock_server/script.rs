@@ -11,7 +11,7 @@ use serde_json::Value;
 pub struct MockResponse {
     /// HTTP status code.
     pub status: u16,
-    /// Additional headers, which override headers of the dialect.
+    /// Additional headers. They override the dialect's own headers.
     pub headers: BTreeMap<String, String>,
     /// Delay before the first byte in milliseconds.
     pub after_ms: u64,
@@ -98,9 +98,9 @@ pub struct MockReply {
     /// Stop reason of the reply. The default is [`MockStopReason::ToolCalls`] if the reply has a
     /// call, otherwise [`MockStopReason::EndTurn`].
     pub stop: Option<MockStopReason>,
-    /// Omits the marker at the end of the stream (`[DONE]`, `message_stop`).
+    /// Whether the marker at the end of the stream (`[DONE]`, `message_stop`) is omitted.
     pub without_marker: bool,
-    /// Omits the position of each call (`index` in OpenAI's chat completions).
+    /// Whether the position of each call (`index` in OpenAI's chat completions) is omitted.
     pub without_index: bool,
     /// Size of each write in bytes. A write may end in the middle of a character or a line.
     pub write_bytes: Option<usize>,
@@ -138,12 +138,12 @@ pub struct MockToolCall {
     /// Name of the tool.
     pub name: String,
     /// Arguments of the call. A JSON string is sent as the text of the arguments; any other value
-    /// is serialized. Gemini and Ollama have no text for arguments: they send the parsed string, or
-    /// the string itself if it is not JSON.
+    /// is serialized. Gemini and Ollama send no text of arguments. For them, the string is sent as
+    /// the JSON value that it contains, or as a string if it is not JSON.
     pub args: Value,
-    /// Size of one fragment of the arguments in bytes, rounded up to a character. If the size is
-    /// missing, the arguments are one fragment. Gemini and Ollama always send all arguments in one
-    /// fragment.
+    /// Size of one fragment of the arguments in bytes, rounded up to whole characters. If the size
+    /// is missing, the arguments are one fragment. Gemini and Ollama always send all arguments in
+    /// one fragment.
     #[serde(default)]
     pub chunk: Option<usize>,
     /// Delay before each fragment in milliseconds.
@@ -208,13 +208,13 @@ pub enum MockStopReason {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockUsage {
-    /// Tokens of the request, including cached ones.
+    /// Number of tokens of the request, including cached tokens.
     pub input: u64,
-    /// Tokens of the request that were read from a cache.
+    /// Number of tokens of the request that were read from a cache.
     pub cached: u64,
-    /// Tokens of the reply, including thinking.
+    /// Number of tokens of the reply, including thinking.
     pub output: u64,
-    /// Tokens of the reply that were spent on thinking.
+    /// Number of tokens of the reply that were spent on thinking.
     pub thought: u64,
 }
 

@@ -31,16 +31,16 @@ pub struct ModelServer {
 /// A request that the server received.
 #[derive(Clone, Debug)]
 pub struct RecordedRequest {
-    /// Dialect of the request if it asks for a reply; `None` for any other request.
+    /// Dialect of the request, if the request is for a reply. `None` for any other request.
     pub dialect: Option<Dialect>,
     /// HTTP method, e.g. `POST`.
     pub method: String,
     /// Path with the query.
     pub path: String,
-    /// Headers in their order; the names are in lower case.
+    /// Headers in the order of the request. Their names are in lower case.
     pub headers: Vec<(String, String)>,
-    /// Body of the request. It is empty if the server has already recorded the maximum total size
-    /// of bodies.
+    /// Body of the request. The body is empty if the maximum total size of recorded bodies was
+    /// reached before.
     pub body: Arc<[u8]>,
     /// Number of the connection, counted from 0.
     pub connection: usize,
@@ -57,8 +57,8 @@ pub enum ResponseOutcome {
     Pending,
     /// The last byte was sent at this time.
     Sent(Instant),
-    /// The client disconnected before the last byte was sent; the server noticed this at the given
-    /// time.
+    /// The client disconnected before the last byte was sent. The time is the moment at which the
+    /// server detected this.
     Disconnected(Instant),
 }
 
@@ -86,7 +86,8 @@ type AcceptConnectionFn =
 
 impl ModelServer {
     /// Starts a server that answers each request for a reply with the next response of the script.
-    /// When all responses are used, the text of each further reply says so.
+    /// When all responses are used, each further reply is a text which states that the script is
+    /// used up.
     ///
     /// # Errors
     /// Returns an error if no port can be bound.
@@ -109,7 +110,7 @@ impl ModelServer {
         Self::start_listening("http", Box::new(plain), Box::new(answer)).await
     }
 
-    /// Starts a server that first passes each connection to `accept`, for a TLS handshake. If the
+    /// Starts a server that performs a TLS handshake on each connection by calling `accept`. If the
     /// handshake fails, the connection is closed. The server's URLs begin with `https` and contain
     /// the host name `localhost`.
     ///
@@ -175,8 +176,8 @@ impl ModelServer {
         asked.iter().filter(|asked| asked.dialect.is_some()).cloned().collect()
     }
 
-    /// Waits until `has` returns true for the requests and their outcomes. The wait has no timeout.
-    /// Returns false if the server stops before `has` returns true.
+    /// Waits until `has` returns true for the recorded requests, including their outcomes. There is
+    /// no timeout. Returns false if the server stops before `has` returns true.
     pub async fn wait_for_requests(&self, mut has: impl FnMut(&[RecordedRequest]) -> bool) -> bool {
         self.shared.asked.subscribe().wait_for(|asked| has(asked)).await.is_ok()
     }
@@ -205,7 +206,8 @@ struct ServerState {
     accept: AcceptConnectionFn,
 }
 
-/// Accepts connections until the task is aborted, which also closes the open connections.
+/// Accepts connections until the task is aborted. Aborting the task also closes the open
+/// connections.
 async fn accept_connections(listener: TcpListener, shared: Arc<ServerState>) {
     let mut open = JoinSet::new();
     for connection in 0.. {
@@ -228,20 +230,20 @@ async fn serve_connection(
     let (mut input, mut output) = (RequestReader::new(read), ResponseWriter::new(write));
     while let Some(request) = input.read_request().await? {
         let (nth, asked) = shared.record_request(request, connection);
-        let told = tokio::select! {
-            told = write_response(&mut output, &shared, nth, &asked) => told,
+        let result = tokio::select! {
+            result = write_response(&mut output, &shared, nth, &asked) => result,
             () = input.wait_for_disconnect() => Err(io::ErrorKind::BrokenPipe.into()),
         };
         let now = Instant::now();
         shared.record_outcome(
             nth,
-            if told.is_ok() {
+            if result.is_ok() {
                 ResponseOutcome::Sent(now)
             } else {
                 ResponseOutcome::Disconnected(now)
             },
         );
-        if !told? {
+        if !result? {
             break;
         }
     }
@@ -262,7 +264,7 @@ async fn write_response<W: AsyncWrite + Unpin>(
         return Ok(true);
     };
     let MockResponse { status, mut headers, after_ms, body } = shared.response_for_request(asked);
-    // Even a sleep of zero would take a tick of the runtime's clock.
+    // Even a sleep of 0 ms would wait for the next tick of the runtime's clock.
     if after_ms > 0 {
         sleep(Duration::from_millis(after_ms)).await;
     }

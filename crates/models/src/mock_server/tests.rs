@@ -30,7 +30,7 @@ fn events(body: &str) -> Vec<Value> {
     lines.filter(|line| line.starts_with('{')).map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
-/// Joins the texts that a JSON pointer finds in all events.
+/// Joins the texts at a JSON pointer in all events.
 fn joined(events: &[Value], place: &str) -> String {
     events.iter().filter_map(|event| event.pointer(place)?.as_str()).collect()
 }
@@ -47,7 +47,7 @@ fn reply() -> MockReply {
 }
 
 #[tokio::test]
-async fn a_reply_is_told_in_every_dialect() {
+async fn a_reply_is_encoded_in_every_dialect() {
     for (dialect, text, thought, arguments, reason) in [
         (
             Dialect::OpenAiChat,
@@ -104,7 +104,7 @@ async fn a_reply_is_told_in_every_dialect() {
 }
 
 #[tokio::test]
-async fn an_error_has_its_status_its_headers_and_its_place_in_the_dialect() {
+async fn an_error_has_its_status_headers_and_position_in_the_dialect() {
     for dialect in Dialect::ALL {
         let slow = MockResponse::error(429, "slow down").with_header("retry-after", "7");
         let server = ModelServer::start([slow]).await.unwrap();
@@ -120,7 +120,7 @@ async fn an_error_has_its_status_its_headers_and_its_place_in_the_dialect() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_as_its_script_says() {
+async fn a_stream_ends_as_scripted() {
     let text = || MockReply::new().with_text("It ");
     for (reply, is_whole, holds, lacks) in [
         (text(), true, "[DONE]", "error"),
@@ -145,7 +145,7 @@ async fn a_stream_ends_as_its_script_says() {
 }
 
 #[tokio::test]
-async fn whoever_leaves_a_reply_is_known() {
+async fn a_client_that_disconnects_during_a_reply_is_recorded() {
     let server = ModelServer::start([MockReply::new()
         .with_text("It ")
         .with_step(MockReplyStep::Hang)
@@ -163,7 +163,7 @@ async fn whoever_leaves_a_reply_is_known() {
 }
 
 #[tokio::test]
-async fn requests_come_on_one_connection_and_the_script_ends() {
+async fn requests_share_a_connection_and_the_script_ends() {
     let server = ModelServer::start([MockResponse::redirect("http://127.0.0.1:1/")]).await.unwrap();
     let client =
         reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
@@ -183,7 +183,7 @@ async fn requests_come_on_one_connection_and_the_script_ends() {
 }
 
 #[test]
-fn a_script_is_read_from_json() {
+fn a_response_is_parsed_from_json() {
     let answer: MockResponse = serde_json::from_value(json!({
         "status": 200,
         "body": {"reply": {

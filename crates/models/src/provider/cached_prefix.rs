@@ -1,10 +1,10 @@
 //! The cached JSON of the messages at the beginning of a session's next request.
 //!
 //! Each request contains the whole session. If the model library encoded every message again, the
-//! cost of a request would grow with the length of the session. If there is a reply between two
-//! messages, their encodings do not depend on each other. Therefore the JSON of a message is cached
-//! once a reply and a further request follow the message. The library receives one short
-//! placeholder message instead of all cached messages, and the cached JSON replaces this
+//! cost of a request would grow with the length of the session. The encodings of two messages do
+//! not depend on each other if there is a reply between them. Therefore, the JSON of a message is
+//! cached as soon as a later request contains a reply after the message. The library receives one
+//! short placeholder message instead of all cached messages, and the cached JSON replaces this
 //! placeholder in the encoded body.
 
 use std::{
@@ -30,7 +30,7 @@ pub(super) struct CachedPrefix {
     /// Messages of the last request, as weak pointers. As long as the weak pointers exist, no other
     /// message can have the same address.
     messages: Vec<Weak<ChatMessage>>,
-    /// Number of JSON elements for the messages of the last request.
+    /// Number of JSON elements that the messages of the last request became.
     elements: usize,
     encoded: EncodedMessages,
 }
@@ -40,8 +40,8 @@ pub(super) struct CachedPrefix {
 struct EncodedMessages {
     /// Number of messages.
     messages: usize,
-    /// JSON elements of the messages; a comma precedes each element. If the dialect has the system
-    /// prompt in the message list, the system prompt is one of the elements.
+    /// JSON elements of the messages; a comma precedes each element. In some dialects the message
+    /// list also contains the system prompt, which is then one of the elements.
     json: Vec<u8>,
     elements: usize,
     /// Ids of the calls in these messages.
@@ -84,8 +84,8 @@ impl CachedPrefix {
         self.messages[..self.encoded.messages].iter().map(|message| message.as_ptr().addr())
     }
 
-    /// Returns the number of messages that the next request need not encode: the messages of the
-    /// previous request, if a reply follows them.
+    /// Returns the number of messages that the next request need not encode again. These are the
+    /// messages of the previous request, provided that `request` has a reply after them.
     fn next_cached_len(&self, request: &ModelRequest) -> Option<usize> {
         let next = self.messages.len();
         (next > self.encoded.messages && starts_with_messages(&request.messages, &self.messages))
@@ -124,7 +124,7 @@ pub(super) struct PendingBody {
 }
 
 impl PendingBody {
-    /// Creates the state; `mark` is the placeholder for the cached messages.
+    /// Creates the state. `mark` is the placeholder for the cached messages.
     pub(super) fn new(prefix: CachedPrefix, request: &ModelRequest, mark: String) -> Self {
         let next_cached = prefix.next_cached_len(request).map(|next| (next, HashSet::new()));
         let placeholder = (prefix.encoded.messages > 0).then_some(mark);
@@ -147,8 +147,8 @@ impl PendingBody {
         self.prefix.encoded.ids.contains(id)
     }
 
-    /// Records the ids of a reply's calls. An id that the library chose depends on earlier calls,
-    /// so messages with such an id are not cached.
+    /// Records the ids of a reply's calls. If the library chose an id, the id depends on earlier
+    /// calls. Messages with such an id are not cached.
     pub(super) fn record_reply_call_ids(&mut self, place: usize, ids: &[CallId]) {
         let Some((next, learnt)) = &mut self.next_cached else { return };
         if place >= *next {
@@ -162,7 +162,7 @@ impl PendingBody {
     }
 
     /// Inserts the cached messages into a request that the library encoded, and expands the
-    /// placeholders of texts with `fill`. Returns the complete body and the updated cache, or
+    /// placeholders of texts by calling `fill`. Returns the complete body and the updated cache, or
     /// `None` if the request has an unexpected form.
     pub(super) fn insert_cached_messages(
         self,
@@ -171,7 +171,7 @@ impl PendingBody {
     ) -> Option<(Vec<u8>, CachedPrefix)> {
         let Self { prefix: mut beginning, messages, placeholder: mark, next_cached: next } = self;
         let (array, elements) = find_message_array(body)?;
-        let told = match mark {
+        let new_elements = match mark {
             // The cached JSON replaces the placeholder and everything before it.
             Some(mark) => {
                 let at = elements.iter().position(|element| element.get().contains(&*mark))?;
@@ -179,12 +179,12 @@ impl PendingBody {
             }
             None => &elements[..],
         };
-        let count = beginning.encoded.elements + told.len();
+        let count = beginning.encoded.elements + new_elements.len();
         let kept = &mut beginning.encoded;
-        let mut rest = told;
+        let mut rest = new_elements;
         if let Some((next, ids)) = next
             && let Some(more) = beginning.elements.checked_sub(kept.elements)
-            && let Some((again, new)) = told.split_at_checked(more)
+            && let Some((again, new)) = new_elements.split_at_checked(more)
         {
             again
                 .iter()
@@ -199,7 +199,7 @@ impl PendingBody {
         let first = whole.len();
         whole.extend_from_slice(&kept.json);
         rest.iter().for_each(|element| append_expanded_element(element, &mut whole, &fill));
-        // The bracket replaces the comma before the first element.
+        // The opening bracket overwrites the comma before the first element.
         *whole.get_mut(first)? = b'[';
         whole.push(b']');
         fill(&body[start + array.get().len()..], &mut whole);
@@ -276,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reply_and_a_request_followed_is_kept_and_no_more() {
+    fn messages_followed_by_a_reply_and_a_request_are_cached() {
         let memory = EncodeCache::new(Provider::OpenAi);
         let long = "long".repeat(limits::MIN_CACHED_TEXT_BYTES);
         let all = request_with(&[&long, "note", "", "b", "", "c", "more", "", "d"]);
         let first = |count| first(&all, count);
-        for (count, kept) in [(2, 0), (4, 0), (4, 2), (6, 2), (7, 4), (9, 4), (9, 7)] {
-            let (told, whole) = written_request(&memory, &first(count));
-            assert_eq!(told, kept, "of {count}");
+        for (count, expected_count) in [(2, 0), (4, 0), (4, 2), (6, 2), (7, 4), (9, 4), (9, 7)] {
+            let (cached_count, whole) = written_request(&memory, &first(count));
+            assert_eq!(cached_count, expected_count, "of {count}");
             let texts = [&long, "note", "", "b", "", "c", "more", "", "d"];
             let expected = json!({ "model": "m", "messages": texts[..count], "tools": [] });
             assert_eq!(whole, expected.to_string());
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_another_session_or_of_one_that_is_told_otherwise() {
+    fn another_session_or_changed_session_uses_no_cache() {
         let memory = EncodeCache::new(Provider::OpenAi);
         let request = request_with(&["a", "", "b", "", "c"]);
         let first = |count| first(&request, count);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_another_form_is_not_taken_for_what_it_is_not() {
+    fn a_request_body_of_unexpected_form_is_rejected() {
         let memory = EncodeCache::new(Provider::OpenAi);
         let request = request_with(&["a", "", "b", "", "c"]);
         for count in [1, 3] {

@@ -12,8 +12,7 @@ use super::{Provider, ProviderSettings};
 use crate::{Effort, ModelCapabilities};
 
 /// Finds a model in the catalogue of a vendor. If the full name is not found, searches for the part
-/// after the last `/`, because servers with models of several vendors put the vendor before the
-/// name.
+/// after the last `/`. A server with models of several vendors writes `vendor/name`.
 pub(super) fn find_catalogue_spec(
     settings: &ProviderSettings,
     vendor: &str,
@@ -49,8 +48,8 @@ pub(super) fn model_capabilities(
     }
 }
 
-/// Context size in tokens that is requested from a local Ollama if no size is configured. This size
-/// is sufficient for work, whereas a model's full context may not fit into memory.
+/// Context size in tokens that requests to a local Ollama set if no size is configured. This size
+/// is sufficient for an agent's work. A model's full context may not fit into memory.
 const OLLAMA_CONTEXT_TOKENS: u64 = 16_384;
 
 fn is_cloud_model(settings: &ProviderSettings) -> bool {
@@ -62,8 +61,8 @@ pub(super) fn supports_thinking(settings: &ProviderSettings, spec: Option<&Model
     spec.map_or_else(|| is_thinking_family(settings), |spec| spec.reasoning.supported)
 }
 
-/// Returns the thinking effort as a request option in OpenAI's format, for servers that the library
-/// does not know.
+/// Returns the thinking effort as a request parameter in OpenAI's format. It is for servers for
+/// which the library has no configuration.
 pub(super) fn openai_effort_param(
     provider: Provider,
     reasoning: &Reasoning,
@@ -93,8 +92,8 @@ fn is_thinking_family(settings: &ProviderSettings) -> bool {
     families.iter().any(|family| settings.model.starts_with(family))
 }
 
-/// Returns the first setting for a thinking effort that the model supports; `None` if it supports
-/// no setting.
+/// Returns a setting for a thinking effort: the first of several possible settings that the model
+/// supports. Returns `None` if the model supports none of them.
 pub(super) fn find_supported_reasoning(
     settings: &ProviderSettings,
     spec: Option<&ModelSpec>,
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_model_takes_is_known_by_its_name() {
+    fn the_name_of_a_model_determines_its_capabilities() {
         for (provider, vendor, model, images, efforts, context) in [
             (Provider::Anthropic, "anthropic", "claude-haiku-4-5", true, true, Some(200_000)),
             (Provider::Anthropic, "anthropic", "claude-next-9", true, true, None),
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_effort_is_told_in_the_first_way_that_the_model_takes() {
+    fn an_effort_uses_the_first_setting_that_the_model_supports() {
         let of = |provider, vendor, model: &str, effort| {
             let settings = ProviderSettings::new(provider, model);
             find_supported_reasoning(&settings, find_catalogue_spec(&settings, vendor), effort)

@@ -14,8 +14,9 @@ use super::{
 };
 use crate::{Model, ModelCapabilities, ModelEvent, ModelRequest, ReplyStream, tool_emulation};
 
-/// Creates a model from its settings. Creating a model is cheap: files are read and connections are
-/// opened only for the first reply. All models share the HTTP clients of the process.
+/// Creates a model from its settings. Creating a model is cheap, because files are read and
+/// connections are opened only for the first reply. All models share the HTTP clients of the
+/// process.
 #[must_use]
 pub fn create_model(settings: ProviderSettings) -> Arc<dyn Model> {
     let name: Arc<str> = settings.provider.model_spec(&settings.model).into();
@@ -35,14 +36,13 @@ struct RemoteModel(Arc<RemoteModelState>);
 #[derive(Debug)]
 struct RemoteModelState {
     name: Arc<str>,
-    /// Name of the model and its server, for [`ProviderReplay`](crate::ProviderReplay).
+    /// Identifier of the model and its server, for [`ProviderReplay`](crate::ProviderReplay).
     origin: Arc<str>,
     settings: ProviderSettings,
     resolved: OnceLock<ResolvedModel>,
 }
 
-/// The parts of a model that are created when the model is first used, including the lookup in the
-/// catalogue.
+/// The parts of a model that are created at its first use, including the entry in the catalogue.
 #[derive(Debug)]
 struct ResolvedModel {
     dialect: DialectClient,
@@ -76,20 +76,20 @@ impl RemoteModelState {
 
     fn start_reply(self: Arc<Self>, request: ModelRequest) -> ReplyStream {
         let built = self.resolve_once();
-        let (mut told, telling) = encode::encode_request(
+        let (mut completion, telling) = encode::encode_request(
             &request,
             &self.origin,
             built.traits,
             built.dialect.http.cache(),
         );
         options::set_request_options(
-            &mut told,
+            &mut completion,
             &request,
             &self.settings,
             &built.dialect,
             built.traits,
         );
-        match built.dialect.model_for_request(&self.settings.model, telling).stream(told) {
+        match built.dialect.model_for_request(&self.settings.model, telling).stream(completion) {
             Ok(reply) => {
                 let reading = ReplyReader {
                     inner: self,
@@ -114,8 +114,8 @@ impl RemoteModelState {
 /// A reply that is being received.
 struct ReplyReader {
     inner: Arc<RemoteModelState>,
-    /// Keeps the messages alive, because the cache drops the texts of placeholders when the owner
-    /// of the texts is dropped.
+    /// Keeps the messages alive. When a message is dropped, the cache drops the texts of its
+    /// placeholders.
     _request: ModelRequest,
     reply: Option<CompletionStream>,
     decoder: StreamDecoder,

@@ -79,28 +79,28 @@ fn usage_event(reply: &CompletionResponse) -> ModelEvent {
 
 fn dollars_to_micros(dollars: f64) -> Option<u64> {
     let micros = (dollars * 1e6).round();
-    // In Rust, a cast from float to integer saturates.
+    // A cast from float to integer saturates, so large values are safe.
     (micros.is_finite() && micros >= 0.0).then_some(micros as u64)
 }
 
-/// Words in stop reasons of content filters.
+/// Words in stop reasons that mean that a content filter ended the reply.
 const FILTER_REASONS: [&str; 8] =
     ["refusal", "safety", "filter", "blocklist", "prohibited", "recitation", "spii", "sensitive"];
 
-/// Words in stop reasons for provider failures, or for calls that the provider could not parse.
+/// Words in stop reasons that mean that the provider failed, or that it could not parse a call.
 const FAILURE_REASONS: [&str; 6] =
     ["malformed", "unexpected_tool", "error", "insufficient_system", "failed", "cancelled"];
 
 fn stop_reason_or_error(reply: &CompletionResponse) -> Result<ModelStopReason, ModelError> {
     let has_calls = reply.tool_calls().next().is_some();
-    let told = reply.error.as_deref();
+    let error_text = reply.error.as_deref();
     match reply.finish_reason() {
         Some(FinishReason::ContentFilter) => Ok(ModelStopReason::Refusal),
         Some(FinishReason::Length) => Ok(ModelStopReason::MaxTokens),
         Some(FinishReason::Other(reason)) => {
-            classify_provider_stop_reason(&reason, told, has_calls)
+            classify_provider_stop_reason(&reason, error_text, has_calls)
         }
-        Some(_) if told.is_some() => Err(errors::transient_error(errors::CUT_OFF)),
+        Some(_) if error_text.is_some() => Err(errors::transient_error(errors::CUT_OFF)),
         Some(_) if has_calls => Ok(ModelStopReason::ToolCalls),
         Some(_) => Ok(ModelStopReason::EndTurn),
         None => Err(errors::transient_error(errors::CUT_OFF)),
@@ -110,7 +110,7 @@ fn stop_reason_or_error(reply: &CompletionResponse) -> Result<ModelStopReason, M
 /// Classifies a stop reason that is specific to a provider.
 fn classify_provider_stop_reason(
     reason: &str,
-    told: Option<&str>,
+    error_text: Option<&str>,
     has_calls: bool,
 ) -> Result<ModelStopReason, ModelError> {
     let word = reason.to_lowercase();
@@ -119,13 +119,13 @@ fn classify_provider_stop_reason(
         return Ok(ModelStopReason::Refusal);
     }
     if is(&FAILURE_REASONS) {
-        return Err(match told {
-            Some(told) => errors::classify_failure_text(told),
+        return Err(match error_text {
+            Some(error_text) => errors::classify_failure_text(error_text),
             None => errors::transient_error(format!("the provider ended the reply: {reason}")),
         });
     }
-    match told {
-        Some(told) => Err(errors::classify_failure_text(told)),
+    match error_text {
+        Some(error_text) => Err(errors::classify_failure_text(error_text)),
         None if has_calls => Ok(ModelStopReason::ToolCalls),
         None => Ok(ModelStopReason::EndTurn),
     }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_of_the_end_is_told_in_our_words() {
+    fn a_stop_reason_of_a_provider_becomes_one_of_ours() {
         use FinishReason::{ContentFilter, Length, Other, Stop as Natural, ToolCalls};
         let other = |reason: &str| Some(Other(reason.to_owned()));
         for (reason, has_call, error, expected) in [
@@ -191,21 +191,24 @@ mod tests {
     }
 
     #[test]
-    fn no_reason_holds_the_key() {
+    fn no_stop_reason_contains_the_key() {
         let key = ApiKey::from_nonempty_text("sk-test-secret");
-        // The key is at the position where the text is truncated.
+        // The text is truncated in the middle of the key.
         let long = format!("{}sk-test-secret", "a".repeat(limits::MAX_ERROR_TEXT_BYTES - 5));
-        for (reason, told) in [("failed", Some("bad sk-test-secret")), ("failed", Some(&*long))]
-            .into_iter()
-            .chain([("error: sk-test-secret", None)])
+        for (reason, error_text) in
+            [("failed", Some("bad sk-test-secret")), ("failed", Some(&*long))]
+                .into_iter()
+                .chain([("error: sk-test-secret", None)])
         {
             let reason = FinishReason::Other(reason.to_owned());
-            let heard = StreamDecoder::default().final_events(
-                &reply(Some(reason), false, told),
+            let final_events = StreamDecoder::default().final_events(
+                &reply(Some(reason), false, error_text),
                 &"openai/m".into(),
                 key.as_ref(),
             );
-            let Some(ModelEvent::Error(error)) = heard.back() else { panic!("{heard:?}") };
+            let Some(ModelEvent::Error(error)) = final_events.back() else {
+                panic!("{final_events:?}")
+            };
             assert!(!error.message.contains("sk-t"), "{error}");
         }
     }

@@ -1,6 +1,6 @@
 //! Selection of the dialect for a provider or a server address.
 //!
-//! The library's clients contain no key; [`HttpSender`] adds the key to each request.
+//! The library's clients contain no key. [`HttpSender`] adds the key to each request.
 
 use rig_core::{
     DynModel,
@@ -29,9 +29,10 @@ pub(super) struct DialectClient {
     pub(super) http: HttpSender,
     /// Name of the vendor in the catalogue of models.
     pub(super) vendor: &'static str,
-    /// Whether the server has an OpenAI dialect but is unknown to the library.
+    /// Whether the server uses an OpenAI dialect, but the library has no configuration for this
+    /// server.
     pub(super) is_compatible: bool,
-    /// Whether requests can carry a key for the provider's prompt cache.
+    /// Whether requests may contain a key for the provider's prompt cache.
     pub(super) takes_cache_key: bool,
 }
 
@@ -45,7 +46,7 @@ enum RigClient {
 }
 
 impl DialectClient {
-    /// Selects the dialect, without reading or connecting to anything.
+    /// Selects the dialect without reading a file or opening a connection.
     pub(super) fn from_settings(settings: &ProviderSettings) -> Self {
         let way = HttpSender::new(settings);
         let http = way.clone();
@@ -125,23 +126,25 @@ impl DialectClient {
     }
 }
 
-/// Maximum number of reply tokens for models that the library does not know, in dialects that
-/// require this number.
+/// Maximum number of tokens of a reply, in dialects that require such a number. It is used for
+/// models that are not in the library's catalogue.
 const DEFAULT_REPLY_TOKENS: u64 = 8_192;
 
-/// Selects the Anthropic-compatible dialect by host, if the library knows it.
+/// Returns the configuration of an Anthropic-compatible dialect. Uses the library's configuration
+/// for the host of the URL, if there is one.
 fn anthropic_config(base_url: Option<&str>) -> AnthropicConfig {
     let Some(url) = base_url else { return AnthropicConfig::new("") };
     let dialect = anthropic::wire::all().find(|dialect| is_same_host(url, dialect.base_url));
     AnthropicConfig::with_key(dialect.unwrap_or(&anthropic::ANTHROPIC), "").with_base_url(url)
 }
 
-/// Selects the OpenAI-compatible dialect by host, if the library knows it.
+/// Returns the configuration of an OpenAI-compatible dialect. Uses the library's configuration for
+/// the host of the URL, if there is one.
 fn openai_config(base_url: Option<&str>) -> OpenAIConfig {
     let Some(url) = base_url else { return OpenAIConfig::new("") };
     match wire::all().find(|dialect| is_same_host(url, dialect.base_url)) {
         Some(dialect) => {
-            // The paths of some dialects include the version.
+            // In some dialects, the path of a request already contains the version.
             let has_version = dialect.quirks.completion_path.starts_with("/v1/");
             let url = if has_version { url.trim_end_matches("/v1") } else { url };
             OpenAIConfig::with_key(dialect, "").with_base_url(url)
@@ -159,7 +162,8 @@ fn is_same_host(url: &str, other: &str) -> bool {
     host(url).is_some_and(|name| name != "localhost" && host(other) == Some(name))
 }
 
-/// Appends `/v1` to a URL without a path, because such servers have their dialect under this path.
+/// Appends `/v1` to a URL without a path, because OpenAI-compatible servers serve their API under
+/// this path.
 fn with_version_path(url: &str) -> String {
     match Url::parse(url) {
         Ok(parsed) if parsed.path() == "/" => format!("{url}/v1"),
@@ -167,7 +171,8 @@ fn with_version_path(url: &str) -> String {
     }
 }
 
-/// The dialect of servers that the library does not know: llama.cpp, vLLM, LM Studio and many more.
+/// The dialect of servers for which the library has no configuration: llama.cpp, vLLM, LM Studio
+/// and many more.
 const COMPATIBLE_DIALECT: wire::Dialect =
     wire::Dialect::gateway("compatible", "", "").with_quirks(openai_compatible_quirks());
 

@@ -27,10 +27,10 @@ pub(super) fn encode_request(
     memory: &EncodeCache,
 ) -> (CompletionRequest, PendingBody) {
     memory.evict_dropped();
-    let (told, ids, taken) = Default::default();
+    let (encoded, ids, taken) = Default::default();
     let telling = memory.take_prefix_for_request(request);
     let mut history =
-        RequestEncoder { origin, traits, memory, pending_body: telling, encoded: told, ids, taken };
+        RequestEncoder { origin, traits, memory, pending_body: telling, encoded, ids, taken };
     if !request.system.is_empty() {
         history
             .encoded
@@ -45,12 +45,12 @@ pub(super) fn encode_request(
     {
         history.encode_message(index, message);
     }
-    let mut told = CompletionRequest::from(history.encoded)
+    let mut completion = CompletionRequest::from(history.encoded)
         .tools(memory.cached_or_encoded_tools(&request.tools))
         .max_tokens(request.max_tokens.map(|tokens| u64::from(tokens.get())))
         .accept_unknown_finish_reasons(true);
-    told.options = GenerationOptions::new().on_unsupported(OnUnsupported::Ignore);
-    (told, history.pending_body)
+    completion.options = GenerationOptions::new().on_unsupported(OnUnsupported::Ignore);
+    (completion, history.pending_body)
 }
 
 struct RequestEncoder<'a> {
@@ -69,7 +69,7 @@ impl<'a> RequestEncoder<'a> {
     fn encode_message(&mut self, index: usize, message: &'a Arc<ChatMessage>) {
         let mut long = 0;
         let mut marked = |text: &str| self.memory.text_or_placeholder(message, &mut long, text);
-        let told = match &**message {
+        let encoded = match &**message {
             ChatMessage::User(parts) => encode_user_message(
                 parts.iter().map(|part| self.encode_part(part, &mut marked)).collect(),
             ),
@@ -97,13 +97,13 @@ impl<'a> RequestEncoder<'a> {
                 RigMessage::Assistant(turn)
             }
         };
-        let is_empty = match &told {
+        let is_empty = match &encoded {
             RigMessage::Assistant(turn) => turn.content.is_empty(),
             RigMessage::User { content } => content.is_empty(),
             RigMessage::System { .. } => false,
         };
         if !is_empty {
-            self.encoded.push(told);
+            self.encoded.push(encoded);
         }
     }
 
@@ -184,8 +184,8 @@ fn encode_user_message(mut content: Vec<UserContent>) -> RigMessage {
     RigMessage::User { content }
 }
 
-/// Returns whether an earlier call used one of the stored ids. The library could make ids unique,
-/// but it would restart its search for each call, which takes quadratic time.
+/// Returns whether an earlier call used one of the stored ids. The library could also make ids
+/// unique. However, it searches from the beginning for each call, which takes quadratic time.
 fn has_repeated_ids(kept: &StoredReply, is_taken: impl Fn(&CallId) -> bool) -> bool {
     match kept {
         StoredReply::Ids(ids) => ids.iter().any(is_taken),
@@ -210,7 +210,7 @@ fn encode_assistant_message(
             let ids = turn.tool_calls().map(|call| call.id.clone()).collect();
             return (turn, ids);
         }
-        // An id that the library chose depends on the calls before its call.
+        // If the library chose an id, the id depends on the calls before its call.
         Some(StoredReply::Ids(ids)) if !ids.iter().any(CallId::is_local) => ids,
         _ => (0..calls.len())
             .map(|place| CallId::from_wire(format!("c{index:06}{place:02}")))
@@ -219,8 +219,8 @@ fn encode_assistant_message(
     let text = (!text.trim().is_empty()).then(|| AssistantContent::Text(Text::new(marked(text))));
     let calls = calls.iter().zip(&ids).filter_map(|(call, id)| {
         let name = ToolName::new(call.name.clone()).ok()?;
-        // Arguments get no placeholder: some dialects send them as JSON inside a string, where the
-        // text would have to be escaped twice.
+        // Arguments get no placeholder. Some dialects send arguments as JSON inside a string, so
+        // the text would have to be escaped twice.
         let function = ToolFunction::parse(name, &call.arguments);
         Some(AssistantContent::ToolCall(ToolCall::new(id.clone(), function)))
     });
@@ -262,7 +262,7 @@ mod tests {
     }
 
     /// Returns the ids of all calls and results, in order.
-    fn ids(told: &[RigMessage]) -> Vec<String> {
+    fn ids(encoded: &[RigMessage]) -> Vec<String> {
         let of = |message: &RigMessage| -> Vec<String> {
             match message {
                 RigMessage::Assistant(turn) => {
@@ -278,12 +278,12 @@ mod tests {
                 RigMessage::System { .. } => Vec::new(),
             }
         };
-        told.iter().flat_map(of).collect()
+        encoded.iter().flat_map(of).collect()
     }
 
     #[test]
-    fn calls_whose_ids_repeat_are_told_apart_and_keep_their_results() {
-        let told = encode_messages(
+    fn calls_with_repeated_ids_get_unique_ids_and_keep_their_results() {
+        let encoded = encode_messages(
             vec![
                 reply("", &["a", "b"], None),
                 results(&["b", "a"]),
@@ -294,11 +294,11 @@ mod tests {
         );
         let expected =
             ["c00000000", "c00000001", "c00000001", "c00000000", "c00000200", "c00000200"];
-        assert_eq!(ids(&told), expected);
+        assert_eq!(ids(&encoded), expected);
     }
 
     #[test]
-    fn a_replay_is_told_to_its_own_model_with_its_own_calls_only() {
+    fn replay_data_is_sent_only_to_its_model_with_its_calls() {
         let call = ToolCall::new(
             CallId::from_wire("theirs"),
             ToolFunction::new(ToolName::new("undo").unwrap(), serde_json::Value::Null),
@@ -318,29 +318,30 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_the_provider_that_repeat_are_told_once() {
+    fn repeated_provider_ids_are_sent_once() {
         let items = serde_json::to_value(StoredReply::Ids(vec![CallId::from_wire("c1")])).unwrap();
         let replay = || Some(ProviderReplay { origin: "openai/m".into(), items: items.clone() });
         let turn = || [reply("", &["a"], replay()), results(&["a"])];
-        let told = encode_messages([turn(), turn(), turn()].concat(), ModelCapabilities::default());
+        let encoded =
+            encode_messages([turn(), turn(), turn()].concat(), ModelCapabilities::default());
         let expected = ["c1", "c1", "c00000200", "c00000200", "c00000400", "c00000400"];
-        assert_eq!(ids(&told), expected);
+        assert_eq!(ids(&encoded), expected);
     }
 
     #[test]
-    fn nothing_empty_is_told_and_what_is_not_taken_is_named() {
+    fn empty_parts_are_omitted_and_unsupported_parts_are_named() {
         let image =
             |kind: &str| ContentPart::Image { media_type: kind.into(), data: "AA==".into() };
         let audio = ContentPart::Audio { media_type: "audio/wav".into(), data: "AA==".into() };
         let parts =
             vec![image("image/png"), image("image/x-odd"), audio, ContentPart::Text(" ".into())];
         let traits = ModelCapabilities { images: true, ..ModelCapabilities::default() };
-        let told = encode_messages(
+        let encoded = encode_messages(
             vec![ChatMessage::User(parts), reply(" ", &[], None), ChatMessage::user("")],
             traits,
         );
-        let [RigMessage::User { content }, RigMessage::User { content: empty }] = &*told else {
-            panic!("{told:?}")
+        let [RigMessage::User { content }, RigMessage::User { content: empty }] = &*encoded else {
+            panic!("{encoded:?}")
         };
         assert!(matches!(content[0], UserContent::Image(_)), "{content:?}");
         assert!(

@@ -1,4 +1,4 @@
-//! A cache of encoded messages, which the requests of one session share.
+//! A cache of encoded messages. All requests of one session share this cache.
 //!
 //! Each request contains the whole session. While the model library builds a request, it copies
 //! every text several times and escapes it for JSON each time. Long texts would therefore make
@@ -6,9 +6,9 @@
 //! of a long text. The prefix of all placeholders is chosen at random when the cache is created, so
 //! that no text of a session can contain a placeholder by accident or by intent.
 //! [`EncodeCache::expand_placeholders`] replaces each placeholder in the encoded request by its
-//! text, which is escaped only once. The schemas of tools rarely change, so placeholders replace
-//! them too: each dialect passes them on unchanged. The messages at the beginning of a session's
-//! requests are cached together: see [`CachedPrefix`].
+//! text, which is escaped only once. Placeholders also replace the schemas of tools, because these
+//! rarely change and every dialect sends them unmodified. The messages at the beginning of a
+//! session's requests are cached together: see [`CachedPrefix`].
 
 use std::{
     collections::HashMap,
@@ -33,7 +33,7 @@ use crate::{ChatMessage, ModelRequest, ToolSpec, limits};
 pub(super) type EncodedReply = (AssistantMessage, Vec<CallId>);
 
 /// The cached messages, system prompts and tools that sessions sent to one model. The session owns
-/// these values: an entry is evicted once its message, prompt or tool list is dropped.
+/// the originals. An entry is evicted after its message, prompt or tool list is dropped.
 #[derive(Debug)]
 pub(super) struct EncodeCache {
     /// Prefix of all placeholders.
@@ -66,7 +66,7 @@ enum CachedText {
 #[derive(Debug)]
 struct CacheEntry {
     owner: CacheOwner,
-    /// Placeholders for the owner's long texts, in order.
+    /// Numbers of the placeholders for the owner's long texts, in order.
     placeholders: Vec<u64>,
     encoded: EncodedForm,
 }
@@ -109,7 +109,7 @@ enum EncodedForm {
     Tools(Vec<ToolDefinition>),
 }
 
-/// The last character of every placeholder. JSON escapes no character of a placeholder.
+/// The last character of every placeholder. A placeholder has no character that JSON must escape.
 const PLACEHOLDER_END: char = ';';
 
 impl EncodeCache {
@@ -118,14 +118,14 @@ impl EncodeCache {
         // `RandomState` serves only as a source of random numbers.
         let random = RandomState::new();
         let prefix = format!("callboard-{:016x}{:016x}-", random.hash_one(0), random.hash_one(1));
-        // In this dialect, the library numbers all items by their position, so their JSON cannot be
-        // reused.
+        // In the Responses dialect, the library numbers all items by their position, so the JSON of
+        // an item cannot be reused.
         let caches_prefixes = provider != Provider::OpenAiResponses;
         Self { prefix, caches_prefixes, state: Mutex::default() }
     }
 
-    /// Returns the text of a message, or a placeholder if it is long. `index` counts the long texts
-    /// of this message.
+    /// Returns the text of a message, or a placeholder if the text is long. `index` counts the long
+    /// texts of this message.
     pub(super) fn text_or_placeholder(
         &self,
         of: &Arc<ChatMessage>,
@@ -135,7 +135,7 @@ impl EncodeCache {
         self.text_or_placeholder_for_owner(&CacheOwner::Message(Arc::downgrade(of)), index, text)
     }
 
-    /// Returns the text of a system prompt, or a placeholder if it is long.
+    /// Returns the text of a system prompt, or a placeholder if the text is long.
     pub(super) fn system_or_placeholder(&self, text: &Arc<str>) -> String {
         self.text_or_placeholder_for_owner(&CacheOwner::System(Arc::downgrade(text)), &mut 0, text)
     }
@@ -166,7 +166,8 @@ impl EncodeCache {
         format!("{}{mark}{PLACEHOLDER_END}", self.prefix)
     }
 
-    /// Returns a reply in the library's form; the first call encodes the reply with `make`.
+    /// Returns a reply in the library's form. Only the first call for a reply at a position encodes
+    /// it, by calling `make`.
     pub(super) fn cached_or_encoded_reply(
         &self,
         of: &Arc<ChatMessage>,
@@ -184,8 +185,8 @@ impl EncodeCache {
         turn
     }
 
-    /// Returns tools in the library's form, with placeholders for the schemas of the tools. The
-    /// tools are encoded only once.
+    /// Returns a list of tools in the library's form, with placeholders for their schemas. Each
+    /// list is encoded only once.
     pub(super) fn cached_or_encoded_tools(&self, tools: &Arc<[ToolSpec]>) -> Vec<ToolDefinition> {
         let of = CacheOwner::Tools(Arc::downgrade(tools));
         let mut known = self.lock_state();
@@ -206,7 +207,8 @@ impl EncodeCache {
         made
     }
 
-    /// Takes the cached prefix of a request's session until the request has been encoded.
+    /// Removes and returns the cached prefix of a request's session. `complete_body` puts the
+    /// prefix back.
     pub(super) fn take_prefix_for_request(&self, request: &ModelRequest) -> PendingBody {
         let mut known = self.lock_state();
         let first = request.messages.first();
@@ -247,7 +249,7 @@ impl EncodeCache {
         });
     }
 
-    /// Replaces the placeholders in a request body by their texts.
+    /// Replaces each placeholder in a request body by its text.
     pub(super) fn expand_placeholders(&self, body: Bytes) -> Bytes {
         let Ok(text) = str::from_utf8(&body) else { return body };
         let mut filled = Vec::with_capacity(text.len());
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_marked_and_filled_in_as_json() {
+    fn a_long_text_becomes_a_placeholder_and_is_expanded_as_json() {
         let (memory, message) =
             (EncodeCache::new(Provider::OpenAi), Arc::new(ChatMessage::user("")));
         let texts = [&*long("é\"\n\u{1}"), "short", &*long("\\")];
@@ -344,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_and_system_prompts_are_marked_and_filled_in_with_no_quotes_around_a_schema() {
+    fn schemas_and_system_prompts_become_placeholders_and_are_expanded() {
         let memory = EncodeCache::new(Provider::OpenAi);
         let schema = json!({"type": "object", "title": long("\"")});
         let tool = ToolSpec {
@@ -353,20 +355,20 @@ mod tests {
             input_schema: schema.clone(),
         };
         let (tools, system): (Arc<[_]>, Arc<str>) = ([tool].into(), long("\n").into());
-        let told = || {
+        let encoded = || {
             json!([memory.cached_or_encoded_tools(&tools), memory.system_or_placeholder(&system)])
         };
-        assert!(told().to_string().len() < 500, "{}", told());
-        assert_eq!(told(), told());
+        assert!(encoded().to_string().len() < 500, "{}", encoded());
+        assert_eq!(encoded(), encoded());
 
         let whole =
             json!([[{"name": "greet", "description": "Greets.", "parameters": schema}], *system]);
-        let filled = memory.expand_placeholders(Bytes::from(told().to_string()));
+        let filled = memory.expand_placeholders(Bytes::from(encoded().to_string()));
         assert_eq!(serde_json::from_slice::<Value>(&filled).unwrap(), whole);
     }
 
     #[test]
-    fn what_nobody_holds_is_forgotten() {
+    fn entries_of_dropped_messages_are_evicted() {
         let memory = EncodeCache::new(Provider::OpenAi);
         let kept = Arc::new(ChatMessage::user(""));
         encoded_texts(&memory, &kept, &[&long("a")]);
@@ -380,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_put_into_form_once_for_its_place() {
+    fn a_reply_is_encoded_once_per_position() {
         let (memory, message) =
             (EncodeCache::new(Provider::OpenAi), Arc::new(ChatMessage::user("")));
         let made = std::cell::Cell::new(0);

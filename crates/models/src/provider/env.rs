@@ -1,4 +1,4 @@
-//! Settings from the usual environment variables of each provider.
+//! Reads settings from the usual environment variables of each provider.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +39,8 @@ impl Provider {
         }
     }
 
-    /// Returns whether the provider requires a key. At their default addresses, all providers
-    /// except Ollama require a key; other servers may not.
+    /// Returns whether the provider requires a key. All providers except Ollama require a key at
+    /// their default addresses. A server at another address may work without a key.
     #[must_use]
     pub fn needs_key(self, base_url: Option<&str>) -> bool {
         self != Self::Ollama && base_url.is_none()
@@ -63,8 +63,8 @@ impl ProviderSettings {
     }
 
     /// Reads the key and the base URL of a provider from environment variables: see
-    /// [`Provider::key_variables`] and [`Provider::url_variables`]. Empty variables count as not
-    /// set.
+    /// [`Provider::key_variables`] and [`Provider::url_variables`]. An empty variable counts as
+    /// unset.
     ///
     /// # Errors
     /// Returns [`MissingKey`] if the provider [needs](Provider::needs_key) a key and no key is set.
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     type Env<'a> = &'a [(&'a str, &'a str)];
-    /// The expected base URL and key, or a part of the expected error.
+    /// Either the expected base URL and key, or a part of the expected error.
     type Expected = Result<(Option<&'static str>, Option<&'static str>), &'static str>;
 
     fn settings_from(provider: Provider, env: Env<'_>) -> Result<ProviderSettings, String> {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn key_and_address_come_from_the_usual_variables() {
+    fn key_and_url_come_from_the_usual_variables() {
         use Provider::{Anthropic, Gemini, Ollama, OpenAi, OpenAiResponses};
         let cases: [(Provider, Env<'_>, Expected); 10] = [
             (OpenAi, &[("OPENAI_API_KEY", "k")], Ok((None, Some("k")))),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_ollamas_host_may_be_left_out() {
+    fn each_part_of_ollamas_host_is_optional() {
         for (host, url) in [
             ("127.0.0.1:11435", "http://127.0.0.1:11435"),
             ("0.0.0.0", "http://127.0.0.1:11434"),

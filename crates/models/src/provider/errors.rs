@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::ApiKey;
 use crate::{ModelError, ModelErrorKind, limits};
 
-/// Message for a stream that ends too early.
+/// Error message for a stream that ends before the reply is complete.
 pub(super) const CUT_OFF: &str = "the reply was cut off";
 
 /// The reason why a request got no response, with a message for the user.
@@ -54,7 +54,7 @@ pub(super) fn from_provider_error(error: &ProviderError, key: Option<&ApiKey>) -
 }
 
 /// Prepares an error message for display. The key is redacted before the text is truncated, so that
-/// no part of it remains.
+/// no part of the key remains.
 pub(super) fn redacted_single_line(mut error: ModelError, key: Option<&ApiKey>) -> ModelError {
     if let Some(key) = key {
         error.message = error.message.replace(key.expose(), "[key]");
@@ -140,7 +140,8 @@ fn find_error_message(body: &Value) -> Option<String> {
     (!text.trim().is_empty()).then(|| text.to_owned())
 }
 
-/// Phrases in lower case that mark requests as too long: error codes, or parts of messages.
+/// Phrases that occur in an error if the request was too long, in lower case: error codes, or parts
+/// of messages.
 const CONTEXT_TOO_LONG_PHRASES: [&str; 21] = [
     "context_length_exceeded",           // OpenAI and many others
     "maximum context length",            // OpenAI, DeepSeek, OpenRouter, vLLM
@@ -165,7 +166,8 @@ const CONTEXT_TOO_LONG_PHRASES: [&str; 21] = [
     "tokens exceed",                     // gateways
 ];
 
-/// Phrases in lower case that mark keys as missing, invalid or not permitted.
+/// Phrases that occur in an error if the key is missing, invalid or lacks a permission, in lower
+/// case.
 const AUTH_PHRASES: [&str; 6] = [
     "invalid_api_key",
     "api key not valid",
@@ -175,7 +177,7 @@ const AUTH_PHRASES: [&str; 6] = [
     "incorrect api key",
 ];
 
-/// Phrases in lower case that mark accounts without credit. For such an account, a retry would fail
+/// Phrases that occur in an error if the account has no credit, in lower case. A retry would fail
 /// as well.
 const QUOTA_PHRASES: [&str; 4] = [
     "insufficient_quota",
@@ -184,7 +186,7 @@ const QUOTA_PHRASES: [&str; 4] = [
     "insufficient balance",
 ];
 
-/// Phrases in lower case that mark transient failures, for errors without a status.
+/// Phrases that occur in transient errors, in lower case. They classify errors without a status.
 const TRANSIENT_PHRASES: [&str; 14] = [
     "overloaded",
     "rate_limit",
@@ -245,8 +247,8 @@ fn gemini_retry_delay(body: &Value) -> Option<f64> {
     delay.strip_suffix('s')?.parse().ok()
 }
 
-/// Prepares a server's text for display: one line, bounded, without control characters. Invisible
-/// characters are escaped.
+/// Prepares a server's text for display: the result is one line of limited length without control
+/// characters. Invisible characters are escaped.
 pub(super) fn visible_single_line(text: &str) -> String {
     let blank = |character: char| if character.is_control() { ' ' } else { character };
     let text: String = text.chars().map(blank).collect();
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_each_provider_tells_what_is_worth_doing() {
+    fn the_error_of_each_provider_has_the_right_kind() {
         use ModelErrorKind::{Auth, ContextTooLong, Other, Transient};
         for (status, body, fault) in [
             (
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_is_one_short_line_without_the_key() {
+    fn an_error_text_of_a_server_is_one_short_line_without_the_key() {
         let long = "a".repeat(600);
         for (body, expected) in [
             (
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pause_that_a_provider_asks_for_is_read_from_where_it_says_it() {
+    fn the_requested_retry_time_is_found_in_headers_and_body() {
         const DATE: &str = "Fri, 31 Dec 1999 23:59:59 GMT";
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(946_684_790);
         let gemini = r#"{"error":{"details":[{"@type":"x"},{"retryDelay":"37.5s"}]}}"#;
@@ -394,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_hides_nothing() {
+    fn an_error_text_of_a_server_hides_nothing() {
         assert_eq!(visible_single_line(" a\u{1b}[2J\nb\u{202e}c\n"), "a [2J b\\u{202e}c");
     }
 }

@@ -1,6 +1,6 @@
 //! Sends the model library's requests with the process's HTTP client.
 //!
-//! Only this module holds the key; the requests that the library builds contain no key.
+//! Only this module adds the key. The requests that the library builds contain no key.
 
 pub(super) mod client;
 mod drain;
@@ -30,12 +30,13 @@ use super::{
 };
 use crate::{ModelErrorKind, limits};
 
-/// Sends requests to one provider. A sender is cheap to create and to clone: HTTP and TLS are set
-/// up for the first request.
+/// Sends requests to one provider. A sender is cheap to create and to clone, because HTTP and TLS
+/// are set up only for the first request.
 #[derive(Clone, Debug)]
 pub(super) struct HttpSender {
     endpoint: Arc<Endpoint>,
-    /// State of the single request that uses this sender, if the request belongs to a session.
+    /// State of the one request that uses this sender. `None` if the request does not belong to a
+    /// session.
     pending_body: Arc<Mutex<Option<PendingBody>>>,
 }
 
@@ -60,7 +61,7 @@ impl HttpSender {
         Self { endpoint: self.endpoint.clone(), pending_body: Arc::new(Mutex::new(Some(telling))) }
     }
 
-    /// Returns the cache with the texts that the placeholders stand for.
+    /// Returns the cache with the texts of the placeholders.
     pub(super) fn cache(&self) -> &EncodeCache {
         &self.endpoint.cache
     }
@@ -232,7 +233,7 @@ impl HttpClientExt for HttpSender {
             let (status, mut headers) = (response.status(), response.headers().clone());
             let events = HeaderValue::from_static("text/event-stream");
             if media_type_of_header(&headers, &CONTENT_TYPE) == "text/html" {
-                // The library does not check the content type of streams of JSON lines.
+                // The library does not check the content type of a stream of JSON lines.
                 return Err(Error::InvalidContentType(HeaderValue::from_static("text/html")));
             }
             if wants_events && media_type_of_header(&headers, &CONTENT_TYPE) == "application/json" {
@@ -281,7 +282,8 @@ fn media_type_of_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a st
     value.split(';').next().unwrap_or_default().trim()
 }
 
-/// Converts a JSON document into a stream with one event. Line breaks in JSON are only white space.
+/// Converts a JSON document into a stream with one event. In JSON, line breaks are only white
+/// space, so they can be replaced.
 fn json_as_sse_event(json: &[u8]) -> Bytes {
     let mut event = b"data: ".to_vec();
     event.extend(json.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
@@ -289,7 +291,7 @@ fn json_as_sse_event(json: &[u8]) -> Bytes {
     Bytes::from(event)
 }
 
-/// The behaviour for a response body that exceeds the size limit.
+/// Action to take if a response body exceeds the size limit.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum OnBodyOverLimit {
     Truncate,
@@ -316,7 +318,7 @@ pub(super) async fn read_body_within_limit(
     Ok(body)
 }
 
-/// Returns the innermost cause of an error, without addresses.
+/// Returns the message of an error's innermost cause, without addresses.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut causes: Vec<String> = Vec::new();
     let mut next = error.source();
@@ -344,8 +346,8 @@ fn is_connection_refused(error: &reqwest::Error) -> bool {
     false
 }
 
-/// Returns the error for a local address without a server. The error names the server that the user
-/// should start.
+/// Returns the error for a local address on which no server listens. The error names the server
+/// that the user should start.
 fn server_not_running_error(host: &str, provider: Provider, port: Option<u16>) -> RequestFailure {
     let server = expected_server_name(provider, port);
     let text = format!("nothing listens at {host}: is {server} running?");
@@ -362,8 +364,8 @@ fn expected_server_name(provider: Provider, port: Option<u16>) -> &'static str {
     }
 }
 
-/// Returns the error for a request without a response. The error is transient, except for errors of
-/// certificates.
+/// Returns the error for a request that got no response. The error is transient unless a
+/// certificate or the request itself is the cause.
 fn unanswered_request_error(error: &reqwest::Error, host: &str) -> RequestFailure {
     let cause = root_cause(error);
     if cause.contains("certificate") || cause.contains("UnknownIssuer") {

@@ -1,6 +1,6 @@
-//! Model servers on this machine, identified by their responses.
+//! Finds model servers on this machine. A server is identified by its responses.
 //!
-//! Only [`LocalServers::probe`] sends requests, and only to the given addresses. The default
+//! Only [`LocalServers::probe`] sends requests, and only to the given addresses. By default, the
 //! addresses are the usual ports on loopback.
 
 use futures::join;
@@ -50,7 +50,8 @@ impl LocalServers {
     }
 }
 
-/// Probes Ollama, which reports its version. A loaded model is preferred to one on disk.
+/// Probes Ollama, which reports its version. Prefers a model that is loaded to a model that is only
+/// on disk.
 async fn probe_ollama(base: &str) -> Option<ProviderSettings> {
     get_json(base, "/api/version").await?.get("version")?.as_str()?;
     let (loaded, stored) = join!(get_json(base, "/api/ps"), get_json(base, "/api/tags"));
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_is_found_by_what_it_says_of_itself() {
+    async fn a_server_is_identified_by_its_response() {
         let version = json_response(&json!({ "version": "0.12.1" }));
         let loaded =
             json_response(&json!({ "models": [{ "name": "qwen3:4b", "context_length": 8192 }] }));
@@ -165,9 +166,9 @@ mod tests {
         let url = format!("{url}/v1");
         assert_eq!(found(servers).await, Some((Provider::OpenAi, "small".into(), url, Some(4096))));
 
-        for nobody in [of(vec![hidden]).await, no.clone()] {
+        for no_server in [of(vec![hidden]).await, no.clone()] {
             let servers =
-                LocalServers { ollama: no.clone(), llama_cpp: no.clone(), lm_studio: nobody };
+                LocalServers { ollama: no.clone(), llama_cpp: no.clone(), lm_studio: no_server };
             assert_eq!(found(servers).await, None);
         }
     }

@@ -12,15 +12,15 @@ use crate::{ModelError, limits};
 pub struct ListedModel {
     /// Name for [`ProviderSettings::model`].
     pub name: String,
-    /// Display name, if it differs from the name.
+    /// Display name, if it differs from `name`.
     pub title: Option<String>,
-    /// Maximum number of tokens of a request together with its reply, if the provider reports this
+    /// Maximum number of tokens of a request and its reply together, if the provider reports this
     /// number.
     pub context_tokens: Option<u64>,
 }
 
-/// Requests the list of a provider's models. The list has the provider's order and at most 1,000
-/// models, and the request takes at most 20 s. Names with control characters or invisible
+/// Requests the list of a provider's models. The list keeps the provider's order and has at most
+/// 1,000 models. The request takes at most 20 s. Names with control characters or invisible
 /// characters are omitted. The field `model` of `settings` is ignored. Call this function inside a
 /// tokio runtime.
 ///
@@ -51,8 +51,8 @@ pub async fn list_models(settings: &ProviderSettings) -> Result<Vec<ListedModel>
     Ok(models.collect())
 }
 
-/// Returns whether a model's name is safe to display. Names reach terminals and the menus of
-/// clients, so names with control characters or invisible characters are rejected.
+/// Returns whether a model's name is safe to display. Terminals and the menus of clients show these
+/// names, so names with control characters or invisible characters are rejected.
 pub(super) fn is_displayable_name(name: &str) -> bool {
     escape_invisible(name) == name
 }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_that_is_refused_says_why() {
+    async fn a_refused_list_reports_the_reason() {
         let (url, _asked) =
             serve_responses(vec![format_response("401 No", "", r#"{"error":"no key"}"#)]).await;
         let settings =

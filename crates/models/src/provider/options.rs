@@ -11,7 +11,7 @@ use crate::{Effort, ModelCapabilities, ModelRequest};
 /// Sets the thinking effort, the format of the reply, and the parameters of the dialect on the
 /// library's request.
 pub(super) fn set_request_options(
-    told: &mut CompletionRequest,
+    completion: &mut CompletionRequest,
     request: &ModelRequest,
     settings: &ProviderSettings,
     dialect: &DialectClient,
@@ -26,12 +26,12 @@ pub(super) fn set_request_options(
         Some(reasoning) if dialect.is_compatible => {
             params.extend(capabilities::openai_effort_param(settings.provider, &reasoning));
         }
-        reasoning => told.options.reasoning = reasoning,
+        reasoning => completion.options.reasoning = reasoning,
     }
     let thinks = capabilities::supports_thinking(settings, known);
     match settings.provider {
         Provider::Ollama => {
-            // By default, Ollama has a small context and silently truncates longer requests.
+            // Ollama's default context is small, and Ollama silently truncates longer requests.
             params.insert("num_ctx".to_owned(), json!(traits.context_tokens));
         }
         Provider::OpenAiResponses => {
@@ -53,14 +53,14 @@ pub(super) fn set_request_options(
     if let Some(schema) = request.response_schema.as_deref() {
         match schema_param(settings.provider, schema) {
             Some((name, form)) => drop(params.insert(name.to_owned(), form)),
-            None => told.output_schema = serde_json::from_value(schema.clone()).ok(),
+            None => completion.output_schema = serde_json::from_value(schema.clone()).ok(),
         }
     }
-    told.additional_params = (!params.is_empty()).then(|| params.into());
+    completion.additional_params = (!params.is_empty()).then(|| params.into());
 }
 
 /// Returns the parameter that restricts a reply to a JSON Schema. The library's own conversion
-/// would make optional properties required where possible, and a model would then invent values for
+/// would make optional properties required where possible. A model would then invent values for
 /// these properties.
 fn schema_param(provider: Provider, schema: &Value) -> Option<(&'static str, Value)> {
     Some(match provider {
@@ -79,8 +79,8 @@ fn schema_param(provider: Provider, schema: &Value) -> Option<(&'static str, Val
     })
 }
 
-/// Returns a key for the common prefix of a session's requests. With this key, the provider routes
-/// the requests to a machine with a warm cache.
+/// Returns a key for the common prefix of a session's requests. The provider routes requests with
+/// the same key to a machine that has this prefix in its cache.
 fn prompt_cache_key(system: &str) -> String {
     let mut hasher = DefaultHasher::new();
     system.hash(&mut hasher);
@@ -92,15 +92,15 @@ mod tests {
     use super::*;
 
     fn params(settings: &ProviderSettings, request: &ModelRequest) -> Value {
-        let mut told = CompletionRequest::new("hi");
+        let mut completion = CompletionRequest::new("hi");
         let (dialect, traits) =
             (DialectClient::from_settings(settings), ModelCapabilities::default());
-        set_request_options(&mut told, request, settings, &dialect, traits);
-        told.additional_params.unwrap_or_default()
+        set_request_options(&mut completion, request, settings, &dialect, traits);
+        completion.additional_params.unwrap_or_default()
     }
 
     #[test]
-    fn each_dialect_is_told_what_makes_it_work_as_an_agent_needs_it() {
+    fn each_dialect_gets_the_parameters_that_an_agent_needs() {
         let plain = ModelRequest::default();
         let of = |provider, model: &str| params(&ProviderSettings::new(provider, model), &plain);
         assert_eq!(of(Provider::OpenAiResponses, "gpt-4o")["store"], false);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_goes_as_it_is_where_the_dialect_takes_it() {
+    fn a_schema_is_sent_unchanged_if_the_dialect_supports_it() {
         let schema = json!({ "type": "object", "properties": { "limit": { "type": "integer" } } });
         let request = ModelRequest {
             response_schema: Some(schema.clone().into()),

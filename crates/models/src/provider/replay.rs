@@ -1,8 +1,8 @@
 //! Provider data of a reply that must be returned with the reply, e.g. signed thoughts and ids of
 //! items.
 //!
-//! The data is sent only to the model that created it, at the same server, and only with the same
-//! calls. For most replies, the data consists of the ids of the calls.
+//! The data is sent back only with the same calls, and only to the same model at the same server.
+//! For most replies, the data consists of the ids of the calls.
 
 use std::sync::Arc;
 
@@ -16,13 +16,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{ModelToolCall, ProviderReplay};
 
-/// Returns the id of the call at a position of its reply.
+/// Returns the id of a call from the call's position in its reply.
 pub(super) fn call_id_at(place: usize) -> String {
     format!("call_{}", place + 1)
 }
 
-/// Returns a name for a model at a server; replay data is never sent to a model with another name.
-/// The URL of the server may contain secrets, so the name contains only a hash of the URL.
+/// Returns an identifier for a model at a server. Replay data is never sent to a model with another
+/// identifier. The URL of the server may contain secrets, so the identifier contains only a hash of
+/// the URL.
 pub(super) fn replay_origin(model: &str, base_url: Option<&str>) -> Arc<str> {
     let Some(url) = base_url else { return model.into() };
     let hash = Sha256::digest(url.trim_end_matches('/'));
@@ -34,7 +35,7 @@ pub(super) fn replay_origin(model: &str, base_url: Option<&str>) -> Arc<str> {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum StoredReply {
-    /// Ids of the calls, in order; everything else is in the events.
+    /// Ids of the calls, in order. All other data of the reply is in the events.
     Ids(Vec<CallId>),
     /// The reply in the provider's form.
     Turn(AssistantMessage),
@@ -74,7 +75,7 @@ pub(super) fn replay_from_reply(
     Some(ProviderReplay { origin: origin.clone(), items: serde_json::to_value(kept).ok()? })
 }
 
-/// Restores the stored data of a reply if it matches these calls.
+/// Restores the stored data of a reply. Returns `None` if the data does not match these calls.
 pub(super) fn restore_stored_reply(
     replay: &ProviderReplay,
     origin: &str,
@@ -106,7 +107,7 @@ fn native_form_of_block(block: &AssistantContent) -> Option<&Value> {
     native.as_ref().map(|native| &native.item)
 }
 
-/// Keys with values that are also in the events, for the calls and texts of all dialects.
+/// JSON keys, in calls and texts of all dialects, whose values are also in the events.
 const STREAMED_KEYS: [&str; 11] = [
     "type",
     "index",
@@ -136,7 +137,7 @@ mod tests {
     use super::replay_origin;
 
     #[test]
-    fn a_model_is_told_from_one_of_its_name_at_another_server() {
+    fn models_of_the_same_name_at_different_servers_are_distinguished() {
         let of = |url: Option<&str>| replay_origin("openai/m", url);
         assert_eq!(&*of(None), "openai/m");
         assert_eq!(of(Some("https://a/v1")), of(Some("https://a/v1/")));

@@ -14,7 +14,8 @@ use tokio_rustls::{
     rustls::{ServerConfig, pki_types::PrivateKeyDer},
 };
 
-/// Serves one connection per response, in order. Returns the received requests.
+/// Serves one connection per response, in order. Returns the base URL, and a task that returns the
+/// received requests after the last response.
 pub(super) async fn serve_responses(
     answers: Vec<String>,
 ) -> (String, JoinHandle<Vec<ReceivedRequest>>) {

@@ -9,7 +9,7 @@ fn script(text: &str) -> ScriptModel {
     ScriptModel::parse(text.as_bytes(), "script:test".to_owned()).unwrap()
 }
 
-/// Returns the events of the reply to request `index`, each as one short word.
+/// Returns the events of the reply to request number `index`, each as a short text.
 async fn played_events(script: &ScriptModel, index: usize) -> Vec<String> {
     let show = |event| match event {
         ModelEvent::Text(text) => format!("text {text}"),
@@ -39,7 +39,7 @@ async fn check(text: &str, replies: &[&[&str]]) {
 }
 
 #[tokio::test]
-async fn each_request_gets_the_next_reply_and_then_hears_that_the_script_is_used_up() {
+async fn each_request_gets_the_next_reply_until_the_script_is_used_up() {
     let text = r##"
         # A comment, and an empty line.
 
@@ -91,7 +91,7 @@ async fn calls_without_an_id_are_counted_through_the_script() {
 }
 
 #[tokio::test]
-async fn arguments_written_as_a_string_are_played_as_its_text() {
+async fn arguments_in_a_json_string_are_sent_as_its_text() {
     let text = r#"{"call":{"id":"a","name":"x","args":"{\"path\": tru","chunk":9}}"#;
     let reply: &[&str] =
         &["start a x", "args a {\"path\": ", "args a tru", "end a", "stop ToolCalls"];
@@ -117,7 +117,7 @@ async fn an_error_ends_its_reply_with_or_without_an_end() {
 }
 
 #[tokio::test]
-async fn a_delay_holds_back_what_follows() {
+async fn a_delay_delays_the_later_events() {
     let script = script("{\"text\":\"a\"}\n{\"delay_ms\":3600000}\n{\"text\":\"b\"}");
     let mut reply = script.reply(ModelRequest::default());
     assert_eq!(reply.next().await, Some(ModelEvent::Text("a".into())));
@@ -125,7 +125,7 @@ async fn a_delay_holds_back_what_follows() {
 }
 
 #[test]
-fn a_wrong_line_is_named_with_what_is_wrong() {
+fn an_invalid_line_is_reported_with_its_error() {
     let one_of = "expected one of text, thought, call, delay_ms, error, end";
     let cases = [
         ("{\"text\":\"a\"}\n\n#\n{\"txet\":\"a\"}", "line 4: unknown field `txet`"),
@@ -160,7 +160,7 @@ fn a_wrong_line_is_named_with_what_is_wrong() {
 }
 
 #[test]
-fn a_script_and_a_line_have_a_longest_length() {
+fn scripts_and_lines_have_a_maximum_length() {
     let error = |text: &str| {
         ScriptModel::parse(text.as_bytes(), String::new()).err().map(|error| error.to_string())
     };

@@ -49,7 +49,7 @@ impl ReplyParser {
         let mut events = Vec::new();
         match event {
             ModelEvent::Text(text) => self.push_text(&text, &mut events),
-            // Replay data refers to items that this format does not send back.
+            // Replay data belongs to items that are never sent back in this format.
             ModelEvent::Replay(_) => {}
             ModelEvent::Stop(stop) => {
                 let is_whole =
@@ -115,13 +115,13 @@ impl ReplyParser {
             self.state = ReplyState::Arguments(ObjectNesting::default());
             self.push_text(&rest, events);
         } else if seen.len() > MAX_FORM_DETECTION_BYTES {
-            // A new search with each piece of the reply would take quadratic time.
+            // Searching again after each piece of the reply would take quadratic time.
             self.state = ReplyState::Buffered(seen.clone());
             self.pass_on_as_text_if_too_long(events);
         }
     }
 
-    /// If a reply is too long for a call, passes the complete reply on as text.
+    /// Passes the whole reply on as text if it is too long for a call.
     fn pass_on_as_text_if_too_long(&mut self, events: &mut Vec<ModelEvent>) {
         if let ReplyState::Buffered(seen) = &mut self.state
             && seen.len() > MAX_ARGUMENT_BYTES
@@ -145,7 +145,7 @@ impl ReplyParser {
         }
     }
 
-    /// Emits the complete characters in the string of `text`.
+    /// Emits the characters of the string `text` that are complete so far.
     fn flush_text(&mut self, events: &mut Vec<ModelEvent>) {
         let ReplyState::Text(rest) = &mut self.state else { return };
         let (whole, is_end) = complete_json_chars_len(rest);
@@ -165,25 +165,25 @@ impl ReplyParser {
             ReplyState::Undecided(seen) | ReplyState::Buffered(seen) => {
                 self.parse_buffered(seen, is_whole, events);
             }
-            // The session reports incomplete arguments to the model; it does so for every model.
+            // The session reports incomplete arguments to the model, as it does for every model.
             ReplyState::Arguments(_) => events.push(ModelEvent::CallEnd { id: self.id.clone() }),
             ReplyState::Text(rest) if !rest.is_empty() => events.push(ModelEvent::Text(rest)),
             ReplyState::Text(_) | ReplyState::PlainText | ReplyState::Done => {}
         }
     }
 
-    /// Parses a complete reply with fields in another order, or a reply that is not in the format.
+    /// Parses a complete reply whose fields are in another order, or which is not in the format.
     fn parse_buffered(&mut self, seen: String, is_whole: bool, events: &mut Vec<ModelEvent>) {
-        let said: Value = serde_json::from_str(&seen).unwrap_or_default();
-        if let Some(name) = said["tool"].as_str().filter(|_| is_whole) {
-            let arguments = match &said["arguments"] {
+        let reply: Value = serde_json::from_str(&seen).unwrap_or_default();
+        if let Some(name) = reply["tool"].as_str().filter(|_| is_whole) {
+            let arguments = match &reply["arguments"] {
                 Value::Null => String::new(),
                 arguments => arguments.to_string(),
             };
             self.has_called = true;
             let call = ModelToolCall { id: self.id.clone(), name: name.to_owned(), arguments };
             events.extend(ModelEvent::call_events(call, usize::MAX));
-        } else if let Some(text) = said["text"].as_str() {
+        } else if let Some(text) = reply["text"].as_str() {
             events.push(ModelEvent::Text(text.to_owned()));
         } else if !seen.is_empty() {
             events.push(ModelEvent::Text(seen));

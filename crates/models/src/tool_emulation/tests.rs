@@ -69,7 +69,7 @@ fn summarize(events: &[ModelEvent]) -> (String, Vec<(String, String)>, ModelStop
 }
 
 #[tokio::test]
-async fn a_reply_means_the_same_however_it_is_cut() {
+async fn the_split_of_a_reply_into_pieces_does_not_matter() {
     let call = |arguments: &str| vec![("edit".to_owned(), arguments.to_owned())];
     for (written, text, calls, stop) in [
         (
@@ -121,7 +121,7 @@ fn pieces(text: &str, count: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_long_beginning_costs_as_much_as_it_is_long_and_nothing_of_it_is_lost() {
+async fn a_long_beginning_takes_linear_time_and_is_complete() {
     let (space, long) = (" ".repeat(512 << 10), "x".repeat(512 << 10));
     for (written, text, calls) in [
         (format!(r#"{space}{{"text": "hi"}}"#), "hi".to_owned(), vec![]),
@@ -134,18 +134,18 @@ async fn a_long_beginning_costs_as_much_as_it_is_long_and_nothing_of_it_is_lost(
         (format!(r#"{{"tool": "{long}"#), format!(r#"{{"tool": "{long}"#), vec![]),
     ] {
         let before = Instant::now();
-        let heard = summarize(
+        let summary = summarize(
             &collect_events(&parrot(pieces(&written, 16), ModelStopReason::EndTurn)).await,
         );
-        assert!((heard.0, heard.1) == (text, calls), "{} bytes", written.len());
+        assert!((summary.0, summary.1) == (text, calls), "{} bytes", written.len());
         assert!(before.elapsed() < Duration::from_secs(30), "{:?}", before.elapsed());
     }
-    // This reply is longer than any call may be.
+    // This reply exceeds the maximum size of a call.
     let written = format!(r#"{{"arguments": "{}", "tool": "edit"}}"#, "x".repeat(9 << 20));
-    let heard = summarize(
+    let summary = summarize(
         &collect_events(&parrot(pieces(&written, 1 << 20), ModelStopReason::EndTurn)).await,
     );
-    assert!(heard == (written, Vec::new(), ModelStopReason::EndTurn));
+    assert!(summary == (written, Vec::new(), ModelStopReason::EndTurn));
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn text_streams_and_a_call_begins_when_its_tool_is_named() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_cut_by_the_longest_length_keeps_its_reason() {
+async fn a_call_truncated_by_the_maximum_length_keeps_its_stop_reason() {
     let model =
         parrot(vec![r#"{"tool": "edit", "arguments": {"a"#.into()], ModelStopReason::MaxTokens);
     assert_eq!(summarize(&collect_events(&model).await).2, ModelStopReason::MaxTokens);
@@ -171,7 +171,7 @@ async fn a_call_that_was_cut_by_the_longest_length_keeps_its_reason() {
 }
 
 #[tokio::test]
-async fn the_model_is_told_the_tools_and_the_session_in_its_form() {
+async fn the_model_receives_tools_and_session_in_the_reply_format() {
     let call = ModelToolCall { id: "c".into(), name: "edit".into(), arguments: "{\"a\":1}".into() };
     let replay = Some(ProviderReplay { origin: "parrot".into(), items: json!([]) });
     let result = ToolResult {
@@ -207,7 +207,7 @@ async fn the_model_is_told_the_tools_and_the_session_in_its_form() {
 }
 
 #[tokio::test]
-async fn the_schema_allows_text_and_each_tool_and_refers_to_nothing() {
+async fn the_schema_allows_text_and_each_tool_without_references() {
     let model = parrot(Vec::new(), ModelStopReason::EndTurn);
     collect_events(&model).await;
     let schema = model.asked.lock().unwrap().pop().unwrap().response_schema.unwrap();
@@ -225,7 +225,7 @@ async fn the_schema_allows_text_and_each_tool_and_refers_to_nothing() {
 }
 
 #[tokio::test]
-async fn a_request_without_tools_is_passed_on_as_it_is() {
+async fn a_request_without_tools_is_passed_on_unchanged() {
     let model = parrot(vec!["A summary.".into()], ModelStopReason::EndTurn);
     let wrapped = emulate_tools(Arc::clone(&model) as Arc<dyn Model>);
     let events: Vec<_> = wrapped.reply(ModelRequest::default()).collect().await;

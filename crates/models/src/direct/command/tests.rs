@@ -4,7 +4,8 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// Returns the calls of a prompt as `tool arguments`, or `help`, or the text of the error.
+/// Returns each call of a prompt as the text `tool arguments`, or the word `help`, or the text of
+/// the error.
 fn read_back(prompt: &str) -> Result<Vec<String>, String> {
     match parse_prompt(prompt).map_err(|error| error.to_string())? {
         ParsedPrompt::Help => Ok(vec!["help".to_owned()]),
@@ -63,7 +64,7 @@ fn a_line_becomes_a_call() {
 }
 
 #[test]
-fn blocks_are_lines_and_keep_what_is_inside() {
+fn blocks_keep_their_lines_unchanged() {
     let edit = |old: &str, new: &str| {
         format!(r#"edit_file {{"path":"f","old_text":"{old}","new_text":"{new}"}}"#)
     };
@@ -86,13 +87,13 @@ fn blocks_are_lines_and_keep_what_is_inside() {
 }
 
 #[test]
-fn an_empty_prompt_and_the_word_help_are_answered_with_the_help() {
+fn an_empty_prompt_and_the_word_help_show_the_help() {
     let cases = ["", " ", "\n \r\n\t", "help", "/help", "help me", "read a\nhelp\nread b"];
     check(&cases.map(|prompt| (prompt, ["help"].as_slice())));
 }
 
 #[test]
-fn a_prompt_with_one_wrong_line_makes_no_call_and_names_the_line() {
+fn a_prompt_with_one_invalid_line_makes_no_call_and_names_the_line() {
     let cases = [
         ("hello", "Line 1 is not a command"),
         ("please read a", "Line 1 is not a command"),
@@ -144,7 +145,7 @@ fn a_prompt_with_one_wrong_line_makes_no_call_and_names_the_line() {
 }
 
 #[test]
-fn every_example_makes_a_call_of_the_tool_its_row_names() {
+fn every_example_calls_the_tool_of_its_command() {
     for command in COMMANDS {
         let call = read_back(command.example).expect(command.name).remove(0);
         let tool = call.split(' ').next();
@@ -156,7 +157,7 @@ fn every_example_makes_a_call_of_the_tool_its_row_names() {
 }
 
 #[test]
-fn a_huge_prompt_is_read_and_too_many_calls_are_not_made() {
+fn a_huge_prompt_is_parsed_and_too_many_calls_are_rejected() {
     let megabyte = "é".repeat(1 << 19);
     let text = read_back(&format!("think {megabyte}")).unwrap().remove(0);
     assert_eq!(text.len(), megabyte.len() + r#"think {"thought":""}"#.len());

@@ -51,7 +51,7 @@ impl ReplyEncoder for ChatEncoder {
 
     fn encode_call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
         let mut fragments = split_call_arguments(call);
-        // Without an index, a fragment could not be assigned to its call.
+        // Without an index, a client could not assign a fragment to its call.
         if !self.has_index {
             fragments = vec![fragments.concat()];
         }

@@ -1,5 +1,5 @@
-//! Encoder for Gemini: parts of a candidate; the last part has the finish reason. Calls are sent in
-//! one part and without ids.
+//! Encoder for Gemini: the reply is a sequence of parts of one candidate, and the last part has the
+//! finish reason. Calls are sent in one part and without ids.
 
 use serde_json::{Value, json};
 

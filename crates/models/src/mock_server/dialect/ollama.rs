@@ -1,5 +1,5 @@
-//! Encoder for Ollama: one JSON line per piece; the last line has `done`. Calls are sent in one
-//! piece and without ids.
+//! Encoder for Ollama: each piece is a line of JSON, and the last line has `done`. Calls are sent
+//! in one piece and without ids.
 
 use serde_json::{Value, json};
 

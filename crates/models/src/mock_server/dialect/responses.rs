@@ -1,5 +1,5 @@
-//! Encoder for OpenAI's Responses: items are added, extended and completed, and the response
-//! follows.
+//! Encoder for OpenAI's Responses: each item is added, extended and completed. The complete
+//! response is the last event.
 
 use std::mem;
 
@@ -81,8 +81,8 @@ impl ResponsesEncoder {
                 self.push_part_event(added, "summary_index", json!({ "part": part }), out);
             }
         }
-        if let Some((_, told)) = &mut self.open {
-            told.push_str(text);
+        if let Some((_, open_text)) = &mut self.open {
+            open_text.push_str(text);
         }
         let (event, index) = match kind {
             "message" => ("output_text.delta", "content_index"),
@@ -98,7 +98,7 @@ impl ResponsesEncoder {
         self.push_event(event, data, out);
     }
 
-    /// Completes the open item, if an item is open.
+    /// Completes the open item, if there is one.
     fn finish_open_item(&mut self, out: &mut BodyWriter) {
         let Some((kind, text)) = self.open.take() else { return };
         let (event, index) = match kind {

@@ -1,4 +1,4 @@
-//! Tests of the replies of each dialect, and of the requests that caused these replies.
+//! Tests of the replies in each dialect, and of the requests for these replies.
 
 mod cached_prefix;
 mod images;
@@ -78,7 +78,8 @@ fn join_neighbours(events: &[ModelEvent]) -> Vec<ModelEvent> {
     joined
 }
 
-/// Returns the history after a reply with one call, with the call's result.
+/// Returns the messages of a session after a reply with one call: the prompt, the reply and the
+/// call's result.
 fn history_after(prompt: &str, events: &[ModelEvent], result: &str) -> Vec<ChatMessage> {
     let mut call =
         crate::ModelToolCall { id: String::new(), name: String::new(), arguments: String::new() };
@@ -114,17 +115,17 @@ fn call(id: &str, name: &str, arguments: &str) -> Vec<ModelEvent> {
     ]
 }
 
-/// Requests a reply with one call, compares the reply, and then requests the next reply with the
-/// call's result. Returns the second request to the provider.
+/// Requests a reply with one call, and checks this reply. Then sends the call's result, and returns
+/// the events of the next reply.
 async fn check_turn(
     model: &Arc<dyn Model>,
-    said: &[ModelEvent],
+    reply_start: &[ModelEvent],
     usage: TokenUsage,
 ) -> Vec<ModelEvent> {
     let first = collect_events(model, request(vec![ChatMessage::user("read a")])).await;
     let call = call("call_1", "read_file", r#"{"path":"a"}"#);
     let end = [ModelEvent::Usage(usage), ModelEvent::Stop(ModelStopReason::ToolCalls)];
-    assert_eq!(join_neighbours(&first), [said, &call, &end].concat());
+    assert_eq!(join_neighbours(&first), [reply_start, &call, &end].concat());
     collect_events(model, request(history_after("read a", &first, "it says b"))).await
 }
 
@@ -147,10 +148,10 @@ const CHAT_TEXT: &str = r#"
 "#;
 
 #[tokio::test]
-async fn a_chat_completion_streams_and_its_call_is_told_again_by_the_servers_id() {
+async fn a_chat_completion_streams_and_its_call_is_sent_back_with_the_servers_id() {
     let (url, asked) = serve_responses(vec![events(CHAT), events(CHAT_TEXT)]).await;
     let model = model(Provider::OpenAi, &url);
-    let said = [ModelEvent::Thought("Hm.".into()), ModelEvent::Text("I read.".into())];
+    let reply_start = [ModelEvent::Thought("Hm.".into()), ModelEvent::Text("I read.".into())];
     let usage = TokenUsage {
         input_tokens: Some(10),
         output_tokens: Some(5),
@@ -158,7 +159,7 @@ async fn a_chat_completion_streams_and_its_call_is_told_again_by_the_servers_id(
         thought_tokens: Some(2),
         ..TokenUsage::default()
     };
-    let second = check_turn(&model, &said, usage).await;
+    let second = check_turn(&model, &reply_start, usage).await;
     assert_eq!(second.last(), Some(&ModelEvent::Stop(ModelStopReason::EndTurn)));
     let asked = asked.await.unwrap();
     assert!(asked[0].head.starts_with("POST /v1/chat/completions "), "{}", asked[0].head);
@@ -172,7 +173,7 @@ async fn a_chat_completion_streams_and_its_call_is_told_again_by_the_servers_id(
 }
 
 #[tokio::test]
-async fn errors_say_what_is_worth_doing() {
+async fn errors_have_the_right_kind() {
     let too_long = r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#;
     let key = r#"{"error":{"message":"Incorrect API key provided: sk-test-secret"}}"#;
     let cases: [(String, ModelErrorKind, &str); 8] = [
@@ -219,10 +220,12 @@ async fn errors_say_what_is_worth_doing() {
     ];
     for (answer, fault, text) in cases {
         let (url, _asked) = serve_responses(vec![answer.clone()]).await;
-        let heard =
+        let received =
             collect_events(&model(Provider::OpenAi, &url), request(vec![ChatMessage::user("hi")]))
                 .await;
-        let Some(ModelEvent::Error(error)) = heard.last() else { panic!("{answer}: {heard:?}") };
+        let Some(ModelEvent::Error(error)) = received.last() else {
+            panic!("{answer}: {received:?}")
+        };
         assert_eq!(error.kind, fault, "{error}");
         assert!(error.to_string().contains(text), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
@@ -251,10 +254,10 @@ const MESSAGES: &str = r#"
 "#;
 
 #[tokio::test]
-async fn a_message_streams_and_its_signed_thought_is_told_again() {
+async fn a_message_streams_and_its_signed_thought_is_sent_back() {
     let (url, asked) = serve_responses(vec![events(MESSAGES), events(MESSAGES)]).await;
     let model = model(Provider::Anthropic, &url);
-    let said = [ModelEvent::Thought("Hm.".into()), ModelEvent::Text("I read.".into())];
+    let reply_start = [ModelEvent::Thought("Hm.".into()), ModelEvent::Text("I read.".into())];
     let usage = TokenUsage {
         input_tokens: Some(17),
         output_tokens: Some(25),
@@ -262,7 +265,7 @@ async fn a_message_streams_and_its_signed_thought_is_told_again() {
         cache_written_tokens: Some(3),
         ..TokenUsage::default()
     };
-    check_turn(&model, &said, usage).await;
+    check_turn(&model, &reply_start, usage).await;
     let asked = asked.await.unwrap();
     assert!(asked[0].head.starts_with("POST /v1/messages "), "{}", asked[0].head);
     assert!(asked[0].head.contains("x-api-key: sk-test-secret"), "{}", asked[0].head);
@@ -291,10 +294,10 @@ const RESPONSES: &str = r#"
 "#;
 
 #[tokio::test]
-async fn a_response_streams_and_its_items_are_told_again() {
+async fn a_response_streams_and_its_items_are_sent_back() {
     let (url, asked) = serve_responses(vec![events(RESPONSES), events(RESPONSES)]).await;
     let model = model(Provider::OpenAiResponses, &format!("{url}/v1"));
-    let said = [ModelEvent::Thought("Hm.".into())];
+    let reply_start = [ModelEvent::Thought("Hm.".into())];
     let usage = TokenUsage {
         input_tokens: Some(10),
         output_tokens: Some(5),
@@ -302,7 +305,7 @@ async fn a_response_streams_and_its_items_are_told_again() {
         thought_tokens: Some(2),
         ..TokenUsage::default()
     };
-    check_turn(&model, &said, usage).await;
+    check_turn(&model, &reply_start, usage).await;
     let asked = asked.await.unwrap();
     assert!(asked[0].head.starts_with("POST /v1/responses "), "{}", asked[0].head);
     assert_eq!(asked[0].body["store"], false);
@@ -320,10 +323,10 @@ const GEMINI: &str = r#"
 "#;
 
 #[tokio::test]
-async fn a_generated_content_streams_and_its_thought_signature_is_told_again() {
+async fn generated_content_streams_and_its_thought_signature_is_sent_back() {
     let (url, asked) = serve_responses(vec![events(GEMINI), events(GEMINI)]).await;
     let model = model(Provider::Gemini, &url);
-    let said = [ModelEvent::Thought("Hm.".into()), ModelEvent::Text("I read.".into())];
+    let reply_start = [ModelEvent::Thought("Hm.".into()), ModelEvent::Text("I read.".into())];
     let usage = TokenUsage {
         input_tokens: Some(10),
         output_tokens: Some(7),
@@ -331,7 +334,7 @@ async fn a_generated_content_streams_and_its_thought_signature_is_told_again() {
         thought_tokens: Some(2),
         ..TokenUsage::default()
     };
-    check_turn(&model, &said, usage).await;
+    check_turn(&model, &reply_start, usage).await;
     let asked = asked.await.unwrap();
     let path = "POST /v1beta/models/some-model:streamGenerateContent?alt=sse HTTP/1.1";
     assert_eq!(asked[0].head.lines().next(), Some(path));
@@ -350,7 +353,7 @@ const OLLAMA: &str = r#"
 "#;
 
 #[tokio::test]
-async fn a_local_chat_streams_and_is_told_how_long_the_context_is() {
+async fn a_local_chat_streams_and_its_request_sets_the_context_size() {
     let lines: Vec<_> = OLLAMA.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let body = format!("{}\n", lines.join("\n"));
     let reply = format_response("200 OK", "content-type: application/x-ndjson", &body);
@@ -360,10 +363,10 @@ async fn a_local_chat_streams_and_is_told_how_long_the_context_is() {
         context_tokens: Some(32_768),
         ..ProviderSettings::new(Provider::Ollama, NAME)
     });
-    let said = [ModelEvent::Thought("Hm.".into()), ModelEvent::Text("I read.".into())];
+    let reply_start = [ModelEvent::Thought("Hm.".into()), ModelEvent::Text("I read.".into())];
     let usage =
         TokenUsage { input_tokens: Some(10), output_tokens: Some(5), ..TokenUsage::default() };
-    check_turn(&model, &said, usage).await;
+    check_turn(&model, &reply_start, usage).await;
     let asked = asked.await.unwrap();
     assert!(asked[0].head.starts_with("POST /api/chat "), "{}", asked[0].head);
     assert!(!asked[0].head.contains("authorization"), "{}", asked[0].head);
@@ -372,7 +375,7 @@ async fn a_local_chat_streams_and_is_told_how_long_the_context_is() {
 }
 
 #[tokio::test]
-async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_so() {
+async fn a_private_certificate_authority_is_trusted_if_configured() {
     let (url, pem) = serve_over_tls(events(CHAT_TEXT)).await;
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
@@ -400,9 +403,9 @@ async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_
         let base_url = Some(format!("{url}/v1"));
         let settings =
             ProviderSettings { base_url, ca_file, ..ProviderSettings::new(Provider::OpenAi, NAME) };
-        let heard =
+        let received =
             collect_events(&create_model(settings), request(vec![ChatMessage::user("hi")])).await;
-        match (heard.last(), expected) {
+        match (received.last(), expected) {
             (Some(ModelEvent::Stop(ModelStopReason::EndTurn)), None) => {}
             (Some(ModelEvent::Error(error)), Some(text)) => {
                 assert!(error.message.contains(text), "{error}");
@@ -415,29 +418,29 @@ async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_
 }
 
 #[tokio::test]
-async fn a_server_that_takes_a_request_and_never_answers_is_idle() {
+async fn a_server_that_never_responds_is_an_idle_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let reply = model(Provider::OpenAi, &url).reply(request(vec![ChatMessage::user("hi")]));
-    let heard = tokio::spawn(reply.collect::<Vec<_>>());
+    let received = tokio::spawn(reply.collect::<Vec<_>>());
     let (mut stream, _) = listener.accept().await.unwrap();
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 1);
     tokio::time::pause();
     tokio::time::advance(limits::RESPONSE_HEADERS_TIMEOUT).await;
-    let heard = heard.await.unwrap();
-    let [ModelEvent::Error(error)] = &*heard else { panic!("{heard:?}") };
+    let received = received.await.unwrap();
+    let [ModelEvent::Error(error)] = &*received else { panic!("{received:?}") };
     assert_eq!(error.kind, ModelErrorKind::IdleTimeout);
     assert!(error.message.ends_with("did not start to respond within 240 s"), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_of_this_machine_that_does_not_run_is_named_and_not_asked_again() {
+async fn a_local_server_that_is_not_running_is_named_without_a_retry() {
     let (url, asked) = serve_responses(Vec::new()).await;
     asked.await.unwrap();
-    let heard =
+    let received =
         collect_events(&model(Provider::OpenAi, &url), request(vec![ChatMessage::user("hi")]))
             .await;
-    let [ModelEvent::Error(error)] = &*heard else { panic!("{heard:?}") };
+    let [ModelEvent::Error(error)] = &*received else { panic!("{received:?}") };
     assert_eq!(error.kind, ModelErrorKind::Unreachable);
     let host = url.trim_start_matches("http://");
     let expected = format!("nothing listens at {host}: is the model server running?");
@@ -445,7 +448,7 @@ async fn a_server_of_this_machine_that_does_not_run_is_named_and_not_asked_again
 }
 
 #[tokio::test]
-async fn the_key_is_in_no_line_of_the_log() {
+async fn no_log_line_contains_the_key() {
     use std::sync::Mutex;
     let lines = Arc::new(Mutex::new(Vec::new()));
     let to = lines.clone();
@@ -458,9 +461,9 @@ async fn the_key_is_in_no_line_of_the_log() {
         let key = r#"{"error":{"message":"wrong key: sk-test-secret"}}"#;
         let (url, asked) = serve_responses(vec![format_response("400 Bad", "", key)]).await;
         let model = model(provider, &url);
-        let heard = collect_events(&model, request(vec![ChatMessage::user("hi")])).await;
-        assert!(matches!(heard.last(), Some(ModelEvent::Error(_))), "{heard:?}");
-        tracing::trace!(?model, ?heard);
+        let received = collect_events(&model, request(vec![ChatMessage::user("hi")])).await;
+        assert!(matches!(received.last(), Some(ModelEvent::Error(_))), "{received:?}");
+        tracing::trace!(?model, ?received);
         assert!(asked.await.unwrap()[0].head.contains("sk-test-secret"));
     }
     drop(guard);

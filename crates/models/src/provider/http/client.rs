@@ -22,7 +22,7 @@ use crate::{ModelErrorKind, bounded_file, limits};
 #[derive(Clone, PartialEq)]
 struct ClientKey {
     trust: TlsTrust,
-    /// Loopback addresses are reached without proxies.
+    /// Whether the client is for loopback addresses. Such a client uses no proxy.
     is_loopback: bool,
 }
 
@@ -34,14 +34,13 @@ enum TlsTrust {
     System(Option<PathBuf>),
 }
 
-/// A client that is already built or is being built. If one caller stops waiting, later callers
-/// still share the result of the build.
+/// A client that is built or is being built. If one caller stops waiting, the build continues, and
+/// later callers share its result.
 type SharedClient = Shared<BoxFuture<'static, Result<Client, RequestFailure>>>;
 
 static CLIENTS: Mutex<Vec<(ClientKey, SharedClient)>> = Mutex::new(Vec::new());
 
-/// Returns the process's client for requests to `url`; the client is built if it does not exist
-/// yet.
+/// Returns the process's client for requests to `url`. Builds the client if it does not exist yet.
 pub(in super::super) async fn client_for_url(
     url: &Url,
     ca_file: Option<&Path>,
@@ -60,8 +59,8 @@ pub(in super::super) async fn client_for_url(
         })
 }
 
-/// Returns the client for a key. Each client is built on a single thread, however many callers
-/// wait: reading an unresponsive file may block that thread forever.
+/// Returns the client for a key. Each client is built on one thread only, regardless of the number
+/// of waiting callers. Reading a file on an unresponsive drive may block this thread forever.
 fn cached_or_building_client(
     kind: ClientKey,
     build: impl FnOnce(&ClientKey) -> Result<Client, RequestFailure> + Send + 'static,
@@ -96,7 +95,7 @@ pub(in super::super) fn is_loopback(url: &Url) -> bool {
 }
 
 fn build_client(kind: &ClientKey) -> Result<Client, RequestFailure> {
-    // Redirects are not followed, because they would send the key to another address.
+    // Redirects are not followed: a redirect would send the key to another address.
     let builder =
         Client::builder().redirect(Policy::none()).connect_timeout(limits::CONNECT_TIMEOUT);
     let builder = if kind.is_loopback { builder.no_proxy() } else { builder };
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn certificates_that_take_long_are_read_by_one_thread_and_count_for_who_comes_later() {
+    async fn slow_certificates_are_read_by_one_thread_for_all_callers() {
         let (open, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         let reads = Arc::<AtomicUsize>::default();
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_could_not_be_built_is_built_anew() {
+    async fn a_client_that_could_not_be_built_is_built_again() {
         let fail = |_: &ClientKey| {
             Err(RequestFailure::new(ModelErrorKind::Other, "there is no such file"))
         };

@@ -1,8 +1,8 @@
 //! A response body that drains its remaining bytes when it is dropped.
 //!
-//! The library reads a body only up to the end of the reply. A connection can be reused only if the
-//! *whole* body was read, and the body ends a few bytes after the reply. If these bytes were not
-//! read, each request would open a new connection.
+//! The library reads a body only up to the end of the reply. However, a connection can be reused
+//! only after the *whole* body was read, and the body ends a few bytes after the reply. Without
+//! reading these bytes, each request would open a new connection.
 
 use bytes::Bytes;
 use reqwest::Response;

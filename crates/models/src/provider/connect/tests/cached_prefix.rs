@@ -1,4 +1,5 @@
-//! Tests that a request is the same whether its prefix comes from the cache or is encoded again.
+//! Tests that a request has the same body in both cases: with a prefix from the cache, and with all
+//! messages encoded again.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ enum ReplayKind {
     Turn,
 }
 
-/// A provider's id of a call: a new one, a repeated one, or none.
+/// A provider's id of a call: a new id, a repeated id, or no id.
 #[derive(Clone, Copy, Debug)]
 enum Id {
     New,
@@ -85,13 +86,13 @@ fn reply(
         ReplayKind::Nothing => None,
         ReplayKind::Ids => Some(replay::StoredReply::Ids(wire)),
         ReplayKind::Turn => {
-            let said = AssistantContent::Text(Text::new("As given."));
+            let text_block = AssistantContent::Text(Text::new("As given."));
             let calls = calls.iter().zip(wire).map(|(call, id)| {
                 let name = ToolName::new(call.name.clone()).unwrap();
                 let function = ToolFunction::parse(name, &call.arguments);
                 AssistantContent::ToolCall(ToolCall::new(id, function))
             });
-            let content = [said].into_iter().chain(calls).collect();
+            let content = [text_block].into_iter().chain(calls).collect();
             Some(replay::StoredReply::Turn(AssistantMessage::new(content)))
         }
     };
@@ -142,7 +143,7 @@ fn requests(origin: &Arc<str>, steps: &[Step]) -> Vec<Vec<Arc<ChatMessage>>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn what_is_kept_of_a_request_is_what_would_be_told(
+    fn a_cached_prefix_equals_a_new_encoding(
         steps in prop::collection::vec(step(), 1..10),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

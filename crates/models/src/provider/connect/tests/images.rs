@@ -35,13 +35,13 @@ async fn sent_request(provider: Provider, name: &str) -> Value {
     asked.await.unwrap().remove(0).body
 }
 
-/// Returns data that is so long that a placeholder replaces it.
+/// Returns image data that is long enough to be replaced by a placeholder.
 fn data() -> String {
     "iVBORw0KGgoA".repeat(100)
 }
 
 #[tokio::test]
-async fn an_image_is_where_its_dialect_takes_one() {
+async fn an_image_is_sent_where_the_dialect_accepts_it() {
     for (provider, pointer, before) in [
         (Provider::Anthropic, "/messages/2/content/0/content/1/source/data", ""),
         (Provider::OpenAi, "/messages/4/content/1/image_url/url", "data:image/png;base64,"),
@@ -57,7 +57,7 @@ async fn an_image_is_where_its_dialect_takes_one() {
 }
 
 #[tokio::test]
-async fn a_model_that_sees_nothing_is_told_so() {
+async fn a_model_without_images_gets_a_placeholder() {
     let body = sent_request(Provider::OpenAi, "gpt-3.5-turbo").await.to_string();
     assert!(!body.contains(&data()) && body.contains("[An image was here"), "{body}");
 }
