@@ -1,4 +1,5 @@
-//! Background commands: they outlive their turn, accept further calls, and end with the session.
+//! Commands in the background: they continue after their turn, accept further calls, and end with
+//! their session.
 
 use acp_types::schema::v1::{ToolCall, ToolCallStatus};
 use pretty_assertions::assert_eq;
@@ -8,29 +9,29 @@ use crate::harness::script::{call, end, run, text};
 use crate::harness::session::{call_text, meta, shown_terminal_id};
 use crate::harness::{Agent, Options};
 
-/// Options of a client that shows terminals of commands that the agent runs itself.
+/// Returns options of a client that displays terminals of commands that the agent runs.
 fn with_terminals() -> Options {
     Options { capabilities: json!({"_meta": {"terminal_output": true}}), ..Options::default() }
 }
 
-/// Script lines: the model sends a command to the background.
+/// Script lines: the model starts a command in the background.
 fn start_in_background(command: &str) -> [Value; 2] {
     [call("terminal", json!({"command": command, "background": true})), end()]
 }
 
-/// Script line: the turn ends, but the script continues with the next turn.
+/// Script line: the turn ends. The lines after it are for the next turn.
 fn end_of_turn() -> Value {
     json!({"end": "end_turn"})
 }
 
-/// Returns the calls of a tool that the client has received.
+/// Returns all calls of a tool in the first session, as received by the client.
 fn calls(agent: &Agent, tool: &str) -> Vec<ToolCall> {
     let is_of = |call: &&ToolCall| call.name.as_deref() == Some(tool);
     agent.session().calls().into_iter().filter(is_of).cloned().collect()
 }
 
 #[tokio::test]
-async fn a_command_in_the_background_outlives_its_turn_and_is_worked_with() {
+async fn a_background_command_outlives_its_turn_and_accepts_calls() {
     let id = |id: &str| json!({"id": id});
     let typed = json!({"id": "bg-2", "text": "hello\n"});
     let reader = json!({
@@ -87,7 +88,7 @@ async fn a_command_in_the_background_outlives_its_turn_and_is_worked_with() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_command_is_a_call_of_the_turn_that_learns_of_it() {
+async fn the_end_of_a_background_command_is_a_call_of_the_next_turn() {
     let replies = (0..5_000).flat_map(|_| [text("Well."), end_of_turn()]);
     let script: Vec<_> =
         start_in_background("cat gate; echo over; exit 3").into_iter().chain(replies).collect();
@@ -109,7 +110,7 @@ async fn the_end_of_a_command_is_a_call_of_the_turn_that_learns_of_it() {
 }
 
 #[tokio::test]
-async fn a_cancelled_turn_leaves_the_background_alone_and_a_closed_session_does_not() {
+async fn a_cancelled_turn_keeps_background_commands_and_a_closed_session_ends_them() {
     let script: Vec<_> = start_in_background("trap '' TERM; setsid sleep 600 & sleep 600")
         .into_iter()
         .chain([run("echo started; sleep 601"), end(), text("Next.")])

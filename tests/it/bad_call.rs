@@ -1,5 +1,5 @@
-//! Invalid calls of a model: each call fails with a message from which the model can correct the
-//! call, and the turn continues.
+//! Invalid calls of a model. Each call fails with a message that helps the model to correct it, and
+//! the turn continues.
 
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
@@ -9,8 +9,8 @@ use crate::harness::script::{call, end, text};
 use crate::harness::session::{call_text, meta};
 use crate::harness::{Agent, Options};
 
-/// Asserts that each call fails with its code, that its text names the fault, and that no file
-/// changes.
+/// Asserts that each call fails with the expected code, that its text contains the expected words,
+/// and that no file changes.
 async fn fail(cases: &[(&str, Value, &str, &str)]) {
     let calls = cases.iter().flat_map(|(tool, args, ..)| [call(tool, args.clone()), end()]);
     let script: Vec<_> = calls.chain([text("I see.")]).collect();
@@ -58,7 +58,7 @@ async fn a_path_that_cannot_be_used_says_why() {
 }
 
 #[tokio::test]
-async fn an_edit_that_fits_nowhere_or_twice_says_so() {
+async fn an_edit_without_exactly_one_match_says_why() {
     let edit = |old: &str| json!({"path": "notes.txt", "old_text": old, "new_text": "x"});
     let missing = json!({"path": "missing.txt", "old_text": "a", "new_text": "b"});
     fail(&[
@@ -97,7 +97,7 @@ async fn arguments_that_break_the_schema_say_which() {
 }
 
 #[tokio::test]
-async fn a_tool_that_does_not_exist_says_which_do() {
+async fn an_unknown_tool_is_answered_with_the_known_tools() {
     fail(&[("read_fil", json!({"path": "notes.txt"}), "unknown_tool", "read_file")]).await;
 }
 
@@ -113,7 +113,7 @@ async fn a_command_that_does_not_exist_fails_as_in_a_shell() {
 }
 
 #[tokio::test]
-async fn a_model_that_breaks_off_ends_its_turn_with_words() {
+async fn a_failed_model_ends_its_turn_with_the_error_message() {
     let script = [text("Well, "), json!({"error": {"message": "the model is asleep\nZzz"}})];
     let mut agent = Agent::ready(script, Options::default()).await;
     let id = agent.prompt("go").await;

@@ -1,4 +1,5 @@
-//! Invalid input of a client: each request gets a separate error, and the connection stays open.
+//! Invalid messages of a client. Each invalid request gets its own error, and the connection stays
+//! open.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ async fn ready() -> Agent {
     Agent::ready([text("Hello.")], Options::default()).await
 }
 
-/// Asserts that the connection is open and no file has changed.
+/// Asserts that the connection still works and that no file has changed.
 async fn assert_alive(mut agent: Agent) {
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!(agent.session().message_text(), "Hello.");
@@ -22,7 +23,7 @@ async fn assert_alive(mut agent: Agent) {
 }
 
 #[tokio::test]
-async fn a_line_that_is_no_message_is_answered_and_survived() {
+async fn a_line_that_is_not_a_message_gets_an_error_and_the_agent_continues() {
     let deep = "[".repeat(100_000);
     for (line, code) in [
         ("{\"jsonrpc\": \"2.0\", ", -32700),
@@ -46,7 +47,7 @@ async fn a_line_that_is_no_message_is_answered_and_survived() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_too_long_is_answered_and_survived() {
+async fn a_too_long_line_gets_an_error_and_the_agent_continues() {
     let mut agent = ready().await;
     agent.raw(&format!("{{\"jsonrpc\": \"2.0\", \"x\": \"{}\"}}", "x".repeat(17 << 20))).await;
     agent.until(|client| !client.unmatched_errors.is_empty()).await;
@@ -65,7 +66,7 @@ async fn a_request_before_initialize_is_refused() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_wrong_says_how() {
+async fn an_invalid_request_gets_the_error_code_of_its_fault() {
     let prompt = json!([{"type": "text", "text": "go"}]);
     let agent = ready().await;
     let (session, cwd) = (agent.session_id(), agent.scratch.cwd());
@@ -98,7 +99,7 @@ async fn a_request_that_is_wrong_says_how() {
 }
 
 #[tokio::test]
-async fn an_answer_does_not_repeat_what_was_sent() {
+async fn an_error_does_not_repeat_the_parameters_of_its_request() {
     let mut agent = ready().await;
     let secret = "s".repeat(4096);
     let params = json!({"sessionId": 1, "secret": secret});
@@ -120,14 +121,14 @@ async fn a_notification_is_never_answered() {
     ] {
         agent.raw(&line.to_string()).await;
     }
-    // A request and its answer serve as a barrier.
+    // The answer to this request arrives after every answer to an earlier message.
     agent.request_unchecked("session/dance", json!({})).await.unwrap_err();
     assert_eq!(agent.client.unmatched_errors, [Value::Null; 0]);
     assert_alive(agent).await;
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_asked_for_is_ignored() {
+async fn a_response_without_a_request_is_ignored() {
     let mut agent = ready().await;
     agent.raw("{\"jsonrpc\":\"2.0\",\"id\":\"none\",\"result\":{}}").await;
     agent.raw("{\"jsonrpc\":\"2.0\",\"id\":404,\"error\":{\"code\":1,\"message\":\"x\"}}").await;
@@ -136,7 +137,7 @@ async fn an_answer_that_nobody_asked_for_is_ignored() {
 }
 
 #[tokio::test]
-async fn a_model_that_cannot_be_had_is_told_at_start() {
+async fn a_model_that_cannot_be_opened_is_reported_at_start() {
     let scratch = Scratch::new();
     let lines = "{\"text\": \"fine\"}\n\n{\"txet\": \"wrong\"}\n";
     let script = scratch.model(&Model::Script(lines.to_owned()));

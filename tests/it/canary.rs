@@ -1,5 +1,5 @@
-//! Reading is an effect: no byte of a file that may not be read reaches the client, the model or
-//! the log. The tests cover every call, and every way in which a call fails.
+//! If reading a file is forbidden, no byte of the file reaches the client, the model or the log.
+//! The tests cover every call that accepts a path, and every way in which such a call fails.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,15 +13,17 @@ use crate::harness::CALLBOARD;
 use crate::harness::raw::{INITIALIZE, request};
 use crate::harness::scratch::Scratch;
 
-/// A marker that must never be visible; it is in each line of the files, and in one file name.
+/// A marker that must never be visible. It is in each line of the protected files, and in the name
+/// of one file.
 const CANARY: &str = "k9Qz";
 
-/// The way in which reading is forbidden.
+/// The way in which reading the files is forbidden.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ReadProtection {
-    /// The mode asks before each read, and the client rejects the request.
+    /// The mode `ask-always` asks before each read, and the client rejects every permission
+    /// request.
     AskAlways,
-    /// A rule of the user denies reading, in the given mode.
+    /// A rule of the user denies reading. The session has the given mode.
     Rule(&'static str),
 }
 
@@ -33,8 +35,8 @@ const GUARDS: [ReadProtection; 5] = [
     ReadProtection::Rule("read-only"),
 ];
 
-/// Runs calls in one turn in which every permission request is rejected; returns everything that
-/// the agent wrote to the wire and the log.
+/// Runs calls in one turn, and rejects every permission request. Returns all lines that the agent
+/// wrote to stdout, and its log.
 fn run_and_collect_output(
     guard: ReadProtection,
     files: &[(&str, Vec<u8>)],
@@ -117,7 +119,8 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Returns calls of each tool that accepts a path, for each way in which it ends.
+/// Returns several calls of each tool that accepts a path. Together, they end in every possible
+/// way.
 fn calls() -> Vec<(&'static str, Value)> {
     let mut calls = Vec::new();
     for path in ["held/a.txt", "held/crlf.txt", "held/latin.txt", "held/binary", "AGENTS.md"] {
@@ -168,9 +171,9 @@ fn calls() -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn what_may_not_be_read_is_seen_nowhere() {
+fn bytes_of_a_protected_file_appear_nowhere() {
     for guard in GUARDS {
-        // A rule about files does not hide their names when a whole folder is listed.
+        // A deny rule for reading does not hide the names of files from a search for paths.
         let calls: Vec<_> = calls()
             .into_iter()
             .filter(|(tool, _)| guard == ReadProtection::AskAlways || *tool != "find_path")
@@ -178,7 +181,7 @@ fn what_may_not_be_read_is_seen_nowhere() {
         let seen = run_and_collect_output(guard, &files(), &calls);
         let at =
             seen.find(CANARY).map(|at| &seen[at.saturating_sub(400)..(at + 100).min(seen.len())]);
-        // This text is part of the calls themselves.
+        // This text is an argument of the calls, so the agent may repeat it.
         let is_said = |text: &str| text.contains("near-k9Q-7") && !text.contains(CANARY);
         assert!(at.is_none_or(is_said), "{guard:?}: {at:?}");
     }
@@ -188,7 +191,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_no_edit_may_read_is_seen_nowhere(
+    fn random_edits_of_a_protected_file_show_none_of_its_bytes(
         lines in prop::collection::vec("[ab]{0,3}( k9Qz)?[ab ]{0,3}", 1..30),
         needles in prop::collection::vec("[ab \n]{0,8}", 20),
         guard in prop::sample::select(&GUARDS[..]),

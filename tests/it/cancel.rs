@@ -1,5 +1,5 @@
-//! Cancelling, queued prompts and closing: every turn is answered, and no process or terminal is
-//! left behind.
+//! Cancelled turns, queued prompts and closed sessions. Every turn is answered, and no process or
+//! terminal is left behind.
 
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
@@ -9,12 +9,12 @@ use crate::harness::script::{call, end, run, text};
 use crate::harness::session::{call_text, meta};
 use crate::harness::{Agent, Options, PermissionReply};
 
-/// Script lines: a command that runs for ten minutes, and the text that follows it.
+/// Script lines: a command that runs for ten minutes, and text that the model sends after it.
 fn long() -> [Value; 3] {
     [run("echo started; sleep 600"), end(), text("Next.")]
 }
 
-/// Starts the long command in the first session; returns the prompt's id.
+/// Runs the script of [`long`] until its command has started. Returns the id of the prompt.
 async fn start_long_turn() -> (Agent, Value) {
     let mut agent = Agent::ready(long(), Options::default()).await;
     let prompt = agent.prompt("go").await;
@@ -48,7 +48,7 @@ async fn cancel_before_anything_changes_nothing() {
 }
 
 #[tokio::test]
-async fn cancel_stops_a_model_that_takes_its_time() {
+async fn cancel_stops_a_slow_model() {
     let script = [text("Well"), json!({"delay_ms": 600_000}), text(", never.")];
     let mut agent = Agent::ready(script, Options::default()).await;
     let prompt = agent.prompt("go").await;
@@ -77,7 +77,7 @@ async fn cancel_of_one_session_leaves_the_others_alone() {
 }
 
 #[tokio::test]
-async fn a_second_prompt_is_held_and_answered_after_the_first() {
+async fn a_second_prompt_is_queued_and_answered_after_the_first() {
     let script = [
         run("echo started; cat gate"),
         end(),
@@ -100,7 +100,7 @@ async fn a_second_prompt_is_held_and_answered_after_the_first() {
 }
 
 #[tokio::test]
-async fn cancel_answers_the_prompts_that_are_held() {
+async fn cancel_answers_the_queued_prompts() {
     let (mut agent, first) = start_long_turn().await;
     let held = [agent.prompt("and").await, agent.prompt("then").await];
     agent.cancel().await;
@@ -112,7 +112,7 @@ async fn cancel_answers_the_prompts_that_are_held() {
 }
 
 #[tokio::test]
-async fn more_prompts_than_can_be_held_are_refused() {
+async fn prompts_that_exceed_the_queue_are_refused() {
     let (mut agent, first) = start_long_turn().await;
     let mut held = Vec::new();
     for _ in 0..8 {
@@ -130,7 +130,7 @@ async fn more_prompts_than_can_be_held_are_refused() {
 }
 
 #[tokio::test]
-async fn a_prompt_is_cancelled_by_its_request_too() {
+async fn a_running_prompt_is_cancelled_by_a_cancel_of_its_request() {
     let (mut agent, prompt) = start_long_turn().await;
     agent.notify("$/cancel_request", json!({ "requestId": prompt })).await;
     match agent.answer(&prompt).await {
@@ -143,13 +143,14 @@ async fn a_prompt_is_cancelled_by_its_request_too() {
 }
 
 #[tokio::test]
-async fn close_cancels_what_runs_and_frees_the_session() {
+async fn close_cancels_the_prompts_and_frees_the_session() {
     let (mut agent, prompt) = start_long_turn().await;
     let held = agent.prompt("and then").await;
     let params = json!({"sessionId": agent.session_id()});
     let close = agent.send("session/close", params.clone()).await;
     assert_eq!(agent.answer(&close).await, Ok(json!({})));
-    // CLOSE-002: the prompts were answered before the close.
+    // CLOSE-002: the prompts must be answered before the close, so these answers have already
+    // arrived.
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
     assert_eq!(agent.stop_reason(&held).await, "cancelled");
     assert_eq!(agent.processes(), [""; 0]);
@@ -164,7 +165,7 @@ async fn close_cancels_what_runs_and_frees_the_session() {
 }
 
 #[tokio::test]
-async fn cancel_on_the_heels_of_a_prompt_cancels_that_one_alone() {
+async fn a_cancel_directly_after_a_prompt_cancels_only_this_prompt() {
     let reply = [json!({"delay_ms": 600_000}), json!({"end": "end_turn"})];
     let mut agent = Agent::ready(vec![reply; 40].concat(), Options::default()).await;
     for _ in 0..20 {
@@ -197,7 +198,7 @@ async fn cancel_ends_every_call_of_a_reply_and_runs_none_of_the_rest() {
 }
 
 #[tokio::test]
-async fn a_held_prompt_is_cancelled_by_its_request() {
+async fn a_queued_prompt_is_cancelled_by_a_cancel_of_its_request() {
     let script = [run("echo started; cat gate"), end(), text("One.")];
     let mut agent = Agent::ready(script, Options::default()).await;
     agent.scratch.fifo("gate");
@@ -205,7 +206,7 @@ async fn a_held_prompt_is_cancelled_by_its_request() {
     agent.until_shown(&agent.session_id(), "started").await;
     let held = agent.prompt("and then").await;
     agent.notify("$/cancel_request", json!({ "requestId": held })).await;
-    // The queued prompt is answered while the turn before it is still running.
+    // The queued prompt is answered at once, while the first turn is still running.
     assert_eq!(agent.answer(&held).await.unwrap_err()["code"], -32800);
     assert_eq!(agent.call("terminal").status, ToolCallStatus::InProgress);
     agent.scratch.open_fifo("gate").await;
@@ -215,15 +216,16 @@ async fn a_held_prompt_is_cancelled_by_its_request() {
 }
 
 #[tokio::test]
-async fn cancel_arrives_though_the_client_does_not_read() {
-    // Each of these lines is in the tail that a running command shows.
+async fn cancel_works_although_the_client_does_not_read() {
+    // Each of these lines is in the last lines of the output, which the call of a running command
+    // shows.
     let flood = "while :; do seq 1 100; done";
     let mut agent = Agent::ready([run(flood), end()], Options::default()).await;
     let prompt = agent.prompt("go").await;
     agent.until_shown(&agent.session_id(), "50").await;
     let stopped = agent.pause_reading().await;
     for _ in 0..1000 {
-        // The answers exceed the capacity of a pipe.
+        // All answers together are larger than the buffer of a pipe.
         agent.send_unchecked("session/dance", json!({})).await;
     }
     agent.cancel().await;

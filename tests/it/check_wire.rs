@@ -1,4 +1,5 @@
-//! `callboard check-wire`: transcripts as input, violations and an exit code as output.
+//! `callboard check-wire`: reads transcripts, prints violations of the protocol, and returns an
+//! exit code.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -9,7 +10,7 @@ use pretty_assertions::assert_eq;
 use crate::harness::script::{end, run, text};
 use crate::harness::{Agent, CALLBOARD, Options};
 
-/// Validates a transcript from standard input.
+/// Runs `check-wire` with a transcript on standard input.
 fn check_wire(transcript: &str) -> Output {
     let mut command = Command::new(CALLBOARD);
     command.args(["check-wire", "-"]);
@@ -36,7 +37,7 @@ async fn transcript() -> String {
 }
 
 #[tokio::test]
-async fn a_transcript_by_the_rules_is_good() {
+async fn a_valid_transcript_has_no_violations() {
     let transcript = transcript().await;
     let output = check_wire(&transcript);
     let lines = transcript.lines().count();
@@ -45,7 +46,7 @@ async fn a_transcript_by_the_rules_is_good() {
 }
 
 #[tokio::test]
-async fn a_fault_is_named_with_its_line_and_fails() {
+async fn a_violation_is_reported_with_its_line_and_exit_code_1() {
     let transcript = transcript().await;
     let lines: Vec<_> = transcript.lines().collect();
     let ended = lines.iter().position(|line| line.contains("\"completed\"")).unwrap();
@@ -70,7 +71,7 @@ fn every_rule_is_documented() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_fails_and_the_others_are_judged() {
+fn an_unreadable_file_fails_and_the_other_files_are_checked() {
     let output =
         Command::new(CALLBOARD).args(["check-wire", "/no/such/file", "/dev/null"]).output();
     let output = output.unwrap();

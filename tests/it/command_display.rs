@@ -1,6 +1,6 @@
-//! Commands on every surface that a client may provide: a terminal run by the client, a terminal
-//! run by the agent and shown by the client, and text. Even if the client fails, the call ends and
-//! every terminal is released.
+//! Commands with each kind of display: a terminal that the client runs, a terminal that the agent
+//! runs and the client displays, and text. Even if the client fails, the call ends and every
+//! terminal is released.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::harness::script::{call, end, text};
 use crate::harness::session::{meta, shown_terminal_id};
 use crate::harness::{Agent, Options};
 
-/// Options of a client that runs commands itself.
+/// Returns options of a client that can run commands.
 fn with_client_terminals(terminals: TerminalService) -> Options {
     Options { terminals: Some(terminals), ..Options::default() }
 }
 
-/// Returns a terminal service in which some methods have another behaviour.
+/// Returns a terminal service with a different behaviour of some methods.
 fn without_methods(methods: &[(&'static str, ServiceBehaviour)]) -> TerminalService {
     TerminalService {
         method_overrides: methods.iter().copied().collect::<BTreeMap<_, _>>(),
@@ -33,7 +33,7 @@ fn with_terminal_display() -> Options {
     Options { capabilities: json!({"_meta": {"terminal_output": true}}), ..Options::default() }
 }
 
-/// Starts a turn that runs one command.
+/// Starts a turn that runs one command. Returns the id of the prompt.
 async fn start_command(args: Value, options: Options) -> (Agent, Value) {
     let script = [call("terminal", args), end(), text("Done.")];
     let mut agent = Agent::ready(script, options).await;
@@ -48,19 +48,19 @@ async fn run_command(args: Value, options: Options) -> (Agent, ToolCall) {
     (agent, call)
 }
 
-/// Returns how often a method was requested.
+/// Returns the number of requests and notifications of a method in the transcript.
 fn count_requests(agent: &Agent, method: &str) -> usize {
     agent.client.transcript().matches(&format!("\"method\":\"{method}\"")).count()
 }
 
-/// Waits until the agent has released all terminals of the client.
+/// Waits until the agent has released the terminal of the client.
 async fn until_released(agent: &mut Agent) {
     agent.until(|client| client.transcript().contains("\"method\":\"terminal/release\"")).await;
     assert_eq!((agent.open_terminal_count(), count_requests(agent, "terminal/release")), (0, 1));
 }
 
 #[tokio::test]
-async fn a_command_comes_out_alike_on_every_surface() {
+async fn a_command_has_the_same_result_with_every_kind_of_display() {
     let both = Options { terminals: Some(TerminalService::default()), ..with_terminal_display() };
     for (options, at_client, is_terminal) in [
         (with_client_terminals(TerminalService::default()), true, true),
@@ -77,8 +77,8 @@ async fn a_command_comes_out_alike_on_every_surface() {
         assert_eq!(count_requests(&agent, "terminal/create"), usize::from(at_client));
         if at_client {
             until_released(&mut agent).await;
-            // When the terminal is released, all updates of the call have been sent, and the turn
-            // is not answered yet.
+            // The agent releases the terminal after the last update of the call, and before the
+            // answer to the turn.
             let transcript = agent.client.transcript();
             let at = |what: &str| transcript.rfind(what).expect(what);
             let release = at("\"method\":\"terminal/release\"");
@@ -89,7 +89,7 @@ async fn a_command_comes_out_alike_on_every_surface() {
 }
 
 #[tokio::test]
-async fn a_call_ends_however_a_client_fails_its_terminals() {
+async fn a_call_ends_with_every_fault_of_the_clients_terminals() {
     let late = ServiceBehaviour::Delayed(Duration::from_millis(200));
     let early = ScriptedCommand {
         output: vec![(Duration::from_millis(60), "late".to_owned())],
@@ -166,7 +166,7 @@ async fn a_command_that_takes_too_long_is_ended_at_the_client() {
 }
 
 #[tokio::test]
-async fn a_cancelled_turn_leaves_no_terminal_at_a_client_that_works_or_not() {
+async fn a_cancelled_turn_leaves_no_terminal_even_if_the_client_fails() {
     for terminals in [
         TerminalService::default(),
         without_methods(&[("terminal/kill", ServiceBehaviour::NoReply)]),
@@ -188,8 +188,8 @@ async fn a_cancelled_turn_leaves_no_terminal_at_a_client_that_works_or_not() {
         until_released(&mut agent).await;
         let call = agent.call("terminal");
         assert_eq!(meta(&call)["reason"], "turn", "{row}");
-        // The reason is shown next to the terminal, because the terminal still existed at the
-        // client.
+        // The client still had the terminal when the call ended, so the reason is shown next to the
+        // terminal.
         let is_text = |item: &ToolCallContent| matches!(item, ToolCallContent::Content(_));
         assert!(shown_terminal_id(&call).is_some() && call.content.iter().any(is_text), "{call:?}");
         agent.until_alone().await;
@@ -198,7 +198,7 @@ async fn a_cancelled_turn_leaves_no_terminal_at_a_client_that_works_or_not() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_comes_when_its_turn_is_over_is_released() {
+async fn a_terminal_that_is_created_after_its_turn_is_released() {
     let late = ServiceBehaviour::Delayed(Duration::from_secs(2));
     let options = with_client_terminals(without_methods(&[("terminal/create", late)]));
     let (mut agent, prompt) = start_command(json!({"command": "sleep 600"}), options).await;
@@ -213,7 +213,7 @@ async fn a_terminal_that_comes_when_its_turn_is_over_is_released() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_comes_when_its_session_is_closed_is_released() {
+async fn a_terminal_that_is_created_after_its_session_is_released() {
     let late = ServiceBehaviour::Delayed(Duration::from_secs(2));
     let options = with_client_terminals(without_methods(&[("terminal/create", late)]));
     let (mut agent, prompt) = start_command(json!({"command": "sleep 600"}), options).await;
@@ -228,7 +228,7 @@ async fn a_terminal_that_comes_when_its_session_is_closed_is_released() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_closed_leaves_no_terminal_and_an_input_that_ends_no_call() {
+async fn a_closed_session_leaves_no_terminal_and_a_closed_input_no_open_call() {
     for is_closed in [true, false] {
         let scripted = Some(ScriptedCommand::default());
         let options = with_client_terminals(TerminalService {
@@ -244,7 +244,7 @@ async fn a_session_that_is_closed_leaves_no_terminal_and_an_input_that_ends_no_c
         }
         agent.finish().await;
         assert_eq!(agent.call("terminal").status, ToolCallStatus::Failed);
-        // The agent cannot send requests to a client whose connection has ended.
+        // After the connection has ended, the agent cannot send a request to release the terminal.
         assert_eq!(agent.open_terminal_count(), usize::from(!is_closed));
     }
 }

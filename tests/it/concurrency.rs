@@ -8,8 +8,8 @@ use crate::harness::session::call_text;
 use crate::harness::{Agent, Options};
 
 #[tokio::test]
-async fn calls_of_one_reply_run_side_by_side() {
-    // Each command waits for the other command.
+async fn calls_of_one_reply_run_in_parallel() {
+    // Each command waits until the other command has written to a FIFO.
     let script = [run("echo a > one; cat two"), run("cat one; echo b > two"), end(), text("Done.")];
     let mut agent = Agent::start(script, Options::default());
     agent.scratch.fifo("one");
@@ -27,8 +27,9 @@ async fn calls_of_one_reply_run_side_by_side() {
 }
 
 #[tokio::test]
-async fn sessions_have_turns_at_the_same_time_and_each_hears_of_its_own() {
-    // Both sessions play the same script, so the turns can only end together.
+async fn sessions_run_turns_at_the_same_time_and_get_only_their_own_updates() {
+    // Both sessions run the same script. Each command waits for the command of the other session,
+    // so both turns must run at the same time.
     let meet = "mkdir first && cat gate || echo second > gate";
     let mut agent = Agent::ready([run(meet), end(), text("Done.")], Options::default()).await;
     agent.scratch.fifo("gate");

@@ -10,7 +10,7 @@ use crate::harness::{Agent, Options, PermissionReply};
 const EDIT: &str = "edit notes.txt\n<<<\ntwo\n===\nzwei\n>>>";
 
 #[tokio::test]
-async fn a_prompt_that_says_read_reads() {
+async fn the_prompt_read_calls_read_file() {
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     assert_eq!(agent.turn("read README.md").await, "end_turn");
     let call = agent.call("read_file");
@@ -35,7 +35,7 @@ async fn several_lines_are_several_calls_in_order() {
 }
 
 #[tokio::test]
-async fn anything_else_is_answered_with_the_help() {
+async fn any_other_prompt_is_answered_with_the_help() {
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     for prompt in ["What is the time?", "help", "", "read README.md\nplease"] {
         assert_eq!(agent.turn(prompt).await, "end_turn");
@@ -50,7 +50,7 @@ async fn anything_else_is_answered_with_the_help() {
 }
 
 #[tokio::test]
-async fn an_edit_is_taken_back() {
+async fn the_prompt_undo_reverts_an_edit() {
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     agent.turn(EDIT).await;
     assert_eq!(agent.scratch.read("notes.txt"), "one\nzwei\nthree\n");
@@ -61,7 +61,7 @@ async fn an_edit_is_taken_back() {
 }
 
 #[tokio::test]
-async fn an_edit_is_asked_about() {
+async fn an_edit_needs_permission() {
     for (answer, notes) in [
         (PermissionOptionKind::AllowOnce, "one\nzwei\nthree\n"),
         (PermissionOptionKind::RejectOnce, "one\ntwo\nthree\n"),
@@ -75,7 +75,7 @@ async fn an_edit_is_asked_about() {
 }
 
 #[tokio::test]
-async fn a_turn_remembers_nothing_of_the_one_before() {
+async fn each_turn_makes_only_the_calls_of_its_prompt() {
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     for _ in 0..3 {
         agent.turn("think again\nthink once more").await;

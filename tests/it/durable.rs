@@ -1,7 +1,7 @@
-//! G10: nothing that a client received as final is lost, at whichever instant the process is killed.
-//! `crates/store/tests/faults.rs` has the same test for the writes of the store.
+//! Promise G10: if the agent is killed at any moment, nothing that a client received as final is
+//! lost. `crates/store/tests/faults.rs` has the same test for the writes of the store.
 //!
-//! `DURABLE_KILLS` sets the number of kills, and `DURABLE_SEED` the seed.
+//! The variable `DURABLE_KILLS` sets the number of kills, and `DURABLE_SEED` sets the random seed.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -15,18 +15,18 @@ use crate::harness::raw::{Raw, request};
 use crate::harness::scratch::Scratch;
 use crate::harness::script::{Model, call, end, run, text};
 
-/// Prompts of a session.
+/// Number of prompts of a session.
 const PROMPTS: usize = 3;
 
 fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
 }
 
-/// Random numbers by SplitMix64, which needs no other crate and repeats with its seed.
+/// A random number generator (SplitMix64). The same seed always gives the same numbers.
 struct Numbers(u64);
 
 impl Numbers {
-    /// Returns a random number below `end`.
+    /// Returns a random number from 0 to `end - 1`.
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -35,7 +35,7 @@ impl Numbers {
     }
 }
 
-/// Returns a model with random replies, which repeat.
+/// Returns a model with a script of random replies. Each start of the model repeats the script.
 fn random_model(numbers: &mut Numbers) -> Model {
     let mut lines = Vec::new();
     for _ in 0..=numbers.below(4) {
@@ -58,7 +58,7 @@ fn random_model(numbers: &mut Numbers) -> Model {
     Model::from(lines)
 }
 
-/// The view of a client: the entries of a session in the order in which they are shown.
+/// The client's view of a session: its entries in the order in which they arrived.
 #[derive(Debug, Default)]
 struct Held {
     entries: Vec<Entry>,
@@ -68,20 +68,20 @@ struct Held {
 #[derive(Debug, Clone, PartialEq)]
 enum Entry {
     Prompt(String),
-    /// A message, or the part of a message between two other entries.
+    /// A message of the agent, or a part of it between two other entries.
     Text {
         kind: String,
         id: Value,
         text: String,
     },
     Call(String),
-    /// The response to a prompt. A load does not send it again.
+    /// The response to a prompt. The agent does not send it again when the session is loaded.
     Answer,
 }
 
 impl Held {
     fn receive(&mut self, line: &str) {
-        // A kill may cut the last line.
+        // If the agent is killed, its last line may be incomplete.
         let Ok(message) = serde_json::from_str::<Value>(line) else { return };
         if message["result"]["stopReason"].is_string() {
             self.entries.push(Entry::Answer);
@@ -120,7 +120,7 @@ impl Held {
         self.observer.apply_session_update(&update);
     }
 
-    /// Returns the calls that have ended, or those that have not.
+    /// Returns the calls that have ended, or the calls that have not ended.
     fn calls(&self, has_ended: bool) -> BTreeMap<String, Value> {
         let calls = self
             .observer
@@ -131,8 +131,8 @@ impl Held {
         calls.filter(|(_, call)| is_ended(call) == has_ended).collect()
     }
 
-    /// Returns the entries that must not be lost: ended calls, whole messages, and answered prompts.
-    /// A message is whole if something follows it.
+    /// Returns the entries that must not be lost: ended calls, complete messages, and answered
+    /// prompts. A message is complete if another entry arrived after it.
     fn durable_entries(&self) -> Vec<Entry> {
         let ended = self.calls(true);
         let answered = self.entries.iter().rposition(|entry| *entry == Entry::Answer);
@@ -147,8 +147,9 @@ impl Held {
     }
 }
 
-/// Runs prompts until all are answered or the client has `kill_at` lines, and kills the agent a few
-/// turns of a loop later. Returns what the client received, and the session.
+/// Runs prompts until all are answered or the client has received `kill_at` lines. Then kills the
+/// agent after a short busy loop of `turns` iterations. Returns the client's view and the session
+/// id.
 fn run_and_kill(scratch: &Scratch, model: &str, kill_at: usize, turns: usize) -> (Held, String) {
     let mut agent = Raw::start_in(scratch.clone(), &["--model", model, "--mode", "auto"]);
     agent.initialize();
@@ -175,12 +176,12 @@ fn run_and_kill(scratch: &Scratch, model: &str, kill_at: usize, turns: usize) ->
         break;
     }
     (0..turns).for_each(|_| std::hint::spin_loop());
-    // The client receives what was in the pipe.
+    // The lines that are still in the pipe also reach the client.
     agent.kill().iter().for_each(|line| held.receive(line));
     (held, session)
 }
 
-/// Loads the session in another process, and requires that nothing final is lost.
+/// Loads the session in a new process, and asserts that nothing final is lost.
 fn require_durable(scratch: &Scratch, model: &str, (live, session): &(Held, String), what: &str) {
     let mut agent = Raw::start_in(scratch.clone(), &["--model", model, "--mode", "auto"]);
     agent.initialize();
@@ -198,7 +199,7 @@ fn require_durable(scratch: &Scratch, model: &str, (live, session): &(Held, Stri
     agent.kill();
     let durable = live.durable_entries();
     if answer["error"].is_object() {
-        // The session was never stored.
+        // The agent was killed before it stored the session.
         assert_eq!(answer["error"]["data"]["reason"], "unknown_session", "{what}");
         assert_eq!(durable, [], "{what}");
         return;

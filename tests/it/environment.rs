@@ -1,4 +1,5 @@
-//! Secrets in the environment of the agent: no command can read one, not even through `/proc`.
+//! Secrets in the environment of the agent. No command of the agent can read one, not even through
+//! `/proc`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,19 +12,19 @@ use crate::harness::scratch::Scratch;
 use crate::harness::script::{end, run};
 use crate::harness::{Agent, CALLBOARD, Options};
 
-/// Number of variables that hold a secret.
+/// Number of environment variables that contain a secret.
 const SECRETS: usize = 200;
 
-/// An unprivileged user.
+/// User id of an unprivileged user.
 const NOBODY: u32 = 65_534;
 
-/// Returns the prefix of the secrets, which no other process uses.
+/// Returns the prefix of all secrets. No other process uses the same prefix.
 fn tag() -> String {
     format!("hidden{}", std::process::id())
 }
 
-/// Returns the variables; some names look like names of secrets, and the other names are not in the
-/// list of allowed variables.
+/// Returns environment variables with secrets. The names of most variables look like names of
+/// secrets. The other names are not in the agent's list of allowed variables.
 fn secrets() -> impl Iterator<Item = (String, String)> {
     let words = ["API_KEY", "TOKEN", "SECRET", "PASSWORD", "Cookie", "DATABASE_URL"];
     (0..SECRETS).map(move |index| {
@@ -31,9 +32,9 @@ fn secrets() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Returns a command that writes every secret it finds to a file. The command searches its
-/// environment and the environments of all processes in `/proc`. A control value shows that the
-/// search works.
+/// Returns a command that searches its environment and the environments of all processes in
+/// `/proc`. The command writes every secret that it finds to a file. A control value in the file
+/// proves that the search works.
 fn find_secrets_command() -> String {
     let tag = tag();
     format!(
@@ -43,12 +44,13 @@ fn find_secrets_command() -> String {
     )
 }
 
-/// Runs the agent as a user, with a command that searches for the agent's secrets.
+/// Starts the agent as the given user, and runs a command that searches for the agent's secrets.
 async fn check(user: Option<u32>) {
     let scratch = Scratch::new();
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // Another user has no access to the folder of the program.
+    // The program is copied, because another user may have no access to the folder of the built
+    // program.
     let program = folder.path().join("callboard");
     fs::copy(CALLBOARD, &program).unwrap();
     let model = scratch.model(&[run(&find_secrets_command()), end()].into());
@@ -75,7 +77,7 @@ async fn no_command_sees_a_secret_of_the_agent() {
 
 #[tokio::test]
 async fn no_command_of_an_unprivileged_user_sees_a_secret_of_the_agent() {
-    // Only root can switch to another user; the current user is tested above.
+    // Only root can switch to another user. The test above covers the current user.
     if geteuid().is_root() {
         check(Some(NOBODY)).await;
     }

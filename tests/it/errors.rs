@@ -1,4 +1,4 @@
-//! All errors of the program have the same structure: a sentence for people, and a stable reason
+//! All errors of the program have the same structure: a sentence for the user, and a stable reason
 //! for programs.
 
 use pretty_assertions::assert_eq;
@@ -30,7 +30,7 @@ fn check_error(error: &Value) -> (String, String) {
 }
 
 #[tokio::test]
-async fn every_request_that_cannot_be_done_is_answered_by_a_sentence_and_a_word() {
+async fn every_failed_request_is_answered_with_a_sentence_and_a_reason() {
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     let (session, cwd) = (agent.session_id(), agent.scratch.cwd());
     let none = "sess_none";
@@ -67,7 +67,7 @@ async fn every_request_that_cannot_be_done_is_answered_by_a_sentence_and_a_word(
 }
 
 #[tokio::test]
-async fn a_session_is_opened_in_folders_that_are_there_only() {
+async fn a_session_needs_existing_folders_with_absolute_paths() {
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     let cwd = agent.scratch.cwd();
     let here = |name: &str| cwd.join(name).to_str().unwrap().to_owned();
@@ -100,7 +100,7 @@ async fn a_session_is_opened_in_folders_that_are_there_only() {
 }
 
 #[tokio::test]
-async fn a_bound_that_is_reached_is_named() {
+async fn the_error_names_the_limit_that_is_reached() {
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": []});
     let mut errors = Vec::new();

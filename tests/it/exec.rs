@@ -1,4 +1,4 @@
-//! `callboard exec` for users and scripts: exit codes, piped input, and printed output.
+//! `callboard exec` for users and scripts: exit codes, piped input, and output.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,8 @@ use crate::harness::{CALLBOARD, DEADLINE};
 
 const PAGE: &str = include_str!("../../docs/terminal.md");
 
-/// A port on which no server listens, so that no server of this machine is found.
+/// Sets the address of Ollama to a port on which no server listens, so that the tests find no model
+/// server on this machine.
 const NO_SERVERS: [(&str, &str); 1] = [("OLLAMA_HOST", "127.0.0.1:1")];
 
 fn command(scratch: &Scratch, env: &[(&str, &str)], args: &[&str]) -> Command {
@@ -32,7 +33,8 @@ fn run(scratch: &Scratch, env: &[(&str, &str)], args: &[&str]) -> (Option<i32>, 
     outcome(command(scratch, env, args).output().unwrap())
 }
 
-/// Returns a run as a terminal would show it: the command line, its output, and its exit code.
+/// Runs the program, and returns the command line, its output and its exit code as they would
+/// appear in a terminal.
 fn screen(scratch: &Scratch, env: &[(&str, &str)], args: &[&str]) -> String {
     let (exit, out, err) = run(scratch, env, args);
     let quoted = args.iter().map(|arg| match arg.contains(' ') || arg.is_empty() {
@@ -50,7 +52,8 @@ fn outcome(output: Output) -> (Option<i32>, String, String) {
     (output.status.code(), out, err)
 }
 
-/// Waits for a text on standard output, then sends a signal; returns everything that was printed.
+/// Waits for a line with this text on standard output, and then sends a signal. Returns the whole
+/// output.
 fn interrupt_at(child: &mut Child, text: &str, signal: Signal) -> String {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut said = String::new();
@@ -66,8 +69,8 @@ fn interrupt_at(child: &mut Child, text: &str, signal: Signal) -> String {
     said
 }
 
-/// Returns the documented examples of `callboard exec`: the exit code, the arguments, and whether
-/// the run is interrupted.
+/// Returns the documented examples of `callboard exec`. Each has an exit code, its arguments, and
+/// whether the run is interrupted.
 fn rows() -> Vec<(i32, Vec<String>, bool)> {
     let table = PAGE.split("| exit code |").nth(1).unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -114,7 +117,7 @@ fn each_exit_code_is_that_of_the_documents() {
 }
 
 #[test]
-fn without_a_model_nothing_is_run_and_the_way_to_one_is_named() {
+fn without_a_model_no_command_runs_and_the_output_explains_how_to_set_one_up() {
     let scratch = Scratch::new();
     let prompts = ["fix the bug", "run touch made", "think about it", ""];
     let screens = prompts.map(|prompt| screen(&scratch, &[], &["exec", "--approve-all", prompt]));
@@ -123,7 +126,7 @@ fn without_a_model_nothing_is_run_and_the_way_to_one_is_named() {
 }
 
 #[test]
-fn a_prompt_where_a_subcommand_belongs_is_told_of_exec() {
+fn a_prompt_instead_of_a_subcommand_gets_a_hint_at_exec() {
     let scratch = Scratch::new();
     let lines = [
         &["fix the bug"][..],
@@ -148,7 +151,7 @@ fn a_prompt_is_read_from_standard_input() {
 }
 
 #[test]
-fn an_argument_that_is_not_utf8_makes_no_sense() {
+fn an_argument_that_is_not_utf8_is_a_usage_error() {
     use std::os::unix::ffi::OsStrExt as _;
 
     let scratch = Scratch::new();
@@ -181,7 +184,7 @@ fn a_command_in_the_background_is_named_when_it_ends_with_the_program() {
     assert!(out.contains("end with this program: `sleep 61` (bg-1)."), "{out}");
 }
 
-/// Waits for the end of a program; returns whether it ended in time.
+/// Waits until a program has ended, for at most this time. Returns whether it has ended.
 fn ends_within(child: &Child, time: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{PidfdFlags, pidfd_open};
@@ -192,7 +195,7 @@ fn ends_within(child: &Child, time: Duration) -> bool {
 }
 
 #[test]
-fn a_signal_ends_it_also_while_nobody_reads_its_output() {
+fn a_signal_ends_exec_although_its_output_is_not_read() {
     const ROOM: usize = 4096;
     let args = ["exec", "--approve-all", "--model", "direct", "run yes 'a line of output'"];
     for signal in [Signal::INT, Signal::TERM] {
@@ -201,7 +204,7 @@ fn a_signal_ends_it_also_while_nobody_reads_its_output() {
         let out = child.stdout.take().unwrap();
         rustix::pipe::fcntl_setpipe_size(&out, ROOM).unwrap();
         let begun = Instant::now();
-        // The loop waits until one more line would not fit.
+        // Waits until the pipe has no room for one more line.
         while rustix::io::ioctl_fionread(&out).unwrap() < ROOM as u64 - 20 {
             assert!(!ends_within(&child, Duration::from_millis(5)) && begun.elapsed() < DEADLINE);
         }
@@ -215,7 +218,7 @@ fn a_signal_ends_it_also_while_nobody_reads_its_output() {
 }
 
 #[test]
-fn where_nobody_is_asked_no_options_are_printed_and_each_title_is_printed_once() {
+fn without_a_permission_dialogue_no_options_are_printed_and_each_title_once() {
     for (flags, code) in [(&["--approve-all"][..], 0), (&["--deny-all"], 1), (&[], 3)] {
         for (line, title) in [
             ("run echo a title", "echo a title"),
@@ -243,7 +246,7 @@ fn progress_of_a_command_is_one_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_piped_in_is_context_for_the_model() {
+async fn piped_input_is_context_for_the_model() {
     let replies = ["one", "two", "three"].map(|text| MockReply::new().with_text(text).into());
     let server = ModelServer::start(replies).await.unwrap();
     let url = server.base_url(Dialect::OpenAiChat);
@@ -263,7 +266,7 @@ async fn what_is_piped_in_is_context_for_the_model() {
     assert_eq!(exit, Some(0), "{out}{err}");
     assert!(asked(1).contains("Standard input:\\n```\\none\\ntwo\\nthree\\n```"), "{}", asked(1));
 
-    // In this case, standard input arrives late.
+    // In this run, standard input arrives late.
     let mut child = command(&scratch, &env, &args).stdin(Stdio::piped()).spawn().unwrap();
     let mut slow = child.stdin.take().unwrap();
     let mut told = BufReader::new(child.stderr.take().unwrap());
@@ -277,7 +280,8 @@ async fn what_is_piped_in_is_context_for_the_model() {
     assert!(asked(2).contains("Standard input:\\n```\\nlate\\n```"), "{}", asked(2));
 }
 
-/// Answers each request by its path and its key, for as long as the test runs.
+/// Starts an HTTP server that runs until the test process ends. `answer` gets the head of each
+/// request and whether its key is correct. Returns the address.
 fn serve(answer: impl Fn(&str, bool) -> (u16, String) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -326,7 +330,7 @@ fn models_names_the_model_that_exec_runs_with() {
 }
 
 #[test]
-fn a_server_that_does_not_run_is_named_at_once() {
+fn a_server_that_does_not_run_is_reported_at_once() {
     let scratch = Scratch::new();
     let begun = Instant::now();
     let ollama = screen(&scratch, &[], &["exec", "--model", "ollama/x", "hello"]);
@@ -337,7 +341,7 @@ fn a_server_that_does_not_run_is_named_at_once() {
 }
 
 #[test]
-fn a_refused_key_names_where_it_is_from_and_the_login() {
+fn the_error_about_a_refused_key_names_its_source_and_the_login() {
     let url = serve(|_, _| (401, r#"{"error":{"message":"Wrong."}}"#.to_owned()));
     let env = [("OPENAI_API_KEY", "sk-wrong-1"), ("OPENAI_BASE_URL", &*url)];
     let scratch = Scratch::new();
@@ -373,7 +377,7 @@ async fn the_menu_of_models_is_filled_from_the_list_of_the_server_after_the_sess
     let (open, opened) = std::sync::mpsc::channel::<()>();
     let opened = std::sync::Mutex::new(opened);
     let url = serve(move |_, _| {
-        // The server sends no answer before the session has opened.
+        // The server must not answer before the session has opened.
         assert!(opened.lock().unwrap().recv().is_err());
         (200, list())
     });
@@ -396,7 +400,7 @@ async fn the_menu_of_models_is_filled_from_the_list_of_the_server_after_the_sess
     agent.finish().await;
 }
 
-/// Returns plurals after a count of one: `1 matches`.
+/// Returns the occurrences of a plural after the number 1, such as `1 matches`.
 fn plurals_of_one(text: &str) -> Vec<String> {
     let words: Vec<&str> =
         text.split(|c: char| !c.is_alphanumeric() && c != ',' && c != '.').collect();
@@ -410,7 +414,7 @@ fn plurals_of_one(text: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_counts_one_of_many() {
+async fn no_text_has_a_plural_after_the_number_one() {
     use callboard_models::mock_server::MockToolCall;
     use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `callboard exec` at a terminal: width, colours, and a user who answers.
+//! `callboard exec` in a terminal: width, colours, and a user who answers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::harness::{CALLBOARD, DEADLINE};
 
 const COLUMNS: u16 = 60;
 
-/// A shell whose controlling terminal belongs to the test.
+/// A shell in a terminal that the test controls.
 pub(crate) struct TestTerminal {
     shell: Box<dyn Child + Send + Sync>,
     keyboard: Box<dyn std::io::Write + Send>,
@@ -24,12 +24,12 @@ pub(crate) struct TestTerminal {
 }
 
 impl TestTerminal {
-    /// Runs a line in which `$0` is the program.
+    /// Runs a line of shell in which `$0` is the program.
     fn run(scratch: &Scratch, line: &str) -> Self {
         Self::wide(scratch, COLUMNS, line)
     }
 
-    /// Runs a line like [`Self::run`], in a terminal with `cols` columns.
+    /// Runs a line as [`Self::run`] does, in a terminal with `cols` columns.
     pub(crate) fn wide(scratch: &Scratch, cols: u16, line: &str) -> Self {
         let size = PtySize { rows: 24, cols, ..PtySize::default() };
         let pair = native_pty_system().openpty(size).unwrap();
@@ -56,13 +56,12 @@ impl TestTerminal {
         Self { shell, keyboard, pieces, shown: String::new(), _master: pair.master }
     }
 
-    /// Waits until a text is shown; returns everything that was shown up to that moment.
+    /// Waits until the terminal shows a text. Returns the whole output so far.
     fn until(&mut self, text: &str) -> &str {
         self.until_times(text, 1)
     }
 
-    /// Waits until a text is shown for the `times`-th time; returns everything that was shown up to
-    /// that moment.
+    /// Waits until the terminal has shown a text `times` times. Returns the whole output so far.
     pub(crate) fn until_times(&mut self, text: &str, times: usize) -> &str {
         while self.shown.matches(text).count() < times {
             let piece = self.pieces.recv_timeout(DEADLINE);
@@ -77,7 +76,7 @@ impl TestTerminal {
         self.keyboard.flush().unwrap();
     }
 
-    /// Waits for the end; returns the exit code and everything that was shown.
+    /// Waits until the shell has ended. Returns its exit code and the whole output.
     pub(crate) fn end(mut self) -> (u32, String) {
         loop {
             match self.pieces.recv_timeout(DEADLINE) {
@@ -95,7 +94,7 @@ impl TestTerminal {
 }
 
 #[test]
-fn a_person_is_asked_at_the_terminal_also_where_standard_input_is_a_pipe() {
+fn the_user_is_asked_at_the_terminal_even_if_standard_input_is_a_pipe() {
     let exec = "\"$0\" exec --model direct 'run touch made'";
     for line in [exec, &format!("echo context | {exec}")] {
         for allows in [true, false] {
@@ -114,7 +113,7 @@ fn a_person_is_asked_at_the_terminal_also_where_standard_input_is_a_pipe() {
 }
 
 #[test]
-fn a_person_is_asked_in_the_language_of_the_locale() {
+fn the_user_is_asked_in_the_language_of_the_locale() {
     let scratch = Scratch::new();
     let write = "write notes.txt\n<<<\neins\n>>>";
     let exec = format!("\"$0\" exec --model direct --locale de '{write}'");
@@ -128,7 +127,7 @@ fn a_person_is_asked_in_the_language_of_the_locale() {
 }
 
 #[test]
-fn nobody_is_waited_for_who_cannot_see_the_question() {
+fn exec_waits_for_no_answer_if_the_question_cannot_be_shown() {
     let scratch = Scratch::new();
     let exec = "\"$0\" exec --model direct 'run touch made'";
     let terminal =
@@ -139,7 +138,7 @@ fn nobody_is_waited_for_who_cannot_see_the_question() {
 }
 
 #[test]
-fn a_key_ends_it() {
+fn ctrl_c_ends_exec() {
     let scratch = Scratch::new();
     let exec = "exec \"$0\" exec --approve-all --model direct 'run sleep 60'";
     let mut terminal = TestTerminal::run(&scratch, exec);

@@ -1,5 +1,5 @@
-//! Each fault of the test kit's client: the turn ends in the expected way, and no process or
-//! terminal is left behind.
+//! Each fault that the client of the test kit can simulate. The turn ends in the expected way, and
+//! no process or terminal is left behind.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use crate::harness::script::{call, end, run, text};
 use crate::harness::{Agent, Options, PermissionReply};
 
-/// Script lines: a command whose runs can be counted.
+/// Script lines: a command that records each of its runs in a file.
 fn counting_script() -> [Value; 3] {
     [run("echo ran >> runs"), end(), text("Done.")]
 }
 
-/// Returns the number of runs of the command of [`counting_script`].
+/// Returns the number of times that the command of [`counting_script`] has run.
 fn count_runs(agent: &Agent) -> usize {
     std::fs::read_to_string(agent.scratch.path("runs")).map_or(0, |runs| runs.lines().count())
 }
@@ -28,7 +28,7 @@ fn timing(timing: ReplyTiming) -> Options {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_runs_nothing() {
+async fn an_invalid_permission_answer_runs_no_command() {
     for permission in [
         PermissionReply::Error,
         PermissionReply::Malformed,
@@ -45,7 +45,7 @@ async fn an_answer_that_is_none_runs_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_late_is_an_answer() {
+async fn a_delayed_permission_answer_is_accepted() {
     let mut agent =
         Agent::ready(counting_script(), timing(ReplyTiming::Delayed(Duration::from_millis(50))))
             .await;
@@ -55,7 +55,7 @@ async fn an_answer_that_comes_late_is_an_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_twice_counts_once() {
+async fn a_permission_answer_that_is_sent_twice_counts_once() {
     let mut agent = Agent::ready(counting_script(), timing(ReplyTiming::Twice)).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!((count_runs(&agent), agent.client.permission_requests.len()), (1, 1));
@@ -63,7 +63,7 @@ async fn an_answer_that_comes_twice_counts_once() {
 }
 
 #[tokio::test]
-async fn an_answer_behind_the_cancel_runs_nothing() {
+async fn a_permission_answer_after_the_cancel_runs_no_command() {
     let mut agent = Agent::ready(counting_script(), timing(ReplyTiming::AfterCancel)).await;
     let prompt = agent.prompt("go").await;
     agent.until(|client| !client.permission_requests.is_empty()).await;
@@ -74,7 +74,7 @@ async fn an_answer_behind_the_cancel_runs_nothing() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_gone_with_a_question_runs_nothing() {
+async fn a_client_that_disconnects_during_a_permission_request_runs_no_command() {
     let mut agent = Agent::ready(counting_script(), PermissionReply::NoReply).await;
     agent.prompt("go").await;
     agent.until(|client| !client.permission_requests.is_empty()).await;
@@ -84,7 +84,7 @@ async fn a_client_that_is_gone_with_a_question_runs_nothing() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_told_to_end_leaves_nothing() {
+async fn a_terminated_agent_leaves_no_process() {
     let mut agent = Agent::ready([run("echo started; sleep 600"), end()], Options::default()).await;
     agent.prompt("go").await;
     agent.until_shown(&agent.session_id(), "started").await;
@@ -102,7 +102,7 @@ async fn a_client_that_reads_slowly_gets_the_whole_call() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_again_gets_the_end_of_what_it_missed() {
+async fn a_client_that_reads_again_receives_the_end_of_the_output() {
     let script = [run("echo started; cat gate; seq 1 20000"), end(), text("Done.")];
     let mut agent = Agent::ready(script, Options::default()).await;
     agent.scratch.fifo("gate");
@@ -118,7 +118,7 @@ async fn a_client_that_reads_again_gets_the_end_of_what_it_missed() {
 }
 
 #[tokio::test]
-async fn a_flood_of_prompts_is_held_or_refused_and_every_one_is_answered() {
+async fn each_prompt_of_a_flood_is_queued_or_refused_and_answered() {
     let mut agent = Agent::ready([run("echo started; sleep 600"), end()], Options::default()).await;
     let session = agent.session_id();
     let first = agent.prompt("go").await;
@@ -154,7 +154,7 @@ async fn a_flood_of_cancels_and_of_unknown_requests_does_no_harm() {
 }
 
 #[tokio::test]
-async fn malformed_lines_in_the_middle_of_a_turn_do_not_touch_it() {
+async fn malformed_lines_do_not_change_a_running_turn() {
     let script = [run("echo started; cat gate"), end(), text("Done.")];
     let mut agent = Agent::ready(script, Options::default()).await;
     agent.scratch.fifo("gate");
@@ -170,7 +170,7 @@ async fn malformed_lines_in_the_middle_of_a_turn_do_not_touch_it() {
 }
 
 #[tokio::test]
-async fn an_editor_whose_files_fail_costs_no_tool() {
+async fn every_tool_works_although_the_clients_file_requests_fail() {
     for service in [ServiceBehaviour::Works, ServiceBehaviour::Fails] {
         let options = Options {
             files: Some(FileService { reads: service, ..FileService::default() }),

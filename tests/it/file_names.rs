@@ -1,5 +1,5 @@
-//! File names with arbitrary bytes: every call ends, and every tool accepts the names that are
-//! shown.
+//! File names with arbitrary bytes. Every call ends, and every tool accepts the file names that
+//! other tools show.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -19,11 +19,11 @@ use crate::harness::scratch::Scratch;
 use crate::harness::session::call_text;
 use crate::harness::{Agent, Options};
 
-/// Number of names in one folder, and of calls in a turn.
+/// Maximum number of files in one folder, and so of calls in a turn.
 const AT_ONCE: usize = 40;
 
-/// Generates a name of arbitrary bytes. Bytes with a special meaning in shells or JSON are more
-/// frequent.
+/// Generates a file name of arbitrary bytes. Bytes with a special meaning in shells or JSON are
+/// more frequent than others.
 fn name() -> impl Strategy<Value = OsString> {
     let byte = prop_oneof![
         2 => prop::sample::select(&b"$'\\\"`*?[]{}!#:; \n\t\x1b\x7f.-~xn0"[..]),
@@ -51,7 +51,7 @@ fn line(tool: &str, args: &Value) -> String {
     format!("tool {tool} {args}\n")
 }
 
-/// Runs calls in one turn, asserts that each completes, and returns the text of each.
+/// Runs calls in one turn, asserts that each completes, and returns the texts of the calls.
 async fn calls(agent: &mut Agent, lines: &str) -> Vec<String> {
     let before = agent.session().calls().len();
     assert_eq!(agent.turn(lines).await, "end_turn");
@@ -64,7 +64,7 @@ async fn calls(agent: &mut Agent, lines: &str) -> Vec<String> {
     shown.collect()
 }
 
-/// Returns the lines between the first and the last line.
+/// Returns the text without its first and its last line, which are a code fence.
 fn unfenced(shown: &str) -> String {
     let lines: Vec<_> = shown.lines().collect();
     let inner = lines.get(1..lines.len().saturating_sub(1)).unwrap_or_default();
@@ -80,7 +80,8 @@ fn assert_same(shown: &HashSet<PathBuf>, all: &HashSet<PathBuf>, text: &str) {
     assert!(differ.is_empty(), "{differ:?} in {text}");
 }
 
-/// Finds, lists, reads, edits, moves and deletes the files of a folder by their shown names.
+/// Creates a folder of files. Then finds, lists, reads, edits, moves and deletes them by the names
+/// that the tools show.
 async fn use_all(agent: &mut Agent, folder: &Path, names: &BTreeSet<OsString>) {
     let root = agent.scratch.cwd();
     fs::create_dir(root.join(folder)).unwrap();
@@ -143,13 +144,13 @@ async fn ready(scratch: Scratch) -> Agent {
 }
 
 #[tokio::test]
-async fn files_of_any_name_are_reached_by_the_names_that_are_shown() {
-    // `PROPTEST_CASES` overrides the number of names.
+async fn tools_accept_the_shown_name_of_any_file() {
+    // `PROPTEST_CASES` overrides the number of generated names.
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
     let mut runner = TestRunner::default();
     let mut left = cases.unwrap_or(2 * AT_ONCE);
     while left > 0 {
-        // A new session starts every few folders, so that no session grows too large.
+        // A new agent starts after every ten folders, so that no session grows too large.
         let mut agent = ready(Scratch::new()).await;
         for _ in 0..10 {
             let count = left.min(AT_ONCE);
@@ -171,7 +172,7 @@ async fn a_session_works_in_a_folder_whose_name_is_not_utf_8_or_looks_quoted() {
         let folder = agent.scratch.path(OsString::from_vec(name.to_vec()));
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("a.txt"), "a needle\n").unwrap();
-        // A client sends the original name if JSON can hold it.
+        // A client sends the original name if it can be part of a JSON string.
         let cwd = folder.to_str().map_or_else(|| path_text(&folder), Into::into);
         let new = json!({ "cwd": cwd, "mcpServers": [] });
         let opened = agent.request("session/new", new).await.expect("a session opens");
@@ -187,10 +188,10 @@ async fn a_session_works_in_a_folder_whose_name_is_not_utf_8_or_looks_quoted() {
     agent.finish().await;
 }
 
-/// Regression: a name that is not UTF-8 ended the turn during an open call, because the call's last
-/// update could not be serialized.
+/// Regression test: the last update of a call could not be serialized if it contained a name that
+/// is not UTF-8. The turn then ended while the call was open.
 #[tokio::test]
-async fn calls_end_beside_a_file_whose_name_is_not_utf_8() {
+async fn calls_end_in_a_folder_with_a_file_name_that_is_not_utf_8() {
     let mut agent = ready(Scratch::new()).await;
     fs::write(agent.scratch.path(OsString::from_vec(b"a\xff.txt".to_vec())), "two\n").unwrap();
     let shown = calls(&mut agent, "find *.txt\ngrep two\n").await;

@@ -1,8 +1,8 @@
-//! Runs the shipped binary in a scratch folder, with the test kit as its client.
+//! Runs the built program in a scratch folder, with the client of the test kit (`acp-conformance`).
 //!
-//! The kit's client validates every line in both directions in every test. Every wait has a
-//! timeout, and a failing test prints the whole transcript and the log. This module contains only
-//! the parts that are specific to this program: its folder, its models, and its exit.
+//! In every test, the client validates every line of both sides. Every wait has a time limit. A
+//! failed test prints the whole transcript and the log. This module contains only the parts that
+//! are specific to callboard: its folder, its models, and its exit.
 
 pub(crate) mod normalized;
 pub(crate) mod raw;
@@ -31,23 +31,23 @@ pub(crate) use acp_conformance::{
     TestClient,
 };
 
-/// Timeout of every wait.
+/// Time limit of every wait.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Path of the program under test.
+/// Path of the tested program.
 pub(crate) const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 
-/// The running agent and its client. A test ends with [`Agent::finish`].
+/// The running agent and its client. Every test must call [`Agent::finish`] at its end.
 pub(crate) struct Agent {
     kit: acp_conformance::AgentUnderTest,
     is_finished: bool,
-    /// Whether the client's behaviour allows that some of its requests stay unanswered.
+    /// Whether the client behaves so that the agent need not answer all of its requests.
     is_wild: bool,
     /// The scratch folder of the agent.
     pub(crate) scratch: Scratch,
 }
 
-/// Gives access to the methods and fields of the kit's agent, including `client`.
+/// Gives access to the methods and fields of the test kit's agent, including `client`.
 impl Deref for Agent {
     type Target = acp_conformance::AgentUnderTest;
 
@@ -63,14 +63,15 @@ impl DerefMut for Agent {
 }
 
 impl Agent {
-    /// Starts the agent, and sends no message.
+    /// Starts the agent without sending a message.
     pub(crate) fn start(model: impl Into<Model>, options: impl Into<Options>) -> Self {
         let scratch = Scratch::new();
         let model = scratch.model(&model.into());
         Self::start_in(scratch, &["acp", "--model", &model], &[], options)
     }
 
-    /// Starts the agent in a folder, with these arguments and additional variables.
+    /// Starts the agent in a scratch folder, with these arguments and additional environment
+    /// variables.
     pub(crate) fn start_in(
         scratch: Scratch,
         args: &[&str],
@@ -82,7 +83,8 @@ impl Agent {
         })
     }
 
-    /// Starts the agent in a folder, with these arguments, after a final change of its command.
+    /// Starts the agent in a scratch folder, with these arguments. `change` can change the command
+    /// before it is run.
     pub(crate) fn start_changed(
         scratch: Scratch,
         args: &[&str],
@@ -92,7 +94,7 @@ impl Agent {
         Self::start_program(CALLBOARD.as_ref(), scratch, args, options, change)
     }
 
-    /// Starts a copy of the program like [`Self::start_changed`].
+    /// Starts `program`, which is a copy of callboard, as [`Self::start_changed`] does.
     pub(crate) fn start_program(
         program: &Path,
         scratch: Scratch,
@@ -109,9 +111,9 @@ impl Agent {
         Self { kit, is_finished: false, is_wild: false, scratch }
     }
 
-    /// Starts the agent like [`Self::ready`], but without a store. With a store, the speed of the
-    /// disk would determine which changes of a call are sent together, and a snapshot contains
-    /// every message.
+    /// Starts the agent as [`Self::ready`] does, but without a store. With a store, the speed of
+    /// the disk would influence which changes of a call are sent in one update. A snapshot contains
+    /// every update.
     pub(crate) async fn ready_without_store(
         model: impl Into<Model>,
         options: impl Into<Options>,
@@ -125,7 +127,7 @@ impl Agent {
         agent
     }
 
-    /// Starts the agent, initializes it and opens a session.
+    /// Starts the agent, initializes it, and opens a session.
     pub(crate) async fn ready(model: impl Into<Model>, options: impl Into<Options>) -> Self {
         let mut agent = Self::start(model, options);
         agent.initialize().await.expect("it initializes");
@@ -133,17 +135,17 @@ impl Agent {
         agent
     }
 
-    /// Initializes the agent with the capabilities of the test's options.
+    /// Initializes the agent. The client's capabilities are those of the test's options.
     pub(crate) async fn initialize(&mut self) -> JsonRpcResult {
         answer(self.kit.initialize().await)
     }
 
-    /// Opens a session in the scratch folder and returns its id.
+    /// Opens a session in the scratch folder, and returns the session id.
     pub(crate) async fn new_session(&mut self) -> String {
         self.kit.new_session(&self.scratch.cwd()).await.expect("a session opens")
     }
 
-    /// Sends a request with valid parameters; returns its id.
+    /// Sends a request that must be valid, and returns its id.
     pub(crate) async fn send(&mut self, method: &str, params: Value) -> Value {
         let before = self.client.violations_by(Side::Client).len();
         let id = self.send_unchecked(method, params).await;
@@ -155,67 +157,66 @@ impl Agent {
         id
     }
 
-    /// Sends a request with any parameters; returns its id.
+    /// Sends a request that may be invalid, and returns its id.
     pub(crate) async fn send_unchecked(&mut self, method: &str, params: Value) -> Value {
         self.kit.send_request(method, params).await.expect("it reads its input")
     }
 
-    /// Sends a request as [`Agent::send`] does, and waits for its answer.
+    /// Sends a request as [`Agent::send`] does, and waits for the response.
     pub(crate) async fn request(&mut self, method: &str, params: Value) -> JsonRpcResult {
         let id = self.send(method, params).await;
         self.answer(&id).await
     }
 
-    /// Sends a request as [`Agent::send_unchecked`] does, and waits for its answer.
+    /// Sends a request as [`Agent::send_unchecked`] does, and waits for the response.
     pub(crate) async fn request_unchecked(&mut self, method: &str, params: Value) -> JsonRpcResult {
         let id = self.send_unchecked(method, params).await;
         self.answer(&id).await
     }
 
-    /// Sends a notification.
     pub(crate) async fn notify(&mut self, method: &str, params: Value) {
         self.kit.notify(method, params).await.expect("it reads its input");
     }
 
-    /// Sends a raw line.
+    /// Sends a line that need not be a valid message.
     pub(crate) async fn raw(&mut self, line: impl AsRef<[u8]>) {
         self.is_wild = true;
         self.kit.send_raw_line(line.as_ref()).await.expect("it reads its input");
     }
 
-    /// Waits for the answer to a request.
+    /// Waits for the response to a request.
     pub(crate) async fn answer(&mut self, id: &Value) -> JsonRpcResult {
         answer(self.kit.wait_for_result(id).await)
     }
 
-    /// Receives messages until the client is in the expected state.
+    /// Receives messages until `has` returns true for the client.
     pub(crate) async fn until(&mut self, has: impl Fn(&TestClient) -> bool) {
         self.kit.wait_until(has).await.expect("what the test waits for");
     }
 
-    /// Waits until a call of a session shows a line.
+    /// Waits until a call of a session shows this line.
     pub(crate) async fn until_shown(&mut self, session: &str, line: &str) {
         self.until(|client| client.session(session).shows_line(line)).await;
     }
 
-    /// Sends a prompt to a session; returns the request's id.
+    /// Sends a prompt to a session, and returns the id of the request.
     pub(crate) async fn prompt_in(&mut self, session: &str, text: &str) -> Value {
         self.kit.send_prompt(session, text).await.expect("it reads its input")
     }
 
-    /// Sends a prompt to the first session; returns the request's id.
+    /// Sends a prompt to the first session, and returns the id of the request.
     pub(crate) async fn prompt(&mut self, text: &str) -> Value {
         let session = self.session_id();
         self.prompt_in(&session, text).await
     }
 
-    /// Runs a whole turn of the first session; returns its stop reason.
+    /// Runs a whole turn in the first session, and returns its stop reason.
     pub(crate) async fn turn(&mut self, text: &str) -> String {
         let id = self.prompt(text).await;
         self.stop_reason(&id).await
     }
 
-    /// Waits for the answer to a prompt; returns its stop reason.
+    /// Waits for the response to a prompt, and returns its stop reason.
     pub(crate) async fn stop_reason(&mut self, id: &Value) -> String {
         self.kit.wait_for_stop_reason(id).await.expect("a turn is not answered by an error")
     }
@@ -226,58 +227,59 @@ impl Agent {
         self.kit.cancel_and_send_deferred_replies(&session).await.expect("it reads its input");
     }
 
-    /// Answers a permission request that was left open.
+    /// Answers the permission request with the index `asked`, which the client had left unanswered.
     pub(crate) async fn permit(&mut self, asked: usize, permission: PermissionReply) {
         self.kit.answer_permission(asked, permission).await.expect("it reads its input");
     }
 
-    /// Returns the id of the session that was opened first.
+    /// Returns the id of the first session.
     pub(crate) fn session_id(&self) -> String {
         self.client.first_session.clone().expect("a session")
     }
 
-    /// Returns the client's state of the session that was opened first.
+    /// Returns the client's view of the first session.
     pub(crate) fn session(&self) -> &ObservedSession {
         self.client.session(&self.session_id())
     }
 
-    /// Returns the only call of a tool in the first session.
+    /// Returns the call of a tool in the first session. Panics if there is not exactly one such
+    /// call.
     pub(crate) fn call(&self, name: &str) -> ToolCall {
         self.session().only_call_of_tool(name).expect("one call of the tool").clone()
     }
 
-    /// Returns the processes in the scratch folder besides the agent itself.
+    /// Returns the processes of this test, without the agent itself.
     pub(crate) fn processes(&self) -> Vec<String> {
         self.scratch.processes(self.kit.process_id())
     }
 
-    /// Closes the agent's output.
+    /// Closes the client's end of the agent's stdout.
     pub(crate) fn close_output(&mut self) {
         self.is_wild = true;
         self.kit.stop_reading_output();
     }
 
-    /// Closes the agent's output, and waits until the agent has exited.
+    /// Closes the client's end of the agent's stdout, and waits until the agent has exited.
     pub(crate) async fn vanish(&mut self) {
         self.close_output();
         let exited = timeout(DEADLINE, self.kit.wait_for_exit()).await;
         exited.expect("it exits in time").expect("it can be waited for");
     }
 
-    /// Waits until only the agent runs in the scratch folder.
+    /// Waits until the agent is the only process of this test.
     pub(crate) async fn until_alone(&self) {
         self.scratch.until_alone(self.kit.process_id(), DEADLINE).await;
     }
 
-    /// Ends the agent's input. The agent must send its remaining messages without a violation, exit
-    /// with 0 in time, and leave no process behind.
+    /// Closes the agent's stdin. The agent must send its remaining messages without a violation,
+    /// exit with code 0 in time, and leave no process behind.
     pub(crate) async fn finish(&mut self) {
         self.kit.close_input();
         self.end(0).await;
     }
 
-    /// Sends SIGTERM to the agent, whose input stays open. The agent must end in the same way as at
-    /// the end of its input, but with the exit code for SIGTERM.
+    /// Sends SIGTERM to the agent, and leaves its stdin open. The agent must end as in
+    /// [`Agent::finish`], but with the exit code for SIGTERM.
     pub(crate) async fn terminate(&mut self) {
         let id = self.kit.process_id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         kill_process(id.expect("it runs"), Signal::TERM).unwrap();
@@ -285,7 +287,7 @@ impl Agent {
         self.end(128 + 15).await;
     }
 
-    /// Kills the agent with SIGKILL, and waits until it has exited.
+    /// Sends SIGKILL to the agent, and waits until it has exited.
     pub(crate) async fn kill(&mut self) {
         let id = self.kit.process_id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         kill_process(id.expect("it runs"), Signal::KILL).unwrap();
@@ -305,7 +307,7 @@ impl Agent {
         self.is_finished = true;
     }
 
-    /// Validates the whole transcript three times: with the wire validator, the observer and the
+    /// Validates the whole transcript in three ways: with the wire validator, the observer, and the
     /// JSON Schema.
     fn judge(&self) {
         let mut faults = self.client.violations_by(Side::Agent);
@@ -329,7 +331,7 @@ impl Drop for Agent {
     }
 }
 
-/// Returns the answer of the agent; panics if there was none.
+/// Returns the response of the agent. Panics if no response has arrived.
 fn answer(answered: Result<Value, AgentTestError>) -> JsonRpcResult {
     match answered {
         Ok(result) => Ok(result),

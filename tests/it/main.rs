@@ -1,5 +1,5 @@
-//! End-to-end tests: they run the shipped binary like a client, and validate every line that it
-//! writes.
+//! End-to-end tests. They run the built program with a client, and validate every line that the
+//! program writes.
 
 #![cfg(target_os = "linux")]
 #![expect(

@@ -1,4 +1,4 @@
-//! Lines that are not messages, or messages that request something unknown: the agent answers each
+//! Lines that are not messages, and messages that request something unknown. The agent answers each
 //! line with at most one short error, and continues.
 
 use std::io::Write as _;
@@ -17,11 +17,11 @@ mod table;
 
 use table::{ROWS, Row};
 
-/// A request that is always answered with an error, whether or not the agent is initialized. The
-/// answer follows the answers to all earlier lines.
+/// A request that is always answered with an error, even before the agent is initialized. Its
+/// answer arrives after the answers to all earlier lines.
 const BARRIER: &str = r#"{"jsonrpc":"2.0","id":"barrier","method":"none"}"#;
 
-/// Returns the errors that arrive before the error of the barrier.
+/// Sends the barrier, and returns the errors that arrive before its answer.
 fn errors(agent: &mut Raw) -> Vec<(Value, i64)> {
     agent.send(BARRIER);
     let answers = repeat_with(|| table::error(&agent.receive()).unwrap());
@@ -41,9 +41,9 @@ fn check(row: &Row) {
 }
 
 #[test]
-fn each_malformed_line_is_answered_once_and_survived_by_a_fresh_process() {
+fn a_new_process_answers_each_malformed_line_once_and_continues() {
     assert!(ROWS.len() >= 44);
-    // Only a few rows run at the same time, because each row starts a process.
+    // Only four rows run at the same time, because each row starts a process.
     thread::scope(|scope| {
         for rows in ROWS.chunks(ROWS.len().div_ceil(4)) {
             scope.spawn(|| rows.iter().for_each(check));
@@ -63,7 +63,7 @@ fn all_malformed_lines_are_answered_once_on_one_connection() {
 }
 
 #[test]
-fn no_line_of_the_table_is_there_twice() {
+fn no_line_of_the_table_occurs_twice() {
     let lines: Vec<_> = ROWS.iter().map(|row| row.line(1)).collect();
     for (at, line) in lines.iter().enumerate() {
         assert!(!lines[..at].contains(line), "{}", ROWS[at].name);
@@ -71,11 +71,12 @@ fn no_line_of_the_table_is_there_twice() {
 }
 
 #[test]
-fn a_client_that_floods_it_and_never_reads_does_not_keep_it_from_ending() {
+fn the_agent_ends_although_a_flooding_client_never_reads() {
     let scratch = Scratch::new();
     let mut child = spawn(&scratch, &[]);
     let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take());
-    // The number of lines exceeds the queue of answers, but the remaining lines fit into the pipe.
+    // The answers to these lines do not fit into the agent's queue. The lines that the agent does
+    // not read fit into the pipe, so the write does not block.
     stdin.write_all(&b"x\n".repeat(30_000)).unwrap();
     drop(stdin);
     let (ended, end) = channel();

@@ -1,4 +1,5 @@
-//! Machines that lack a resource: a writable folder, `/proc`, or room for large files.
+//! Machines on which something is missing: a writable folder, `/proc`, or the permission to write
+//! large files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +11,8 @@ use pretty_assertions::assert_eq;
 use crate::harness::CALLBOARD;
 use crate::harness::scratch::Scratch;
 
-/// Runs a prompt from a shell that first runs another line; returns the exit code and the output.
+/// Runs a prompt with `exec`, from a shell that first runs the line `first`. Returns the exit code
+/// and the output.
 fn exec_after(scratch: &Scratch, first: &str, prompt: &str) -> (Option<i32>, String) {
     let exec = "exec \"$1\" exec --model direct --approve-all \"$2\"";
     let mut command = Command::new("sh");
@@ -20,7 +22,7 @@ fn exec_after(scratch: &Scratch, first: &str, prompt: &str) -> (Option<i32>, Str
     (status.code(), unwrapped_text(&[stdout, stderr].concat()))
 }
 
-/// Returns the printed text, with wrapped lines joined.
+/// Returns the words of a text on one line, without the borders that wrapped lines have.
 fn unwrapped_text(printed: &[u8]) -> String {
     let printed = String::from_utf8_lossy(printed);
     printed
@@ -30,7 +32,7 @@ fn unwrapped_text(printed: &[u8]) -> String {
         .join(" ")
 }
 
-/// Whether the test is permitted to mount file systems.
+/// Returns whether this user may mount file systems.
 fn may_mount() -> bool {
     let tried = Command::new("unshare").args(["-m", "mount", "--bind", "/", "/"]).output();
     let may = tried.is_ok_and(|tried| tried.status.success());
@@ -40,7 +42,8 @@ fn may_mount() -> bool {
     may
 }
 
-/// Runs a prompt after a line that changes the mounts, in a private mount namespace.
+/// Runs a prompt with `exec` in a private mount namespace, after the line `mount` has changed the
+/// mounts.
 fn exec_mounted(scratch: &Scratch, mount: &str, prompt: &str) -> (Option<i32>, String) {
     let exec = "exec \"$1\" exec --model direct --approve-all \"$2\"";
     let line = format!("{mount} || exit 99; {exec}");
@@ -52,16 +55,16 @@ fn exec_mounted(scratch: &Scratch, mount: &str, prompt: &str) -> (Option<i32>, S
 }
 
 #[test]
-fn a_file_that_may_not_grow_fails_its_write_and_nothing_else() {
+fn only_the_write_of_a_too_large_file_fails() {
     let scratch = Scratch::new();
-    // This is a limit of 32 KiB.
+    // In `sh`, 64 blocks of 512 bytes: a limit of 32 KiB.
     let limited = "ulimit -f 64";
     let write = format!("write notes.txt\n<<<\n{}\n>>>", "x".repeat(40_000));
     let (code, printed) = exec_after(&scratch, limited, &write);
     assert!(code.is_some(), "ended by a signal: {printed}");
     assert!(printed.contains("larger than this process may write"), "{printed}");
     assert_eq!(scratch.snapshot(), scratch.untouched());
-    // The limit also applies to commands.
+    // The limit also applies to the processes of commands.
     let (_, printed) = exec_after(&scratch, limited, "run head -c 100000 /dev/zero > large");
     assert!(printed.contains("SIGXFSZ") || printed.contains("153"), "{printed}");
 }
@@ -75,7 +78,7 @@ fn without_proc_a_command_names_the_cause() {
 }
 
 #[test]
-fn a_file_that_is_mounted_by_itself_is_edited_and_undone() {
+fn a_file_that_is_a_mount_point_is_edited() {
     if !may_mount() {
         return;
     }
@@ -88,7 +91,7 @@ fn a_file_that_is_mounted_by_itself_is_edited_and_undone() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_is_named_and_keeps_nothing_from_being_edited() {
+fn an_unwritable_home_is_reported_and_files_can_still_be_edited() {
     let scratch = Scratch::new();
     fs::write(scratch.path("home"), "").unwrap();
     let home = scratch.path("home");
@@ -105,7 +108,7 @@ fn a_home_that_cannot_be_written_is_named_and_keeps_nothing_from_being_edited() 
 }
 
 #[test]
-fn output_that_is_lost_is_a_failure_and_a_reader_that_has_read_enough_is_none() {
+fn a_failed_write_of_the_output_fails_and_a_closed_pipe_does_not() {
     let scratch = Scratch::new();
     for (line, expected) in [
         ("\"$0\" models >/dev/full", 1),
@@ -130,7 +133,7 @@ fn output_that_is_lost_is_a_failure_and_a_reader_that_has_read_enough_is_none() 
     }
 }
 
-/// Returns every file and folder beneath a folder that other users can access.
+/// Returns every file and folder in a folder, at any depth, that other users can access.
 fn open_to_others(folder: &Path) -> Vec<String> {
     let mut open = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -147,7 +150,7 @@ fn open_to_others(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn nothing_in_the_state_folder_is_open_to_others() {
+fn other_users_have_no_access_to_the_state_folder() {
     let scratch = Scratch::new();
     let home = scratch.cwd().parent().unwrap().join("home");
     fs::create_dir_all(home.join("STATE_HOME/callboard/undo")).unwrap();

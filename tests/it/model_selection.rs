@@ -1,4 +1,4 @@
-//! Model selection: configuration, logins, and the resulting messages in a session.
+//! The choice of the model: configuration, logins, and the messages about them in a session.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -17,7 +17,7 @@ use crate::harness::{Agent, CALLBOARD, Options};
 
 const KEY: &str = "sk-a-key-that-nobody-sees";
 
-/// Runs the program in the scratch folder with `input` on standard input.
+/// Runs the program in the scratch folder, with `input` on standard input.
 fn run(scratch: &Scratch, env: &[(&str, &str)], args: &[&str], input: &str) -> (bool, String) {
     let mut command = Command::new(CALLBOARD);
     command.args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
@@ -30,7 +30,7 @@ fn run(scratch: &Scratch, env: &[(&str, &str)], args: &[&str], input: &str) -> (
     (status.success(), said)
 }
 
-/// Returns the path of the configuration file, and creates its folder.
+/// Returns the path of the user's configuration file. Creates its folder.
 fn config_file(scratch: &Scratch) -> PathBuf {
     let folder = PathBuf::from(&scratch.env()["XDG_CONFIG_HOME"]).join("callboard");
     fs::create_dir_all(&folder).unwrap();
@@ -41,18 +41,18 @@ fn keys_file(scratch: &Scratch) -> PathBuf {
     PathBuf::from(&scratch.env()["XDG_STATE_HOME"]).join("callboard/keys/keys.json")
 }
 
-/// Logs in to OpenAI with a server at an address.
+/// Logs in to the provider `openai`, whose server is at `url`.
 fn log_in(scratch: &Scratch, url: &str) -> (bool, String) {
     run(scratch, &[], &["login", "openai"], &format!("{url}\n{KEY}\n"))
 }
 
-/// Sends a prompt that is answered with an error, and returns the error.
+/// Sends a prompt that the agent must answer with an error, and returns the error.
 async fn prompt_error(agent: &mut Agent, text: &str) -> Value {
     let id = agent.prompt(text).await;
     agent.answer(&id).await.unwrap_err()
 }
 
-/// Starts a server that refuses one request.
+/// Starts a server that rejects the key of one request, and returns its address.
 fn refusing_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -67,7 +67,7 @@ fn refusing_server() -> String {
 }
 
 #[test]
-fn config_show_says_where_each_value_is_from_and_shows_no_key() {
+fn config_show_names_the_source_of_each_value_and_shows_no_key() {
     let scratch = Scratch::new();
     let file = config_file(&scratch);
     fs::write(&file, "mode = 'read-only'\nlocale = 'de'\n").unwrap();
@@ -86,7 +86,7 @@ fn config_show_says_where_each_value_is_from_and_shows_no_key() {
 }
 
 #[test]
-fn commands_get_the_variables_that_the_file_names() {
+fn commands_get_the_variables_that_the_configuration_names() {
     let scratch = Scratch::new();
     fs::write(config_file(&scratch), "[terminal]\nenv_pass = ['MY_HOST']\n").unwrap();
     let env = [("MY_HOST", "stage"), ("MY_OTHER", "hidden")];
@@ -109,7 +109,7 @@ fn nothing_in_the_workspace_is_configuration() {
 }
 
 #[tokio::test]
-async fn a_broken_configuration_is_told_at_the_prompt_and_nothing_is_done() {
+async fn an_invalid_configuration_is_reported_at_the_prompt_and_no_command_runs() {
     let scratch = Scratch::new();
     let file = config_file(&scratch);
     fs::write(&file, "mode = 'read-only'\nmodell = 'x'\n").unwrap();
@@ -167,27 +167,27 @@ fn a_key_that_is_refused_or_missing_is_not_stored() {
 }
 
 #[test]
-fn a_key_that_cannot_be_tried_is_stored_only_if_that_is_wanted() {
+fn a_key_that_cannot_be_verified_is_stored_only_after_confirmation() {
     let scratch = Scratch::new();
-    // No server listens at this port, because the test has just freed it.
+    // The listener is dropped, so that no server listens at this port.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     drop(listener);
     let (ok, said) = log_in(&scratch, &url);
     assert!(!ok && said.contains("cannot be tried"), "{said}");
     assert!(!keys_file(&scratch).exists());
-    // A client may append a flag to the command that starts the agent.
+    // A client may append the flag `--setup` to the command that starts the agent.
     let input = format!("2\n{url}\n{KEY}\ny\n");
     let (ok, said) = run(&scratch, &[], &["acp", "--mode", "ask", "--setup"], &input);
     assert!(ok && keys_file(&scratch).exists(), "{said}");
 }
 
 #[test]
-fn a_stored_key_is_shown_to_nobody() {
+fn a_stored_key_is_redacted_in_the_output_of_commands() {
     let scratch = Scratch::new();
     let server = refusing_server();
     let address = server.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
-    // The connection uses the server's only answer, so later connections fail.
+    // The server answers only one connection. This connection uses it, so later connections fail.
     drop(TcpStream::connect(address).unwrap().write_all(b"\r\n"));
     let input = format!("{server}\n{KEY}\ny\n");
     let (ok, said) = run(&scratch, &[], &["login", "openai"], &input);
@@ -199,7 +199,7 @@ fn a_stored_key_is_shown_to_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_takes_up_a_login_and_a_logout_from_the_next_prompt_on() {
+async fn a_login_and_a_logout_apply_to_the_next_prompt() {
     if [8080, 1234].iter().any(|port| TcpStream::connect(("127.0.0.1", *port)).is_ok()) {
         eprintln!("a server of this machine may be one of models, and would be found");
         return;

@@ -1,5 +1,5 @@
-//! Whole turns of the shipped binary with models over HTTP: a scripted server on loopback plays
-//! replies in every dialect, both well-formed and faulty.
+//! Whole turns of the built program with models over HTTP. A scripted server on the loopback
+//! interface sends replies in every dialect, both well-formed and malformed.
 
 mod case;
 mod context;

@@ -1,4 +1,5 @@
-//! The model, the mode and the thought level, changed within a session and within a turn.
+//! The model, the mode and the thought level of a session, changed between two turns and within a
+//! turn.
 
 use std::sync::{Arc, Mutex};
 
@@ -29,14 +30,15 @@ async fn set_option(agent: &mut Agent, option: &str, value: &str) -> JsonRpcResu
     agent.request("session/set_config_option", params).await
 }
 
-/// Sends a prompt and returns the agent's message.
+/// Runs a turn, and returns the text of the agent's message.
 async fn prompt_and_reply(agent: &mut Agent, prompt: &str) -> String {
     let before = agent.session().message_text().len();
     assert_eq!(agent.turn(prompt).await, "end_turn");
     agent.session().message_text()[before..].to_owned()
 }
 
-/// Returns the mode, and asserts that the session mode and the mode option are equal.
+/// Returns the current mode. Asserts that the session mode and the option `mode` have the same
+/// value.
 fn mode(agent: &Agent) -> String {
     let session = agent.session();
     assert_eq!(session.current_mode(), session.option_value("mode"));
@@ -65,7 +67,7 @@ async fn a_session_begins_with_modes_and_options() {
 }
 
 #[tokio::test]
-async fn a_mode_that_is_set_in_one_view_is_told_in_the_other() {
+async fn a_mode_change_updates_the_session_mode_and_the_option() {
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     assert_eq!(set_mode(&mut agent, "accept-edits").await, Ok(json!({})));
     agent
@@ -75,7 +77,7 @@ async fn a_mode_that_is_set_in_one_view_is_told_in_the_other() {
     let answer = set_option(&mut agent, "mode", "auto").await.unwrap();
     assert_eq!(answer["configOptions"].as_array().map(Vec::len), Some(2), "the whole list");
     assert_eq!(mode(&agent), "auto");
-    // No update repeats a change that the client's own request made.
+    // The agent sends no update about a change if the client's request already named the new value.
     let is_mode = |update: &SessionUpdate| matches!(update, SessionUpdate::CurrentModeUpdate(_));
     let is_option = |update: &SessionUpdate| matches!(update, SessionUpdate::ConfigOptionUpdate(_));
     assert_eq!((count(&agent, is_mode), count(&agent, is_option)), (1, 1));
@@ -83,7 +85,7 @@ async fn a_mode_that_is_set_in_one_view_is_told_in_the_other() {
 }
 
 #[tokio::test]
-async fn what_is_not_offered_is_refused_with_words() {
+async fn a_value_that_is_not_offered_is_refused_with_an_explanation() {
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     let session = agent.session_id();
     let mut errors = vec![set_mode(&mut agent, "yolo").await.unwrap_err()];
@@ -102,7 +104,7 @@ async fn what_is_not_offered_is_refused_with_words() {
 }
 
 #[tokio::test]
-async fn each_mode_allows_asks_and_denies_what_it_says() {
+async fn each_mode_allows_asks_and_denies_the_expected_calls() {
     let edit = "edit notes.txt\n<<<\ntwo\n===\n2\n>>>";
     let protected = "write .git/config\n<<<\nx\n>>>";
     let prompts = ["read notes.txt", edit, protected, "run true"];
@@ -111,7 +113,7 @@ async fn each_mode_allows_asks_and_denies_what_it_says() {
         ("ask-always", [1, 1, 1, 1], [false, false, false, false]),
         ("ask", [0, 1, 1, 1], [true, false, false, false]),
         ("accept-edits", [0, 0, 1, 1], [true, true, false, false]),
-        // Protected names need permission in every mode that can ask.
+        // In every mode that can ask, a change of a file with a protected name needs permission.
         ("auto", [0, 0, 1, 0], [true, true, false, true]),
     ] {
         let mut agent = Agent::ready(Model::Direct, REJECT).await;
@@ -146,7 +148,7 @@ async fn a_rule_that_denies_wins_in_every_mode() {
 }
 
 #[tokio::test]
-async fn a_mode_set_in_mid_turn_holds_for_the_calls_that_follow() {
+async fn a_mode_set_during_a_turn_applies_to_its_next_calls() {
     let script = [
         run("touch first"),
         end(),
@@ -159,7 +161,8 @@ async fn a_mode_set_in_mid_turn_holds_for_the_calls_that_follow() {
     let prompt = agent.prompt("go").await;
     agent.until(|client| client.permission_requests.len() == 1).await;
     set_mode(&mut agent, "auto").await.unwrap();
-    // The open request stays open; the following calls need no permission.
+    // The new mode does not answer the open permission request. The calls after it need no
+    // permission.
     agent.permit(0, PermissionReply::Select(PermissionOptionKind::AllowOnce)).await;
     assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
     assert_eq!(agent.client.permission_requests.len(), 1);
@@ -168,7 +171,7 @@ async fn a_mode_set_in_mid_turn_holds_for_the_calls_that_follow() {
 }
 
 #[tokio::test]
-async fn a_yes_in_a_mode_that_denies_meanwhile_is_a_no() {
+async fn an_allowed_call_does_not_run_if_the_mode_denies_it_by_then() {
     let mut agent = Agent::ready([run("touch made"), end()], PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
     agent.until(|client| client.permission_requests.len() == 1).await;
@@ -180,7 +183,7 @@ async fn a_yes_in_a_mode_that_denies_meanwhile_is_a_no() {
 }
 
 #[tokio::test]
-async fn another_model_answers_the_next_prompt_and_its_commands_go_with_it() {
+async fn a_new_model_answers_the_next_prompt_and_replaces_the_commands() {
     let mut agent = Agent::ready([text("One."), end(), text("Two."), end()], REJECT).await;
     let script = agent.session().option_value("model").unwrap().to_owned();
     assert!(script.starts_with("script:"), "{script}");
@@ -192,8 +195,8 @@ async fn another_model_answers_the_next_prompt_and_its_commands_go_with_it() {
     assert!(commands(&agent).contains(&"read".to_owned()));
     assert_eq!(commands(&agent).iter().filter(|name| *name == "help").count(), 1);
 
-    // The session has used the script, so it is still offered. If it is selected again, it starts
-    // from the beginning.
+    // The agent still offers the script, because the session has used it. A selected script starts
+    // from its beginning.
     assert!(set_option(&mut agent, "model", &script).await.is_ok());
     assert_eq!(agent.session().option_value("model"), Some(&*script));
     assert_eq!(prompt_and_reply(&mut agent, "go").await, "One.");
@@ -202,7 +205,7 @@ async fn another_model_answers_the_next_prompt_and_its_commands_go_with_it() {
 }
 
 #[tokio::test]
-async fn another_model_takes_over_in_mid_turn() {
+async fn a_new_model_continues_the_turn() {
     let script = [call("think", json!({"thought": "Hm."})), run("true"), end(), text("Never.")];
     let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
     let prompt = agent.prompt("say it").await;
@@ -219,7 +222,7 @@ async fn another_model_takes_over_in_mid_turn() {
 }
 
 #[tokio::test]
-async fn a_model_that_cannot_be_had_any_more_is_refused_and_the_old_one_stays() {
+async fn a_model_that_can_no_longer_be_opened_is_refused_and_the_old_one_stays() {
     let mut agent = Agent::ready([text("One."), end()], REJECT).await;
     let script = agent.session().option_value("model").unwrap().to_owned();
     assert!(set_option(&mut agent, "model", "direct").await.is_ok());
@@ -232,7 +235,7 @@ async fn a_model_that_cannot_be_had_any_more_is_refused_and_the_old_one_stays() 
     agent.finish().await;
 }
 
-/// A model that records its requests, replies with its name, and supports thought levels if its
+/// A model that records its requests and replies with its name. It supports thought levels if its
 /// name is `deep`.
 #[derive(Debug)]
 struct RecordingModel {
@@ -283,7 +286,7 @@ impl ModelCatalogue for TwoModelCatalogue {
 }
 
 #[tokio::test]
-async fn a_thought_level_reaches_the_models_that_can_be_told_and_no_other() {
+async fn a_thought_level_is_sent_only_to_models_that_support_it() {
     let heard = Arc::<Mutex<Vec<String>>>::default();
     let catalogue = Arc::new(TwoModelCatalogue(heard.clone()));
     let agent = callboard_runtime::CodingAgent::new(
@@ -321,14 +324,14 @@ async fn a_thought_level_reaches_the_models_that_can_be_told_and_no_other() {
     assert_eq!(*heard.lock().unwrap(), expected);
     agent.prompt_and_wait_for_stop(&session, "/usage").await.unwrap();
     let said = agent.client.session(&session).message_text();
-    // The totals include all models.
+    // The totals of `/usage` include the requests to all models.
     assert!(said.contains("Tokens: 40 in (0 of them from a cache), 8 out"), "{said}");
     agent.close_input_and_wait_for_exit().await.unwrap();
     assert_eq!(agent.client.violations_by(Side::Agent), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_provider_goes_on_with_what_was_said_and_with_its_own_thought_level() {
+async fn a_new_provider_receives_the_history_and_has_its_own_thought_level() {
     let replies = ["One.", "Two.", "Three."].map(|text| Scripted::new().with_text(text).into());
     let server = ModelServer::start(replies).await.unwrap();
     let (anthropic, openai) =
@@ -364,7 +367,7 @@ async fn another_provider_goes_on_with_what_was_said_and_with_its_own_thought_le
     agent.finish().await;
 }
 
-/// A catalogue whose only model opens slowly.
+/// A catalogue whose only model takes a long time to open.
 #[derive(Debug)]
 struct SlowCatalogue(Mutex<std::sync::mpsc::Receiver<()>>);
 
@@ -381,7 +384,7 @@ impl ModelCatalogue for SlowCatalogue {
 }
 
 #[tokio::test]
-async fn a_model_that_takes_its_time_holds_nothing_up_and_is_answered_by_the_close() {
+async fn a_slow_model_change_delays_nothing_and_is_answered_at_the_close() {
     let (go, waits) = std::sync::mpsc::channel();
     let deep = TwoModelCatalogue(Arc::default()).open_model("deep").unwrap();
     let agent = callboard_runtime::CodingAgent::new(deep, std::iter::empty())
@@ -396,7 +399,8 @@ async fn a_model_that_takes_its_time_holds_nothing_up_and_is_answered_by_the_clo
     assert_eq!(agent.prompt_and_wait_for_stop(&session, "go").await.unwrap(), "end_turn");
     assert_eq!(agent.client.session(&session).message_text(), "deep");
     agent.send_request_and_wait("session/close", json!({"sessionId": session})).await.unwrap();
-    // The answer does not wait for the model, which may never open.
+    // The request is answered when the session closes. The answer does not wait for the model,
+    // which may never open.
     assert!(matches!(
         agent.wait_for_result(&model).await,
         Err(acp_conformance::AgentTestError::ErrorResponse(_))
@@ -428,7 +432,7 @@ async fn the_command_mode_shows_and_changes_the_mode() {
 }
 
 #[tokio::test]
-async fn the_command_help_lists_the_commands_what_is_chosen_and_how_to_connect_a_model() {
+async fn the_command_help_lists_the_commands_the_options_and_how_to_connect_a_model() {
     for (name, model) in [("direct", Model::Direct), ("script", [text("Never."), end()].into())] {
         let mut agent = Agent::ready(model, REJECT).await;
         insta::assert_snapshot!(format!("help_of_{name}"), agent.dialogue(&["/help"]).await);
@@ -437,7 +441,7 @@ async fn the_command_help_lists_the_commands_what_is_chosen_and_how_to_connect_a
 }
 
 #[tokio::test]
-async fn the_command_undo_takes_the_last_change_back_whatever_the_model_is() {
+async fn the_command_undo_reverts_the_last_change_with_every_model() {
     let script =
         [call("edit_file", json!({"path": "notes.txt", "old_text": "two", "new_text": "2"}))];
     let script = script.into_iter().chain([end(), text("Done."), json!({"end": "end_turn"})]);
@@ -459,7 +463,7 @@ async fn the_command_undo_takes_the_last_change_back_whatever_the_model_is() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_not_ours_goes_to_the_model() {
+async fn an_unknown_command_is_sent_to_the_model() {
     let mut agent = Agent::ready([text("I am the model."), end()], REJECT).await;
     for prompt in ["/frobnicate", "/models", "a /help in the middle", "//help"] {
         let before = agent.session().message_text().len();
@@ -488,7 +492,7 @@ async fn every_command_is_advertised_with_its_hint() {
 }
 
 #[tokio::test]
-async fn an_embedder_adds_commands_of_its_own_and_leaves_out_others() {
+async fn an_embedder_can_add_replace_and_remove_commands() {
     let count = SlashCommand::new("count", "count the letters of a text", |command| {
         Box::pin(async move {
             let calls: u64 =
@@ -526,7 +530,7 @@ async fn an_embedder_adds_commands_of_its_own_and_leaves_out_others() {
         _ => None,
     });
     let names = offered.unwrap().iter().map(|it| it.name.clone());
-    // If there is no state folder, the command `undo` is not offered.
+    // The command `undo` is missing, because this agent has no state folder.
     assert_eq!(names.collect::<Vec<_>>(), ["model", "mode", "permissions", "help", "count"]);
     agent.close_input_and_wait_for_exit().await.unwrap();
     assert_eq!(agent.client.violations_by(Side::Agent), []);

@@ -1,4 +1,4 @@
-//! Permission: the requests, and the result of each answer.
+//! Permission requests, and the result of each answer.
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
@@ -21,7 +21,7 @@ fn edit() -> Value {
 }
 
 #[tokio::test]
-async fn allowed_once_is_asked_again() {
+async fn a_call_that_was_allowed_once_is_asked_about_again() {
     let mut agent = Agent::ready([run("echo a"), end(), run("echo a"), end()], ALLOW).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!(agent.client.permission_requests.len(), 2);
@@ -30,7 +30,7 @@ async fn allowed_once_is_asked_again() {
 }
 
 #[tokio::test]
-async fn always_allowed_is_not_asked_again_and_covers_nothing_else() {
+async fn a_call_that_is_always_allowed_is_not_asked_about_again_and_others_are() {
     let script = [run("echo a"), end(), run("echo a"), end(), run("echo a; echo b"), end()];
     let mut agent = Agent::ready(script, ALLOW_ALWAYS).await;
     assert_eq!(agent.turn("go").await, "end_turn");
@@ -43,7 +43,7 @@ async fn always_allowed_is_not_asked_again_and_covers_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_is_no_yes_fails_the_call_and_the_turn_goes_on() {
+async fn every_answer_except_an_allow_fails_the_call_and_the_turn_continues() {
     for no in
         [REJECT, REJECT_ALWAYS, PermissionReply::Error, PermissionReply::SelectId("no such option")]
     {
@@ -66,7 +66,7 @@ async fn what_is_no_yes_fails_the_call_and_the_turn_goes_on() {
 }
 
 #[tokio::test]
-async fn always_rejected_is_not_asked_again() {
+async fn a_call_that_is_always_rejected_is_not_asked_about_again() {
     let script = [run("touch x"), end(), run("touch x"), end(), run("touch y"), end()];
     let mut agent = Agent::ready(script, REJECT_ALWAYS).await;
     assert_eq!(agent.turn("go").await, "end_turn");
@@ -90,7 +90,7 @@ async fn the_outcome_cancelled_ends_the_turn() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_never_answered_is_taken_back_with_its_turn() {
+async fn an_unanswered_permission_request_is_cancelled_with_its_turn() {
     let mut agent = Agent::ready([edit(), end()], PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
     agent.until(|client| !client.permission_requests.is_empty()).await;
@@ -98,7 +98,7 @@ async fn a_question_that_is_never_answered_is_taken_back_with_its_turn() {
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
     agent.until(|client| !client.cancelled_requests.is_empty()).await;
     assert_eq!(agent.client.cancelled_requests, [agent.client.permission_requests[0].id.clone()]);
-    // A late answer has no effect.
+    // An answer that arrives after the cancel has no effect.
     agent.permit(0, ALLOW).await;
     agent.turn("again").await;
     assert_eq!(agent.call("edit_file").status, ToolCallStatus::Failed);
@@ -107,7 +107,7 @@ async fn a_question_that_is_never_answered_is_taken_back_with_its_turn() {
 }
 
 #[tokio::test]
-async fn a_question_shows_all_that_would_happen_and_offers_once_and_always() {
+async fn a_permission_request_shows_the_whole_action_and_offers_once_and_always() {
     let command = "echo one &&\n  echo two # to the end";
     let mut agent = Agent::ready_without_store([edit(), end(), run(command), end()], ALLOW).await;
     agent.turn("go").await;
@@ -115,10 +115,10 @@ async fn a_question_shows_all_that_would_happen_and_offers_once_and_always() {
     agent.finish().await;
 }
 
-/// The permission request contains this text because the title truncates a long command and omits
-/// the session's own folder.
+/// The request must contain the whole command and its folder, because the title truncates a long
+/// command and omits the session's own folder.
 #[tokio::test]
-async fn a_question_about_a_command_holds_all_of_it_its_folder_and_why_it_is_asked_each_time() {
+async fn a_permission_request_shows_the_whole_command_its_folder_and_the_reason() {
     for cwd in [".", "src"] {
         let command = format!("sudo true\n# {} to the very end", "long ".repeat(1_000));
         let args = json!({"command": command, "cwd": cwd});
@@ -134,7 +134,7 @@ async fn a_question_about_a_command_holds_all_of_it_its_folder_and_why_it_is_ask
         let expected = format!("$ {command}\n[in {}]\n", folder.display());
         assert!(asked.contains(&expected), "{cwd}: {asked}");
         assert!(asked.contains("This needs permission each time: "), "{asked}");
-        // After the permission is answered, the folder is no longer shown.
+        // The folder is only shown in the permission request.
         let after = call_text(&agent.call("terminal"));
         assert!(!after.contains("[in "), "{after}");
         agent.finish().await;
@@ -142,7 +142,7 @@ async fn a_question_about_a_command_holds_all_of_it_its_folder_and_why_it_is_ask
 }
 
 #[tokio::test]
-async fn what_only_reads_or_thinks_is_not_asked_about() {
+async fn calls_that_only_read_or_think_need_no_permission() {
     let script = [
         call("read_file", json!({"path": "notes.txt"})),
         call("list_directory", json!({"path": "."})),
@@ -157,9 +157,10 @@ async fn what_only_reads_or_thinks_is_not_asked_about() {
     agent.finish().await;
 }
 
-/// A permission covers the lines around the change, but not their position in the file.
+/// A permission applies to a change together with the lines around it. It does not depend on the
+/// position of these lines in the file.
 #[tokio::test]
-async fn what_changed_since_it_was_shown_is_shown_and_asked_about_again() {
+async fn a_change_that_differs_from_the_shown_one_needs_permission_again() {
     for (now, again, text) in [
         ("\na\nb\nc\ntwo\n", None, "\na\nb\nc\n2\n"),
         ("a\nb\nC\ntwo\n", Some(ALLOW), "a\nb\nC\n2\n"),
@@ -189,7 +190,7 @@ async fn what_changed_since_it_was_shown_is_shown_and_asked_about_again() {
 }
 
 #[tokio::test]
-async fn questions_of_calls_that_run_side_by_side_are_answered_apart() {
+async fn permission_requests_of_parallel_calls_are_answered_separately() {
     let script = [run("echo a > a"), run("echo b > b"), end(), text("Done.")];
     let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
@@ -209,7 +210,7 @@ async fn questions_of_calls_that_run_side_by_side_are_answered_apart() {
 }
 
 #[tokio::test]
-async fn what_would_hide_or_reorder_is_shown_as_it_is_written() {
+async fn invisible_and_reordering_characters_are_shown_escaped() {
     let command = "echo \u{202e}txt.exe\u{200b}; echo 'a\tb'";
     let mut agent = Agent::ready([run(command), end()], REJECT).await;
     agent.turn("go").await;
@@ -219,7 +220,7 @@ async fn what_would_hide_or_reorder_is_shown_as_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_change_that_is_too_large_to_be_shown_whole_is_allowed_only_once() {
+async fn a_change_that_is_too_large_to_be_shown_can_be_allowed_only_once() {
     let content = "a line of some length\n".repeat(20_000);
     let write = call("write_file", json!({"path": "large.txt", "content": content}));
     let mut agent = Agent::ready([write, end()], ALLOW).await;
@@ -236,7 +237,7 @@ async fn a_change_that_is_too_large_to_be_shown_whole_is_allowed_only_once() {
 }
 
 #[tokio::test]
-async fn an_outcome_cancelled_ends_the_calls_beside_it() {
+async fn the_outcome_cancelled_ends_the_parallel_calls() {
     let script = [run("sleep 600"), run("sleep 601"), end()];
     let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
@@ -246,13 +247,14 @@ async fn an_outcome_cancelled_ends_the_calls_beside_it() {
     agent.finish().await;
 }
 
-/// A faulty client: its answers to the permission request of a command, and the expected end of the
-/// turn.
+/// A faulty client: its answers to the permission request of a command, and the expected stop
+/// reason of the turn.
 struct Misbehaviour {
     name: &'static str,
-    /// The client's answers, in order.
+    /// The answers that the client sends, in this order.
     answers: &'static [PermissionReply],
-    /// The number of answers after which the client cancels the turn.
+    /// Number of answers that the client sends before it cancels the turn. If the number is `None`,
+    /// the client does not cancel.
     cancels_after: Option<usize>,
     stop: &'static str,
 }
@@ -312,7 +314,7 @@ const MISBEHAVIOURS: [Misbehaviour; 9] = [
 ];
 
 #[tokio::test]
-async fn a_client_that_does_not_plainly_say_yes_runs_nothing() {
+async fn a_command_runs_only_if_the_first_answer_allows_it() {
     for Misbehaviour { name, answers, cancels_after, stop } in MISBEHAVIOURS {
         let script = [run("touch ran"), end(), text("So be it.")];
         let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
@@ -327,7 +329,7 @@ async fn a_client_that_does_not_plainly_say_yes_runs_nothing() {
             }
         }
         assert_eq!(agent.stop_reason(&prompt).await, stop, "{name}");
-        // All pending messages arrive before the end of this turn.
+        // This turn only waits for late messages: all of them arrive before its end.
         assert_eq!(agent.turn("again").await, "end_turn", "{name}");
         let call = agent.call("terminal");
         assert_eq!(call.status, ToolCallStatus::Failed, "{name}");

@@ -1,5 +1,5 @@
-//! The pictures of the README: a turn of `callboard exec` at a terminal as an SVG, and its stored
-//! session as a page of HTML.
+//! The pictures of the README. One is an SVG of a turn of `callboard exec` in a terminal, and the
+//! other is an HTML page of the stored session.
 
 use std::env;
 use std::fs;
@@ -16,12 +16,13 @@ use crate::harness::scratch::Scratch;
 const PICTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/turn.svg");
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/session.html");
 
-/// Set by `cargo xtask picture` to write the picture instead of comparing it.
+/// An environment variable. If `cargo xtask picture` has set it, the tests write the files instead
+/// of comparing them.
 const WRITE: &str = "CALLBOARD_PICTURE";
 
 const COLUMNS: u16 = 80;
 
-/// Arguments of the command line that starts the turn.
+/// Arguments of callboard in the command line of the picture.
 const COMMAND: &str = "exec \"greet people by name\"";
 
 const SOURCE: &str = "def greet():\n    return \"Hello.\"\n";
@@ -46,17 +47,17 @@ const SCRIPT: &str = r#"
 "#;
 
 #[test]
-fn the_picture_of_the_readme_is_what_exec_prints() {
+fn the_picture_of_the_readme_shows_the_output_of_exec() {
     let (_, shown) = play();
     let prompt = format!("\u{1b}[32m$\u{1b}[0m callboard {COMMAND}\n\n");
     let svg = Term::new().palette(WIN10_CONSOLE).render_svg(&(prompt + &shown));
-    // The default grey is hard to read.
+    // The default grey of dimmed text is hard to read.
     let svg = svg.replace(".dimmed { opacity: 0.4; }", ".dimmed { opacity: 0.65; }");
     write_or_compare(PICTURE, &svg);
 }
 
 #[test]
-fn the_page_of_the_readme_is_what_sessions_export_writes() {
+fn the_page_of_the_readme_is_the_output_of_sessions_export() {
     let (scratch, _) = play();
     let run = |args: &[&str]| {
         let mut command = Command::new(CALLBOARD);
@@ -80,7 +81,7 @@ fn write_or_compare(path: &str, text: &str) {
     assert_eq!(drawn, text, "if this is meant, run `cargo xtask picture` and look at it");
 }
 
-/// Replaces the duration of each call on a page.
+/// Replaces the duration of each call on the HTML page.
 fn without_card_times(page: &str) -> String {
     const FACTS: &str = "<span class=\"facts\"><span>";
     let mut pieces = page.split(FACTS);
@@ -92,7 +93,7 @@ fn without_card_times(page: &str) -> String {
     })
 }
 
-/// Runs the turn and answers its questions; returns its folder, and the terminal output without
+/// Runs the turn, and allows its calls. Returns the folder, and the output of the terminal without
 /// durations.
 fn play() -> (Scratch, String) {
     let scratch = Scratch::new();
@@ -111,7 +112,7 @@ fn play() -> (Scratch, String) {
     (scratch, shown)
 }
 
-/// Replaces the duration of each call, which differs in every run.
+/// Replaces the duration of each call in the output, because it is different in every run.
 fn without_times(shown: &str) -> String {
     const DIM: &str = "\u{1b}[2m";
     let mut pieces = shown.split(DIM);

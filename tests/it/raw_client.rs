@@ -1,4 +1,5 @@
-//! A plain client with raw bytes: the program's log, and answers that are not UTF-8.
+//! A client that sends and reads raw bytes. The tests check the program's log, and answers that are
+//! not UTF-8.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -25,7 +26,8 @@ impl UnvalidatedAgent {
         command.args(["acp", "--model", "direct"]).current_dir(scratch.cwd());
         command.env_clear().envs(scratch.env()).env_remove("CALLBOARD_LOG");
         command.envs(log.map(|level| ("CALLBOARD_LOG", level)));
-        // The log is written to a file, because a pipe that is not read would fill up.
+        // The log goes to a file. If it went to a pipe, the pipe would fill up, because no thread
+        // reads it.
         let log_file = scratch.cwd().with_file_name("stderr");
         let stderr = File::create(&log_file).unwrap();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
@@ -50,8 +52,8 @@ impl UnvalidatedAgent {
         self.stdin.write_all(b"\n").unwrap();
     }
 
-    /// Sends a request and returns its answer. Until the answer arrives, every permission request
-    /// is allowed, and every read of a file returns `held`.
+    /// Sends a request, and returns its response. Until the response arrives, the client allows
+    /// every permission request, and answers every read of a file with `held`.
     fn request(&mut self, method: &str, params: &Value, held: &[u8]) -> Value {
         let request = json!({"jsonrpc": "2.0", "id": "ours", "method": method, "params": params});
         self.send(request.to_string().as_bytes());
@@ -93,11 +95,11 @@ impl UnvalidatedAgent {
     }
 }
 
-/// Three calls: one that completes, one that fails, one that runs a command.
+/// A prompt with three calls: one completes, one fails, and one runs a command.
 const THREE_CALLS_PROMPT: &str = "read notes.txt\nread missing.txt\nrun true";
 
 #[test]
-fn a_turn_logs_nothing_unless_it_is_asked_to() {
+fn a_turn_logs_nothing_by_default() {
     let scratch = Scratch::new();
     let mut agent = UnvalidatedAgent::start(&scratch, None, &json!({}));
     assert_eq!(agent.prompt(THREE_CALLS_PROMPT, b"")["result"]["stopReason"], "end_turn");
@@ -131,7 +133,7 @@ fn each_call_is_logged_when_it_starts_and_when_it_ends() {
 }
 
 #[test]
-fn a_text_that_is_not_utf_8_ends_no_turn_and_changes_no_other_byte() {
+fn a_client_text_that_is_not_utf_8_ends_no_turn_and_changes_no_other_byte() {
     const HELD: &[u8] = b"caf\xe9\\none\\nna\xefve\\n";
     let scratch = Scratch::new();
     fs::write(scratch.path("latin.txt"), b"caf\xe9\none\nna\xefve\n").unwrap();
@@ -142,7 +144,7 @@ fn a_text_that_is_not_utf_8_ends_no_turn_and_changes_no_other_byte() {
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     let written = fs::read(scratch.path("latin.txt")).unwrap();
     assert_eq!(written, b"caf\xe9\ntwo\nna\xefve\n", "{:?}", String::from_utf8_lossy(&written));
-    // The connection continues to work.
+    // The connection still works after the invalid text.
     assert_eq!(agent.prompt("read latin.txt", HELD)["result"]["stopReason"], "end_turn");
     assert_eq!(agent.finish_and_read_log(), "");
 }

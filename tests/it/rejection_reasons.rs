@@ -1,5 +1,5 @@
-//! Reasons for rejections: the agent requests a reason with a form if the client supports forms,
-//! and passes the reason to the model.
+//! Reasons for rejected calls. If the client supports forms, the agent requests a reason with a
+//! form. The reason is passed to the model.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use tokio::time::timeout;
 use crate::harness::scratch::Scratch;
 use crate::harness::{CALLBOARD, DEADLINE};
 
-/// The client's answer to the form.
+/// The client's answer to the form that requests a reason.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum FormAnswer {
     Fill(&'static str),
@@ -33,11 +33,11 @@ enum FormAnswer {
     Decline,
     Cancel,
     Err,
-    /// The form is never answered, and the turn is cancelled.
+    /// The client does not answer the form, and cancels the turn.
     Ignore,
 }
 
-/// Everything that the client received.
+/// All messages that the client received.
 #[derive(Debug, Default)]
 struct FormClientRecord {
     observer: V1Observer,
@@ -46,8 +46,8 @@ struct FormClientRecord {
     withdrawn: usize,
 }
 
-/// Makes the `direct` model touch a file, and rejects the call once. `reason` is sent in `_meta`,
-/// and `form` is the answer to the form.
+/// Runs a turn of the model `direct` that calls a command, and rejects the call once. The client
+/// sends `reason` in `_meta`, and answers a form with `form`.
 async fn reject(
     scratch: &Scratch,
     reason: Option<&'static str>,
@@ -183,7 +183,7 @@ async fn a_reason_reaches_the_model() {
         assert_eq!(call.status, ToolCallStatus::Failed, "{case}");
         let output = call.raw_output.as_ref().unwrap();
         assert_eq!(output["code"], "rejected", "{case}");
-        // The direct model repeats the error of a failed call.
+        // The model `direct` repeats the error of a failed call in its message.
         let expected = said.unwrap_or("It did not run.");
         assert!(output["error"].as_str().unwrap().ends_with(expected), "{case}: {output}");
         assert!(seen.said.contains(expected), "{case}: {}", seen.said);

@@ -1,4 +1,5 @@
-//! Remembered answers: in the session, in the project, in `/permissions`.
+//! Remembered answers to permission requests: in the session, in the project, and in the command
+//! `/permissions`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,7 +19,7 @@ fn rules_folder(scratch: &Scratch) -> PathBuf {
     PathBuf::from(&scratch.env()["XDG_STATE_HOME"]).join("callboard/permissions")
 }
 
-/// Returns the stored rules, by file.
+/// Returns the contents of the files with stored rules.
 fn stored(scratch: &Scratch) -> Vec<Value> {
     let files = fs::read_dir(rules_folder(scratch)).into_iter().flatten();
     let paths = files.map(|file| file.unwrap().path());
@@ -31,7 +32,7 @@ async fn turn_in(agent: &mut Agent, session: &str, prompt: &str) {
     assert_eq!(agent.stop_reason(&id).await, "end_turn");
 }
 
-/// Sends a prompt to the first session and returns the agent's message.
+/// Runs a turn in the first session, and returns the text of the agent's message.
 async fn prompt_and_reply(agent: &mut Agent, prompt: &str) -> String {
     let before = agent.session().message_text().len();
     assert_eq!(agent.turn(prompt).await, "end_turn");
@@ -39,7 +40,7 @@ async fn prompt_and_reply(agent: &mut Agent, prompt: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_is_kept_for_the_project_holds_in_its_next_session_and_an_answer_alone_does_not() {
+async fn a_rule_kept_for_the_project_applies_to_its_next_session_and_an_answer_does_not() {
     for (keeps, asked) in [(true, 1), (false, 2)] {
         let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
         agent.turn("run true").await;
@@ -74,7 +75,7 @@ async fn a_common_command_is_kept_by_its_first_words_if_it_is_allowed() {
 }
 
 #[tokio::test]
-async fn an_answer_for_the_project_that_was_not_offered_is_a_no() {
+async fn a_project_option_that_was_not_offered_rejects_the_call() {
     let mut agent = Agent::ready(Model::Direct, PermissionReply::SelectId("allow_project")).await;
     agent.turn("write b.txt\n<<<\nb\n>>>").await;
     assert_eq!(agent.session().calls()[0].status, ToolCallStatus::Failed);
@@ -84,17 +85,17 @@ async fn an_answer_for_the_project_that_was_not_offered_is_a_no() {
 }
 
 #[tokio::test]
-async fn a_rule_is_stored_when_the_command_that_keeps_it_is_answered() {
+async fn the_command_that_keeps_a_rule_is_answered_after_the_rule_is_stored() {
     let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
     agent.turn("run true").await;
     prompt_and_reply(&mut agent, "/permissions keep 1").await;
     agent.turn("run echo a").await;
     let (first, other) = (agent.session_id(), agent.new_session().await);
-    // Another process that changes its rules holds this lock.
+    // The test now holds the lock, like another process that changes the stored rules.
     let lock = fs::File::open(rules_folder(&agent.scratch).join("lock")).unwrap();
     lock.lock().unwrap();
     let prompt = agent.prompt_in(&first, "/permissions keep 3").await;
-    // Turns in which no answer is remembered are not delayed.
+    // Turns that do not change stored rules do not wait for the lock.
     for _ in 0..3 {
         turn_in(&mut agent, &other, "run true").await;
     }
@@ -106,7 +107,7 @@ async fn a_rule_is_stored_when_the_command_that_keeps_it_is_answered() {
 }
 
 #[tokio::test]
-async fn one_option_of_a_kind_is_offered_and_a_projects_rules_say_just_what_it_said() {
+async fn one_option_of_each_kind_is_offered_and_the_kept_rule_matches_its_option() {
     let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
     agent.turn("run true").await;
     prompt_and_reply(&mut agent, "/permissions keep 1").await;
@@ -130,14 +131,14 @@ async fn one_option_of_a_kind_is_offered_and_a_projects_rules_say_just_what_it_s
 }
 
 #[tokio::test]
-async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
+async fn untrusted_rules_allow_nothing_and_no_rule_is_added_to_them() {
     let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
     agent.turn("run true").await;
     let folder = rules_folder(&agent.scratch);
-    // The rule is saved before the command is answered.
+    // The rule is stored before the command is answered.
     prompt_and_reply(&mut agent, "/permissions keep 1").await;
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-    // If a rule cannot be saved, the user gets a message.
+    // If a rule cannot be stored, the agent reports this to the user.
     agent.turn("run echo a").await;
     let told = prompt_and_reply(&mut agent, "/permissions keep 3").await;
     assert!(told.contains("could not be changed"), "{told}");
@@ -145,8 +146,8 @@ async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
     let rules = "- 2: allow `true` in this project\n- 5: allow `echo a` in this session\n";
     assert!(list.starts_with(rules), "{list}");
     let next = agent.new_session().await;
-    // Even an action that is always allowed does not run, because a rule that cannot be read may
-    // deny it.
+    // Even a call that usually needs no permission is not run, because a rule that cannot be read
+    // may deny it.
     turn_in(&mut agent, &next, "read notes.txt").await;
     let kinds: Vec<_> = agent.client.permission_requests[2]
         .request
@@ -162,7 +163,7 @@ async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
     agent.finish().await;
 }
 
-/// Opens a session in a folder and returns its id.
+/// Opens a session in a folder, and returns the session id.
 async fn session_in(agent: &mut Agent, cwd: &str) -> String {
     let params = json!({"cwd": cwd, "mcpServers": []});
     let session = agent.request("session/new", params).await.expect("a session opens");
@@ -170,7 +171,7 @@ async fn session_in(agent: &mut Agent, cwd: &str) -> String {
 }
 
 #[tokio::test]
-async fn rules_that_tools_could_write_deny_and_do_not_allow() {
+async fn rules_that_tools_could_write_only_deny() {
     let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
     let folder = rules_folder(&agent.scratch);
     fs::create_dir_all(&folder).unwrap();
@@ -209,7 +210,7 @@ async fn remembered_rules_are_listed_and_revoked() {
             "/permissions revoke x",
             "/permissions anything",
             "/permissions revoke 1",
-            // The number of the revoked rule is not reused for another rule.
+            // The number of a revoked rule is not used again for another rule.
             "/permissions revoke 1",
             "/permissions",
         ])
@@ -223,7 +224,7 @@ async fn remembered_rules_are_listed_and_revoked() {
 }
 
 #[tokio::test]
-async fn a_rule_of_the_project_that_is_revoked_is_gone_from_the_store() {
+async fn a_revoked_rule_of_the_project_is_removed_from_the_store() {
     let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
     agent.turn("run true").await;
     prompt_and_reply(&mut agent, "/permissions keep 1").await;

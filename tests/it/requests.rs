@@ -1,4 +1,4 @@
-//! Requests in any order and at any moment: each is answered exactly once.
+//! Requests in any order and at any time. Each request is answered exactly once.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use crate::harness::raw::{INITIALIZE, Raw, request};
 
 #[test]
-fn requests_that_do_not_wait_for_the_handshake_are_answered() {
+fn requests_sent_before_the_answer_to_initialize_are_answered() {
     let mut agent = Raw::start(&["--model", "direct"]);
     let new = json!({ "cwd": agent.scratch.cwd(), "mcpServers": [] });
     let mut lines = format!("{INITIALIZE}\n");
-    // The data exceeds the capacity of a pipe, so that the writer blocks too.
+    // The requests are larger than the buffer of a pipe, so that the test also blocks when it
+    // writes.
     for at in 0..200 {
         let meta = json!({ "cwd": "relative", "mcpServers": [], "_meta": {"x": "y".repeat(700)} });
         lines += &(request(&format!("bad{at}"), "session/new", &meta) + "\n");
@@ -31,7 +32,7 @@ fn requests_that_do_not_wait_for_the_handshake_are_answered() {
 }
 
 #[test]
-fn requests_without_a_handshake_are_refused() {
+fn requests_without_initialize_are_refused() {
     let mut agent = Raw::start(&["--model", "direct"]);
     agent.send(request("early", "session/new", &json!({ "cwd": "/", "mcpServers": [] })));
     assert_eq!(agent.answer("early")["error"]["code"], -32600);
@@ -40,7 +41,7 @@ fn requests_without_a_handshake_are_refused() {
 }
 
 #[test]
-fn a_handshake_that_is_refused_holds_nothing_back() {
+fn a_refused_initialize_delays_no_other_request() {
     let mut agent = Raw::start(&["--model", "direct"]);
     let bad = request("bad", "initialize", &json!({ "protocolVersion": "one" }));
     let early = request("early", "session/new", &json!({ "cwd": "/", "mcpServers": [] }));
@@ -50,9 +51,9 @@ fn a_handshake_that_is_refused_holds_nothing_back() {
     drop(agent.end());
 }
 
-/// The prompt waits for an answer that follows the second request.
+/// The turn waits for a permission answer, which arrives after the second request with the same id.
 #[test]
-fn a_handshake_with_the_id_of_another_request_holds_nothing_back() {
+fn an_initialize_with_the_id_of_another_request_delays_nothing() {
     let mut agent = Raw::start(&["--model", "direct"]);
     agent.initialize();
     let session = agent.new_session();
@@ -73,18 +74,18 @@ fn a_handshake_with_the_id_of_another_request_holds_nothing_back() {
     drop(agent.end());
 }
 
-/// One line of a client with open sessions.
+/// One line that a client with open sessions sends.
 #[derive(Debug, Clone)]
 enum ClientLine {
-    /// A request with this method for one of the sessions.
+    /// A request with this method and these parameters, for the session with this index.
     Ask(&'static str, usize, Value),
-    /// `session/cancel`.
+    /// The notification `session/cancel` for the session with this index.
     Cancel(usize),
-    /// `$/cancel_request` of an earlier request.
+    /// The notification `$/cancel_request` for the request in the line with this index.
     CancelRequest(usize),
 }
 
-/// Number of sessions; higher numbers name a session that does not exist.
+/// Number of open sessions. This number, as an index, stands for a session that does not exist.
 const SESSIONS: usize = 3;
 
 fn line() -> impl Strategy<Value = ClientLine> {
@@ -133,7 +134,7 @@ fn line() -> impl Strategy<Value = ClientLine> {
     ]
 }
 
-/// Groups the answers by the id of their request.
+/// Returns the responses, grouped by the ids of their requests.
 fn answers(lines: impl Iterator<Item = String>) -> BTreeMap<String, Vec<Value>> {
     let mut answers: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for line in lines {
@@ -146,8 +147,8 @@ fn answers(lines: impl Iterator<Item = String>) -> BTreeMap<String, Vec<Value>> 
     answers
 }
 
-/// Sends the lines to an agent at once. Closes its input immediately, or once all requests are
-/// answered.
+/// Sends all lines to an agent at once. If `disconnects` is true, closes the agent's input
+/// immediately; otherwise, closes it after all requests are answered.
 fn check(lines: &[ClientLine], disconnects: bool) {
     let mut agent = Raw::start(&["--model", "direct", "--mode", "auto"]);
     agent.initialize();
@@ -194,7 +195,7 @@ fn check(lines: &[ClientLine], disconnects: bool) {
     for id in &asked {
         let answers = answers.get(id).map_or(&[][..], Vec::as_slice);
         assert!(answers.len() == 1 || disconnects && answers.is_empty(), "{id}: {answers:?}");
-        // The SDK sends this answer if a request was dropped.
+        // The SDK sends a response with this text if the agent drops a request.
         let text = json!(answers).to_string();
         assert!(!text.contains("without responding"), "{id}: {text}");
     }
@@ -202,7 +203,7 @@ fn check(lines: &[ClientLine], disconnects: bool) {
 }
 
 proptest! {
-    // `PROPTEST_CASES` overrides the number of cases.
+    // `PROPTEST_CASES` overrides the number of random cases.
     #![proptest_config(Config {
         cases: std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(40),
         failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
@@ -218,7 +219,8 @@ proptest! {
     }
 }
 
-/// Regression: a close directly after a change of the model found the session already ended.
+/// Regression test: if a session closes directly after a change of its model, the change must be
+/// answered although the session has already ended.
 #[test]
 fn a_change_of_the_model_is_answered_although_its_session_closes() {
     let set = json!({ "configId": "model", "value": "direct" });

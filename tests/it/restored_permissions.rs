@@ -1,4 +1,4 @@
-//! The decisions about permissions that a load of a stored session restores.
+//! The permission decisions that the agent restores when it loads a stored session.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::harness::{Agent, Options, PermissionReply};
 
 const ALLOW_SESSION: PermissionReply = PermissionReply::SelectId("allow_always");
 
-/// Starts the agent in a folder where it may have worked before.
+/// Starts the agent in a scratch folder that may contain stored sessions.
 async fn start(scratch: &Scratch, mode: &str) -> Agent {
     let args = ["acp", "--model", "direct", "--mode", mode];
     let mut agent = Agent::start_in(scratch.clone(), &args, &[], ALLOW_SESSION);
@@ -19,7 +19,7 @@ async fn start(scratch: &Scratch, mode: &str) -> Agent {
     agent
 }
 
-/// Runs a prompt in a stored session, and lets the process die.
+/// Runs prompts in a new session, and kills the agent. Returns the session id.
 async fn run_and_kill(scratch: &Scratch, mode: &str, prompts: &[&str]) -> String {
     let mut agent = start(scratch, mode).await;
     let id = agent.new_session().await;
@@ -30,8 +30,8 @@ async fn run_and_kill(scratch: &Scratch, mode: &str, prompts: &[&str]) -> String
     id
 }
 
-/// Loads the session in a folder, and runs a prompt. Returns the number of permission requests, and
-/// the thoughts.
+/// Loads a session in a folder, and runs a prompt. Returns the number of permission requests, and
+/// the text of the agent's thoughts.
 async fn asked_after_load(
     scratch: &Scratch,
     mode: &str,
@@ -69,8 +69,9 @@ async fn a_rule_that_was_revoked_before_the_process_ended_is_not_restored() {
 }
 
 #[tokio::test]
-async fn a_file_that_no_person_saw_is_asked_about_after_a_load_too() {
-    // The rule allows the command, but not with files that were changed without a question.
+async fn a_command_after_an_unseen_file_change_needs_permission_after_a_load_too() {
+    // The remembered rule allows the command, but not after the agent has changed files without a
+    // permission request.
     let prompts = ["run make", "write fresh.txt\n<<<\na\n>>>"];
     for (count, expected) in [(1, 0), (2, 1)] {
         let scratch = Scratch::new();
@@ -94,7 +95,7 @@ async fn if_decisions_cannot_be_read_every_call_asks_and_no_answer_is_remembered
     let part = SessionChange::Part { name: "permissions.1".to_owned(), json: Some(json) };
     open.write(&[part], std::time::SystemTime::now()).unwrap();
     drop((open, store));
-    // The decisions may have denied this.
+    // Reading needs permission, because the unreadable decisions may have denied it.
     for prompt in ["read notes.txt", "read notes.txt"] {
         let (asked, thoughts) = asked_after_load(&scratch, "auto", (&id, ""), prompt).await;
         assert_eq!(asked, 1);
@@ -103,7 +104,7 @@ async fn if_decisions_cannot_be_read_every_call_asks_and_no_answer_is_remembered
 }
 
 #[tokio::test]
-async fn another_folder_is_accepted_and_named_by_the_list() {
+async fn a_load_in_another_folder_is_accepted_and_listed() {
     let scratch = Scratch::new();
     let id = run_and_kill(&scratch, "ask", &["run true"]).await;
     fs::create_dir(scratch.path("moved")).unwrap();

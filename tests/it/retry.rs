@@ -1,5 +1,5 @@
-//! A failing model: transient errors are retried, and other errors end the turn with advice to the
-//! user.
+//! A model that fails. Transient errors are retried, and other errors end the turn with advice for
+//! the user.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ fn fails(status: u16) -> Value {
 }
 
 #[tokio::test]
-async fn a_busy_model_is_asked_again_and_the_client_is_told() {
+async fn a_request_to_a_busy_model_is_retried_and_the_client_informed() {
     let mut agent = Agent::ready([fails(529), text("Hello.")], Options::default()).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!(agent.session().message_text(), "Hello.");
@@ -24,7 +24,7 @@ async fn a_busy_model_is_asked_again_and_the_client_is_told() {
 }
 
 #[tokio::test]
-async fn a_reply_that_broke_off_is_said_again_and_its_calls_are_run_once() {
+async fn an_incomplete_reply_is_requested_again_and_its_calls_run_once() {
     let once = "echo once >> ran";
     let script = [text("We"), run(once), fails(500), text("Well."), run(once), end(), text("So.")];
     let mut agent = Agent::ready(script, Options::default()).await;
@@ -41,7 +41,7 @@ async fn cancel_ends_the_wait_for_a_busy_model_at_once() {
     let mut agent = Agent::ready(busy, Options::default()).await;
     let prompt = agent.prompt("go").await;
     let session = agent.session_id();
-    // The third delay is at least 2 s.
+    // The delay before the third retry is at least 2 s.
     agent
         .until(|client| client.session(&session).thought_text().matches("again in").count() == 3)
         .await;
@@ -64,7 +64,7 @@ async fn a_model_without_a_key_asks_for_a_login() {
 }
 
 #[tokio::test]
-async fn a_fault_that_stays_ends_the_turn_at_once() {
+async fn a_permanent_error_ends_the_turn_at_once() {
     let mut agent = Agent::ready([fails(404), text("Hello.")], Options::default()).await;
     let prompt = agent.prompt("go").await;
     let error = agent.answer(&prompt).await.unwrap_err();
@@ -74,7 +74,7 @@ async fn a_fault_that_stays_ends_the_turn_at_once() {
 }
 
 #[tokio::test]
-async fn changes_of_one_file_follow_each_other_and_a_command_sees_them_all() {
+async fn edits_of_one_file_run_in_order_and_before_the_next_command() {
     let edit = |old: &str, new: &str| {
         call("edit_file", json!({"path": "notes.txt", "old_text": old, "new_text": new}))
     };

@@ -1,4 +1,4 @@
-//! The same binary with the SDK's own client.
+//! The same program with the client of the SDK.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,8 +18,8 @@ use tokio::time::timeout;
 use crate::harness::scratch::Scratch;
 use crate::harness::{CALLBOARD, DEADLINE};
 
-/// Sends one prompt to the `direct` model; permission requests are answered with the option of
-/// `kind`.
+/// Runs one turn with the model `direct`. Answers each permission request with the option of this
+/// kind.
 async fn turn(
     scratch: &Scratch,
     prompt: &str,
@@ -75,7 +75,7 @@ fn select(
 }
 
 #[tokio::test]
-async fn a_turn_without_questions() {
+async fn a_turn_without_permission_requests() {
     let scratch = Scratch::new();
     let prompt = "read notes.txt\ngrep three\nlist";
     let (stop, observer) = turn(&scratch, prompt, PermissionOptionKind::RejectOnce).await;
@@ -86,7 +86,7 @@ async fn a_turn_without_questions() {
 }
 
 #[tokio::test]
-async fn a_turn_with_a_question() {
+async fn a_turn_with_a_permission_request() {
     for (kind, status) in [
         (PermissionOptionKind::AllowOnce, ToolCallStatus::Completed),
         (PermissionOptionKind::RejectOnce, ToolCallStatus::Failed),

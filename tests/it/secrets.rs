@@ -1,4 +1,4 @@
-//! Secrets in the agent's environment: they are redacted in messages and logs, and unchanged in
+//! Secrets in the agent's environment. They are redacted in messages and logs, and unchanged in
 //! files.
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
@@ -12,7 +12,7 @@ use crate::harness::{Agent, Options, PermissionReply};
 
 const ALLOW: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowOnce);
 
-/// Finishes a test, and asserts that the secret was never shown.
+/// Finishes a test, and asserts that the secret appears neither in the transcript nor in the log.
 async fn finish(mut agent: Agent) {
     agent.finish().await;
     let said = agent.client.transcript();
@@ -21,7 +21,7 @@ async fn finish(mut agent: Agent) {
 }
 
 #[tokio::test]
-async fn a_secret_in_a_message_is_hidden_wherever_its_pieces_end() {
+async fn a_secret_in_a_message_is_redacted_even_across_chunks() {
     let (first, rest) = SECRET.split_at(11);
     let script = [text("It is "), text(first), text(rest), text(". It was "), text(first)];
     let mut agent = Agent::ready(script, Options::default()).await;
@@ -31,9 +31,9 @@ async fn a_secret_in_a_message_is_hidden_wherever_its_pieces_end() {
 }
 
 #[tokio::test]
-async fn a_command_with_a_secret_runs_as_it_is_and_is_allowed_only_once() {
+async fn a_command_with_a_secret_runs_unchanged_and_can_be_allowed_only_once() {
     let (first, rest) = SECRET.split_at(5);
-    // The output contains the secret as a whole, in chunks and as Base64.
+    // The output contains the secret in one piece, in two pieces, and in Base64.
     let command = format!(
         "echo {SECRET} > out.txt; cat out.txt; printf {first}; sleep 0.1; echo {rest}; base64 out.txt"
     );
@@ -64,7 +64,7 @@ async fn arguments_are_shown_without_secrets_and_files_keep_every_byte() {
     let input = json!({"path": "key.txt", "content": "one [redacted]\ntwo\n"});
     assert_eq!(written.raw_input, Some(input));
     assert_eq!(meta(&written)["dropped"]["redacted"], 1);
-    // Content that will be written is shown unredacted.
+    // A text that the call writes to a file is shown without redaction.
     assert!(serde_json::to_string(&written.content).unwrap().contains(SECRET));
     assert!(call_text(&agent.call("read_file")).contains("one [redacted]"));
     agent.finish().await;

@@ -1,4 +1,5 @@
-//! Stored sessions when something is wrong with them, with their disk, or with other processes.
+//! Stored sessions, if a session is damaged, if the disk fails, or if another process has opened
+//! the session.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::symlink;
@@ -18,7 +19,7 @@ use crate::harness::{Agent, CALLBOARD, Options};
 
 const READ: [&str; 4] = ["exec", "--model", "direct", "read notes.txt"];
 
-/// Beginning of the notice that is sent once if a session cannot be stored.
+/// Beginning of the notice that the agent shows once if it cannot store a session.
 const NOTICE: &str = "This session is not stored: ";
 
 fn command(scratch: &Scratch, args: &[&str]) -> Command {
@@ -28,7 +29,7 @@ fn command(scratch: &Scratch, args: &[&str]) -> Command {
     command
 }
 
-/// Returns the exit code and both outputs.
+/// Runs a command. Returns its exit code, its stdout and its stderr.
 fn outcome(mut command: Command) -> (i32, String, String) {
     let output = command.output().unwrap();
     let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
@@ -50,7 +51,7 @@ fn newest_id(scratch: &Scratch) -> String {
     sessions(scratch)[0]["sessionId"].as_str().unwrap().to_owned()
 }
 
-/// Asserts that a turn is whole, with one notice that gives a reason.
+/// Asserts that a turn is complete, and that its output contains one notice with this reason.
 fn assert_ran_with_one_notice((code, out, err): &(i32, String, String), reason: &str) {
     assert_eq!(*code, 0, "{out}{err}");
     assert!(out.contains("three"), "{out}");
@@ -77,7 +78,7 @@ fn load_params(scratch: &Scratch, id: &str) -> Value {
 }
 
 #[test]
-fn a_database_of_garbage_stays_as_it_is_and_the_turn_runs() {
+fn a_file_that_is_no_database_is_not_changed_and_the_turn_runs() {
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.sessions()).unwrap();
     let database = scratch.sessions().join("sessions.sqlite3");
@@ -95,7 +96,7 @@ fn a_database_of_garbage_stays_as_it_is_and_the_turn_runs() {
 }
 
 #[test]
-fn of_a_database_that_lost_half_a_page_the_error_names_it_or_the_rest_is_shown() {
+fn a_truncated_database_is_named_in_the_error_or_its_rest_is_shown() {
     for name in ["sessions.sqlite3", "sessions.sqlite3-wal"] {
         let scratch = Scratch::new();
         assert_eq!(run(&scratch, &READ).0, 0);
@@ -103,7 +104,8 @@ fn of_a_database_that_lost_half_a_page_the_error_names_it_or_the_rest_is_shown()
         let file = OpenOptions::new().write(true).open(scratch.sessions().join(name)).unwrap();
         file.set_len(file.metadata().unwrap().len() - 2048).unwrap();
         drop(file);
-        // An index of the log, which a process that begins to use the database makes anew.
+        // SQLite's index of the write-ahead log. The next process that opens the database creates
+        // it again.
         fs::remove_file(scratch.sessions().join("sessions.sqlite3-shm")).unwrap();
         let (code, out, err) = run(&scratch, &["sessions", "show", &id]);
         match code {
@@ -116,7 +118,7 @@ fn of_a_database_that_lost_half_a_page_the_error_names_it_or_the_rest_is_shown()
 }
 
 #[test]
-fn a_record_that_is_damaged_is_left_out_and_counted() {
+fn a_damaged_record_is_skipped_and_counted() {
     let scratch = Scratch::new();
     assert_eq!(run(&scratch, &READ).0, 0);
     let id = newest_id(&scratch);
@@ -132,8 +134,8 @@ fn a_record_that_is_damaged_is_left_out_and_counted() {
     }
 }
 
-/// Runs a command of the shell in a private mount namespace, in which `$STATE` is the state folder.
-/// Returns `None` if nothing may be mounted.
+/// Runs callboard in a private mount namespace, after the line `mount` has changed the mounts.
+/// `$STATE` is the state folder. Returns `None` if this user may not mount file systems.
 fn in_namespace(scratch: &Scratch, mount: &str, args: &[&str]) -> Option<(i32, String, String)> {
     let state = scratch.sessions().parent().unwrap().to_owned();
     fs::create_dir_all(&state).unwrap();
@@ -151,7 +153,7 @@ fn in_namespace(scratch: &Scratch, mount: &str, args: &[&str]) -> Option<(i32, S
 }
 
 #[test]
-fn a_read_only_state_folder_lets_the_turn_run_and_sessions_be_named() {
+fn a_turn_runs_with_a_read_only_state_folder_and_sessions_reports_it() {
     let scratch = Scratch::new();
     let mount = "mount --bind \"$STATE\" \"$STATE\" && mount -o remount,ro,bind \"$STATE\"";
     if let Some(ran) = in_namespace(&scratch, mount, &READ) {
@@ -163,7 +165,7 @@ fn a_read_only_state_folder_lets_the_turn_run_and_sessions_be_named() {
 }
 
 #[test]
-fn a_full_disk_lets_the_turn_run() {
+fn a_turn_runs_with_a_full_disk() {
     let scratch = Scratch::new();
     let full = "mount -t tmpfs -o size=64k none \"$STATE\" && \
                 head -c 60000 /dev/zero >\"$STATE/filler\"";
@@ -173,7 +175,7 @@ fn a_full_disk_lets_the_turn_run() {
 }
 
 #[tokio::test]
-async fn a_session_of_a_stopped_process_is_refused_until_that_is_gone() {
+async fn a_session_of_a_stopped_process_is_refused_until_the_process_exits() {
     let scratch = Scratch::new();
     let mut agent = client(&scratch).await;
     agent.new_session().await;
@@ -186,7 +188,7 @@ async fn a_session_of_a_stopped_process_is_refused_until_that_is_gone() {
     let (code, _, err) = run(&scratch, &resume);
     assert_eq!(code, 1);
     assert!(err.contains(&held), "{err}");
-    // A copy is free, and so are others.
+    // A copy of this session can be continued, and so can other sessions.
     let fork = ["exec", "--model", "direct", "--fork", &id, "read README.md"];
     assert_eq!(run(&scratch, &fork).0, 0);
     assert_eq!(run(&scratch, &READ).0, 0);
@@ -223,7 +225,7 @@ fn a_session_stored_before_the_clock_was_set_back_is_continued_and_not_pruned() 
 }
 
 #[tokio::test]
-async fn a_project_folder_that_is_gone_is_named_and_a_link_to_where_it_went_is_used() {
+async fn a_missing_project_folder_is_named_and_a_link_to_the_moved_folder_works() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path("project")).unwrap();
     let (project, moved) = (scratch.path("project"), scratch.path("moved"));
@@ -237,7 +239,7 @@ async fn a_project_folder_that_is_gone_is_named_and_a_link_to_where_it_went_is_u
     assert!(error["message"].as_str().unwrap().contains("project"), "{error}");
     let (code, _, err) = run(&scratch, &[&exec[..], &["--resume", &id, "list"]].concat());
     assert!(code == 1 && err.contains("project"), "{err}");
-    // The session is as it was.
+    // The failed attempts have not changed the session.
     assert_eq!(sessions(&scratch)[0]["prompts"], 1);
     symlink(&moved, &project).unwrap();
     agent.request("session/load", params).await.unwrap();
@@ -247,7 +249,7 @@ async fn a_project_folder_that_is_gone_is_named_and_a_link_to_where_it_went_is_u
 }
 
 #[tokio::test]
-async fn of_two_processes_that_load_a_session_at_once_one_gets_it() {
+async fn only_one_of_two_simultaneous_loads_of_a_session_succeeds() {
     let scratch = Scratch::new();
     assert_eq!(run(&scratch, &READ).0, 0);
     let id = newest_id(&scratch);
@@ -263,7 +265,7 @@ async fn of_two_processes_that_load_a_session_at_once_one_gets_it() {
         both => panic!("one of them: {both:?}"),
     };
     assert_eq!(error["data"]["reason"], "session_held");
-    // The one that was refused works.
+    // The client whose load was refused can still open another session.
     refused.new_session().await;
     assert_eq!(refused.turn("read notes.txt").await, "end_turn");
     one.kill().await;
@@ -271,7 +273,7 @@ async fn of_two_processes_that_load_a_session_at_once_one_gets_it() {
 }
 
 #[tokio::test]
-async fn a_client_that_dies_during_a_replay_leaves_the_session_whole_and_free() {
+async fn a_client_that_exits_during_a_replay_leaves_the_session_complete_and_closed() {
     let scratch = Scratch::new();
     fs::write(scratch.path("large.txt"), "a line of text\n".repeat(4000)).unwrap();
     let prompt = ["read large.txt"; 20].join("\n");

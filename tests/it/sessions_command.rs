@@ -1,4 +1,4 @@
-//! `callboard sessions`, and the flags of `exec` that continue a session.
+//! The command `callboard sessions`, and the flags of `exec` that continue a session.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ use crate::exec_terminal::TestTerminal;
 use crate::harness::scratch::Scratch;
 use crate::harness::{Agent, CALLBOARD, DEADLINE, Options};
 
-/// Runs the program in the project folder; returns its exit code and both outputs.
+/// Runs the program in the project folder. Returns its exit code, its stdout and its stderr.
 fn run(scratch: &Scratch, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(CALLBOARD);
     command.args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
@@ -26,26 +26,26 @@ fn run(scratch: &Scratch, args: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), out, err)
 }
 
-/// Runs the program, which succeeds without a note; returns its output.
+/// Runs the program, and returns its stdout. The program must succeed and write nothing to stderr.
 fn printed(scratch: &Scratch, args: &[&str]) -> String {
     let (code, out, err) = run(scratch, args);
     assert_eq!((code, &*err), (0, ""), "{args:?}: {out}");
     out
 }
 
-/// Runs the program, which fails; returns its exit code and the reason.
+/// Runs the program, and returns its exit code and its stderr. The program must fail.
 fn failure(scratch: &Scratch, args: &[&str]) -> (i32, String) {
     let (code, out, err) = run(scratch, args);
     assert_ne!(code, 0, "{args:?}: {out}{err}");
     (code, err)
 }
 
-/// Runs a prompt of the model `direct`, in a session that is stored.
+/// Runs a prompt of the model `direct` in a stored session, and returns the output.
 fn exec(scratch: &Scratch, prompt: &str, args: &[&str]) -> String {
     printed(scratch, &[&["exec", "--model", "direct"], args, &[prompt]].concat())
 }
 
-/// The stored sessions of all folders, newest first.
+/// Returns the stored sessions of all folders. The newest session comes first.
 fn listed(scratch: &Scratch) -> Vec<Value> {
     serde_json::from_str(&printed(scratch, &["sessions", "list", "--all", "--json"])).unwrap()
 }
@@ -54,7 +54,7 @@ fn newest_id(scratch: &Scratch) -> String {
     listed(scratch)[0]["sessionId"].as_str().unwrap().to_owned()
 }
 
-/// Loads a session in the agent, as a client does.
+/// Starts an agent, and loads a session as a client does. Returns the agent and the response.
 async fn load(scratch: &Scratch, id: &str) -> (Agent, Result<Value, Value>) {
     let args = ["acp", "--model", "direct"];
     let mut agent = Agent::start_in(scratch.clone(), &args, &[], Options::default());
@@ -109,14 +109,14 @@ fn a_session_is_shown_as_exec_printed_it_with_its_prompts() {
     let live = output(&printed_live);
     assert!(live.len() > 1, "{printed_live}");
     assert!(output(rest).iter().any(|line| live.contains(line)), "{rest}");
-    // The folder may be gone.
+    // `sessions show` must also work if the folder of the session is gone.
     fs::rename(scratch.cwd(), scratch.cwd().with_extension("moved")).unwrap();
     fs::create_dir(scratch.cwd()).unwrap();
     assert_eq!(printed(&scratch, &["sessions", "show", &id]), shown);
 }
 
 #[test]
-fn a_beginning_of_an_id_is_enough_if_only_one_session_has_it() {
+fn the_beginning_of_an_id_is_enough_if_it_is_unique() {
     let scratch = Scratch::new();
     exec(&scratch, "read notes.txt", &[]);
     exec(&scratch, "list", &[]);
@@ -125,7 +125,7 @@ fn a_beginning_of_an_id_is_enough_if_only_one_session_has_it() {
         let shown = printed(&scratch, &["sessions", "show", beginning]);
         assert!(shown.starts_with(&format!("{id} “list”")), "{shown}");
     }
-    // Ids begin with the time.
+    // All ids begin with the time, so both ids begin with the same characters.
     let common = &id[.."sess_".len() + 4];
     let (code, err) = failure(&scratch, &["sessions", "show", common]);
     let both = listed(&scratch);
@@ -137,7 +137,7 @@ fn a_beginning_of_an_id_is_enough_if_only_one_session_has_it() {
         let (code, err) = failure(&scratch, &["sessions", command, "nonsense"]);
         let unknown = "callboard: no stored session has an id that begins with `nonsense`\n";
         assert_eq!((code, &*err), (1, unknown));
-        // As an empty variable of a script.
+        // A script may pass an empty variable as the id.
         for short in ["", "sess_"] {
             assert_eq!(
                 failure(&scratch, &["sessions", command, short]).0,
@@ -197,7 +197,7 @@ async fn an_export_has_the_messages_that_a_load_sends() {
     let (mut agent, loaded) = load(&scratch, &id).await;
     loaded.unwrap();
     let sent = agent.client.session(&id).updates.clone();
-    // Commands and options of the agent are no part of the session.
+    // The list of commands and the options belong to the agent, and not to the session.
     let sent = sent.into_iter().filter(|update| {
         !matches!(
             update,
@@ -227,7 +227,7 @@ fn an_export_as_html_or_markdown_shows_prompts_calls_and_output() {
 }
 
 #[tokio::test]
-async fn a_session_is_deleted_once_it_is_confirmed_and_free() {
+async fn a_session_is_deleted_if_it_is_confirmed_and_not_open() {
     let scratch = Scratch::new();
     exec(&scratch, "read notes.txt", &[]);
     let id = newest_id(&scratch);
@@ -240,7 +240,7 @@ async fn a_session_is_deleted_once_it_is_confirmed_and_free() {
     let (code, err) = failure(&scratch, &["sessions", "delete", "--yes", &id]);
     let held = format!("callboard: session {id} is open in process {process} on ");
     assert!(code == 1 && err.starts_with(&held), "{err}");
-    // It can be read meanwhile.
+    // A session that is open in another process can still be read.
     assert!(printed(&scratch, &["sessions", "show", &id]).contains("› read notes.txt"));
     agent.finish().await;
     for (answer, is_kept) in [("n", true), ("", true), ("y", false)] {
@@ -259,7 +259,7 @@ async fn a_session_is_deleted_once_it_is_confirmed_and_free() {
     assert_eq!(listed(&scratch), [json!(null); 0]);
 }
 
-/// Stores a session whose last update was some days ago.
+/// Stores a session whose last update was this number of days ago.
 fn store_old_session(scratch: &Scratch, id: &str, days: u64) {
     let now = SystemTime::now();
     let holder = SessionHolder { pid: 1, host: "test".into(), started: now };
@@ -287,7 +287,7 @@ async fn old_sessions_are_deleted_by_prune_and_once_a_day_when_a_session_begins(
     let config = scratch.cwd().with_file_name("home").join("CONFIG_HOME/callboard/config.toml");
     fs::create_dir_all(config.parent().unwrap()).unwrap();
     fs::write(&config, "[sessions]\nkeep_days = 7\n").unwrap();
-    // The last pruning was two days ago.
+    // Marks the last automatic deletion as two days old.
     let mark = fs::File::create(scratch.sessions().with_file_name("pruned")).unwrap();
     mark.set_modified(SystemTime::now() - Duration::from_secs(2 * 24 * 3600)).unwrap();
     let args = ["acp", "--model", "direct"];
@@ -302,7 +302,7 @@ async fn old_sessions_are_deleted_by_prune_and_once_a_day_when_a_session_begins(
 }
 
 #[test]
-fn exec_continues_the_newest_session_of_the_folder_or_one_that_is_named() {
+fn exec_continues_the_newest_session_of_the_folder_or_a_named_session() {
     let scratch = Scratch::new();
     for flags in [&["--continue"][..], &["--resume", "nonsense"]] {
         let (code, err) =
@@ -322,7 +322,7 @@ fn exec_continues_the_newest_session_of_the_folder_or_one_that_is_named() {
     let all = listed(&scratch);
     assert_eq!((&all[0]["sessionId"], &all[0]["prompts"]), (&json!(first), &json!(3)));
     assert_eq!(all.len(), 2);
-    // In another folder.
+    // Continues the session in another folder.
     let shown = exec(&scratch, "list", &["--resume", &first, "--cwd", "src"]);
     let moved = format!(" It was in {}.\n", scratch.cwd().display());
     assert!(shown.contains(&moved), "{shown}");

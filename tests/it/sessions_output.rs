@@ -1,4 +1,4 @@
-//! The texts that `callboard sessions` must not print, and the data that `prune` names.
+//! Texts that `callboard sessions` must not print, and the deleted data that `prune` must name.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::CALLBOARD;
 use crate::harness::scratch::Scratch;
 
-/// The value of a variable whose name only a configuration makes that of a key.
+/// The value of an environment variable. It is a key only if the configuration names the variable.
 const IN_CONFIGURATION: &str = "word-89ab-cdef-0123-4567";
 
 fn run(scratch: &Scratch, args: &[&str]) -> (i32, String, String) {
@@ -23,14 +23,14 @@ fn run(scratch: &Scratch, args: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), out, err)
 }
 
-/// Runs the program, which succeeds; returns its output.
+/// Runs the program, and returns its stdout. The program must succeed and write nothing to stderr.
 fn printed(scratch: &Scratch, args: &[&str]) -> String {
     let (code, out, err) = run(scratch, args);
     assert_eq!((code, &*err), (0, ""), "{args:?}: {out}");
     out
 }
 
-/// Stores a session whose prompt and title have this text; returns its id.
+/// Stores a session with this text as its prompt and its title. Returns the session id.
 fn store(scratch: &Scratch, text: &str) -> String {
     let script = scratch.path("script.jsonl");
     fs::write(&script, format!("{}\n", json!({"text": text}))).unwrap();
@@ -42,11 +42,11 @@ fn store(scratch: &Scratch, text: &str) -> String {
 }
 
 #[test]
-fn keys_that_were_stored_later_are_redacted_in_everything_that_is_printed() {
+fn keys_that_were_stored_after_the_session_are_redacted_in_every_output() {
     let key = "a-key-4567-89ab-cdef-0123";
     let scratch = Scratch::new();
     let id = store(&scratch, &format!("Use {key} or {IN_CONFIGURATION} here"));
-    // The excerpts of these searches begin or end within a key.
+    // The excerpts that a search for `edge` prints begin or end within a key.
     let near_edge = format!("{IN_CONFIGURATION} {} edge {}{key}", "x".repeat(40), "y ".repeat(68));
     store(&scratch, &near_edge);
     let shown = printed(&scratch, &["sessions", "show", &id]);
@@ -83,7 +83,7 @@ fn keys_that_were_stored_later_are_redacted_in_everything_that_is_printed() {
 }
 
 #[test]
-fn json_has_no_character_that_a_terminal_obeys() {
+fn json_output_contains_no_terminal_control_character() {
     let text = "Turn \u{9b}31m red \u{202e}back\u{7f}";
     let scratch = Scratch::new();
     let id = store(&scratch, text);
@@ -103,7 +103,7 @@ fn json_has_no_character_that_a_terminal_obeys() {
 }
 
 #[test]
-fn a_store_that_fails_and_a_session_that_does_not_exist_have_different_exit_codes() {
+fn a_failed_store_and_an_unknown_session_have_different_exit_codes() {
     let scratch = Scratch::new();
     let resume = ["exec", "--model", "direct", "--resume", "nonsense", "list"];
     let (code, _, err) = run(&scratch, &resume);
@@ -118,7 +118,7 @@ fn a_store_that_fails_and_a_session_that_does_not_exist_have_different_exit_code
 }
 
 #[test]
-fn an_argument_is_printed_without_the_escapes_of_a_terminal() {
+fn an_argument_is_printed_without_terminal_escapes() {
     let scratch = Scratch::new();
     let (code, _, err) = run(&scratch, &["sessions", "show", "x\u{1b}[31m\u{9b}y"]);
     assert_eq!(code, 1);

@@ -1,4 +1,4 @@
-//! All ways in which a connection ends: the agent exits in time, and leaves no process behind.
+//! All ways in which a connection can end. The agent exits in time, and leaves no process behind.
 
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
@@ -8,7 +8,7 @@ use crate::harness::script::{end, run, text};
 use crate::harness::session::meta;
 use crate::harness::{Agent, Options, PermissionReply, ReceivedPermissionRequest};
 
-/// Starts a command, and waits until it prints that it has started.
+/// Starts a turn with a command, and waits until the command has printed "started".
 async fn started(command: &str) -> Agent {
     let mut agent = Agent::ready([run(command), end()], Options::default()).await;
     agent.prompt("go").await;
@@ -17,7 +17,7 @@ async fn started(command: &str) -> Agent {
 }
 
 #[tokio::test]
-async fn shutdown_001_it_ends_with_its_input_whenever_that_is() {
+async fn shutdown_001_the_agent_ends_when_its_input_ends_at_any_time() {
     Agent::start([text("Hello.")], Options::default()).finish().await;
     let mut agent = Agent::start([text("Hello.")], Options::default());
     agent.initialize().await.unwrap();
@@ -29,13 +29,13 @@ async fn shutdown_001_it_ends_with_its_input_whenever_that_is() {
 async fn a_running_command_ends_with_the_input() {
     let mut agent = started("echo started; sleep 600").await;
     agent.finish().await;
-    // If the client still reads, it gets the final update.
+    // The client still reads at this time, so it receives the final update of the call.
     let call = agent.call("terminal");
     assert_eq!((call.status, &meta(&call)["reason"]), (ToolCallStatus::Failed, &json!("shutdown")));
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_listen_ends_with_the_input() {
+async fn a_command_that_ignores_signals_ends_with_the_input() {
     let deaf = "trap '' TERM HUP INT; echo started; while :; do sleep 600; done";
     started(deaf).await.finish().await;
 }
@@ -61,7 +61,7 @@ async fn a_turn_that_waits_for_permission_ends_with_the_input() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_model_takes_its_time_ends_with_the_input() {
+async fn a_turn_with_a_slow_model_ends_with_the_input() {
     let script = [text("Well"), json!({"delay_ms": 600_000})];
     let mut agent = Agent::ready(script, Options::default()).await;
     agent.prompt("go").await;
@@ -71,7 +71,7 @@ async fn a_turn_whose_model_takes_its_time_ends_with_the_input() {
 }
 
 #[tokio::test]
-async fn prompts_that_were_never_begun_end_with_the_input() {
+async fn queued_prompts_end_with_the_input() {
     let mut agent = started("echo started; sleep 600").await;
     agent.prompt("and").await;
     agent.prompt("then").await;
@@ -79,21 +79,21 @@ async fn prompts_that_were_never_begun_end_with_the_input() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_more_ends_it_too() {
+async fn the_agent_ends_when_its_output_is_closed() {
     let mut agent = started("echo started; while sleep 0.01; do echo more; done").await;
     agent.vanish().await;
     agent.finish().await;
 }
 
-/// Starts a turn with a running command and another command that waits for permission; returns the
-/// agent and the prompt's id.
+/// Starts a turn with a running command, and another command that waits for permission. Returns the
+/// agent and the id of the prompt.
 async fn busy() -> (Agent, Value) {
     let script = [run("echo started; sleep 600"), run("true"), end()];
     let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
     agent.until(|client| client.permission_requests.len() == 2).await;
-    // Calls of one reply are prepared in parallel, so the permission request of either call may
-    // come first.
+    // The agent prepares the calls of one reply in parallel, so the permission request of either
+    // call may arrive first.
     let says = |asked: &ReceivedPermissionRequest| {
         format!("{:?}", asked.request.tool_call).contains("started")
     };
@@ -104,8 +104,8 @@ async fn busy() -> (Agent, Value) {
     (agent, prompt)
 }
 
-/// Asserts that every call has ended with a reason, that the running call has its output, and that
-/// the turn is answered.
+/// Asserts that both calls have ended with a reason, that the output of the running command has
+/// arrived, and that the prompt is answered.
 fn assert_all_ended(agent: &Agent, prompt: &Value) {
     let answer = agent.client.response(prompt).expect("the turn is answered");
     assert_eq!(answer, &Ok(json!({"stopReason": "cancelled"})));
@@ -121,27 +121,27 @@ fn assert_all_ended(agent: &Agent, prompt: &Value) {
 }
 
 #[tokio::test]
-async fn everything_is_told_when_the_input_ends() {
+async fn every_call_and_prompt_is_answered_when_the_input_ends() {
     let (mut agent, prompt) = busy().await;
     agent.finish().await;
     assert_all_ended(&agent, &prompt);
 }
 
 #[tokio::test]
-async fn everything_is_told_when_a_signal_ends_it() {
+async fn every_call_and_prompt_is_answered_when_a_signal_arrives() {
     let (mut agent, prompt) = busy().await;
     agent.terminate().await;
     assert_all_ended(&agent, &prompt);
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_listen_ends_with_a_signal() {
+async fn a_command_that_ignores_signals_ends_when_the_agent_gets_a_signal() {
     let deaf = "trap '' TERM HUP INT; echo started; while :; do sleep 600; done";
     started(deaf).await.terminate().await;
 }
 
 #[tokio::test]
-async fn a_signal_ends_it_whenever_that_is() {
+async fn a_signal_ends_the_agent_at_any_time() {
     let mut agent = Agent::start([text("Hello.")], Options::default());
     agent.initialize().await.unwrap();
     agent.terminate().await;

@@ -1,8 +1,8 @@
-//! Rows of the ACP conformance kit for v1 that no other test covers.
+//! Rows of the ACP conformance kit for protocol version 1, as far as no other test covers them.
 //!
-//! The client of the harness checks these in every test: TRANSPORT-001/002, JSONRPC-001..003,
-//! ERROR-001, SCHEMA-001/002, SESSION-002, PROMPT-002, CANCEL-002, CLIENTCAP-001..003. CANCEL-001,
-//! CLOSE-001/002: `cancel.rs`. SHUTDOWN-001: `shutdown.rs`.
+//! In every test, the client of the harness checks TRANSPORT-001/002, JSONRPC-001..003, ERROR-001,
+//! SCHEMA-001/002, SESSION-002, PROMPT-002, CANCEL-002 and CLIENTCAP-001..003. `cancel.rs` covers
+//! CANCEL-001 and CLOSE-001/002, and `shutdown.rs` covers SHUTDOWN-001.
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
@@ -13,7 +13,7 @@ use crate::harness::script::{call, end, run, text};
 use crate::harness::{Agent, Options, PermissionReply};
 
 #[tokio::test]
-async fn init_001_002_004_the_first_version_and_who_the_agent_is() {
+async fn init_001_002_004_protocol_version_1_and_the_name_of_the_agent() {
     let mut agent = Agent::start([text("Hello.")], Options::default());
     let result = agent.initialize().await.unwrap();
     assert_eq!(result["protocolVersion"], 1);
@@ -23,7 +23,7 @@ async fn init_001_002_004_the_first_version_and_who_the_agent_is() {
 }
 
 #[tokio::test]
-async fn init_003_a_version_of_the_future_is_answered_by_our_own() {
+async fn init_003_an_unknown_newer_version_is_answered_with_version_1() {
     let mut agent = Agent::start([text("Hello.")], Options::default());
     let params = json!({
         "protocolVersion": 65535,
@@ -39,20 +39,20 @@ async fn init_003_a_version_of_the_future_is_answered_by_our_own() {
 }
 
 #[tokio::test]
-async fn jsonrpc_001_an_id_comes_back_as_it_was() {
+async fn jsonrpc_001_a_response_has_the_unchanged_id_of_its_request() {
     let mut agent = Agent::start([text("Hello.")], Options::default());
     for id in [json!("a string"), json!("1"), json!(0), json!(-7), json!(i64::MAX)] {
         let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
         let request = json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params});
         agent.raw(&request.to_string()).await;
-        // This test does not check the results.
+        // This test checks only that each response has the id of its request.
         drop(agent.answer(&id).await);
     }
     agent.finish().await;
 }
 
 #[tokio::test]
-async fn session_001_002_every_session_has_an_id_of_its_own() {
+async fn session_001_002_every_session_has_a_different_id() {
     let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
     let other = agent.new_session().await;
     assert_ne!(other, agent.session_id());
@@ -60,7 +60,7 @@ async fn session_001_002_every_session_has_an_id_of_its_own() {
 }
 
 #[tokio::test]
-async fn prompt_003_a_resource_link_is_a_prompt() {
+async fn prompt_003_a_prompt_may_contain_resource_links() {
     let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
     let uri = format!("file://{}", agent.scratch.path("notes.txt").display());
     let prompt = json!([
@@ -75,7 +75,7 @@ async fn prompt_003_a_resource_link_is_a_prompt() {
 }
 
 #[tokio::test]
-async fn prompts_of_every_advertised_kind_are_taken() {
+async fn prompts_with_every_advertised_kind_of_content_are_accepted() {
     let mut agent = Agent::start([text("Hello.")], Options::default());
     let capabilities = agent.initialize().await.unwrap()["agentCapabilities"].clone();
     agent.new_session().await;
@@ -95,7 +95,7 @@ async fn prompts_of_every_advertised_kind_are_taken() {
 }
 
 #[tokio::test]
-async fn meta_001_metadata_does_no_harm() {
+async fn meta_001_a_prompt_with_metadata_is_accepted() {
     let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
     let meta =
         json!({"traceparent": "00-80e1afed08e019fc1110464cfa66635c-7a085853722dc6d2-01", "x": 1});
@@ -110,7 +110,7 @@ async fn meta_001_metadata_does_no_harm() {
 }
 
 #[tokio::test]
-async fn ext_001_a_request_of_somebody_else_gets_an_answer() {
+async fn ext_001_an_unknown_extension_request_is_answered() {
     let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
     let error = agent.request_unchecked("_tck.test/ping", json!({"x": 1})).await.unwrap_err();
     assert_eq!(error["code"], -32601);
@@ -129,7 +129,7 @@ async fn config_003_no_boolean_option_unless_the_client_knows_them() {
 }
 
 #[tokio::test]
-async fn modes_001_config_001_what_is_set_is_one_of_what_there_is() {
+async fn modes_001_config_001_each_current_value_is_among_the_offered_values() {
     let mut agent = Agent::start([text("Hello.")], Options::default());
     agent.initialize().await.unwrap();
     let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": []});
@@ -146,7 +146,7 @@ async fn modes_001_config_001_what_is_set_is_one_of_what_there_is() {
 }
 
 #[tokio::test]
-async fn auth_001_002_005_methods_have_unique_ids_and_none_is_needed() {
+async fn auth_001_002_005_methods_have_unique_ids_and_no_login_is_required() {
     let mut agent = Agent::start([text("Hello.")], Options::default());
     let result = agent.initialize().await.unwrap();
     let methods = result["authMethods"].as_array().cloned().unwrap_or_default();
@@ -155,13 +155,13 @@ async fn auth_001_002_005_methods_have_unique_ids_and_none_is_needed() {
     ids.dedup();
     assert_eq!(ids.len(), methods.len(), "AUTH-001");
     assert!(methods.iter().all(|method| method["type"] != "terminal"), "AUTH-002: {methods:?}");
-    // AUTH-005: if a login were required, the response would be the error -32000.
+    // AUTH-005: if the agent required a login, it would answer with the error -32000.
     agent.new_session().await;
     agent.finish().await;
 }
 
 #[tokio::test]
-async fn clientcap_001_002_003_every_tool_does_without_the_client() {
+async fn clientcap_001_002_003_every_tool_works_without_client_capabilities() {
     let capabilities = [
         json!({}),
         json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false}),
@@ -182,7 +182,7 @@ async fn clientcap_001_002_003_every_tool_does_without_the_client() {
 }
 
 #[tokio::test]
-async fn jsonrpc_004_005_an_error_is_not_the_end() {
+async fn jsonrpc_004_005_the_agent_continues_after_an_error() {
     let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
     let error = agent.request_unchecked("session/dance", json!({})).await.unwrap_err();
     assert_eq!(error["code"], -32601);
@@ -191,7 +191,7 @@ async fn jsonrpc_004_005_an_error_is_not_the_end() {
 }
 
 #[tokio::test]
-async fn auth_003_a_method_that_is_offered_works_and_no_other() {
+async fn auth_003_only_offered_methods_work() {
     let mut agent = Agent::start([text("Hello.")], Options::default());
     let methods = agent.initialize().await.unwrap()["authMethods"].clone();
     for method in methods.as_array().into_iter().flatten() {
@@ -205,7 +205,7 @@ async fn auth_003_a_method_that_is_offered_works_and_no_other() {
 }
 
 #[tokio::test]
-async fn auth_002_a_terminal_to_log_in_is_for_clients_that_have_one() {
+async fn auth_002_a_terminal_login_is_offered_only_to_clients_that_support_it() {
     for (capabilities, offered) in [(json!({}), 0), (json!({"auth": {"terminal": true}}), 1)] {
         let options = Options { capabilities, ..Options::default() };
         let mut agent = Agent::start([text("Hello.")], options);
@@ -218,7 +218,7 @@ async fn auth_002_a_terminal_to_log_in_is_for_clients_that_have_one() {
 }
 
 #[tokio::test]
-async fn adddirs_001_a_folder_that_was_added_is_a_root() {
+async fn adddirs_001_an_additional_directory_is_a_project_folder() {
     let (inside, outside) = (Scratch::new(), Scratch::new());
     let path = |scratch: &Scratch| json!({"path": scratch.path("notes.txt")});
     let script = [call("read_file", path(&inside)), call("read_file", path(&outside)), end()];
@@ -238,7 +238,7 @@ async fn adddirs_001_a_folder_that_was_added_is_a_root() {
 }
 
 #[tokio::test]
-async fn the_standard_output_stays_clean_and_nothing_is_logged() {
+async fn stdout_contains_only_messages_and_nothing_is_logged() {
     let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
     agent.turn("go").await;
     agent.finish().await;

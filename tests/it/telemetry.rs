@@ -1,4 +1,4 @@
-//! Telemetry of calls: trace contexts, totals and, with the feature `otlp`, spans.
+//! Telemetry of calls: trace contexts, totals, and spans (with the cargo feature `otlp`).
 
 use acp_types::schema::v1::SessionUpdate;
 use pretty_assertions::assert_eq;
@@ -10,7 +10,7 @@ use crate::harness::{Agent, Options};
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 #[tokio::test]
-async fn the_trace_of_a_prompt_is_told_with_its_calls() {
+async fn the_trace_context_of_a_prompt_is_sent_with_its_calls() {
     for (meta, told) in [
         (
             json!({"traceparent": PARENT, "tracestate": "a=b", "baggage": "c=d", "x": 1}),
@@ -26,7 +26,7 @@ async fn the_trace_of_a_prompt_is_told_with_its_calls() {
         let mut meta = agent.call("read_file").meta.expect("it tells of itself");
         assert!(meta.remove("callboard").is_some());
         assert_eq!(Value::Object(meta), told);
-        // The trace context does not apply to the next prompt.
+        // The trace context of a prompt does not apply to the next prompt.
         agent.turn("list").await;
         let meta = agent.call("list_directory").meta.expect("it tells of itself");
         assert_eq!(meta.keys().collect::<Vec<_>>(), ["callboard"]);
@@ -60,7 +60,7 @@ async fn usage_sums_up_the_session() {
 
 #[cfg(feature = "otlp")]
 mod otlp {
-    //! Export to a collector on the loopback.
+    //! The export of spans to a collector on the loopback interface.
 
     use std::collections::BTreeMap;
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -77,15 +77,15 @@ mod otlp {
     use crate::harness::scratch::Scratch;
     use crate::harness::{CALLBOARD, DEADLINE};
 
-    /// The collector's reaction to a request.
+    /// The way in which the collector reacts to a request.
     #[derive(Clone, Copy, PartialEq)]
     enum Collector {
         Answers,
         IsSilent,
     }
 
-    /// Starts a collector on the loopback interface. Returns its address, and the head and body of
-    /// each request.
+    /// Starts a collector on the loopback interface. Returns its address, and a channel that
+    /// receives the head and the body of each request.
     fn collector(does: Collector) -> (String, Receiver<(String, Vec<u8>)>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -127,7 +127,8 @@ mod otlp {
         Some((head, body))
     }
 
-    /// Runs a turn with one call. Returns the time that the agent needs to exit after the turn.
+    /// Runs a turn with one call. Returns the time between the end of the input and the exit of the
+    /// agent.
     fn play(env: &BTreeMap<String, String>) -> Duration {
         let scratch = Scratch::new();
         let mut child = Command::new(CALLBOARD)
@@ -173,13 +174,14 @@ mod otlp {
     }
 
     #[test]
-    fn a_call_is_exported_with_its_end_and_beneath_the_clients_span() {
+    fn a_call_is_exported_with_its_end_as_a_child_of_the_clients_span() {
         let (address, requests) = collector(Collector::Answers);
         let env = env([
             ("OTEL_EXPORTER_OTLP_ENDPOINT", &address),
             ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=k1"),
         ]);
-        // The export has a short timeout, which may not suffice while other tests run.
+        // The export has a short time limit. The agent may exceed it while other tests run, so the
+        // turn is repeated.
         let (head, body) = (0..5)
             .find_map(|_| {
                 play(&env);
@@ -187,7 +189,7 @@ mod otlp {
             })
             .expect("spans");
         assert!(head.starts_with("post /v1/traces ") && head.contains("x-key: k1"), "{head}");
-        // Text in protocol buffers is not encoded.
+        // Protocol buffers contain text without encoding, so the text can be searched for.
         for part in [
             "service.name",
             "callboard",
@@ -219,14 +221,14 @@ mod otlp {
     }
 
     #[test]
-    fn a_collector_that_never_answers_does_not_keep_the_process() {
+    fn the_agent_exits_although_the_collector_never_answers() {
         let (address, _requests) = collector(Collector::IsSilent);
         let took = play(&env([("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &address)]));
         assert!(took < Duration::from_secs(8), "{took:?}");
     }
 
     #[test]
-    fn nothing_is_exported_that_nobody_asked_for() {
+    fn nothing_is_exported_by_default_or_if_it_is_disabled() {
         let (address, requests) = collector(Collector::Answers);
         for pairs in [
             env([]),

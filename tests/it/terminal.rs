@@ -1,4 +1,4 @@
-//! Commands: streamed output, as text or as a terminal, and the ways in which they end.
+//! Commands: their streamed output, as text or in a terminal, and the ways in which they end.
 
 use acp_types::schema::v1::{ToolCall, ToolCallStatus};
 use pretty_assertions::assert_eq;
@@ -8,12 +8,12 @@ use crate::harness::script::{call, end, run};
 use crate::harness::session::{call_text, meta, shown_terminal_id};
 use crate::harness::{Agent, Options};
 
-/// Options of a client that shows terminals of commands that the agent runs itself.
+/// Returns options of a client that displays terminals of commands that the agent runs.
 fn with_terminals() -> Options {
     Options { capabilities: json!({"_meta": {"terminal_output": true}}), ..Options::default() }
 }
 
-/// Runs one command to its end.
+/// Runs a turn with one command, and returns the call.
 async fn run_command(args: Value, options: Options) -> (Agent, ToolCall) {
     let mut agent = Agent::ready([call("terminal", args), end()], options).await;
     assert_eq!(agent.turn("go").await, "end_turn");
@@ -53,7 +53,7 @@ async fn output_goes_to_the_terminal_of_a_client_that_has_one() {
 }
 
 #[tokio::test]
-async fn the_exit_code_is_told_in_words_and_in_the_metadata() {
+async fn the_exit_code_is_in_the_text_and_in_the_metadata() {
     for options in [Options::default(), with_terminals()] {
         let (mut agent, call) = run_command(json!({"command": "echo so; exit 3"}), options).await;
         assert_eq!(call.status, ToolCallStatus::Failed);
@@ -68,7 +68,7 @@ async fn the_exit_code_is_told_in_words_and_in_the_metadata() {
 }
 
 #[tokio::test]
-async fn a_command_has_a_terminal_where_somebody_sees_one_or_where_it_asks_for_one() {
+async fn a_command_has_a_terminal_if_the_client_displays_one_or_the_call_requests_one() {
     let command = "[ -t 1 ] && echo o''ut; [ -t 0 ] && echo i''n; echo done";
     for (tty, options, expected) in [
         (false, Options::default(), "done"),
@@ -87,7 +87,7 @@ async fn a_command_has_a_terminal_where_somebody_sees_one_or_where_it_asks_for_o
 }
 
 #[tokio::test]
-async fn what_a_command_used_is_told_in_the_metadata() {
+async fn the_resource_usage_of_a_command_is_in_the_metadata() {
     let (mut agent, call) = run_command(json!({"command": "true"}), Options::default()).await;
     let used = &meta(&call)["usage"];
     assert!(used["peakBytes"].as_u64().is_some_and(|bytes| bytes > 500_000), "{used}");
@@ -107,7 +107,7 @@ async fn a_command_that_takes_too_long_is_ended() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_running_is_ended() {
+async fn processes_that_a_command_leaves_running_are_ended() {
     let args = json!({"command": "setsid sleep 600 & sleep 601 & echo done"});
     let (mut agent, call) = run_command(args, Options::default()).await;
     assert_eq!(call.status, ToolCallStatus::Completed);
@@ -139,7 +139,8 @@ async fn a_command_reads_nothing_and_cannot_write_to_the_protocol() {
 async fn a_flood_of_output_is_bounded_and_keeps_its_beginning_and_end() {
     let floods = [
         "seq 1 300000",
-        // Each byte needs six bytes in JSON. Then bytes follow that are not text.
+        // In JSON, each byte of this output needs six bytes. The bytes of the next output are not
+        // UTF-8.
         "head -c 300000 /dev/zero | tr '\\0' '\\001'; echo",
         "head -c 300000 /dev/zero | tr '\\0' '\\377'; echo",
     ];
@@ -160,7 +161,7 @@ async fn a_flood_of_output_is_bounded_and_keeps_its_beginning_and_end() {
 }
 
 #[tokio::test]
-async fn control_sequences_are_no_part_of_the_text() {
+async fn control_sequences_are_not_part_of_the_text() {
     let args = json!({"command": "printf '\\033[31mred\\033[0m\\n'"});
     let (mut agent, call) = run_command(args, Options::default()).await;
     assert!(call_text(&call).lines().any(|line| line == "red"), "{:?}", call_text(&call));

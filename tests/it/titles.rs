@@ -1,5 +1,5 @@
-//! The language of titles, notes and the output of `exec`, set by the command line or the
-//! environment.
+//! The language of titles, notes and the output of `exec`. The command line or the environment sets
+//! it.
 
 use pretty_assertions::assert_eq;
 use tokio::process::Command;
@@ -8,7 +8,7 @@ use crate::harness::CALLBOARD;
 use crate::harness::scratch::Scratch;
 
 #[tokio::test]
-async fn titles_are_in_the_language_that_is_configured_or_that_of_the_environment() {
+async fn titles_are_in_the_language_of_the_command_line_or_the_environment() {
     let (english, german) = ("Read README.md", "README.md lesen");
     for (locale, env, title) in [
         (None, &[][..], english),
@@ -40,7 +40,7 @@ async fn titles_are_in_the_language_that_is_configured_or_that_of_the_environmen
 }
 
 #[tokio::test]
-async fn questions_are_german_and_what_the_model_reads_is_english() {
+async fn permission_requests_are_german_and_results_for_the_model_are_english() {
     let refused = "
   │ Nicht ausgeführt: Niemand konnte um Erlaubnis gefragt werden: --deny-all lehnt jede Frage ab.
 ✗ fehlgeschlagen: Nicht ausgeführt: Niemand konnte um Erlaubnis gefragt werden: --deny-all lehnt …";

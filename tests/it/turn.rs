@@ -1,4 +1,4 @@
-//! Whole turns: the updates of every tool, of several calls and of several sessions.
+//! Whole turns: the updates of every tool, of several calls, and of several sessions.
 
 use acp_types::observe::v1::V1Observer;
 use acp_types::schema::v1::{SessionUpdate, ToolCallStatus};
@@ -10,7 +10,7 @@ use crate::harness::session::content_text;
 use crate::harness::{Agent, Options};
 
 #[tokio::test]
-async fn every_tool_shows_its_whole_life() {
+async fn every_tool_sends_all_updates_of_its_call() {
     let calls = [
         call("read_file", json!({"path": "notes.txt", "offset": 2})),
         call("list_directory", json!({"path": "src"})),
@@ -36,7 +36,7 @@ async fn every_tool_shows_its_whole_life() {
 }
 
 #[tokio::test]
-async fn todos_are_sent_as_the_plan_each_time_whole() {
+async fn todos_are_sent_as_a_complete_plan_each_time() {
     let todos = |todos: Value| call("todo_write", json!({ "todos": todos }));
     let first = todos(json!([
         {"content": "a", "status": "completed"}, {"content": "b", "status": "pending"},
@@ -50,7 +50,7 @@ async fn todos_are_sent_as_the_plan_each_time_whole() {
 }
 
 #[tokio::test]
-async fn ids_that_a_model_repeats_stay_apart() {
+async fn calls_with_repeated_ids_stay_separate() {
     let think = |id: &str| json!({"call": {"id": id, "name": "think", "args": {"thought": "Hm."}}});
     let script = [think("a"), end(), think("a"), think("b"), end(), think("a"), end()];
     let mut agent = Agent::ready(script, Options::default()).await;
@@ -60,7 +60,7 @@ async fn ids_that_a_model_repeats_stay_apart() {
 }
 
 #[tokio::test]
-async fn a_call_is_announced_while_the_model_still_speaks() {
+async fn a_call_is_announced_before_the_reply_has_ended() {
     let think = call("think", json!({"thought": "Hm."}));
     let script = [think, json!({"delay_ms": 600_000}), end()];
     let mut agent = Agent::ready(script, Options::default()).await;
@@ -150,7 +150,7 @@ async fn a_call_never_shows_an_empty_text() {
 }
 
 #[tokio::test]
-async fn calls_of_a_reply_that_was_broken_off_are_not_run() {
+async fn calls_of_an_incomplete_reply_do_not_run() {
     for stop in ["refusal", "max_tokens"] {
         let mut agent =
             Agent::ready([run("touch made"), json!({"end": stop})], Options::default()).await;
@@ -180,7 +180,7 @@ async fn a_session_gets_its_title_from_its_first_prompt_once() {
 }
 
 #[tokio::test]
-async fn a_prompt_may_hold_all_that_is_said_to_be_taken() {
+async fn a_prompt_may_contain_every_advertised_kind_of_content() {
     let mut agent = Agent::start(Model::Direct, Options::default());
     let capabilities = agent.initialize().await.unwrap()["agentCapabilities"].take();
     let taken = &capabilities["promptCapabilities"];
@@ -197,7 +197,8 @@ async fn a_prompt_may_hold_all_that_is_said_to_be_taken() {
     let answer =
         agent.request("session/prompt", json!({"sessionId": session, "prompt": prompt})).await;
     assert_eq!(answer.unwrap()["stopReason"], "end_turn");
-    // The direct model expects one command per line, and an attachment is not a command.
+    // The model `direct` expects one command per line. An attachment of the prompt is not a
+    // command.
     assert!(agent.session().message_text().starts_with("Line 2 is not a command"));
     agent.finish().await;
 }

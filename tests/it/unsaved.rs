@@ -1,5 +1,6 @@
-//! Files whose text in the editor differs from the disk: unsaved changes are never overwritten
-//! without a notice. The tests cover every set of capabilities and every fault of the client.
+//! Files whose text in the editor differs from the text on the disk. Unsaved changes are never
+//! overwritten without a notice. The tests cover every set of client capabilities and every fault
+//! of the client.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,8 @@ use crate::harness::scratch::Scratch;
 use crate::harness::script::{call, end, text};
 use crate::harness::{Agent, Options};
 
-/// Timeouts for reading a text from the client, and for writing a text to the client.
+/// The agent's time limits for a request to read a text from the client, and to write a text to the
+/// client.
 const CLIENT_TEXT_READ: Duration = Duration::from_secs(2);
 const CLIENT_TEXT_WRITE: Duration = Duration::from_secs(10);
 
@@ -21,7 +23,7 @@ const DISK: &str = "one\ntwo\nthree\n";
 const BUFFER: &str = "one\nTWO\nthree\n";
 const CONTENT: &str = "one\n2\nthree\n";
 
-/// File access that the client supports.
+/// The requests for files that the client supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientFileAccess {
     Nothing,
@@ -29,16 +31,16 @@ enum ClientFileAccess {
     ReadAndWrite,
 }
 
-/// State of the editor compared with the disk.
+/// The state of the file in the editor, compared with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EditorState {
     Same,
     Differs,
-    /// The editor has a text for a file that does not exist on disk.
+    /// The editor has a text for the file, which does not exist on the disk.
     NotOnDisk,
-    /// The editor's text differs, and every request is answered with an error.
+    /// The editor's text differs from the disk, but the client answers every request with an error.
     Fails,
-    /// The client never answers.
+    /// The editor's text differs from the disk, but the client never answers.
     Never,
 }
 
@@ -49,16 +51,16 @@ enum EditorAction {
     Write,
 }
 
-/// Expected outcome of a call.
+/// The expected outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ExpectedOutcome {
-    /// Code of the error, if the call failed.
+    /// The code of the error if the call must fail.
     error: Option<String>,
-    /// Content of the file on disk.
+    /// The text of the file on the disk after the call.
     disk: Option<String>,
-    /// Number of texts written to the client.
+    /// Number of texts that the agent writes to the client.
     client_writes: usize,
-    /// The note, one of [`NOTES`], that the call shows in addition to texts and changes.
+    /// The note in the call's content. It is one of [`NOTES`].
     note: Option<&'static str>,
 }
 
@@ -68,7 +70,7 @@ const ABSENT: &str = "is not on the disk yet";
 const UNKNOWN: &str = "It is not known whether notes.txt has changes";
 const NOTES: [&str; 4] = [DIFFERS, READ_DIFFERS, ABSENT, UNKNOWN];
 
-/// Returns the expected outcome of each combination.
+/// Returns the expected outcome for a combination of client, state and call.
 fn expected(can: ClientFileAccess, state: EditorState, deed: EditorAction) -> ExpectedOutcome {
     let is_held = can != ClientFileAccess::Nothing
         && matches!(state, EditorState::Differs | EditorState::NotOnDisk);
@@ -108,7 +110,7 @@ fn tool_call_of(deed: EditorAction) -> (&'static str, Value) {
     }
 }
 
-/// Starts an agent whose client has the file in this state.
+/// Starts an agent. The client's editor has the file in this state.
 async fn start(files: Option<FileService>, state: EditorState, deed: EditorAction) -> Agent {
     start_with(Options { files, ..Options::default() }, state, deed).await
 }
@@ -148,7 +150,7 @@ fn count_client_writes(agent: &Agent) -> usize {
     agent.client.transcript().matches("\"fs/write_text_file\"").count()
 }
 
-/// Returns the ids of the requests of a method.
+/// Returns the ids of all requests of a method in the transcript.
 fn requests_of(agent: &Agent, method: &str) -> Vec<Value> {
     let transcript = agent.client.transcript();
     let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -156,7 +158,7 @@ fn requests_of(agent: &Agent, method: &str) -> Vec<Value> {
     messages.map(|line| line["msg"]["id"].clone()).collect()
 }
 
-/// Returns all text in a request or a call, including the old and new texts of its changes.
+/// Returns the whole content as text, including the old and the new texts of changes.
 fn texts(content: &[ToolCallContent]) -> String {
     serde_json::to_string(content).unwrap()
 }
@@ -175,7 +177,7 @@ async fn check_combination(can: ClientFileAccess, state: EditorState, deed: Edit
     let outcome = ExpectedOutcome { error, disk, client_writes: count_client_writes(&agent), note };
     let expected = expected(can, state, deed);
     assert_eq!(outcome, expected, "{row}: {seen}");
-    // The permission request shows the same note, and the text that is changed.
+    // A permission request shows the same note as the call, and the text that will be changed.
     let is_asked = deed != EditorAction::Read && expected.error.is_none();
     assert_eq!(agent.client.permission_requests.len(), usize::from(is_asked), "{row}");
     if is_asked {
@@ -196,38 +198,39 @@ async fn check_state(state: EditorState) {
     let rows = clients
         .into_iter()
         .flat_map(|can| deeds.map(|deed| check_combination(can, state, deed).boxed()));
-    // The rows run one by one, so that no answer is late because of other rows. Rows in which the
-    // client never answers run in parallel.
+    // Rows run one after the other, so that one row does not delay the answers of another. Only
+    // rows whose client never answers run in parallel.
     let at_once = if state == EditorState::Never { 3 } else { 1 };
     stream::iter(rows).for_each_concurrent(at_once, |row| row).await;
 }
 
 #[tokio::test]
-async fn a_text_that_is_the_same_is_worked_on_upon_the_disk() {
+async fn a_text_without_unsaved_changes_is_read_and_changed_on_the_disk() {
     check_state(EditorState::Same).await;
 }
 
 #[tokio::test]
-async fn a_text_that_differs_is_read_and_changed_in_the_editor_or_not_at_all() {
+async fn a_text_with_unsaved_changes_is_only_read_and_changed_in_the_editor() {
     check_state(EditorState::Differs).await;
 }
 
 #[tokio::test]
-async fn a_text_without_a_file_is_read_and_changed_in_the_editor_or_not_at_all() {
+async fn a_text_without_a_file_is_only_read_and_changed_in_the_editor() {
     check_state(EditorState::NotOnDisk).await;
 }
 
 #[tokio::test]
-async fn an_editor_that_fails_is_told_and_the_disk_counts() {
+async fn if_the_editor_fails_the_disk_is_used_with_a_notice() {
     check_state(EditorState::Fails).await;
 }
 
 #[tokio::test]
-async fn an_editor_that_never_answers_is_told_and_the_disk_counts() {
+async fn if_the_editor_never_answers_the_disk_is_used_with_a_notice() {
     check_state(EditorState::Never).await;
 }
 
-/// Runs a call while the editor's text differs and the client rejects writes.
+/// Runs a call that must fail: the editor's text differs from the disk, and the client does not
+/// confirm the write.
 async fn run_with_rejected_write(
     writes: ServiceBehaviour,
     deed: EditorAction,
@@ -250,7 +253,7 @@ async fn run_with_rejected_write(
 }
 
 #[tokio::test]
-async fn a_change_that_the_editor_refuses_is_not_made_on_the_disk_instead() {
+async fn a_change_that_the_editor_refuses_is_not_made_on_the_disk() {
     for deed in [EditorAction::Edit, EditorAction::Write] {
         let mut agent =
             run_with_rejected_write(ServiceBehaviour::Fails, deed, "The editor is busy").await;
@@ -260,7 +263,7 @@ async fn a_change_that_the_editor_refuses_is_not_made_on_the_disk_instead() {
 }
 
 #[tokio::test]
-async fn a_change_that_the_editor_never_answers_is_taken_back_and_told_as_one_that_may_be_made() {
+async fn an_unanswered_change_is_cancelled_and_reported_as_possibly_made() {
     let said = "the client did not answer within 10 s, and may have taken it";
     let mut agent =
         run_with_rejected_write(ServiceBehaviour::NoReply, EditorAction::Edit, said).await;
@@ -269,7 +272,7 @@ async fn a_change_that_the_editor_never_answers_is_taken_back_and_told_as_one_th
 }
 
 #[tokio::test]
-async fn a_cancelled_turn_waits_for_no_editor() {
+async fn a_cancelled_turn_does_not_wait_for_the_editor() {
     let files = FileService { reads: ServiceBehaviour::NoReply, ..FileService::default() };
     let mut agent = start(Some(files), EditorState::Differs, EditorAction::Edit).await;
     let prompt = agent.prompt("go").await;

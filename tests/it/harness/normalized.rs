@@ -1,4 +1,5 @@
-//! Screens and wire transcripts for snapshots, without values that differ from run to run.
+//! Terminal screens and transcripts for snapshots. Values that are different in every run are
+//! replaced.
 //!
 //! A test fails if its screen or transcript differs from the snapshot. If the change is intended,
 //! run the test with `INSTA_UPDATE=always` and review the diff of the snapshot.
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::Agent;
 use super::scratch::Scratch;
 
-/// Fields whose values differ from run to run: times, sizes and ids.
+/// Fields whose values are different in every run: times, sizes and ids.
 const VARYING: [&str; 8] = [
     "batch",
     "cpuMs",
@@ -22,10 +23,10 @@ const VARYING: [&str; 8] = [
     "updatedAt",
 ];
 
-/// Number of characters of a session id after `sess_`.
+/// Number of characters of a session id after the prefix `sess_`.
 const SESSION_ID_CHARS: usize = 26;
 
-/// Replaces the folders of the test, session ids, and the duration of each call.
+/// Replaces the paths of the test's folders, session ids, and the durations of calls.
 pub(crate) fn normalized(scratch: &Scratch, text: &str) -> String {
     let cwd = scratch.cwd();
     let folder = cwd.parent().unwrap();
@@ -47,7 +48,7 @@ pub(crate) fn normalized(scratch: &Scratch, text: &str) -> String {
     text.lines().map(|line| without_duration(line) + "\n").collect()
 }
 
-/// Replaces the duration at the end of the last line of a call's card.
+/// If a line is the last line of a displayed call, replaces the duration at its end.
 fn without_duration(line: &str) -> String {
     let is_duration = |text: &str| {
         let number = text.strip_suffix(" ms").or_else(|| text.strip_suffix(" s"));
@@ -61,8 +62,8 @@ fn without_duration(line: &str) -> String {
 }
 
 impl Agent {
-    /// Sends prompts to the first session, one turn each; returns the prompts and the answers of
-    /// the agent.
+    /// Runs one turn for each prompt in the first session. Returns the prompts and the agent's
+    /// answers.
     pub(crate) async fn dialogue(&mut self, prompts: &[&str]) -> String {
         let mut dialogue = String::new();
         for prompt in prompts {
@@ -74,12 +75,12 @@ impl Agent {
         normalized(&self.scratch, &dialogue)
     }
 
-    /// Returns the messages from the first prompt on, one per line: `→` from the client, `←` from
-    /// the agent.
+    /// Returns the messages from the first prompt on, with one message per line. `→` marks a
+    /// message from the client, and `←` a message from the agent.
     ///
-    /// Messages whose timing varies are omitted: the list of commands, which may arrive at any
-    /// moment, and the progress of a call. A finished call shows the fields that changed since its
-    /// announcement.
+    /// Messages are omitted if their timing varies: the list of commands, which may arrive at any
+    /// moment, and the progress of a call. The last update of a call shows all fields that have
+    /// changed since the call was announced.
     pub(crate) fn wire(&self) -> String {
         let transcript = self.client.transcript();
         let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -95,14 +96,15 @@ impl Agent {
 
 type Fields = serde_json::Map<String, Value>;
 
-/// A call as it was announced, and the fields that were updated afterwards.
+/// The fields of a call when it was announced, and the fields that were updated later.
 #[derive(Default)]
 struct Call {
     announced: Fields,
     changed: Fields,
 }
 
-/// Returns a message without its addresses (e.g. ids). Returns `None` if the message is omitted.
+/// Returns a message without the fields that address it, such as ids. Returns `None` if the message
+/// is omitted.
 fn wire_line(mut message: Value, calls: &mut BTreeMap<String, Call>) -> Option<String> {
     replace_varying(&mut message);
     for part in ["result", "error"] {

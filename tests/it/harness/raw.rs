@@ -1,4 +1,5 @@
-//! The agent behind its two pipes, line by line, for clients that the kit does not provide.
+//! An agent process with raw lines as input and output, for clients that the test kit does not
+//! provide.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,7 +14,7 @@ use super::{CALLBOARD, DEADLINE};
 pub(crate) const INITIALIZE: &str =
     r#"{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":1}}"#;
 
-/// A running agent whose output is read by a thread.
+/// A running agent. A thread reads its output.
 pub(crate) struct Raw {
     pub(crate) scratch: Scratch,
     child: Child,
@@ -21,7 +22,8 @@ pub(crate) struct Raw {
     lines: Receiver<String>,
 }
 
-/// Starts `callboard acp` in a folder, with additional arguments and piped standard streams.
+/// Starts `callboard acp` in a scratch folder, with additional arguments. Its stdin and stdout are
+/// pipes.
 pub(crate) fn spawn(scratch: &Scratch, args: &[&str]) -> Child {
     let mut command = Command::new(CALLBOARD);
     command.arg("acp").args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
@@ -50,7 +52,7 @@ impl Raw {
         self.write(&[line.as_ref(), b"\n"].concat());
     }
 
-    /// Writes bytes; does nothing if the agent has ended.
+    /// Writes bytes to the agent. Does nothing if the agent has exited.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         if let Some(stdin) = &mut self.stdin {
             drop(stdin.write_all(bytes));
@@ -61,15 +63,15 @@ impl Raw {
         self.lines.recv_timeout(DEADLINE).expect("a line in time")
     }
 
-    /// Kills the agent, and returns the lines that it had written.
+    /// Kills the agent, and returns the lines that the agent wrote before.
     pub(crate) fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        // The end of the output ends the lines.
+        // The iterator ends when the reading thread reaches the end of the output.
         self.lines.iter().collect()
     }
 
-    /// Reads up to the answer to a request, and returns it.
+    /// Reads lines up to the response to a request, and returns the response.
     pub(crate) fn answer(&mut self, id: &str) -> Value {
         loop {
             let message: Value = serde_json::from_str(&self.receive()).unwrap();
@@ -84,14 +86,14 @@ impl Raw {
         assert_eq!(self.answer("init")["result"]["protocolVersion"], 1);
     }
 
-    /// Opens a session in the scratch folder.
+    /// Opens a session in the scratch folder, and returns the session id.
     pub(crate) fn new_session(&mut self) -> String {
         let params = serde_json::json!({ "cwd": self.scratch.cwd(), "mcpServers": [] });
         self.send(request("new", "session/new", &params));
         self.answer("new")["result"]["sessionId"].as_str().unwrap().to_owned()
     }
 
-    /// Closes the input and returns the remaining lines. The agent must end.
+    /// Closes the input, and returns the remaining lines. The agent must exit successfully.
     pub(crate) fn end(mut self) -> Vec<String> {
         drop(self.stdin.take());
         let mut rest = Vec::new();

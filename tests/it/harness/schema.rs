@@ -1,5 +1,5 @@
-//! A second validation of the agent's messages, with the JSON Schema that the schema crate
-//! generates. The wire validator of the test kit does not use it.
+//! Validates the agent's messages a second time, with the JSON Schema that the schema crate
+//! generates. The wire validator of the test kit does not use this schema.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -13,11 +13,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Checks every line of the agent in a transcript of the test kit.
+/// Checks every line that the agent sent, in a transcript of the test kit.
 ///
 /// # Panics
 ///
-/// Panics if a line violates the protocol, or contains a field that the protocol does not define.
+/// Panics if a line violates the protocol, or if it contains a field that the protocol does not
+/// define.
 pub(crate) fn judge(transcript: &str) {
     let mut asked = HashMap::new();
     for line in transcript.lines() {
@@ -87,8 +88,8 @@ where
     let parsed: T = serde_json::from_value(value.clone()).expect("the schema allows it");
     let mut again = serde_json::to_value(&parsed).expect("a message is JSON");
     if again["update"]["sessionUpdate"] == "tool_call" {
-        // The schema crate omits kind and status if they are the default, but a client cannot infer
-        // them.
+        // The schema crate omits a kind or a status that has the default value. The agent sends
+        // both, because a client would not know the default value.
         let call = again["update"].as_object_mut().expect("an update is an object");
         call.entry("kind").or_insert_with(|| "other".into());
         call.entry("status").or_insert_with(|| "pending".into());

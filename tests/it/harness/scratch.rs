@@ -1,4 +1,5 @@
-//! A separate folder for every test: the agent's cwd, its home, its script, and its processes.
+//! A separate folder for every test. It contains the agent's working directory, home folder and
+//! script.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::script::Model;
 
-/// Initial files in the cwd.
+/// Files that are in the working directory at the start of a test.
 const FILES: [(&str, &[u8]); 5] = [
     ("README.md", b"# Scratch\n\nA folder for one test.\n"),
     ("src/lib.rs", b"//! Nothing.\n\nfn main() {}\n"),
@@ -21,10 +22,10 @@ const FILES: [(&str, &[u8]); 5] = [
     (".gitignore", b"target/\n"),
 ];
 
-/// A value in the agent's environment that the agent must never show.
+/// The value of an environment variable of the agent. The agent must never show this value.
 pub(crate) const SECRET: &str = "s3cr3t/of+the~agent\u{e4}";
 
-/// The folder of one test, which is deleted with the last clone.
+/// The folder of one test. It is deleted when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Scratch(Arc<TempDir>);
 
@@ -41,12 +42,12 @@ impl Scratch {
         scratch
     }
 
-    /// Returns the working directory of sessions.
+    /// Returns the working directory of the agent and its sessions.
     pub(crate) fn cwd(&self) -> PathBuf {
         self.0.path().join("work")
     }
 
-    /// Changes the owner of all files and folders to another user. This requires root.
+    /// Changes the owner of the folder and everything in it. Only root can do this.
     pub(crate) fn give_to(&self, user: u32) {
         let given =
             Command::new("chown").args(["-R", &user.to_string()]).arg(self.0.path()).status();
@@ -58,23 +59,25 @@ impl Scratch {
         self.0.path().join("home/STATE_HOME/callboard/sessions")
     }
 
-    /// Returns the absolute path of a file in the cwd.
+    /// Returns the absolute path of a file in the working directory.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.cwd().join(name)
     }
 
-    /// Returns the text of a file in the cwd.
+    /// Returns the text of a file in the working directory.
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// Creates a FIFO in the cwd; opening it blocks until its other end is opened.
+    /// Creates a FIFO in the working directory. Opening one end of a FIFO blocks until the other
+    /// end is opened.
     pub(crate) fn fifo(&self, name: &str) {
         let made = Command::new("mkfifo").arg(self.path(name)).status().unwrap();
         assert!(made.success());
     }
 
-    /// Opens and closes a FIFO for writing, once a command has it open for reading.
+    /// Waits until a command has opened a FIFO for reading. Then opens the FIFO for writing, and
+    /// closes it.
     pub(crate) async fn open_fifo(&self, name: &str) {
         let path = self.path(name);
         let opened = tokio::task::spawn_blocking(|| fs::write(path, ""));
@@ -82,12 +85,12 @@ impl Scratch {
         opened.expect("a command waits at the FIFO").unwrap().unwrap();
     }
 
-    /// Returns the initial value of [`Scratch::snapshot`].
+    /// Returns the result of [`Scratch::snapshot`] at the start of a test.
     pub(crate) fn untouched(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         FILES.iter().map(|(name, bytes)| (self.path(name), bytes.to_vec())).collect()
     }
 
-    /// Returns the bytes of every file in the cwd.
+    /// Returns the path and the bytes of every file in the working directory.
     pub(crate) fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();
         let mut folders = vec![self.cwd()];
@@ -104,7 +107,8 @@ impl Scratch {
         files
     }
 
-    /// Returns the value for `--model`; a script is written to a file outside the cwd.
+    /// Returns the value of the option `--model` for a model. A script is written to a file outside
+    /// of the working directory.
     pub(crate) fn model(&self, model: &Model) -> String {
         match model {
             Model::Direct => "direct".to_owned(),
@@ -116,7 +120,7 @@ impl Scratch {
         }
     }
 
-    /// Returns the whole environment of the agent.
+    /// Returns all environment variables of the agent.
     pub(crate) fn env(&self) -> BTreeMap<String, String> {
         let home = self.0.path().join("home");
         let folder = |name: &str| home.join(name).to_string_lossy().into_owned();
@@ -131,8 +135,8 @@ impl Scratch {
         env
     }
 
-    /// Returns the processes of this test except `spared`. A process belongs to this test if its
-    /// environment or cwd contains the path of the folder.
+    /// Returns descriptions of the processes of this test except `spared`. A process belongs to
+    /// this test if its environment or its working directory contains the path of the folder.
     pub(crate) fn processes(&self, spared: Option<u32>) -> Vec<String> {
         let folder = self.0.path().to_string_lossy().into_owned();
         let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok).map(|entry| entry.path());
@@ -146,7 +150,7 @@ impl Scratch {
         not_spared.map(|process| describe(&process)).collect()
     }
 
-    /// Waits until no process except `spared` runs in the folder.
+    /// Waits until this test has no processes except `spared`.
     pub(crate) async fn until_alone(&self, spared: Option<u32>, deadline: Duration) {
         let alone = async {
             while !self.processes(spared).is_empty() {

@@ -1,13 +1,13 @@
-//! Lines of a script for the `script:FILE` model.
+//! Lines of a script for the model `script:FILE`.
 
 use serde_json::{Value, json};
 
-/// The model of a test.
+/// The model that the agent of a test uses.
 #[derive(Debug, Clone)]
 pub(crate) enum Model {
-    /// The `direct` model: the prompt itself lists the calls.
+    /// The model `direct`. The text of the prompt lists the calls.
     Direct,
-    /// A script that defines the calls, independently of the prompt.
+    /// A script that defines the calls. The model ignores the text of the prompt.
     Script(String),
 }
 
@@ -23,7 +23,7 @@ impl From<Vec<Value>> for Model {
     }
 }
 
-/// Script line: the model calls a tool. Calls of one reply are parallel.
+/// Script line: the model calls a tool. Calls of the same reply run in parallel.
 #[expect(clippy::needless_pass_by_value, reason = "called with json!")]
 pub(crate) fn call(name: &str, args: Value) -> Value {
     json!({"call": {"name": name, "args": args}})

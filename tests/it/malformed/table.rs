@@ -1,49 +1,49 @@
-//! Lines that a client should never send, with the expected answers.
+//! Lines that a client should never send, each with the expected answer.
 //!
-//! The end-to-end tests and `cargo xtask accept` share this table; `cargo xtask accept` includes
-//! the file by its path. The table covers only the protocol, not processes.
+//! The end-to-end tests and `cargo xtask accept` use the same table. xtask includes this file by
+//! its path. The table concerns only the protocol, and not the processes.
 
 use serde_json::Value;
 
 use self::Answer::{Nothing, Null, Own, Request};
 use self::Part::{Bytes, Text, Times};
 
-/// A marker in nearly every line. No answer may contain the marker.
+/// A marker in nearly every line. No answer may contain it.
 pub(crate) const MARKER: &str = "XYZZY";
 
-/// Maximum size of an answer in bytes, including the newline.
+/// Maximum number of bytes of an answer, including its newline.
 const ANSWER_BYTES: usize = 2048;
 
-/// One line with its expected answer.
+/// One line, with the expected answer.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     parts: &'static [Part],
     pub(crate) answer: Answer,
 }
 
-/// A part of a line. In the texts, `$ID` is replaced with the id used for this line.
+/// A part of a line. In a text, `$ID` is replaced by the id for this line.
 enum Part {
     Text(&'static str),
     Times(&'static str, usize),
     Bytes(&'static [u8]),
 }
 
-/// Expected answer to a line.
+/// The expected answer to a line.
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
-    /// No answer.
+    /// The agent sends no answer.
     Nothing,
-    /// An error with this code and a null id.
+    /// An error with this code and the id null.
     Null(i64),
-    /// An error with this code and the line's id.
+    /// An error with this code and the id of the line.
     Own(i64),
-    /// An error with this code and the line's id, for a valid request with unsupported content.
-    /// Before `initialize`, every such request is refused because the agent is not initialized.
+    /// An error with this code and the id of the line, for a valid request with unsupported
+    /// content. Before `initialize`, the agent instead answers that it is not initialized.
     Request(i64),
 }
 
 impl Row {
-    /// Returns the line with the given id, without its newline.
+    /// Returns the line without a newline, with this number as its id.
     pub(crate) fn line(&self, id: u64) -> Vec<u8> {
         let mut line = Vec::new();
         for part in self.parts {
@@ -56,7 +56,7 @@ impl Row {
         line
     }
 
-    /// Returns the id and the code of the expected error, if there is one.
+    /// Returns the id and the code of the expected error. Returns `None` if no answer is expected.
     pub(crate) fn expected(&self, id: u64, is_initialized: bool) -> Option<(Value, i64)> {
         match self.answer {
             Nothing => None,
@@ -67,8 +67,8 @@ impl Row {
     }
 }
 
-/// Parses an error: its id and its code. Fails if the line is too long, repeats the client's text,
-/// or is not an error.
+/// Parses an error, and returns its id and its code. Fails if the line is too long, contains the
+/// marker, or is not an error.
 pub(crate) fn error(line: &str) -> Result<(Value, i64), String> {
     let start: String = line.chars().take(200).collect();
     if line.len() > ANSWER_BYTES {
@@ -80,7 +80,7 @@ pub(crate) fn error(line: &str) -> Result<(Value, i64), String> {
     let mut answer: Value =
         serde_json::from_str(line).map_err(|error| format!("{error}: {start}"))?;
     let said = answer["error"]["message"].as_str().unwrap_or_default();
-    // A message with fewer words would be only the name of an error code.
+    // A message of fewer than four words would be only the name of the error code.
     if said.split(' ').count() < 4 || !answer["error"]["data"]["reason"].is_string() {
         return Err(format!("it does not say what is wrong: {start}"));
     }
@@ -100,9 +100,9 @@ const fn row(name: &'static str, parts: &'static [Part], answer: Answer) -> Row 
     Row { name, parts, answer }
 }
 
-/// All rows.
+/// All malformed lines, in groups.
 pub(crate) const ROWS: &[Row] = &[
-    // Blank lines.
+    // Blank lines: the agent ignores them.
     row("empty", &[], Nothing),
     row("blank", &[Text(" \t ")], Nothing),
     row("carriage return", &[Text("\r")], Nothing),
@@ -237,7 +237,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("array of members", &[Text(r#"["2.0",$ID,"XYZZY"]"#)], Null(INVALID_REQUEST)),
     row("empty object", &[Text("{}")], Null(INVALID_REQUEST)),
     row("something else", &[Text(r#"{"XYZZY":1}"#)], Null(INVALID_REQUEST)),
-    // Messages with a single fault.
+    // Messages with exactly one fault.
     row("no version", &[Text(r#"{"id":$ID,"method":"XYZZY"}"#)], Own(INVALID_REQUEST)),
     row(
         "version 1.0",
@@ -383,7 +383,7 @@ pub(crate) const ROWS: &[Row] = &[
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","result":1}"#)],
         Own(INVALID_REQUEST),
     ),
-    // Requests for something that does not exist.
+    // Requests for an unknown method or session, or with invalid parameters.
     row(
         "empty method",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":""}"#)],
@@ -462,7 +462,7 @@ pub(crate) const ROWS: &[Row] = &[
         )],
         Request(INVALID_PARAMS),
     ),
-    // Lines that are never answered.
+    // Notifications and responses: the agent never answers them.
     row("unknown notification", &[Text(r#"{"jsonrpc":"2.0","method":"XYZZY"}"#)], Nothing),
     row(
         "notification with bad params",

@@ -1,4 +1,4 @@
-//! A case: the replies of the server, and the expected result in each dialect.
+//! A case: the replies of the scripted server, and the expected result of the turn in each dialect.
 
 use std::fs;
 use std::path::Path;
@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use crate::harness::scratch::Scratch;
 use crate::harness::{Agent, Options};
 
-/// The API key for every provider.
+/// The API key that the agent uses for every provider.
 pub(crate) const KEY: &str = "sk-scripted-1f0b2c7e9d";
 
-/// Dialects that stream arguments as text.
+/// Dialects that stream the arguments of a call as text.
 pub(crate) const STREAMING: &[Dialect] =
     &[Dialect::OpenAiChat, Dialect::OpenAiResponses, Dialect::Anthropic];
 
-/// Expected end of a turn.
+/// The expected end of a turn.
 #[derive(Clone, Copy, Debug)]
 enum ExpectedEnd {
     Stop(&'static str),
-    /// An error whose message contains this text.
+    /// The prompt is answered with an error whose message contains this text.
     Error(&'static str),
 }
 
-/// A turn with its expected results.
+/// The answers of the server during a turn, and the expected results.
 #[derive(Clone)]
 pub(crate) struct DialectCase {
     answers: Vec<MockResponse>,
@@ -35,8 +35,8 @@ pub(crate) struct DialectCase {
     requests: usize,
 }
 
-/// Returns a case for all dialects. By default the case expects that the turn ends normally,
-/// without text or calls, and with one request per answer.
+/// Returns a case for all dialects. By default, it expects that the turn ends normally, that the
+/// command of [`run_call`] does not run, and that the agent sends one request per answer.
 pub(crate) fn in_all_dialects(answers: impl IntoIterator<Item = MockResponse>) -> DialectCase {
     let answers: Vec<_> = answers.into_iter().collect();
     DialectCase {
@@ -50,19 +50,19 @@ pub(crate) fn in_all_dialects(answers: impl IntoIterator<Item = MockResponse>) -
 }
 
 impl DialectCase {
-    /// Restricts the case to some dialects.
+    /// Restricts the case to these dialects.
     pub(crate) fn only_in(mut self, dialects: &'static [Dialect]) -> Self {
         self.dialects = dialects;
         self
     }
 
-    /// Expects this stop reason.
+    /// Expects that the turn ends with this stop reason.
     pub(crate) fn expect_stop_reason(mut self, reason: &'static str) -> Self {
         self.end = ExpectedEnd::Stop(reason);
         self
     }
 
-    /// Expects an error whose message contains this text.
+    /// Expects an error whose message contains this text, instead of a stop reason.
     pub(crate) fn expect_error(mut self, message: &'static str) -> Self {
         self.end = ExpectedEnd::Error(message);
         self
@@ -74,13 +74,13 @@ impl DialectCase {
         self
     }
 
-    /// Expects this number of runs of the command of [`run_call`].
+    /// Expects that the command of [`run_call`] runs this number of times.
     pub(crate) fn expect_runs(mut self, times: usize) -> Self {
         self.runs = times;
         self
     }
 
-    /// Expects this number of requests to the model.
+    /// Expects that the agent sends this number of requests for a reply.
     pub(crate) fn expect_requests(mut self, requests: usize) -> Self {
         self.requests = requests;
         self
@@ -117,33 +117,33 @@ impl DialectCase {
     }
 }
 
-/// A call that appends a line to a file each time it is run.
+/// Returns a call of a command that appends a line to a file each time it runs.
 pub(crate) fn run_call() -> MockToolCall {
     MockToolCall::new("terminal", &json!({"command": "echo ran >> ran.txt"}))
 }
 
-/// A reply with [`run_call`].
+/// Returns a reply that consists of [`run_call`].
 pub(crate) fn runs_once() -> MockReply {
     MockReply::new().with_call(run_call())
 }
 
-/// Returns the number of runs of [`run_call`].
+/// Returns the number of times that the command of [`run_call`] has run.
 pub(crate) fn count_runs(agent: &Agent) -> usize {
     let text = fs::read_to_string(agent.scratch.path("ran.txt")).unwrap_or_default();
     text.lines().count()
 }
 
-/// A reply that ends the turn.
+/// Returns a reply that ends the turn.
 pub(crate) fn final_answer() -> MockResponse {
     MockReply::new().with_text("Done.").into()
 }
 
-/// Starts the agent with the server as its model provider, and additional variables.
+/// Starts the agent with this server as its model provider, and additional environment variables.
 pub(crate) fn start(server: &ModelServer, dialect: Dialect, env: &[(&str, &str)]) -> Agent {
     start_for(server, dialect, env, Options::default())
 }
 
-/// Starts the agent like [`start`], for a client with these options.
+/// Starts the agent as [`start`] does, with a client that has these options.
 pub(crate) fn start_for(
     server: &ModelServer,
     dialect: Dialect,
@@ -153,8 +153,8 @@ pub(crate) fn start_for(
     start_in(Scratch::new(), server, dialect, env, options)
 }
 
-/// Starts the agent with lines for its provider's configuration, initializes it and opens a
-/// session.
+/// Starts the agent with additional lines in its provider's configuration, initializes it, and
+/// opens a session.
 pub(crate) async fn start_configured(server: &ModelServer, dialect: Dialect, lines: &str) -> Agent {
     let scratch = Scratch::new();
     let folder = Path::new(&scratch.env()["XDG_CONFIG_HOME"]).join("callboard");
@@ -186,13 +186,13 @@ fn start_in(
     Agent::start_in(scratch, &["acp", "--model", &model], &env, options)
 }
 
-/// Starts the agent after a login.
+/// Starts an agent that uses the key of an earlier login.
 pub(crate) fn start_logged_in(scratch: Scratch, dialect: Dialect, env: &[(&str, &str)]) -> Agent {
     let model = format!("{}/scripted", provider(dialect));
     Agent::start_in(scratch, &["acp", "--model", &model], env, Options::default())
 }
 
-/// Starts the agent, initializes it and opens a session.
+/// Starts the agent, initializes it, and opens a session.
 pub(crate) async fn ready(server: &ModelServer, dialect: Dialect) -> Agent {
     let mut agent = start(server, dialect, &[]);
     agent.initialize().await.expect("it initializes");
@@ -200,7 +200,7 @@ pub(crate) async fn ready(server: &ModelServer, dialect: Dialect) -> Agent {
     agent
 }
 
-/// Returns the part before the slash in `--model`.
+/// Returns the name of the dialect's provider, which is the part of `--model` before the slash.
 pub(crate) fn provider(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::OpenAiChat => "openai",
@@ -211,7 +211,7 @@ pub(crate) fn provider(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Returns all strings in a JSON value at any depth.
+/// Returns all strings in a JSON value, at any depth.
 pub(crate) fn strings(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],

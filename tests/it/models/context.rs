@@ -1,4 +1,5 @@
-//! Context that a model receives in addition to the prompts, and the compaction of a full session.
+//! Context that the model receives in addition to the prompts, and the compaction of a full
+//! session.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use crate::harness::{Agent, Options};
 use crate::models::case::{final_answer, ready, start_for, strings};
 
-/// Returns all texts of the request with this number.
+/// Returns all texts in a request for a reply. Requests are counted from 0.
 fn request_text(server: &ModelServer, request: usize) -> String {
     strings(&server.reply_requests()[request].body_json()).join("\n")
 }
@@ -25,7 +26,7 @@ fn read(path: &str) -> MockResponse {
 }
 
 #[tokio::test]
-async fn instructions_of_ours_and_of_the_project() {
+async fn the_model_receives_our_instructions_and_those_of_the_project() {
     for dialect in Dialect::ALL {
         let answers = [read("notes.txt"), read("src/lib.rs"), final_answer(), final_answer()];
         let server = ModelServer::start(answers).await.unwrap();
@@ -36,8 +37,9 @@ async fn instructions_of_ours_and_of_the_project() {
         fs::write(agent.scratch.path("AGENTS.md"), "Use spaces.").unwrap();
         assert_eq!(agent.turn("again").await, "end_turn");
         agent.finish().await;
-        // The instructions of the root are sent at once. The instructions of a folder are sent when
-        // a file in the folder is used. Both are sent again only after a change.
+        // The instructions of the root folder are sent with the first request. The instructions of
+        // another folder are sent when a file in that folder is used. Instructions are sent again
+        // only if they have changed.
         for (request, root, src, changed) in
             [(0, 1, 0, 0), (1, 1, 0, 0), (2, 1, 1, 0), (3, 1, 1, 1)]
         {
@@ -55,7 +57,7 @@ async fn instructions_of_ours_and_of_the_project() {
 }
 
 #[tokio::test]
-async fn the_mode_that_is_chosen() {
+async fn the_model_receives_the_description_of_the_current_mode() {
     let server = ModelServer::start([final_answer(), final_answer()]).await.unwrap();
     let mut agent = ready(&server, Dialect::Anthropic).await;
     agent.turn("go").await;
@@ -67,7 +69,7 @@ async fn the_mode_that_is_chosen() {
 }
 
 #[tokio::test]
-async fn files_that_changed() {
+async fn the_model_is_informed_of_changed_files() {
     let edit = json!({"path": "src/lib.rs", "old_text": "Nothing", "new_text": "Something"});
     let run = json!({"command": "echo four >> notes.txt"});
     let answers = [
@@ -89,7 +91,8 @@ async fn files_that_changed() {
     agent.finish().await;
     let changed = "were changed by the user, another program or a command";
     let times = |request| request_text(&server, request).matches(changed).count();
-    // Edits by the agent are not reported. Edits by commands are reported, each once.
+    // Edits by the agent are not reported to the model. Each change by a command or another program
+    // is reported once.
     assert_eq!([0, 1, 2, 3, 4, 5, 6].map(times), [0, 0, 0, 0, 1, 2, 2]);
     assert!(request_text(&server, 4).contains("rely on them:\n- notes.txt"));
     let last = request_text(&server, 6);
@@ -98,7 +101,7 @@ async fn files_that_changed() {
 }
 
 #[tokio::test]
-async fn files_that_the_prompt_links_to() {
+async fn the_model_receives_linked_files() {
     let server = ModelServer::start([final_answer(), final_answer()]).await.unwrap();
     let mut agent = ready(&server, Dialect::OpenAiChat).await;
     fs::write(agent.scratch.path("src/AGENTS.md"), "In src, spaces.").unwrap();
@@ -128,7 +131,8 @@ async fn files_that_the_prompt_links_to() {
     assert!(second.contains("rely on them:\n- src/lib.rs"), "{second}");
 }
 
-/// Writes a file that fills about half of the assumed context window with one read.
+/// Writes a file. One read of the file fills about half of the context window that the agent
+/// assumes.
 fn write_big_file(agent: &Agent) {
     let text = (0..4_000).fold(String::new(), |mut text, line| {
         let _ = writeln!(text, "{line:05} {}", "x".repeat(100));
@@ -137,13 +141,14 @@ fn write_big_file(agent: &Agent) {
     fs::write(agent.scratch.path("big.txt"), text).unwrap();
 }
 
-/// Returns the number of reads that fill a session. The number depends on the dialect, because
-/// Ollama's default window is small.
+/// Returns the number of reads of this file that fill a session. Ollama needs fewer, because its
+/// default context window is small.
 fn reads_that_fill(dialect: Dialect) -> usize {
     if dialect == Dialect::Ollama { 1 } else { 2 }
 }
 
-/// Answers with a plan, as many reads as fill the session, the summary, and the end.
+/// Returns the answers of a model that fills the session: a plan, the reads, the summary, and the
+/// end of the turn.
 fn filling_answers(dialect: Dialect, summary: impl Into<MockResponse>) -> Vec<MockResponse> {
     let todo = json!({"todos": [{"content": "Mend the roof", "status": "in_progress"}]});
     let mut answers =
@@ -169,7 +174,7 @@ pub(crate) fn updates(agent: &Agent, kind: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_full_session_goes_on_with_a_summary() {
+async fn a_full_session_continues_with_a_summary() {
     for dialect in Dialect::ALL {
         let summary = MockReply::new().with_text("The roof leaks at the north.");
         let server = ModelServer::start(filling_answers(dialect, summary)).await.unwrap();
@@ -188,8 +193,8 @@ async fn a_full_session_goes_on_with_a_summary() {
         let asked = request_text(&server, summary);
         assert!(asked.contains("You write down the state"), "{dialect:?}: {asked}");
         assert!(!asked.contains("Use tabs.") && asked.contains("USER: please mend the roof"));
-        // Kept after the compaction: the summary, the plan, the project's instructions, the whole
-        // prompt.
+        // After the compaction, the request still contains the summary, the plan, the project's
+        // instructions, and the whole prompt.
         let after = request_text(&server, summary + 1);
         for text in [
             "The roof leaks at the north.",
@@ -204,7 +209,7 @@ async fn a_full_session_goes_on_with_a_summary() {
 }
 
 #[tokio::test]
-async fn a_client_that_knows_no_compactions_is_told_in_words() {
+async fn a_client_without_compactions_receives_a_text_about_them() {
     for (capabilities, kind) in
         [(json!({}), "agent_thought_chunk"), (json!({"session": {"notices": {}}}), "notice")]
     {
@@ -225,7 +230,7 @@ async fn a_client_that_knows_no_compactions_is_told_in_words() {
 }
 
 #[tokio::test]
-async fn without_a_summary_a_full_session_goes_on_all_the_same() {
+async fn a_full_session_continues_without_a_summary_if_the_summary_fails() {
     let server =
         ModelServer::start(filling_answers(Dialect::Anthropic, MockResponse::error(400, "no")))
             .await
@@ -238,7 +243,7 @@ async fn without_a_summary_a_full_session_goes_on_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_session_that_the_provider_finds_too_long_is_asked_again_shorter() {
+async fn a_request_that_is_too_long_for_the_provider_is_repeated_with_a_shorter_session() {
     let too_long = "This model's maximum context length is 8192 tokens, however you requested more";
     let answers = [
         MockReply::new().with_text(&"Long ago. ".repeat(5_000)).into(),

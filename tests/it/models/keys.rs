@@ -1,5 +1,5 @@
-//! The key of a provider is sent only to that provider: it is in no log, update, error or child
-//! process.
+//! The key of a provider is sent only to that provider. It does not appear in a log, an update, an
+//! error or the environment of a child process.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -11,11 +11,11 @@ use crate::harness::scratch::Scratch;
 use crate::harness::{Agent, CALLBOARD};
 use crate::models::case::{KEY, final_answer, provider, start, start_logged_in};
 
-/// Enables all logging.
+/// Environment variables that enable all logging.
 const TRACE: [(&str, &str); 2] = [("RUST_LOG", "trace"), ("CALLBOARD_LOG", "trace")];
 
 #[tokio::test]
-async fn a_key_is_told_to_its_provider_and_to_nobody_else() {
+async fn a_key_is_sent_only_to_its_provider() {
     for dialect in Dialect::ALL {
         let server = repeating_server().await;
         let agent = start(&server, dialect, &TRACE);
@@ -24,7 +24,7 @@ async fn a_key_is_told_to_its_provider_and_to_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_a_login_stored_is_told_to_nobody_else_either() {
+async fn a_key_that_a_login_stored_is_sent_only_to_its_provider() {
     for dialect in Dialect::ALL {
         let server = repeating_server().await;
         let scratch = Scratch::new();
@@ -34,15 +34,15 @@ async fn a_key_that_a_login_stored_is_told_to_nobody_else_either() {
     }
 }
 
-/// Stores the key for the server of a dialect. There is no keyring, so the key is stored in the
-/// file of logins.
+/// Stores the key for a dialect's provider. Because there is no keyring, the key is stored in a
+/// file.
 fn log_in(scratch: &Scratch, dialect: Dialect, url: &str) {
     let name = provider(dialect).trim_end_matches("-responses");
     let mut command = Command::new(CALLBOARD);
     command.args(["login", name]).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
     command.envs(TRACE).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // The key is stored even if it cannot be verified.
+    // The input `y` stores the key even if it cannot be verified.
     let input = format!("{url}\n{KEY}\ny\n");
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -51,8 +51,8 @@ fn log_in(scratch: &Scratch, dialect: Dialect, url: &str) {
     assert!(output.status.success() && !said.contains(KEY), "{dialect:?}: {said}");
 }
 
-/// Starts a server that first requests a command that prints its environment, and then repeats the
-/// key in an error, like some real servers.
+/// Starts a server that first requests a command which prints its environment. The server later
+/// repeats the key in an error, like some real servers.
 async fn repeating_server() -> ModelServer {
     let env = "env; tr '\\0' '\\n' < /proc/self/environ; cat \"$XDG_STATE_HOME\"/callboard/keys/*";
     let answers = [
@@ -76,7 +76,7 @@ async fn check(dialect: Dialect, server: &ModelServer, mut agent: Agent) {
     let carries = |text: &str| text.contains(KEY);
     let header = asked[0].headers.iter().any(|(_, value)| carries(value));
     assert!(header || carries(&asked[0].path), "{dialect:?}: the provider needs the key");
-    // The output of the first call's command is part of the second request.
+    // The second request contains the output of the first reply's command.
     let shown = asked[1].body_json().to_string();
     assert!(shown.contains("XDG_STATE_HOME"), "{dialect:?}: {shown}");
     assert!(!carries(&shown), "{dialect:?}: what a command could see");

@@ -1,4 +1,4 @@
-//! Streams that violate the rules of their dialect, or end early.
+//! Streams that violate the rules of their dialect, and streams that end early.
 
 use callboard_models::mock_server::{
     Dialect, MockReply, MockReplyStep, MockResponse, MockStopReason, MockToolCall, ModelServer,
@@ -9,7 +9,7 @@ use crate::models::case::{
     STREAMING, count_runs, final_answer, in_all_dialects, ready, run_call, runs_once,
 };
 
-/// Only OpenAI's chat dialect: many servers implement it, each with small differences.
+/// The chat dialect of OpenAI. Many servers implement it, each with small differences.
 const CHAT: &[Dialect] = &[Dialect::OpenAiChat];
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn calls_without_positions() {
 }
 
 #[tokio::test]
-async fn no_marker_at_the_end() {
+async fn no_end_marker() {
     let reply = runs_once().without_end_marker();
     in_all_dialects([reply.into(), final_answer()])
         .expect_runs(1)
@@ -79,7 +79,7 @@ async fn no_marker_at_the_end() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_are_told_to_the_model() {
+async fn arguments_that_are_not_json_are_an_error_for_the_model() {
     for arguments in ["{\"command\": \"echo ran >> ran.txt\"", "echo ran", "[1]", "\"x\"", "null"] {
         let wrong = MockToolCall::new("terminal", &json!(arguments));
         let reply = MockReply::new().with_call(wrong);
@@ -93,7 +93,7 @@ async fn arguments_that_are_no_json_are_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_told_to_the_model() {
+async fn arguments_that_violate_the_schema_are_an_error_for_the_model() {
     let wrong = MockToolCall::new("terminal", &json!({"comand": "echo ran >> ran.txt"}));
     in_all_dialects([MockReply::new().with_call(wrong).into(), runs_once().into(), final_answer()])
         .expect_runs(1)
@@ -103,7 +103,7 @@ async fn arguments_that_do_not_fit_are_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn a_tool_that_there_is_not_is_told_to_the_model() {
+async fn an_unknown_tool_is_an_error_for_the_model() {
     let wrong = MockToolCall::new("run_it", &json!({}));
     in_all_dialects([MockReply::new().with_call(wrong).into(), runs_once().into(), final_answer()])
         .expect_runs(1)
@@ -113,13 +113,13 @@ async fn a_tool_that_there_is_not_is_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn cut_before_a_word() {
+async fn cut_off_before_the_first_event() {
     let cut = MockReply::new().with_step(MockReplyStep::Cut).into();
     in_all_dialects([cut, final_answer()]).expect_text("Done.").check().await;
 }
 
 #[tokio::test]
-async fn cut_within_text() {
+async fn cut_off_within_text() {
     let cut = || MockReply::new().with_text("It is ").with_step(MockReplyStep::Cut);
     check_broken(cut, "cut off").await;
 }
@@ -134,7 +134,7 @@ async fn an_end_without_a_reason() {
 }
 
 #[tokio::test]
-async fn cut_within_arguments() {
+async fn cut_off_within_arguments() {
     let part = MockToolCall::new("terminal", &json!("{\"command\": \"echo ran >> ran.txt\""));
     let cut = MockResponse::from(MockReply::new().with_call(part).with_step(MockReplyStep::Cut));
     let whole = || runs_once().into();
@@ -153,7 +153,7 @@ async fn cut_within_arguments() {
 }
 
 #[tokio::test]
-async fn cut_behind_a_whole_call() {
+async fn cut_off_after_a_complete_call() {
     check_broken(|| runs_once().with_step(MockReplyStep::Cut), "cut off").await;
 }
 
@@ -165,9 +165,9 @@ async fn an_error_within_the_stream() {
     check_broken(|| runs_once().with_step(error()), "the roof is on fire").await;
 }
 
-/// Checks that calls of an incomplete reply do not run. The request is retried once. If the second
-/// reply is complete, its calls run once. If the second reply is incomplete too, the turn ends with
-/// an error.
+/// Checks that calls of an incomplete reply do not run, and that the agent repeats the request
+/// once. If the second reply is complete, its calls run once. If it is also incomplete, the turn
+/// ends with an error.
 async fn check_broken(broken: impl Fn() -> MockReply, message: &'static str) {
     let broken = || MockResponse::from(broken());
     in_all_dialects([broken(), runs_once().into(), final_answer()])
@@ -183,7 +183,7 @@ async fn check_broken(broken: impl Fn() -> MockReply, message: &'static str) {
 }
 
 #[tokio::test]
-async fn a_filter_takes_the_rest_away() {
+async fn a_reply_that_a_filter_stops_is_a_refusal() {
     const FILTERED: &[Dialect] =
         &[Dialect::OpenAiChat, Dialect::OpenAiResponses, Dialect::Anthropic, Dialect::Gemini];
     in_all_dialects([MockReply::new()
@@ -202,7 +202,7 @@ async fn a_filter_takes_the_rest_away() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_longest_length_cuts_is_not_run() {
+async fn a_call_of_a_reply_at_the_token_limit_does_not_run() {
     in_all_dialects([runs_once().with_stop_reason(MockStopReason::MaxTokens).into()])
         .expect_stop_reason("max_tokens")
         .check()
@@ -210,7 +210,7 @@ async fn a_call_that_the_longest_length_cuts_is_not_run() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_no_json() {
+async fn a_line_that_is_not_json() {
     let broken = MockReply::new()
         .with_step(MockReplyStep::Raw(b"data: {\"choices\":[\n\n".to_vec()))
         .with_text("So.");
@@ -218,7 +218,7 @@ async fn a_line_that_is_no_json() {
         let server = ModelServer::start([MockResponse::from(reply)]).await.unwrap();
         let mut agent = ready(&server, Dialect::OpenAiChat).await;
         let prompt = agent.prompt("go").await;
-        // Either a reply or a clear error is correct, as long as no call is left open.
+        // Either a reply or a clear error is correct. In both cases, no call may be left open.
         if let Err(error) = agent.answer(&prompt).await {
             assert!(error["message"].as_str().is_some_and(|told| told.len() > 10), "{error}");
         }
@@ -227,7 +227,7 @@ async fn a_line_that_is_no_json() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text() {
+async fn bytes_that_are_not_utf_8() {
     let broken = b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\xfe\"}}]}\n\n".to_vec();
     let reply = MockReply::new().with_step(MockReplyStep::Raw(broken)).with_text("So.");
     let server = ModelServer::start([MockResponse::from(reply)]).await.unwrap();
@@ -238,7 +238,7 @@ async fn bytes_that_are_no_text() {
 }
 
 #[tokio::test]
-async fn silence_can_be_cancelled_and_ends_the_connection() {
+async fn a_cancel_ends_a_silent_stream_and_its_connection() {
     for dialect in Dialect::ALL {
         let silent = MockReply::new().with_text("Let me ").with_step(MockReplyStep::Hang);
         let server =

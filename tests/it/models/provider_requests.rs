@@ -1,11 +1,11 @@
-//! The requests that a provider receives: the session in the format of the dialect.
+//! The requests that a provider receives. They contain the session in the format of the dialect.
 
 use callboard_models::mock_server::{Dialect, MockReply, MockResponse, MockToolCall, ModelServer};
 use serde_json::{Value, json};
 
 use crate::models::case::{KEY, final_answer, ready, run_call, runs_once, strings};
 
-/// Runs a turn; returns the bodies of its requests.
+/// Runs a turn, and returns the bodies of its requests for a reply.
 async fn request_bodies(dialect: Dialect, answers: Vec<MockResponse>) -> Vec<Value> {
     let server = ModelServer::start(answers).await.unwrap();
     let mut agent = ready(&server, dialect).await;
@@ -19,7 +19,7 @@ async fn request_bodies(dialect: Dialect, answers: Vec<MockResponse>) -> Vec<Val
 }
 
 #[tokio::test]
-async fn the_prompt_the_tools_and_no_key() {
+async fn the_request_contains_the_prompt_and_the_tools_and_no_key_in_its_body() {
     for dialect in Dialect::ALL {
         let bodies = request_bodies(dialect, vec![final_answer()]).await;
         let told = strings(&bodies[0]);
@@ -63,13 +63,13 @@ async fn a_call_and_its_result() {
 }
 
 #[tokio::test]
-async fn long_arguments_as_they_were() {
+async fn the_request_contains_long_arguments_unchanged() {
     let content = "a \"line\"\n\\ of many\n".repeat(100);
     for dialect in Dialect::ALL {
         let args = json!({"path": "long.txt", "content": content});
         let reply = MockReply::new().with_call(MockToolCall::new("write_file", &args));
         let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
-        // The arguments are sent either as an object, or as JSON in a string.
+        // A dialect sends the arguments either as an object, or as a string that contains JSON.
         let told = strings(&bodies[1]).into_iter().any(|text| {
             let inner = serde_json::from_str::<Value>(&text).unwrap_or_default();
             text == content || inner["content"] == *content
@@ -79,8 +79,9 @@ async fn long_arguments_as_they_were() {
 }
 
 #[tokio::test]
-async fn what_a_provider_wants_back() {
-    // The scripted server sends a signature or an encrypted thought in these dialects.
+async fn the_request_contains_the_replay_data_of_the_provider() {
+    // In these dialects, the scripted server sends a signature or an encrypted thought, which the
+    // agent must return.
     for dialect in [Dialect::Anthropic, Dialect::OpenAiResponses, Dialect::Gemini] {
         let reply = MockReply::new().with_thought("Hm.").with_call(run_call());
         let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
@@ -90,13 +91,13 @@ async fn what_a_provider_wants_back() {
 }
 
 #[tokio::test]
-async fn what_the_provider_may_cache() {
+async fn the_request_marks_the_content_that_may_be_cached() {
     let bodies = request_bodies(Dialect::Anthropic, vec![runs_once().into(), final_answer()]).await;
     assert!(bodies[1].to_string().contains("\"cache_control\""));
 }
 
 #[tokio::test]
-async fn the_requests_of_a_session_come_on_one_connection() {
+async fn the_requests_of_a_session_use_one_connection() {
     let mut all = Vec::new();
     for dialect in Dialect::ALL {
         let server =
@@ -108,7 +109,8 @@ async fn the_requests_of_a_session_come_on_one_connection() {
         let connections: Vec<_> = server.reply_requests().iter().map(|it| it.connection).collect();
         all.push((dialect, connections));
     }
-    // The list of models may use a separate connection.
+    // Only requests for a reply are counted, because the list of models may use a separate
+    // connection.
     let is_one = |all: &[usize]| all.len() == 3 && all.iter().all(|one| *one == all[0]);
     assert!(all.iter().all(|(_, connections)| is_one(connections)), "{all:?}");
 }

@@ -1,5 +1,5 @@
-//! Requests that are refused or never answered: transient failures are retried, and other failures
-//! are reported to the user.
+//! Requests that the server refuses or never answers. Transient failures are retried, and other
+//! failures are reported to the user.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use callboard_models::mock_server::{Dialect, MockReply, MockResponse, ModelServe
 use crate::models::case::{final_answer, in_all_dialects, ready, run_call, runs_once};
 
 #[tokio::test]
-async fn busy_and_then_not() {
+async fn a_busy_server_is_retried() {
     for status in [429, 500, 503, 529] {
         let busy = MockResponse::error(status, "slow down").with_header("retry-after-ms", "50");
         in_all_dialects([busy, final_answer()]).expect_text("Done.").check().await;
@@ -16,7 +16,7 @@ async fn busy_and_then_not() {
 }
 
 #[tokio::test]
-async fn busy_for_as_many_seconds_as_the_provider_says() {
+async fn a_busy_server_is_retried_after_the_delay_that_it_names() {
     for dialect in Dialect::ALL {
         let busy = MockResponse::error(503, "slow down").with_header("retry-after", "1");
         let server = ModelServer::start([busy, final_answer()]).await.unwrap();
@@ -31,7 +31,7 @@ async fn busy_for_as_many_seconds_as_the_provider_says() {
 }
 
 #[tokio::test]
-async fn busy_in_the_middle_of_a_turn_runs_nothing_twice() {
+async fn a_retry_within_a_turn_runs_no_call_twice() {
     let busy = MockResponse::error(503, "slow down").with_header("retry-after-ms", "50");
     in_all_dialects([runs_once().into(), busy, final_answer()])
         .expect_text("Done.")
@@ -41,7 +41,7 @@ async fn busy_in_the_middle_of_a_turn_runs_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_wrong() {
+async fn a_rejected_key() {
     for status in [401, 403] {
         in_all_dialects([MockResponse::error(status, "no such key")])
             .expect_error("no such key")
@@ -51,7 +51,7 @@ async fn a_key_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_model_that_there_is_not() {
+async fn an_unknown_model() {
     in_all_dialects([MockResponse::error(404, "no model `scripted`")])
         .expect_error("no model `scripted`")
         .check()
@@ -59,7 +59,7 @@ async fn a_model_that_there_is_not() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_wrong() {
+async fn a_rejected_request() {
     in_all_dialects([MockResponse::error(400, "wrong in this way")])
         .expect_error("wrong in this way")
         .check()
@@ -106,14 +106,14 @@ async fn an_error_with_a_good_status() {
 }
 
 #[tokio::test]
-async fn hung_up_before_a_word() {
+async fn a_connection_that_closes_before_the_response_is_retried() {
     in_all_dialects([MockResponse::hang_up(), final_answer()]).expect_text("Done.").check().await;
 }
 
 #[tokio::test]
-async fn sent_elsewhere() {
-    // No server listens at the target of the redirect, and a key must be sent only to the
-    // configured server.
+async fn a_redirect_is_an_error() {
+    // The agent must not follow the redirect, because a key must be sent only to the configured
+    // server. No server listens at the target of the redirect.
     in_all_dialects([MockResponse::redirect("http://127.0.0.1:1/v1/elsewhere")])
         .expect_error("the server sends elsewhere: is the address right?")
         .check()
@@ -121,7 +121,7 @@ async fn sent_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_turn_goes_on_after_one_that_failed() {
+async fn a_turn_continues_the_session_after_a_failed_turn() {
     for dialect in Dialect::ALL {
         let answers = [
             MockReply::new().with_call(run_call()).into(),

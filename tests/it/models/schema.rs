@@ -1,4 +1,4 @@
-//! Models without tool calling, which write JSON that follows a schema.
+//! Models without support for tool calls. They write JSON that conforms to a JSON Schema.
 
 use callboard_models::mock_server::{Dialect, MockReply, ModelServer, RecordedRequest};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::models::case::{count_runs, start_configured, strings};
 
 #[tokio::test]
-async fn a_call_that_is_written_by_the_schema_is_a_normal_call() {
+async fn json_that_conforms_to_the_schema_is_a_call() {
     for dialect in Dialect::ALL {
         let call = json!({"tool": "terminal", "arguments": {"command": "echo ran >> ran.txt"}});
         let call = call.to_string();
@@ -40,7 +40,7 @@ async fn a_call_that_is_written_by_the_schema_is_a_normal_call() {
 }
 
 #[tokio::test]
-async fn what_is_not_in_the_form_is_text() {
+async fn a_reply_that_is_not_json_is_text() {
     let reply = MockReply::new().with_text("I would rather ").with_text("talk.").into();
     let server = ModelServer::start([reply]).await.unwrap();
     let mut agent = start_configured(&server, Dialect::OpenAiChat, "tools = 'json_schema'").await;

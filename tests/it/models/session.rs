@@ -15,7 +15,7 @@ async fn set_mode(agent: &mut Agent, mode: &str) {
 }
 
 #[tokio::test]
-async fn each_mode_decides_over_the_calls_of_a_model_which_is_told_what_became_of_them() {
+async fn each_mode_decides_on_calls_and_the_model_receives_the_result() {
     const REJECTED: &str = "Rejected by the user. It did not run.";
     const DENIED: &str = "Not permitted by the session's mode. It did not run.";
     for (dialect, mode, asked, completed, told) in [
@@ -59,7 +59,7 @@ async fn each_mode_decides_over_the_calls_of_a_model_which_is_told_what_became_o
 }
 
 #[tokio::test]
-async fn changes_of_one_file_follow_each_other() {
+async fn edits_of_one_file_run_one_after_the_other() {
     for dialect in Dialect::ALL {
         let edit = |id, old: &str, new: &str| {
             let args = json!({"path": "notes.txt", "old_text": old, "new_text": new});
@@ -78,7 +78,7 @@ async fn changes_of_one_file_follow_each_other() {
 }
 
 #[tokio::test]
-async fn the_commands_of_ours_are_answered_without_the_model() {
+async fn our_slash_commands_are_answered_without_the_model() {
     for dialect in Dialect::ALL {
         let edit = json!({"path": "notes.txt", "old_text": "one", "new_text": "1"});
         let usage = MockUsage { input: 1234, cached: 0, output: 56, thought: 0 };

@@ -1,4 +1,4 @@
-//! HTTPS to a server whose certificate authority is only in the configuration.
+//! HTTPS to a server whose certificate authority is trusted only by the configuration.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::models::case::start_configured;
 
-/// Starts a server with a certificate for a name; returns it with the file of its certificate
-/// authority.
+/// Starts a server with a certificate for `name`. Returns the server, and a line of configuration
+/// with the file of the certificate authority.
 async fn server(name: &str, folder: &TempDir) -> (ModelServer, String) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -46,7 +46,7 @@ async fn an_authority_of_the_configuration_is_trusted() {
 }
 
 #[tokio::test]
-async fn nobody_else_is_trusted_and_the_user_is_told_why() {
+async fn another_authority_or_name_is_not_trusted_and_the_error_explains_it() {
     for (name, is_known) in [("localhost", false), ("elsewhere.example", true)] {
         let folder = tempfile::tempdir().unwrap();
         let (server, ca_file) = server(name, &folder).await;

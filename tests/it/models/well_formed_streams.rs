@@ -1,4 +1,4 @@
-//! Well-formed streams in all their variants.
+//! Well-formed streams in all variants.
 
 use callboard_models::mock_server::{
     Dialect, MockReply, MockReplyStep, MockResponse, MockStopReason, MockToolCall, MockUsage,
@@ -13,7 +13,7 @@ use crate::models::case::{
 use crate::models::context::updates;
 
 #[tokio::test]
-async fn text_is_said() {
+async fn a_reply_of_text() {
     in_all_dialects([MockReply::new().with_text("It is ").with_text("so.").into()])
         .expect_text("It is so.")
         .check()
@@ -21,7 +21,7 @@ async fn text_is_said() {
 }
 
 #[tokio::test]
-async fn nothing_is_said() {
+async fn an_empty_reply() {
     in_all_dialects([MockReply::new().into()]).check().await;
 }
 
@@ -47,7 +47,7 @@ async fn a_call_and_its_result() {
 }
 
 #[tokio::test]
-async fn a_call_behind_text_and_a_thought() {
+async fn a_call_after_text_and_a_thought() {
     let reply = MockReply::new()
         .with_thought("I have to run it.")
         .with_text("I run it.")
@@ -60,7 +60,7 @@ async fn a_call_behind_text_and_a_thought() {
 }
 
 #[tokio::test]
-async fn text_behind_a_call() {
+async fn text_after_a_call() {
     let reply = runs_once().with_text("I ran it.");
     in_all_dialects([reply.into(), final_answer()])
         .expect_text("I ran it.Done.")
@@ -83,7 +83,7 @@ async fn arguments_in_fragments() {
 }
 
 #[tokio::test]
-async fn calls_side_by_side() {
+async fn several_calls_in_one_reply() {
     let list = MockToolCall::new("list_directory", &json!({}));
     let reply = MockReply::new()
         .with_call(run_call().with_id(Some("a")))
@@ -97,7 +97,7 @@ async fn calls_side_by_side() {
 }
 
 #[tokio::test]
-async fn calls_one_after_the_other() {
+async fn one_call_in_each_of_several_replies() {
     let reply = |id| MockReply::new().with_call(run_call().with_id(Some(id))).into();
     in_all_dialects([reply("a"), reply("b"), reply("c"), final_answer()])
         .expect_runs(3)
@@ -117,11 +117,11 @@ async fn a_call_without_arguments() {
 }
 
 #[tokio::test]
-async fn tokens_and_what_they_cost_are_told() {
+async fn tokens_and_their_cost_are_reported() {
     let usage = MockUsage { input: 12_000, cached: 10_000, output: 560, thought: 70 };
     let answer = || MockResponse::from(MockReply::new().with_text("So.").with_usage(usage));
-    // Prices, including the price of cached tokens, are from the catalogue. A server of which only
-    // the dialect is known has no known prices.
+    // The prices of models, including the price of cached tokens, are from the built-in catalogue.
+    // If only the dialect of a server is known, its prices are unknown.
     for (dialect, model, size, cost) in [
         (Dialect::OpenAiChat, "gpt-4o", 128_000, None),
         (Dialect::OpenAiResponses, "gpt-4o", 128_000, None),
@@ -148,7 +148,7 @@ async fn tokens_and_what_they_cost_are_told() {
 }
 
 #[tokio::test]
-async fn the_longest_length_is_reached() {
+async fn the_token_limit_is_reached() {
     in_all_dialects([MockReply::new()
         .with_text("On and")
         .with_stop_reason(MockStopReason::MaxTokens)
@@ -176,7 +176,7 @@ async fn a_slow_start_and_pauses() {
 }
 
 #[tokio::test]
-async fn comments_and_unknown_events_between() {
+async fn comments_and_unknown_events_are_ignored() {
     let noise =
         b": keep-alive\n\nevent: news\ndata: {\"type\":\"news\",\"sparkle\":1}\n\n".to_vec();
     let reply =
@@ -185,7 +185,7 @@ async fn comments_and_unknown_events_between() {
 }
 
 #[tokio::test]
-async fn lines_that_end_as_in_letters() {
+async fn lines_that_end_with_carriage_return_and_newline() {
     let body = concat!(
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"One \"}}]}\r\n\r\n",
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"two.\"},",
@@ -209,7 +209,7 @@ async fn a_very_long_line() {
 }
 
 #[tokio::test]
-async fn a_call_says_what_it_is_about_while_its_arguments_come() {
+async fn a_call_has_its_title_before_its_arguments_are_complete() {
     for dialect in STREAMING {
         let args = json!({"path": "far/away.txt", "content": "many words ".repeat(200)});
         let write = MockToolCall::new("write_file", &args)
