@@ -1,10 +1,11 @@
-//! Tools for agents that speak ACP. Each call is previewed, permitted and run, and reports its
-//! progress to the client.
+//! Tools for agents that speak ACP. Each tool call is previewed, permitted and run, and its
+//! progress is sent to the client.
 //!
-//! This crate contains *only* the tools and their engines: the [`Tool`] trait, the [`Registry`],
-//! the built-in tools ([`Registry::builtin`]), and the engines (read, list, find, search, edit,
-//! write, run a command). The engines can also be used without the tools. `acp-lifecycle` drives a
-//! call; `callboard` is a complete agent built from these crates.
+//! This crate contains *only* the tools and the functions behind them. The tools are the [`Tool`]
+//! trait, the [`Registry`], and the built-in tools ([`Registry::builtin`]). The functions read,
+//! list, find, search, edit and write files, and run commands. They can also be used without the
+//! tools. The crate `acp-lifecycle` runs a tool call, and `callboard` is a complete agent that uses
+//! these crates.
 //!
 //! ```
 //! use acp_tools::Registry;
@@ -27,7 +28,7 @@ pub mod registry;
 pub mod search;
 pub mod tool;
 
-/// The token that cancels calls, re-exported from tokio-util.
+/// The token that cancels calls. It is re-exported from tokio-util.
 pub use acp_lifecycle::CancellationToken;
 pub use error::{ErrorCode, ToolError, ToolFailure};
 pub use files::workspace::{Workspace, WorkspaceError};
@@ -41,7 +42,7 @@ pub use tool::{
     ToolHint, ToolOutput, ToolPreview, ToolRole,
 };
 
-// The examples in the README run as doctests.
+// The examples in the README are run as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! The limits of this crate. A limit is public if callers can use it.
+//! The limits of this crate. A limit is only public if callers can use it.
 
 use std::time::Duration;
 
@@ -8,78 +8,79 @@ use callboard_process::limits::{
 
 // Files and search
 
-/// Maximum length of a path in bytes, as in most kernels.
+/// Maximum length of a path in bytes. Most kernels have the same limit.
 pub(crate) const MAX_PATH_BYTES: usize = 4096;
 
-/// Maximum size of a file that is read as a whole or edited.
+/// Maximum size of a file that is read as a whole, or that is edited.
 pub(crate) const MAX_WHOLE_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Maximum number of bytes of a file that are scanned for the requested lines. Skipped lines are
-/// only counted, which is as fast as reading the file.
+/// Maximum number of bytes of a file that are scanned to find the requested lines. The lines before
+/// them are only counted, so the scan is as fast as reading the file.
 pub(crate) const MAX_LINE_READ_FILE_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
-/// Bytes at the beginning of a file that decide whether it is text.
+/// Number of bytes at the beginning of a file that decide whether the file is text.
 pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
 
-/// Default number of lines of a file excerpt.
+/// Default number of lines in an excerpt of a file.
 pub(crate) const DEFAULT_READ_LINES: u32 = 2_000;
 
-/// Maximum number of bytes of text in a file excerpt.
+/// Maximum number of bytes of text in an excerpt of a file.
 pub(crate) const MAX_READ_TEXT_BYTES: usize = 256 * 1024;
 
-/// Maximum number of characters of one line in a file excerpt.
+/// Maximum number of characters per line in an excerpt of a file.
 pub(crate) const MAX_READ_LINE_CHARS: usize = 2_000;
 
-/// Maximum size of an image for the model. Encoded as Base64, such an image has 5 MiB, which is the
-/// limit of Anthropic's models at most providers
+/// Maximum size of an image that is sent to the model. Encoded as Base64, such an image has 5 MiB.
+/// This is the limit of Anthropic's models at most providers
 /// (<https://platform.claude.com/docs/en/build-with-claude/vision>). Other providers accept larger
 /// images.
 pub(crate) const MAX_IMAGE_BYTES: u64 = 3_932_160;
 
 /// Maximum size of an image that is also sent to the client. Encoded as Base64, such an image fits
-/// into the content of a call. This content fits into a line of 1 MiB; some clients fail on longer
-/// lines. For a larger image the client receives a link to the file, which the client can open
+/// into the content of a call, which fits into a line of 1 MiB. Some clients fail on longer lines.
+/// Instead of a larger image, the client receives a link to the file, which the client can open
 /// itself.
 pub(crate) const MAX_CLIENT_IMAGE_BYTES: usize = 512 * 1024;
 
-/// Size of the buffer for reading a file line by line.
+/// Size of the buffer with which a file is read line by line.
 pub(crate) const LINE_READ_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Maximum time to search other directories for a file with the name of a missing file.
+/// Maximum time to search other directories for a file that has the same name as a missing file.
 pub(crate) const MAX_SAME_NAME_SEARCH_TIME: Duration = Duration::from_millis(300);
 
 /// Maximum number of similar names that are suggested for a missing file.
 pub(crate) const MAX_SIMILAR_NAMES: usize = 3;
 
-/// Maximum number of names of a directory that are compared to find similar names.
+/// Maximum number of names in a directory that are compared with the name of a missing file.
 pub(crate) const MAX_NAMES_COMPARED: usize = 2_000;
 
-/// Maximum depth of a listing.
+/// Maximum number of levels of a directory listing.
 pub(crate) const MAX_LIST_DEPTH: u32 = 10;
 
-/// Maximum number of entries that one listing or name search shows.
+/// Maximum number of entries that one directory listing or name search shows.
 pub(crate) const MAX_ENTRIES_SHOWN: usize = 1_000;
 
-/// Maximum number of entries that are collected and sorted before [`MAX_ENTRIES_SHOWN`] of them are
-/// shown.
+/// Maximum number of entries that are collected and sorted. At most [`MAX_ENTRIES_SHOWN`] of them
+/// are shown.
 pub(crate) const MAX_ENTRIES_GATHERED: usize = 20_000;
 
-/// Maximum length of a fuzzy pattern.
+/// Maximum length of a fuzzy pattern in bytes.
 pub(crate) const MAX_FUZZY_PATTERN_BYTES: usize = 256;
 
-/// Maximum depth of a walk. A walk keeps one directory open per level.
+/// Maximum depth of a walk. A walk keeps one open directory per level.
 pub(crate) const MAX_WALK_DEPTH: usize = 128;
 
-/// Maximum number of entries of one directory that a walk reads.
+/// Maximum number of entries that a walk reads from one directory.
 pub(crate) const MAX_DIRECTORY_ENTRIES: usize = 500_000;
 
-/// Maximum number of bytes of one `.gitignore` that are applied.
+/// Maximum number of bytes that are read from one `.gitignore` file. Rules after them do not apply.
 pub(crate) const MAX_IGNORE_FILE_BYTES: u64 = 256 * 1024;
 
-/// Maximum size of a git configuration file that is scanned for files that git executes.
+/// Maximum number of bytes that are read from a git configuration file. They are scanned for the
+/// names of files that git executes.
 pub(crate) const MAX_GIT_CONFIG_BYTES: u64 = 256 * 1024;
 
-/// Maximum number of lines of one `.gitignore` that are applied.
+/// Maximum number of lines that are read from one `.gitignore` file. Rules after them do not apply.
 pub(crate) const MAX_IGNORE_FILE_LINES: usize = 5_000;
 
 /// Default number of matches that one content search shows.
@@ -88,10 +89,10 @@ pub(crate) const DEFAULT_MATCHES_SHOWN: u32 = 250;
 /// Maximum number of matches that one content search shows.
 pub const MAX_MATCHES_SHOWN: u32 = 2_000;
 
-/// Maximum number of context lines on each side of a match.
+/// Maximum number of context lines that are shown on each side of a match.
 pub(crate) const MAX_MATCH_CONTEXT_LINES: u32 = 20;
 
-/// Maximum number of bytes shown of one matching line.
+/// Maximum number of bytes that are shown of one matching line.
 pub(crate) const MAX_MATCH_LINE_BYTES: usize = 500;
 
 /// Maximum number of bytes of text that one content search shows.
@@ -100,296 +101,304 @@ pub(crate) const MAX_MATCHES_TEXT_BYTES: usize = 256 * 1024;
 /// Maximum number of matches that one content search skips before the first match that it shows.
 pub const MAX_MATCH_OFFSET: u32 = 10_000;
 
-/// Maximum number of bytes of matches that are buffered while matches are skipped. The limit
-/// applies to each file, and to all files that wait for an earlier file.
+/// Maximum number of bytes of buffered matches while a search skips matches. The limit applies to
+/// each file. It also applies to the sum of all files that wait for an earlier file.
 pub(crate) const MAX_GATHERED_MATCHES_BYTES: usize = 8 * 1024 * 1024;
 
-/// Maximum number of files that are queued ahead of a search.
+/// Maximum number of files that wait in a queue until a thread searches them.
 pub(crate) const MAX_QUEUED_FILES: usize = 64;
 
 /// Minimum time between two progress reports.
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Maximum number of matches that are sent as locations for the client to follow.
+/// Maximum number of matches that are sent to the client as locations.
 pub(crate) const MAX_MATCH_LOCATIONS: usize = 20;
 
-/// Maximum length of a line that is searched.
+/// Maximum length in bytes of a line that is searched.
 pub(crate) const MAX_SEARCHED_LINE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Bytes that a regular expression searches between two checks for cancellation. The slowest
-/// expressions of [`MAX_COMPILED_REGEX_BYTES`] need some milliseconds for this number of bytes,
-/// other expressions need microseconds. The cost of the check is too small to measure.
+/// Number of bytes that a regular-expression search reads between two checks for cancellation. For
+/// this number of bytes, the slowest expressions within [`MAX_COMPILED_REGEX_BYTES`] need some
+/// milliseconds, and other expressions need microseconds. The check itself takes too little time to
+/// be measured.
 pub(crate) const BYTES_PER_SEARCH_CANCEL_CHECK: usize = 64 * 1024;
 
-/// Maximum size of a file that is read as a whole before it is searched. Larger files are streamed.
+/// Maximum size of a file that is read into memory before it is searched. Larger files are
+/// streamed.
 pub(crate) const MAX_BUFFERED_SEARCH_FILE_BYTES: u64 = 1024 * 1024;
 
-/// Maximum size of a file in a multi-line search.
+/// Maximum size of a file that is searched for multi-line matches.
 pub(crate) const MAX_MULTILINE_FILE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Maximum length of a glob or a regular expression.
+/// Maximum length in bytes of a glob or a regular expression.
 pub(crate) const MAX_PATTERN_BYTES: usize = 16 * 1024;
 
-/// Maximum size of a compiled regular expression.
+/// Maximum size in bytes of a compiled regular expression.
 pub(crate) const MAX_COMPILED_REGEX_BYTES: usize = 4 * 1024 * 1024;
 
-/// Maximum size of the state cache of a regular expression.
+/// Maximum size in bytes of the cache that a regular expression uses for its states.
 pub(crate) const MAX_REGEX_CACHE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Maximum number of threads of one walk or search.
+/// Maximum number of threads that one walk or search uses.
 pub const MAX_SEARCH_THREADS: usize = 8;
 
-/// Maximum duration of one listing or search. After this time, the results found so far are shown.
+/// Maximum duration of one listing or search. After this time, the results that were found so far
+/// are shown.
 pub(crate) const MAX_SEARCH_TIME: Duration = Duration::from_secs(20);
 
-/// Maximum time spent on a minimal diff of two texts. After this time, a larger diff is accepted.
+/// Maximum time to compute a minimal diff of two texts. After this time, a larger diff is accepted.
 pub(crate) const MAX_DIFF_TIME: Duration = Duration::from_millis(500);
 
-/// Maximum number of matches of an edit that are counted.
+/// Maximum number of matching places that are counted for one edit.
 pub(crate) const MAX_EDIT_MATCHES_COUNTED: usize = 1_000;
 
 /// Maximum number of places that one edit with `replace_all` replaces.
 pub(crate) const MAX_EDIT_REPLACEMENTS: usize = 100_000;
 
-/// Maximum number of matches that are listed if the place of an edit is ambiguous.
+/// Maximum number of matching places that are listed if an edit matches several places.
 pub(crate) const MAX_EDIT_MATCHES_SHOWN: usize = 10;
 
-/// Maximum number of similar places that are shown if an edit has no match.
+/// Maximum number of similar places that are shown if the old text of an edit has no match.
 pub(crate) const MAX_NEAR_MISSES_SHOWN: usize = 3;
 
 /// Maximum number of notes about the arguments of one call.
 pub(crate) const MAX_ARGUMENT_NOTES: usize = 8;
 
-/// Maximum number of bytes shown of the name of an unknown argument, and of the value of an
-/// argument.
+/// Maximum number of bytes that a note shows of the name or the value of an argument.
 pub(crate) const MAX_ARGUMENT_NAME_BYTES: usize = 100;
 
-/// Maximum number of candidate places that are compared to find the most similar places.
+/// Maximum number of candidates that are compared to find the places most similar to an old text.
 pub(crate) const MAX_NEAR_MISS_CANDIDATES: usize = 8;
 
-/// Maximum number of lines of the old text that are compared to find similar places.
+/// Maximum number of lines of an old text that are compared to find similar places.
 pub(crate) const MAX_NEAR_MISS_OLD_TEXT_LINES: usize = 200;
 
-/// Maximum number of bytes of the old text that are compared to find similar places.
+/// Maximum number of bytes of an old text that are compared to find similar places.
 pub(crate) const MAX_NEAR_MISS_OLD_TEXT_BYTES: usize = 64 * 1024;
 
-/// Maximum number of lines of the old text that contain a word. A word in more lines does not vote
-/// for similar places.
+/// Maximum number of lines of the old text in which a word may occur. A word that occurs in more
+/// lines is not used to find similar places.
 pub(crate) const MAX_LINES_PER_WORD: usize = 8;
 
-/// Maximum number of lines shown of the most similar place.
+/// Maximum number of lines that are quoted from the most similar place.
 pub(crate) const MAX_QUOTED_LINES: usize = 40;
 
-/// Maximum number of bytes shown of the most similar place. Also the maximum number of bytes of a
-/// line that are compared to find this place.
+/// Maximum number of bytes that are quoted from the most similar place. Also the maximum number of
+/// bytes of a line that are compared to find this place.
 pub(crate) const MAX_QUOTED_BYTES: usize = 16 * 1024;
 
-/// Maximum duration of all edits of one call, before anything is written.
+/// Maximum time to apply all edits of one call in memory, before anything is written.
 pub(crate) const MAX_EDIT_TIME: Duration = Duration::from_secs(20);
 
-/// Bytes at the beginning of a file that are searched for similar places.
+/// Number of bytes at the beginning of a file that are searched for similar places.
 pub(crate) const MAX_NEAR_MISS_FILE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Maximum number of bytes shown of a line next to the place of an edit. Also the maximum number of
-/// bytes shown on each side of a similar part of a line.
+/// Maximum number of bytes that are shown of a line near an edited place. Also the maximum number
+/// of bytes that are shown on each side of a similar part of a line.
 pub(crate) const MAX_EDIT_CONTEXT_LINE_BYTES: usize = 200;
 
-/// Maximum number of attempts to open a path while its directories are being renamed.
+/// Maximum number of attempts to open a path while other programs rename its directories.
 pub(crate) const MAX_OPEN_TRIES: u32 = 8;
 
-/// Maximum number of changes of a session that can be undone. Changes that could be restored only
-/// in part are counted too.
+/// Maximum number of changes of a session that can be undone. The number includes changes that can
+/// only be restored in part.
 pub(crate) const MAX_UNDO_ENTRIES: usize = 1_000;
 
-/// Maximum number of bytes kept to undo the changes of a session. The last change is kept
-/// regardless of its size.
+/// Maximum total size of the backups for undoing the changes of a session. The backup of the last
+/// change is kept regardless of its size.
 pub(crate) const MAX_UNDO_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// Maximum size of the log from which a later process of a session continues to undo. The changes of
-/// a session with a larger log can be undone only by the process that made them.
+/// Maximum size of the undo log of a session. A later process of the session reads this log to undo
+/// earlier changes. If the log is larger, only the process that made the changes can undo them.
 pub(crate) const MAX_UNDO_LOG_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Maximum number of paths that the preview of a rewind compares. The rewind itself has no limit.
+/// Maximum number of paths that are compared in the preview of a rewind. The rewind itself has no
+/// such limit.
 pub(crate) const MAX_REWIND_PATHS: usize = 10_000;
 
-/// How long the data for undoing changes is kept after the session.
+/// Time after the end of a session until the data for undoing its changes is deleted.
 pub(crate) const MAX_UNDO_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Maximum size of the journal of one call.
 pub(crate) const MAX_JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Maximum number of files that are counted in a directory before it is moved or deleted.
+/// Maximum number of files that are counted in a directory before the directory is moved or
+/// deleted.
 pub(crate) const MAX_COUNTED_FILES: u64 = 100_000;
 
-/// Maximum depth to which files are counted before a directory is moved or deleted.
+/// Maximum depth of the subdirectories in which files are counted before a directory is moved or
+/// deleted.
 pub(crate) const MAX_COUNTED_DEPTH: usize = 128;
 
-/// Maximum number of replaced files that are watched for late writes. A late write comes from a
-/// program that still has the old file open.
+/// Maximum number of replaced files that are checked for late writes. A late write is made by a
+/// program that opened the old file before it was replaced.
 pub(crate) const MAX_LATE_WRITE_WATCHES: usize = 256;
 
-/// Interval within which two writes may leave the same modification time on a file.
+/// Maximum time between two writes to a file after which the file may have the same modification
+/// time.
 pub(crate) const MTIME_GRANULARITY: Duration = Duration::from_millis(20);
 
-/// Maximum number of attempts to put a file back while another program keeps rewriting it.
+/// Maximum number of attempts to put a file back. If another program replaces the file again,
+/// another attempt is needed.
 pub(crate) const MAX_EXCHANGE_TRIES: u32 = 64;
 
-/// Maximum number of files whose content hash a session remembers.
+/// Maximum number of files for which a session stores the hash of the content.
 pub(crate) const MAX_KNOWN_HASHES: usize = 4_096;
 
-/// Maximum number of changed places that are sent as locations for the client to follow.
+/// Maximum number of changed places that are sent to the client as locations.
 pub(crate) const MAX_CHANGE_LOCATIONS: usize = 20;
 
 /// Maximum number of files that one call edits.
 pub(crate) const MAX_FILES_PER_EDIT_CALL: usize = 200;
 
-/// Maximum number of edits of one call. An edit that replaces all occurrences in a file counts
-/// once.
+/// Maximum number of edits in one call. An edit that replaces all occurrences in a file counts as
+/// one.
 pub(crate) const MAX_EDITS_PER_CALL: usize = 500;
 
-/// Maximum size of all files that one call edits, before and after the edits.
+/// Maximum total size of all files that one call edits. It applies before and after the edits.
 pub(crate) const MAX_EDITED_BYTES_PER_CALL: usize = 128 * 1024 * 1024;
 
 // Terminal
 
-/// Maximum number of reasons that are shown for a command that always requires permission. Only the
-/// number of the other reasons is shown.
+/// Maximum number of reasons that are shown for a command that always requires permission. For
+/// further reasons, only their number is shown.
 pub(crate) const MAX_COMMAND_RISKS_SHOWN: usize = 4;
 
-/// Maximum number of bytes of a path or word in the reason why a command requires permission.
+/// Maximum number of bytes of a path or word that the reason for a permission request shows.
 pub(crate) const MAX_COMMAND_RISK_TEXT_BYTES: usize = 200;
 
-/// Default time to wait for a command. After this time, the command continues in the background.
+/// Default maximum time that a call waits for a command. After this time, the command continues in
+/// the background.
 pub(crate) const DEFAULT_COMMAND_WAIT: Duration = Duration::from_secs(120);
 
 /// Maximum timeout of a command that is not started in the background.
 pub(crate) const MAX_COMMAND_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Maximum number of commands of a session that run in the background at the same time.
+/// Maximum number of commands that one session runs in the background at the same time.
 pub(crate) const MAX_BACKGROUND_RUNNING: usize = 8;
 
-/// Maximum number of finished background commands that a session remembers.
+/// Maximum number of finished background commands that a session keeps in its list.
 pub(crate) const MAX_BACKGROUND_ENDED_KEPT: usize = 32;
 
-/// How long a call waits for output of a background command that was just started or has just
-/// received input.
+/// Time that a call waits for output after it started a background command or typed input into one.
 pub(crate) const BACKGROUND_START_WAIT: Duration = Duration::from_millis(500);
 
-/// Default time to wait for the end of a background command.
+/// Default maximum time that a call waits until a background command ends.
 pub(crate) const DEFAULT_BACKGROUND_WAIT: Duration = Duration::from_secs(60);
 
-/// Maximum number of bytes of one input to a command. A terminal accepts lines of 4,095 bytes.
+/// Maximum number of bytes of one input to a command. A terminal accepts lines of up to 4,095
+/// bytes.
 pub(crate) const MAX_TERMINAL_INPUT_BYTES: usize = 4_000;
 
-/// Size above which the result of a tool other than `terminal` is also stored in a file. If the
-/// results of one reply are too long, the model receives only a part of this result.
+/// Maximum size of a result that is not stored in a file. A larger result is stored, unless it is a
+/// result of `terminal`. The model may receive only a part of it, if the results of one reply are
+/// too long.
 pub(crate) const MAX_INLINE_RESULT_BYTES: usize = MAX_MODEL_OUTPUT_BYTES;
 
-/// Maximum size of the file with the whole output of a command. The file stays readable to its end,
-/// even with the additional line that reports the omitted bytes.
+/// Maximum size of the file that contains the whole output of a command. If output was omitted, the
+/// file has an additional line. Even with this line, the file can be read to its end.
 pub(crate) const MAX_OUTPUT_FILE_BYTES: u64 = MAX_WHOLE_FILE_BYTES - MAX_TRUNCATION_NOTE_BYTES;
 
-/// Maximum size of the state folder of all sessions. The value is the sum of the limits for the
-/// changes and for the outputs of one session. The oldest files are deleted first, except files of
-/// a session that is open in another process.
+/// Maximum total size of the state folder, which all sessions share. The value is the limit for the
+/// backups of one session plus the limit for its outputs. The oldest files are deleted first. Files
+/// of a session that is open in another process are not deleted.
 pub(crate) const MAX_STATE_BYTES: u64 = MAX_UNDO_BYTES + MAX_OUTPUT_FILES_BYTES;
 
-/// Bytes that a session adds to the state folder before it checks the total size again.
+/// Number of bytes that a session adds to the state folder before it checks the total size again.
 pub(crate) const STATE_SWEEP_INTERVAL_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Bytes that must stay free in the state folder, in addition to the data to be kept. The same
-/// number of bytes is written to check that the folder is writable.
+/// Number of bytes that must stay free in the state folder after the data is stored. The check also
+/// writes this number of bytes if it must find out whether the folder is writable.
 pub(crate) const STATE_PROBE_BYTES: usize = 4096;
 
-/// Maximum number of files with whole outputs that a session keeps. The oldest files are deleted
+/// Maximum number of files with complete outputs that a session keeps. The oldest files are deleted
 /// first.
 pub(crate) const MAX_OUTPUT_FILES: usize = 200;
 
-/// Maximum total size of the files with whole outputs. The limit is enforced when another file is
-/// created.
+/// Maximum total size of the files with complete outputs of a session. It is checked when another
+/// file is created.
 pub(crate) const MAX_OUTPUT_FILES_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// How long the files with whole outputs are kept after their session.
+/// Time after the end of a session until its files with complete outputs are deleted.
 pub(crate) const MAX_OUTPUT_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 // Unsaved texts of the client
 
-/// Maximum size of a file whose text is requested from the client. Encoded as JSON, the text fits
-/// into one line of the transport.
+/// Maximum size of a file whose text is requested from the client. Encoded as JSON, such a text
+/// fits into one line of the transport.
 pub(crate) const MAX_CLIENT_TEXT_BYTES: u64 = 2 * 1024 * 1024;
 
-/// Maximum number of concurrent requests to the client for the texts of one call.
+/// Maximum number of requests for texts that one call sends to the client at the same time.
 pub(crate) const MAX_CONCURRENT_CLIENT_TEXTS: usize = 8;
 
-/// Maximum length of a client's error message.
+/// Maximum length in bytes of an error message from the client.
 pub(crate) const MAX_CLIENT_ERROR_BYTES: usize = 256;
 
 // Commands that the client runs
 
-/// Maximum number of bytes of a command's output that the client keeps. The model receives only a
-/// part of this output; the rest is in a file.
+/// Maximum number of bytes of a command's output that the client is asked to keep. The model
+/// receives only a part of this output. The whole output is in a file.
 pub(crate) const MAX_CLIENT_OUTPUT_BYTES: u64 = MAX_KEPT_OUTPUT_BYTES as u64;
 
-/// Maximum length of a client's terminal id.
+/// Maximum length in bytes of a terminal id from the client.
 pub(crate) const MAX_CLIENT_TERMINAL_ID_BYTES: usize = 256;
 
-/// Maximum length of a client's signal name.
+/// Maximum length in bytes of a signal name from the client.
 pub(crate) const MAX_CLIENT_SIGNAL_BYTES: usize = 32;
 
-/// How long after the start of a command its status is polled for the first time. The poll is
-/// needed because some clients do not report the end of a command.
+/// Time between the start of a command and the first poll for its status. Polling is needed because
+/// some clients do not report the end of a command.
 pub(crate) const CLIENT_EXIT_POLL_DELAY: Duration = Duration::from_secs(10);
 
 /// Time between a failed wait request and the first poll for the status of the command.
 pub(crate) const CLIENT_EXIT_POLL_DELAY_AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// Maximum interval between two polls for the status of a command. Each interval is twice as long
-/// as the previous interval.
+/// Maximum time between two polls for the status of a command. The time is doubled after each poll.
 pub(crate) const MAX_CLIENT_EXIT_POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Time limit for a client to end a cancelled command. The same limit applies to the following
-/// request for the output. Both requests end before a cancelled call is dropped.
+/// Maximum time that a client has to kill a cancelled command. The same limit applies to the
+/// request for the output, which follows. Both requests end before the cancelled call is dropped.
 pub(crate) const CLIENT_CANCEL_GRACE: Duration = Duration::from_millis(300);
 
-/// How long a call waits for the end of a cancelled command after the client has answered that the
-/// command was killed.
+/// Maximum time that a call waits for the exit status of a cancelled command, after the client has
+/// confirmed the kill request.
 pub(crate) const CLIENT_CANCEL_LINGER: Duration = Duration::from_millis(20);
 
-/// Time limit for a client to end a command after its timeout. The same limit applies to the
-/// following request for the output.
+/// Maximum time that a client has to kill a command after its timeout. The same limit applies to
+/// the request for the output, which follows.
 pub(crate) const CLIENT_KILL_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Delay before a repeated request for the output of a finished command. The client may still
-/// receive output during this time.
+/// Time before the request for the output of a finished command is repeated. During this time, the
+/// client may still receive output.
 pub(crate) const CLIENT_OUTPUT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Maximum number of repeated requests for the output.
+/// Maximum number of times that the request for the output is repeated.
 pub(crate) const MAX_CLIENT_OUTPUT_RETRIES: u32 = 2;
 
 // Plans and thoughts
 
-/// Maximum number of steps of a plan.
+/// Maximum number of steps in a plan.
 pub(crate) const MAX_TODOS: usize = 200;
 
-/// Maximum length of one step of a plan.
+/// Maximum length in bytes of one step of a plan.
 pub(crate) const MAX_TODO_BYTES: usize = 2 * 1024;
 
-/// Maximum number of bytes of a thought that its title shows.
+/// Maximum number of bytes of a thought that the title of the call shows.
 pub(crate) const MAX_THOUGHT_TITLE_BYTES: usize = 80;
 
-/// How long a call with a known title waits for further arguments before the call is reported. Data
-/// that a provider sent in one piece is often received in several pieces, and an optional argument
-/// may change the title.
+/// Time between the moment when the title of a call is known and the report of the call. Data that
+/// a provider sent in one piece is often received in several pieces. Arguments that are received
+/// during this time may still change the title.
 pub(crate) const TITLE_DEBOUNCE: Duration = Duration::from_millis(3);
 
-/// Maximum number of changes in a permission request. A truncated change needs a second item for
-/// the note about the omitted part, and a call has at most
-/// [`MAX_CONTENT_ITEMS`](acp_lifecycle::limits::MAX_CONTENT_ITEMS). The permission request contains
-/// the number of further changes and a link to them.
+/// Maximum number of changes that a permission request shows. A call has at most
+/// [`MAX_CONTENT_ITEMS`](acp_lifecycle::limits::MAX_CONTENT_ITEMS) items, and a truncated change
+/// needs a second item for the note about its omitted part. If there are more changes, the
+/// permission request contains their number and a link to them.
 pub(crate) const MAX_CHANGES_SHOWN: usize = 96;
 
 /// Maximum number of files that a permission request names without showing their changes.
 pub(crate) const MAX_CHANGES_NAMED: usize = 20;
 
-/// Maximum number of notes of a call. Further notes are joined into the last one.
+/// Maximum number of notes of a call. If there are more, they are merged into the last note.
 pub(crate) const MAX_NOTES_SHOWN: usize = 16;

@@ -1,13 +1,13 @@
-//! Walks the files beneath a directory, without those that `.gitignore` excludes.
+//! Walks the files in a directory and its subdirectories. Omits files that `.gitignore` excludes.
 //!
 //! Directories and ignore files are opened like every other file of the workspace, so no link is
-//! followed and no call blocks. The walker of the `ignore` crate is not used, because it opens
-//! ignore files by path and would block on a FIFO named `.gitignore`. Entries are sorted by name,
-//! so equal trees give equal results.
+//! followed and no call blocks. The walker of the `ignore` crate is not used. It opens ignore files
+//! by path, and would block on a FIFO with the name `.gitignore`. Entries are sorted by name, so
+//! two walks of the same tree return the same results.
 //!
-//! `.ignore`, `.gitignore` and `.git/info/exclude` are respected, even outside of a repository. The
-//! ignore files of the parent directories are respected too, up to the top of the repository. The
-//! user's global ignore file is not read. Hidden files are included, but `.git` is never included.
+//! The files `.ignore`, `.gitignore` and `.git/info/exclude` apply even outside of a repository.
+//! The ignore files of parent directories apply too, up to the top directory of the repository. The
+//! user's global ignore file is not read. Hidden files are included, but `.git` is always omitted.
 
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -28,10 +28,10 @@ use crate::limits::{
     MAX_SEARCH_TIME, MAX_WALK_DEPTH,
 };
 
-/// A function that returns whether to stop. Several threads call this function regularly.
+/// A function that returns whether the search should stop. Several threads call it regularly.
 pub type IsCancelled<'a> = dyn Fn() -> bool + Sync + 'a;
 
-/// The reason why a listing or search stopped early.
+/// The reason why a listing or search stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EarlyStop {
@@ -43,7 +43,7 @@ pub enum EarlyStop {
     TimedOut,
 }
 
-/// The time limit and cancellation of a listing or search.
+/// The time limit of a listing or search, and the check for its cancellation.
 #[derive(Clone, Copy)]
 pub(crate) struct SearchBudget<'a> {
     deadline: Instant,
@@ -74,17 +74,18 @@ impl IgnoredFiles {
 /// An entry that a walk found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WalkEntry {
-    /// The path relative to the top directory of the walk.
+    /// The path of the entry, relative to the top directory of the walk.
     pub(crate) path: PathBuf,
     pub(crate) kind: FileKind,
 }
 
-/// A depth-first walk beneath a directory. Each directory precedes its entries.
+/// A depth-first walk of a directory. Each directory is returned before its entries.
 pub(crate) struct Walk<'a> {
     top: WorkspacePath,
-    /// The real path of the top directory.
+    /// The real path of the top directory, in which all links are resolved.
     real: PathBuf,
-    /// The open directories from the top directory downwards, each with its remaining entries.
+    /// The open directories, from the top directory to the current one. Each has its remaining
+    /// entries.
     levels: Vec<OpenDirectory>,
     /// The ignore rules of the parent directories.
     parent_rules: Vec<Gitignore>,
@@ -104,7 +105,7 @@ struct OpenDirectory {
     rules: Gitignore,
 }
 
-/// Number of entries read from a directory between two checks of the budget.
+/// Number of entries that are read from a directory between two checks of the budget.
 const ENTRIES_PER_BUDGET_CHECK: u32 = 256;
 
 impl<'a> SearchBudget<'a> {
@@ -112,7 +113,7 @@ impl<'a> SearchBudget<'a> {
         Self { deadline: Instant::now() + MAX_SEARCH_TIME, cancel }
     }
 
-    /// Reduces the remaining time to at most `time`.
+    /// Limits the remaining time to at most `time`.
     pub(crate) fn with_time_limit(self, time: Duration) -> Self {
         Self { deadline: self.deadline.min(Instant::now() + time), ..self }
     }
@@ -127,8 +128,8 @@ impl<'a> SearchBudget<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Begins a walk at a directory. The walk is `depth` levels deep. Directories deeper than
-    /// [`MAX_WALK_DEPTH`] are counted as unreadable.
+    /// Starts a walk at a directory. The walk visits `depth` levels. A directory that is nested
+    /// deeper than [`MAX_WALK_DEPTH`] levels counts as unreadable.
     pub(crate) fn new(
         workspace: &Workspace,
         at: &WorkspacePath,
@@ -138,7 +139,7 @@ impl<'a> Walk<'a> {
         budget: SearchBudget<'a>,
     ) -> Result<Self, ToolError> {
         let top = workspace.canonicalize(at)?;
-        // A missing top directory is an error, not an empty walk.
+        // If the top directory does not exist, fail instead of returning no entries.
         drop(workspace.open_dir(&top)?);
         let above = match ignored {
             IgnoredFiles::Skip => parent_ignore_rules(&top),
@@ -161,12 +162,12 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// Returns the absolute path of an entry.
+    /// Returns the absolute path of an entry, given its path relative to the top directory.
     pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
         self.top.path.join(path)
     }
 
-    /// Returns the workspace path of an entry.
+    /// Returns the workspace path of an entry, given its path relative to the top directory.
     pub(crate) fn workspace_path(&self, path: &Path) -> WorkspacePath {
         WorkspacePath {
             given: path_text(path).into_owned(),
@@ -177,7 +178,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns the open directory that contains the last returned entry.
+    /// Returns the open directory that contains the entry that was returned last.
     pub(crate) fn current_directory(&self) -> Option<Arc<Dir>> {
         self.levels.last().map(|level| level.dir.clone())
     }
@@ -186,12 +187,12 @@ impl<'a> Walk<'a> {
         self.stop
     }
 
-    /// Returns the number of directories that could not be read or are nested too deeply.
+    /// Returns the number of directories that could not be read or were nested too deeply.
     pub(crate) fn unreadable_directory_count(&self) -> usize {
         self.unreadable
     }
 
-    /// Returns the number of directories with more than [`MAX_DIRECTORY_ENTRIES`] entries.
+    /// Returns the number of directories that have more than [`MAX_DIRECTORY_ENTRIES`] entries.
     pub(crate) fn truncated_directory_count(&self) -> usize {
         self.truncated_directories
     }
@@ -199,7 +200,8 @@ impl<'a> Walk<'a> {
     fn descend(&mut self, path: PathBuf) {
         match self.open_and_list_directory(path) {
             Ok((level, more)) => {
-                // After a timeout or a cancellation, only the early stop is reported.
+                // After a timeout or a cancellation, the directory was not read completely for
+                // another reason.
                 self.truncated_directories +=
                     usize::from(more && self.budget.early_stop().is_none());
                 self.levels.push(level);
@@ -212,7 +214,8 @@ impl<'a> Walk<'a> {
         let root = &self.top.root;
         let beneath = self.top.path_in_root.join(&path);
         let dir = root.pinned.open_dir(&beneath)?;
-        // Reading entries can take long on a slow disk, so the budget is checked meanwhile.
+        // Reading entries from a slow disk may take long, so the budget is checked while they are
+        // read.
         let (mut asked, budget) = (0_u32, self.budget);
         let (mut entries, more) = dir.entries_while(MAX_DIRECTORY_ENTRIES, || {
             asked = asked.wrapping_add(1);
@@ -236,8 +239,8 @@ impl<'a> Walk<'a> {
         Ok((OpenDirectory { path, dir: Arc::new(dir), entries: entries.into_iter(), rules }, more))
     }
 
-    /// Returns whether the ignore rules exclude a file. The rules of the nearest directory take
-    /// precedence.
+    /// Returns whether the ignore rules exclude a file. If the rules of several directories match,
+    /// the rules of the directory nearest to the file apply.
     fn is_ignored(&self, path: &Path, kind: FileKind) -> bool {
         let levels = self.levels.iter().rev().map(|level| &level.rules);
         let mut rules =
@@ -290,14 +293,14 @@ impl fmt::Debug for Walk<'_> {
     }
 }
 
-/// Returns the number of threads that a search uses.
+/// Returns the number of threads that one search uses.
 pub(crate) fn search_thread_count() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_SEARCH_THREADS)
 }
 
-/// Returns the ignore rules of the parent directories, the nearest first. The result begins with
-/// the directories inside the root. The directories from the root up to the top of its repository
-/// follow.
+/// Returns the ignore rules of the parent directories, beginning with the nearest directory. The
+/// directories inside the project folder come first. They are followed by the directories above it,
+/// up to the top directory of its repository.
 fn parent_ignore_rules(top: &WorkspacePath) -> Vec<Gitignore> {
     let root = &top.root;
     let inside = top.path_in_root.ancestors().skip(1);
@@ -316,10 +319,11 @@ fn parent_ignore_rules(top: &WorkspacePath) -> Vec<Gitignore> {
     all
 }
 
-/// Reads the ignore rules of one directory. Rules in later files override rules in earlier files.
+/// Reads the ignore rules of one directory. Rules in a later file override rules in an earlier
+/// file.
 ///
-/// `has` returns whether a name may exist in the directory. Most directories have no ignore files,
-/// and trying to open each possible file would dominate the cost of a walk.
+/// The function `has` returns whether the directory may contain a name. Most directories have no
+/// ignore files, so trying to open each possible file would take most of the time of a walk.
 fn read_ignore_rules(
     root: &Pinned,
     beneath: &Path,
@@ -338,7 +342,7 @@ fn read_ignore_rules(
         let lines = BufReader::new(file.take(MAX_IGNORE_FILE_BYTES)).split(b'\n');
         for line in lines.take(MAX_IGNORE_FILE_LINES).map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line);
-            // An invalid pattern is skipped.
+            // Skip a pattern that is invalid.
             drop(builder.add_line(None, line.trim_start_matches('\u{feff}')));
         }
     }

@@ -1,16 +1,19 @@
-//! Writes whole files. Each file has either its old or its new content, never a mixture.
+//! Writes whole files. Each file has either its old or its new content, but never a mixture of
+//! both.
 //!
-//! All new files are first created next to the old files. Then each new file is exchanged with the
+//! All new files are first created next to the old files. Then each new file is exchanged with its
 //! old file, and the old file is compared with the preview. If another program wrote to the old
-//! file meanwhile, the two files are exchanged back, so that no content is lost. If the file system
-//! does not support exchanges, the old file is compared once more and replaced immediately. If one
-//! of several files cannot be written, the files before it are restored.
+//! file in the meantime, the files are exchanged again, so that no content is lost. If the file
+//! system does not support exchanges, the old file is compared once more and then replaced
+//! immediately. If one of several files cannot be written, the files that were already written are
+//! restored.
 //!
 //! The owner, the mode and the extended attributes (including access control lists) are preserved.
-//! A link is not replaced: the target of the link is written. Some files are written in place, with
-//! a copy in the same folder. These files are mount points, files with several hard links, and
-//! files whose owner or attributes cannot be copied. A file in a folder where no other file can be
-//! created is also written in place. The copies of such a file are in the state folder.
+//! If the path is a link, the target of the link is written. Some files cannot be replaced by
+//! another file and are written in place, with a copy in the same folder. These are mount points,
+//! files with several hard links, and files whose owner or attributes cannot be copied. If no other
+//! file can be created in the folder, the file is also written in place, and its copies are in the
+//! state folder.
 
 mod staged;
 mod write_safety;
@@ -32,31 +35,31 @@ use self::staged::StagedFile;
 pub(crate) use self::write_safety::WriteSafety;
 use self::write_safety::{BackupLocation, WriteMode};
 
-/// The state of a file when a change was previewed.
+/// The state of a file at the time when a change of it was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreImage {
-    /// No file existed.
+    /// The file did not exist.
     Missing,
-    /// A file with these bytes existed.
+    /// The file existed and had these bytes.
     Bytes(Vec<u8>),
 }
 
-/// A file to be written.
+/// A file to write, and its new content.
 #[derive(Debug, Clone, Copy)]
 pub struct FileWrite<'a> {
-    /// The path of the file.
+    /// The path of the file to write.
     pub path: &'a WorkspacePath,
-    /// The bytes that the preview read. `None` if the file did not exist.
+    /// The content of the file in the preview. `None` if the file did not exist.
     pub expected: Option<&'a [u8]>,
-    /// The new content.
+    /// The new content of the file.
     pub bytes: &'a [u8],
 }
 
-/// Reads a whole file for a preview. A missing file is not an error.
+/// Reads a whole file for a preview. It is no error if the file does not exist.
 ///
 /// # Errors
 ///
-/// The errors of [`Workspace::open_read`] except for `not_found`; `too_large` for a file of more
+/// The errors of [`Workspace::open_read`], except `not_found`; `too_large` for a file with more
 /// than `cap` bytes.
 pub fn read_whole(
     workspace: &Workspace,
@@ -74,16 +77,16 @@ pub fn read_whole(
     })
 }
 
-/// Writes a whole file if the file is unchanged since the preview. Missing directories are created.
+/// Writes a whole file if it has not changed since the preview. Creates missing directories.
 ///
-/// A new file never overwrites a file that another program created meanwhile.
+/// A new file never overwrites a file that another program created in the meantime.
 ///
 /// # Errors
 ///
-/// - `changed_since_preview`. Nothing was written in this case.
+/// - `changed_since_preview` if the file has changed. In this case, nothing was written.
 /// - `is_a_directory`, `not_a_regular_file`, `not_a_directory`.
-/// - `outside_roots` if a link leaves the roots.
-/// - `not_permitted`, also for a read-only file that could be replaced.
+/// - `outside_roots` if a link leads out of the project folders.
+/// - `not_permitted`, including the case of a read-only file that could be replaced.
 /// - `io`.
 pub fn atomic_write(
     workspace: &Workspace,
@@ -94,13 +97,13 @@ pub fn atomic_write(
     write_all_or_none(workspace, &[FileWrite { path: at, expected: expected.bytes(), bytes }])
 }
 
-/// Writes either all of several files or none of them. Each file is written as by [`atomic_write`].
+/// Writes several files: either all of them or none. Each file is written in the same way as by
+/// [`atomic_write`].
 ///
 /// # Errors
 ///
-/// The errors of [`atomic_write`], for the first file that cannot be written, or that is given
-/// twice. All files are then restored. If a file could not be restored, the error contains its
-/// path.
+/// Returns the error of [`atomic_write`] for the first file that cannot be written or that occurs
+/// twice. All files are then restored. If a file cannot be restored, the error contains its path.
 pub fn write_all_or_none(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
@@ -109,8 +112,8 @@ pub fn write_all_or_none(
     write_all_with_progress(workspace, changes, &protection, &mut |_| {})
 }
 
-/// Writes files as [`write_all_or_none`] does. Uses the permitted safety level, and reports the
-/// progress to `watch`.
+/// Writes files in the same way as [`write_all_or_none`]. Uses the protection for which permission
+/// was given, and reports the progress to `watch`.
 pub(crate) fn write_all_with_progress(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
@@ -129,14 +132,15 @@ pub(crate) fn write_all_with_progress(
     Ok(())
 }
 
-/// Files that were written. The old files stay next to the new files until this value is dropped.
+/// Files that were written. Until this value is dropped, the old files remain next to the new
+/// files.
 #[derive(Debug)]
 pub(crate) struct WrittenFiles<'a> {
     staged: Vec<StagedFile<'a>>,
     journal: Option<Journal>,
 }
 
-/// Writes either all of several files or none of them. Creates no backups.
+/// Writes several files: either all of them or none. Creates no backups.
 pub(crate) fn write_all_without_backups<'a>(
     workspace: &'a Workspace,
     changes: &[FileWrite<'a>],
@@ -168,7 +172,7 @@ pub(crate) fn write_all_without_backups<'a>(
         watch(far);
     }
     let WrittenFiles { staged, journal } = &mut written;
-    // After a power failure, a single exchanged file is either old or new even if the journal was
+    // After a power failure, a single exchanged file is either old or new, even if the journal was
     // not synced.
     let needs_it = staged.len() > 1 || staged.iter().any(StagedFile::is_written_in_place);
     let durability = if needs_it { workspace.durability() } else { Durability::System };
@@ -179,7 +183,7 @@ pub(crate) fn write_all_without_backups<'a>(
         ready.map_err(|error| state_folder_error(workspace, &error))?;
     }
     if needs_it {
-        // Recovery after a power failure needs the temporary files.
+        // The recovery after a power failure needs the temporary files.
         sync_directory_entries(staged.iter())?;
     }
     if let Err(error) = put_all_in_place(staged) {
@@ -188,9 +192,9 @@ pub(crate) fn write_all_without_backups<'a>(
         return Err(with_unrestored_files(error, &left));
     }
     if let Some(journal) = journal {
-        // If the process is killed before this record is written, the next start reverts the call,
-        // which is also consistent. After the call was reported as complete, a power failure must
-        // not revert the call. So the record is synced.
+        // If the process is killed before this record is written, the next start reverts the call.
+        // This is consistent too. After the call was reported as complete, however, a power failure
+        // must not revert it. Therefore the record is synced.
         drop(journal.write_done().and_then(|()| journal.sync(workspace.durability())));
     }
     for staged in staged {
@@ -202,11 +206,11 @@ pub(crate) fn write_all_without_backups<'a>(
     Ok(written)
 }
 
-/// Moves the files into place, and stops at the first failure.
+/// Moves each file into place. Stops at the first failure.
 fn put_all_in_place(staged: &mut [StagedFile<'_>]) -> Result<(), ToolError> {
     for at in 0..staged.len() {
-        // Two writes of the same path are possible only if the second write was not previewed after
-        // the first one.
+        // If two changes have the same path, the second one was previewed without the first one, so
+        // it would revert the first one.
         let (before, rest) = staged.split_at_mut(at);
         let next = &mut rest[0];
         if before.iter().any(|before| before.path() == next.path()) {
@@ -214,11 +218,11 @@ fn put_all_in_place(staged: &mut [StagedFile<'_>]) -> Result<(), ToolError> {
         }
         next.commit()?;
     }
-    // A file that is written in place keeps its directory entry.
+    // A file that is written in place keeps its directory entry, so its directory is not synced.
     sync_directory_entries(staged.iter().filter(|staged| !staged.is_written_in_place()))
 }
 
-/// Waits until the directory entries of files are on the disk.
+/// Waits until the directory entries of some files are on disk.
 fn sync_directory_entries<'a>(
     mut staged: impl Iterator<Item = &'a StagedFile<'a>>,
 ) -> Result<(), ToolError> {
@@ -228,8 +232,8 @@ fn sync_directory_entries<'a>(
 
 impl Drop for WrittenFiles<'_> {
     fn drop(&mut self) {
-        // The files are removed in reverse order, because a directory that was created for one file
-        // may contain later files.
+        // Remove the files in reverse order, because a directory that was created for one file may
+        // contain files that were written later.
         for staged in self.staged.iter_mut().rev() {
             if let (false, Some(journal)) = (staged.remove_temporary_files(), &mut self.journal) {
                 journal.keep_for_replay();
@@ -239,7 +243,7 @@ impl Drop for WrittenFiles<'_> {
 }
 
 impl PreImage {
-    /// Returns the bytes of the file, if the file existed.
+    /// Returns the bytes that the file had. Returns `None` if the file did not exist.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
@@ -249,7 +253,7 @@ impl PreImage {
     }
 }
 
-/// Begins a journal, if the workspace keeps journals.
+/// Creates a journal if the workspace uses journals.
 fn begin_journal(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
@@ -275,16 +279,16 @@ fn begin_journal(
     Journal::begin(folder, names).map(Some).map_err(|error| state_folder_error(workspace, &error))
 }
 
-/// Creates the error for a state folder that failed, although the preview found the folder usable.
-/// The next preview detects the failure.
+/// Creates the error for a state folder that cannot be used, although the preview could use it. The
+/// next preview detects this.
 fn state_folder_error(workspace: &Workspace, error: &io::Error) -> ToolError {
     let message =
         format!("no file was changed: {}", workspace.state_folder().record_failure(error));
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
-/// Creates the error for a failed backup. The error names the state folder if the folder is
-/// unusable or full.
+/// Creates the error for a failed backup. If the state folder is unusable or full, the error names
+/// this folder.
 pub(crate) fn explain_backup_error(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -298,12 +302,13 @@ pub(crate) fn explain_backup_error(
     }
 }
 
-/// Adds the files that could not be restored to an error, if there are any.
+/// Adds to an error which files could not be restored. If there are none, returns the error
+/// unchanged.
 pub(crate) fn with_unrestored_files(error: ToolError, left: &[String]) -> ToolError {
     if left.is_empty() {
         return error;
     }
-    // The code is always `io`, because the other codes promise that nothing was changed.
+    // The code is always `io`, because other codes promise that nothing was changed.
     let message = format!("{error}. These could not be restored: {}", left.join(", "));
     ToolError::recoverable(ErrorCode::Io, message)
 }

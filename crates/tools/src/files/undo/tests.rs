@@ -1,4 +1,4 @@
-//! Tests of late writes and their reports.
+//! Tests for late writes and the reports about them.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -13,7 +13,8 @@ use crate::files::workspace::testing::{TestWorkspace, test_workspace_with_undo};
 use crate::files::write::{PreImage, atomic_write};
 use crate::tool::Context;
 
-/// Returns a workspace with a replaced file that another program had open during the replacement.
+/// Returns a workspace with a file that was replaced while another program had it open. Also
+/// returns the open old file.
 fn replaced_while_open() -> (TestWorkspace, File) {
     let tree = test_workspace_with_undo(&[("file", "old")]);
     let open = OpenOptions::new().write(true).open(tree.path("file")).unwrap();
@@ -22,7 +23,7 @@ fn replaced_while_open() -> (TestWorkspace, File) {
     (tree, open)
 }
 
-/// Returns the late writes, each with the content of its backup.
+/// Returns the late writes. Each has the content of its backup, and whether it can be undone.
 fn late_write_notices(tree: &TestWorkspace) -> Vec<(Option<String>, bool)> {
     let told = |late: LateWrite| {
         assert_eq!(late.path, tree.path("file"));
@@ -83,7 +84,7 @@ async fn each_is_told_once_whoever_waits_for_it() {
     let context = Context::new(workspace.clone());
     assert_eq!(context.take_foreign_change_reports().await, [""; 0]);
     open.write_all_at(b"late", 0).unwrap();
-    // An earlier caller detected the late write, but did not wait for the report.
+    // Detect the late write before `take_foreign_change_reports` is called.
     workspace.detect_late_writes();
     let told = context.take_foreign_change_reports().await;
     let [told] = &told[..] else { panic!("{told:?}") };

@@ -1,4 +1,4 @@
-//! Translates I/O errors into tool errors, with suggestions of similar names.
+//! Converts I/O errors to tool errors, which may suggest similar file names.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::error::{ErrorCode, PathSuggestions, ToolError, ToolFailure};
 use crate::files::system::Dir;
 use crate::limits::{MAX_NAMES_COMPARED, MAX_SIMILAR_NAMES};
 
-/// Translates an I/O error for a path that could not be resolved in the workspace.
+/// Converts an I/O error for a path that could not be resolved in the workspace.
 pub(super) fn explain_path_error(given: &str, error: &io::Error) -> ToolError {
     let (code, message) = match error.kind() {
         io::ErrorKind::NotFound => (ErrorCode::NotFound, format!("{given} does not exist")),
@@ -40,7 +40,7 @@ pub(super) fn explain_path_error(given: &str, error: &io::Error) -> ToolError {
     ToolError::recoverable(code, message)
 }
 
-/// Creates the error for a path outside of the roots.
+/// Creates the error for a path outside of the project folders.
 pub(super) fn outside_roots_error(workspace: &Workspace, given: &str) -> ToolError {
     let mut roots = String::new();
     for root in workspace.roots() {
@@ -78,7 +78,7 @@ pub(super) fn not_found_failure(at: &WorkspacePath) -> ToolFailure {
     ToolFailure { suggestions: suggested, ..report(format!("{given} does not exist")) }
 }
 
-/// Creates the error for a root that was removed while the session is open.
+/// Creates the error for a project folder that was removed during the session.
 pub(super) fn root_removed_error(root: &Path) -> ToolError {
     let message = format!(
         "the folder {} is gone: it was deleted after the session began, and a new folder with the \
@@ -88,7 +88,7 @@ pub(super) fn root_removed_error(root: &Path) -> ToolError {
     ToolError::recoverable(ErrorCode::NotFound, message)
 }
 
-/// Creates the error for a path that changed since the preview.
+/// Creates the error for a path whose target has changed since the preview.
 pub(super) fn changed_error(at: &WorkspacePath) -> ToolError {
     let message = format!(
         "{} has changed since the preview: it is another file now, or a link to another place. \
@@ -108,7 +108,7 @@ pub(super) fn not_a_file_error(given: &str) -> ToolError {
     ToolError::recoverable(ErrorCode::NotARegularFile, message)
 }
 
-/// Returns the names in a directory that are similar to `wanted`. The comparison ignores case.
+/// Returns the names in a directory that are similar to `wanted`. Ignores upper and lower case.
 fn similar_names(dir: &Dir, wanted: &str) -> Vec<OsString> {
     let Ok((entries, _)) = dir.entries(MAX_NAMES_COMPARED) else { return Vec::new() };
     let lower: Vec<_> =

@@ -1,5 +1,5 @@
-//! Detects files outside of `.git` that determine which commands git runs. Such files are the files
-//! of bare repositories, and the files that the configuration of the repository names.
+//! Detects files outside of `.git` that determine which commands git runs. These are the files of
+//! bare repositories, and the files that the git configuration of the repository names.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -10,10 +10,10 @@ use callboard_text::normalise;
 use crate::limits::MAX_GIT_CONFIG_BYTES;
 
 /// Returns whether a file is in a folder that git treats as a repository. Also returns `true` if
-/// the folder only lacks this file to be a repository.
+/// creating this file would make the folder a repository.
 ///
-/// The markers of such a folder are `HEAD`, `objects` and `refs`. Its configuration determines
-/// which commands git runs.
+/// Git recognises such a folder by its entries `HEAD`, `objects` and `refs`. The configuration in
+/// the folder determines which commands git runs.
 pub(super) fn is_in_git_directory(root: &Path, beneath: &Path) -> bool {
     let mut folder = root.to_owned();
     beneath.iter().any(|name| {
@@ -27,36 +27,37 @@ pub(super) fn is_in_git_directory(root: &Path, beneath: &Path) -> bool {
     })
 }
 
-/// The entries that a folder needs to be a repository.
+/// The entries by which git recognises a repository.
 const REPOSITORY_MARKERS: &[&str] = &["HEAD", "objects", "refs"];
 
-/// Returns whether the git configuration of a root names a file, or a folder that contains the
-/// file, e.g. for hooks, filters or includes.
+/// Returns whether the git configuration of a project folder names a file, or a folder that
+/// contains the file. The configuration can name files of hooks, filters and includes.
 pub(super) fn is_named_in_config(root: &Path, beneath: &Path) -> bool {
     let path = root.join(beneath);
     let Some((folder, config)) = read_config(root) else { return false };
     let is_split = |letter: char| letter.is_whitespace() || "\"';|&!".contains(letter);
     let words = config_values(&config)
         .flat_map(|text| text.split(is_split).chain([text.trim_matches('"')]));
-    // Paths of hooks are relative to the root. Paths of includes are relative to the including
-    // file.
+    // In the configuration, a path of a hook is relative to the project folder. A path of an
+    // include is relative to the file that includes it.
     let places = words
         .filter(|word| !word.is_empty())
         .flat_map(|word| [root, &folder].map(|base| normalise(&base.join(word))));
     places.into_iter().any(|at| at != root && at.starts_with(root) && path.starts_with(at))
 }
 
-/// Returns the values in a configuration.
+/// Returns the values that a configuration sets.
 fn config_values(config: &str) -> impl Iterator<Item = &str> {
     let lines = config.lines().filter(|line| !line.trim_start().starts_with(['#', ';']));
     lines.filter_map(|line| line.split_once('=')).map(|(_, value)| value.trim())
 }
 
-/// Returns the git configuration of a root, and the folder that contains the configuration.
+/// Returns the git configuration of a project folder, and the folder that contains the
+/// configuration.
 fn read_config(root: &Path) -> Option<(PathBuf, String)> {
     let git = root.join(".git");
     let folder = match read_small_text_file(&git) {
-        // In a worktree or submodule, `.git` is a file that contains the path of the repository
+        // In a worktree or submodule, `.git` is a file. It contains the path of the repository
         // folder.
         Some(text) => normalise(&root.join(text.strip_prefix("gitdir:")?.trim())),
         None => git,
@@ -69,7 +70,7 @@ fn read_config(root: &Path) -> Option<(PathBuf, String)> {
     Some((common, config))
 }
 
-/// Reads the beginning of a small text file.
+/// Reads a text file up to a size limit.
 fn read_small_text_file(path: &Path) -> Option<String> {
     let is_plain = path.components().all(|part| part != Component::ParentDir);
     if !is_plain || !fs::metadata(path).ok()?.is_file() {

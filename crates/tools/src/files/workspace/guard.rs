@@ -1,5 +1,5 @@
-//! Facts about a path that determine the required permission: whether it is guarded, its real path,
-//! and its other hard links.
+//! Determines which permission a path needs. This depends on whether the path is guarded, on its
+//! real path, and on its other hard links.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use super::git;
 use super::workspace_path::{WorkspacePath, WorkspaceRoot, canonicalize_existing};
 use crate::files::system::link_count;
 
-/// Returns whether a change of a file always needs permission. `real` is the real path.
+/// Returns whether changing a file always requires permission. `real` must be the real path.
 ///
-/// Backups, rules and keys in the state folder are guarded in the same way as protected names.
+/// The backups, rules and keys in the state folder are guarded in the same way as protected names.
 pub(crate) fn is_guarded(workspace: &Workspace, real: &WorkspacePath) -> bool {
     let path = workspace.real_path(real);
     if workspace.is_outside(real) {
@@ -29,8 +29,8 @@ pub(crate) fn is_guarded(workspace: &Workspace, real: &WorkspacePath) -> bool {
     workspace.roots.iter().any(is_of) || is_in_agent_folder(workspace, &path)
 }
 
-/// Returns whether a change of a file also changes a program. A change of an executable file, or of
-/// a script that can be made executable, changes a program.
+/// Returns whether a change of a file also changes a program. This is the case for an executable
+/// file, and for a script, because a script can be made executable later.
 pub(crate) fn is_executable_change(
     workspace: &Workspace,
     real: &WorkspacePath,
@@ -40,13 +40,13 @@ pub(crate) fn is_executable_change(
         || workspace.open_read(real).is_ok_and(|file| crate::files::system::is_executable(&file))
 }
 
-/// Checks a path outside of the roots. All components of the path are checked.
+/// Checks a path outside of the project folders. All components of the path are checked.
 fn is_guarded_outside(workspace: &Workspace, path: &Path) -> bool {
     is_protected(path) || is_in_agent_folder(workspace, path)
 }
 
-/// Returns whether a path is in a folder of the agent itself, e.g. the folder of rules, keys or
-/// backups.
+/// Returns whether a path is in a folder that belongs to the agent, e.g. the folder of its rules,
+/// keys or backups.
 pub(crate) fn is_in_agent_folder(workspace: &Workspace, path: &Path) -> bool {
     let is_in = |folder: &PathBuf| {
         let real = canonicalize_existing(folder);
@@ -55,17 +55,18 @@ pub(crate) fn is_in_agent_folder(workspace: &Workspace, path: &Path) -> bool {
     workspace.guarded_paths.iter().any(is_in)
 }
 
-/// Marks the effects of a call outside of the roots, by their real paths. Marked effects need
-/// permission. If one of the paths is guarded, they need permission each time.
+/// Marks those effects of a call whose real paths are outside of the project folders. Marked
+/// effects require permission. If one of these paths is guarded, the call requires permission each
+/// time.
 pub(crate) fn mark_outside_effects(workspace: &Workspace, effects: Effects) -> Effects {
     let effects = effects.with_outside_paths(|path| workspace.locate_in_roots("", path).is_none());
     let is_guarded = effects.outside_paths().any(|path| is_guarded_outside(workspace, path));
     if is_guarded { effects.always_ask() } else { effects }
 }
 
-/// Returns the effects of accessing a path. The first effect is for the named path, if it is inside
-/// the roots. The second effect is for the real path, if links make it different from the named
-/// path. Rules may match either path.
+/// Returns the effects of accessing a path. The first effect is for the path that the call named,
+/// if this path is inside the project folders. The second effect is for the real path, if links
+/// lead to a different path. Permission rules may match either path.
 pub(crate) fn path_effects(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -78,8 +79,8 @@ pub(crate) fn path_effects(
     named.into_iter().chain(real).map(effect).collect()
 }
 
-/// Returns whether a file has other hard links. A change of the file also changes these links,
-/// wherever they are.
+/// Returns whether a file has other hard links. A change of the file also changes the content of
+/// these links, which may be in any directory.
 pub(crate) fn has_other_hard_links(workspace: &Workspace, real: &WorkspacePath) -> bool {
     let metadata = workspace
         .open_read(real)

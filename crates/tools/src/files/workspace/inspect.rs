@@ -1,5 +1,5 @@
-//! Resolves and inspects a path before a call is permitted. The inspection records the target of
-//! its links and the file there.
+//! Resolves and inspects a path before permission for a call is requested. The inspection records
+//! where the links of the path lead, and which file is there.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::error::{ErrorCode, ToolError};
 use crate::files::system::{FileKind, path_metadata};
 use crate::limits::MAX_PATH_BYTES;
 
-/// Makes a path from the model absolute and normalises it, without access to the disk.
+/// Makes a path from the model absolute, and normalises it. Does not access the disk.
 pub(super) fn absolute_path(cwd: &Path, given: &str) -> Result<PathBuf, ToolError> {
     if given.is_empty() {
         return Err(ToolError::invalid_arguments(
@@ -33,7 +33,7 @@ pub(super) fn absolute_path(cwd: &Path, given: &str) -> Result<PathBuf, ToolErro
     Ok(normalise(&cwd.join(path)))
 }
 
-/// Follows the links of a path and records the id of the target file.
+/// Follows the links of a path, and records the id of the file that they lead to.
 pub(super) fn follow_links_and_record_file(
     workspace: &Workspace,
     given: &str,
@@ -45,12 +45,12 @@ pub(super) fn follow_links_and_record_file(
     let real = canonicalize_existing(&whole).map_err(explain)?;
     if let Some(there) = workspace.locate_in_roots(given, &real) {
         if placed.is_none() && path_metadata(&whole).is_err_and(|error| crosses_proc_link(&error)) {
-            // Refuse links to open files of processes, even if the target is inside of the roots at
-            // the moment.
+            // Reject links to files that a process has open, even if the link currently leads to a
+            // file inside the project folders.
             return Err(outside_roots_error(workspace, given));
         }
         let seen = record_file_ids(workspace, &there, named)?;
-        // Keep the path that the model named, if that path is inside the roots too.
+        // Keep the path that the model named if it is also inside the project folders.
         let at = placed.unwrap_or(there);
         return Ok(WorkspacePath { inspected: Some(seen), ..at });
     }
@@ -59,8 +59,8 @@ pub(super) fn follow_links_and_record_file(
     Ok(WorkspacePath { inspected: Some(seen), ..at })
 }
 
-/// Pins a directory outside of the roots that a call may access, or the directory that contains an
-/// outside file.
+/// Pins the directory outside of the project folders that a call may access. If the call accesses a
+/// file there, pins the directory that contains the file.
 fn pin_outside_roots(
     workspace: &Workspace,
     given: &str,
@@ -92,7 +92,7 @@ fn pin_outside_roots(
     Ok(WorkspacePath::in_root(given, Arc::new(root), beneath))
 }
 
-/// Records the id of the file at a real path, and the id of its directory.
+/// Records the id of the file at a real path, and the id of the directory that contains it.
 pub(super) fn record_file_ids(
     workspace: &Workspace,
     real: &WorkspacePath,
@@ -130,7 +130,7 @@ pub(super) fn record_file_ids(
     Ok(InspectedPath { parent_id: Some(dir.own_id().map_err(explain)?), file_id: itself, ..seen })
 }
 
-/// Returns whether a path was refused because of a link in `/proc`.
+/// Returns whether a path was rejected because of a link in `/proc`.
 fn crosses_proc_link(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::CrossesDevices
 }

@@ -1,4 +1,5 @@
-//! Opens paths beneath their roots, finds directory entries, and creates missing directories.
+//! Opens paths inside their project folders, finds directory entries, and creates missing
+//! directories.
 
 use std::ffi::OsString;
 use std::fs::Metadata;
@@ -12,24 +13,24 @@ use super::workspace_path::WorkspacePath;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::system::{Dir, FileKind, HasFileId, PinnedDirectory as Pinned};
 
-/// A name in a directory. The entry may be of any kind.
+/// The path of a directory entry of any kind.
 #[derive(Debug, Clone)]
 pub(crate) struct EntryPath {
-    /// The inspected directory.
+    /// The directory that contains the entry, after its inspection.
     pub(crate) parent: WorkspacePath,
     pub(crate) name: OsString,
-    /// The path of the entry. Only the last component may be a link.
+    /// The path of the entry. Only its last component may be a link.
     pub(crate) path: WorkspacePath,
 }
 
 impl EntryPath {
-    /// Finds the directory that really contains an entry. A link in the last component is not
-    /// followed.
+    /// Finds the directory that contains an entry after all links to the directory are followed. If
+    /// the entry itself is a link, it is not followed.
     ///
     /// # Errors
     ///
-    /// The errors of [`Workspace::canonicalize`]; `invalid_arguments` for a root or a directory
-    /// that contains a root.
+    /// The errors of [`Workspace::canonicalize`]; `invalid_arguments` for a project folder, or for
+    /// a directory that contains a project folder.
     pub(crate) fn resolve_without_following(
         workspace: &Workspace,
         at: &WorkspacePath,
@@ -55,11 +56,11 @@ impl EntryPath {
     }
 }
 
-/// Opens a path beneath its root.
+/// Opens a path inside its project folder.
 ///
-/// If a link leaves this root, the path is resolved again, because its target may be in another
-/// root. The resolved path is opened with the same confinement. An inspected path is opened at its
-/// recorded target, without following links.
+/// If a link leads out of this project folder, the path is resolved again, because the link may
+/// lead to another project folder. Opening the resolved path is confined in the same way. An
+/// inspected path is opened at its recorded target, and no links are followed.
 pub(super) fn open_confined<T>(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -85,7 +86,8 @@ pub(super) fn open_confined<T>(
     opened.map_err(|error| workspace.explain_io_error(at, &error))
 }
 
-/// Refuses a file whose id differs from the inspected id, if the path was inspected.
+/// Rejects a file whose id differs from the recorded id. Accepts any file if the path was not
+/// inspected.
 pub(crate) fn require_inspected_file_id(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -99,7 +101,7 @@ pub(crate) fn require_inspected_file_id(
     }
 }
 
-/// Refuses a directory that differs from the directory that was opened at this path before.
+/// Rejects a directory if the path now leads to another directory than when `before` was opened.
 pub(crate) fn require_same_directory(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -112,13 +114,14 @@ pub(crate) fn require_same_directory(
     }
 }
 
-/// Returns the target path of a link. The target itself is not accessed.
+/// Returns the path that a link contains. Does not access the target of the link.
 pub(crate) fn read_link(at: &WorkspacePath) -> Option<PathBuf> {
     let dir = at.root.pinned.open_dir(at.path_in_root.parent()?).ok()?;
     Some(dir.read_link(at.path_in_root.file_name()?).ok()?.into())
 }
 
-/// Opens a directory. If the directory does not exist, opens its nearest existing parent.
+/// Opens a directory. If the directory does not exist, opens the nearest parent directory that
+/// exists.
 pub(crate) fn nearest_dir(workspace: &Workspace, at: &WorkspacePath) -> Result<Dir, ToolError> {
     let mut at = at.clone();
     loop {
@@ -129,8 +132,8 @@ pub(crate) fn nearest_dir(workspace: &Workspace, at: &WorkspacePath) -> Result<D
     }
 }
 
-/// Opens a directory and creates the missing directories on its path. The path must not contain
-/// links. Returns the created directories, the outermost first.
+/// Opens a directory, and creates missing directories on its path. The path must not contain links.
+/// Returns the created directories, beginning with the outermost.
 pub(crate) fn create_dirs(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -152,7 +155,7 @@ pub(crate) fn create_dirs(
                     made.push(path.clone());
                     workspace.durability().sync_directory(&dir).map_err(explain)?;
                 }
-                // Another program may have created the directory meanwhile.
+                // Another program may have created the directory in the meantime.
                 root.open_dir_without_links(&path.path_in_root)
                     .or_else(|error| result.and(Err(error)))
             }
@@ -164,21 +167,21 @@ pub(crate) fn create_dirs(
     Ok((dir.inspect_err(|_| remove_empty_dirs(&made))?, made))
 }
 
-/// Removes those created directories that are empty.
+/// Removes those of the created directories that are empty.
 pub(crate) fn remove_empty_dirs(made: &[WorkspacePath]) {
     for at in made.iter().rev() {
         let Some((parent, name)) = at.path_in_root.parent().zip(at.path_in_root.file_name()) else {
             continue;
         };
         if let Ok(dir) = at.root.pinned.open_dir_without_links(parent) {
-            // A directory that is not empty is not removed.
+            // `remove_dir` fails for a directory that is not empty.
             drop(dir.remove_dir(name));
         }
     }
 }
 
-/// Refuses all entries except regular files, because reading other entries could block or have side
-/// effects.
+/// Rejects all entries except regular files, because reading another kind of entry could block or
+/// have side effects.
 pub(crate) fn require_regular_file(
     at: &WorkspacePath,
     metadata: &Metadata,

@@ -8,18 +8,18 @@ use tempfile::TempDir;
 use super::{Workspace, WorkspacePath};
 use crate::files::Durability;
 
-/// A workspace `root` in a temporary directory. The same directory contains `root-evil` and
-/// `secret`.
+/// A workspace whose project folder is the directory `root` in a temporary directory. `root-evil`
+/// and `secret` are next to `root`.
 pub(crate) struct TestWorkspace {
     pub(crate) outer: TempDir,
     pub(crate) workspace: Workspace,
 }
 
-/// Creates a workspace with files. Each file is given by its path and text. A path with a trailing
-/// slash means an empty directory.
+/// Creates a workspace that contains files. Each file is given by its path and its text. A path
+/// that ends with a slash creates an empty directory.
 pub(crate) fn test_workspace(files: &[(&str, &str)]) -> TestWorkspace {
-    // The name of the directory does not begin with a dot, because files in hidden folders are
-    // protected.
+    // Files in hidden folders are protected, so the name of the directory does not begin with a
+    // dot.
     let outer = tempfile::Builder::new().prefix("tree").tempdir().unwrap();
     let root = outer.path().join("root");
     fs::create_dir(&root).unwrap();
@@ -33,7 +33,7 @@ pub(crate) fn test_workspace(files: &[(&str, &str)]) -> TestWorkspace {
     tree
 }
 
-/// Creates a workspace as [`test_workspace`] does, with a state folder next to the root.
+/// Creates a workspace in the same way as [`test_workspace`]. The state folder is next to `root`.
 pub(crate) fn test_workspace_with_undo(files: &[(&str, &str)]) -> TestWorkspace {
     let tree = test_workspace(files);
     let state = tree.outer_folder().join("state");
@@ -78,7 +78,7 @@ impl TestWorkspace {
         mknodat(CWD, self.path(path), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     }
 
-    /// Returns the sorted names in a directory of the workspace.
+    /// Returns the names in a directory of the workspace, sorted.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(path)).unwrap();
         let mut names: Vec<_> =

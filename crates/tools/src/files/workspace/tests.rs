@@ -1,4 +1,4 @@
-//! Tests of the paths that the workspace accepts and refuses.
+//! Tests for the paths that a workspace accepts, and for those that it rejects.
 
 use acp_lifecycle::Effect;
 use std::fs;
@@ -157,7 +157,8 @@ fn every_root_counts_and_links_may_lead_from_one_to_another() {
     assert_eq!(workspace.roots().collect::<Vec<_>>(), [&alias, &two]);
     let by_link = workspace.resolve("link/file").unwrap();
     assert!(workspace.open_read(&by_link).is_ok());
-    // A file of the first root has only one path, whether the given path contains links or not.
+    // A file of the first project folder has only one path, even if the model's path contains
+    // links.
     let real = one.canonicalize().unwrap().join("x");
     assert_eq!(workspace.resolve(real.to_str().unwrap()).unwrap().path(), alias.join("x"));
     assert_eq!(workspace.display(&alias.join("x")), "x");

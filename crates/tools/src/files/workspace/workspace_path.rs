@@ -1,4 +1,4 @@
-//! Resolved paths: pinned directories, and paths beneath them.
+//! Resolved paths. Each is a path inside a pinned directory.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,12 +9,12 @@ use callboard_text::{normalise, path_text};
 
 use crate::files::system::{FileId, PinnedDirectory as Pinned};
 
-/// A root of the session, or a pinned directory outside of the roots.
+/// A project folder of the session, or a pinned directory outside of the project folders.
 #[derive(Debug)]
 pub(in crate::files) struct WorkspaceRoot {
-    /// The path in the form that the client gave.
+    /// The path in the form in which the client sent it.
     pub(in crate::files) path: PathBuf,
-    /// The path without links.
+    /// The path after all links are followed.
     pub(in crate::files) real_path: PathBuf,
     pub(in crate::files) pinned: Pinned,
 }
@@ -23,23 +23,23 @@ pub(in crate::files) struct WorkspaceRoot {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkspaceError {
-    /// The path is relative, but the client must send absolute paths.
+    /// The path is relative. The client must send absolute paths.
     #[error("the project folder must be an absolute path, not {}", path_text(path))]
     NotAbsolute {
-        /// The path that was given.
+        /// The path that the client sent.
         path: PathBuf,
     },
     /// The directory cannot be opened, or is not a directory.
     #[error("cannot use {} as a project folder: {source}", path_text(path))]
     Unusable {
-        /// The path that was given.
+        /// The path that the client sent.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// A path beneath one of the roots, resolved by its text alone or inspected.
+/// A path inside a pinned directory. It was resolved either by its text only or by an inspection.
 #[derive(Debug, Clone)]
 pub struct WorkspacePath {
     pub(in crate::files) given: String,
@@ -52,19 +52,19 @@ pub struct WorkspacePath {
 /// The result of inspecting a path.
 #[derive(Debug, Clone)]
 pub(in crate::files) struct InspectedPath {
-    /// The absolute path that the call named.
+    /// The absolute path that the model named in the call.
     pub(in crate::files) named_path: PathBuf,
-    /// The real path, after following all links.
+    /// The path after all links are followed.
     pub(in crate::files) real_path: PathBuf,
-    /// The id of the directory that contained the file, if the directory existed.
+    /// The id of the directory that contains the file. `None` if the directory does not exist.
     pub(in crate::files) parent_id: Option<FileId>,
-    /// The id of the file, if the file existed.
+    /// The id of the file. `None` if the file does not exist.
     pub(in crate::files) file_id: Option<FileId>,
 }
 
 impl WorkspaceRoot {
-    /// Pins a directory by its real path, which must not contain links. This function is for
-    /// directories that the client did not name.
+    /// Pins a directory by its real path, which must not contain links. Only for directories that
+    /// the client did not name.
     pub(in crate::files) fn pin_real_path(path: &Path) -> io::Result<Self> {
         let pinned = Pinned::pin_without_links(path)?;
         Ok(Self { path: path.to_owned(), real_path: path.to_owned(), pinned })
@@ -74,8 +74,8 @@ impl WorkspaceRoot {
         if !path.is_absolute() {
             return Err(WorkspaceError::NotAbsolute { path });
         }
-        // All components of the given path must exist, so the path is used before its
-        // normalisation. A directory that cannot be listed is not usable.
+        // Use the path before its normalisation, because all of its components must exist. A
+        // directory that cannot be listed is not usable.
         let given = path;
         let path = normalise(&given);
         let pin = || -> io::Result<_> {
@@ -100,26 +100,27 @@ impl WorkspacePath {
         }
     }
 
-    /// Returns the path in the form that the model gave.
+    /// Returns the path in the form in which the model wrote it.
     #[must_use]
     pub(crate) fn given(&self) -> &str {
         &self.given
     }
 
-    /// Returns the absolute, normalised path. Inside the roots, the result begins with the path of
-    /// the root as the client named it. Outside of the roots, the result is the real path.
+    /// Returns the absolute, normalised path. Inside a project folder, it begins with the path of
+    /// this folder as the client sent it. Outside of the project folders, it is the real path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the path relative to its root. The path is empty for the root itself.
+    /// Returns the path relative to its project folder. The path is empty for the project folder
+    /// itself.
     #[must_use]
     pub(crate) fn path_in_root(&self) -> &Path {
         &self.path_in_root
     }
 
-    /// Returns the path of an entry in this directory.
+    /// Returns the path of an entry in this directory, given the name of the entry.
     pub(crate) fn child(&self, name: &OsStr) -> Self {
         Self {
             given: self.given.clone(),
@@ -130,10 +131,10 @@ impl WorkspacePath {
         }
     }
 
-    /// Returns the directory that contains this path. Returns `None` for a root.
+    /// Returns the directory that contains this path. Returns `None` for a project folder.
     ///
-    /// If the path was inspected and is a real path, the result includes the recorded id of the
-    /// directory.
+    /// If the path was inspected and is a real path, the result contains the id that was recorded
+    /// for the directory.
     pub(crate) fn parent(&self) -> Option<Self> {
         let path = self.path.parent()?.to_owned();
         let seen = self.inspected.as_ref().filter(|seen| seen.real_path == self.path).map(|seen| {
@@ -155,7 +156,7 @@ impl WorkspacePath {
     }
 }
 
-/// Follows the links of a path. Components that do not exist are appended unchanged.
+/// Follows all links of a path. Components that do not exist are appended unchanged.
 pub(in crate::files) fn canonicalize_existing(path: &Path) -> io::Result<PathBuf> {
     for existing in path.ancestors() {
         match existing.canonicalize() {

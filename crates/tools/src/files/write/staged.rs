@@ -1,5 +1,5 @@
-//! The stages of writing one file: the new file is created next to the old file, then moved into
-//! its place. A rollback restores the old file.
+//! The stages of writing one file. The new file is created next to the old file, and is then moved
+//! into its place. A rollback restores the old file.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -25,40 +25,40 @@ use crate::files::system::{
 use crate::files::workspace::{Workspace, WorkspacePath, open};
 use crate::limits::MAX_EXCHANGE_TRIES;
 
-/// A file that is ready to be written. Dropping this value removes the temporary files.
+/// A file that is ready to be written. The temporary files are removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct StagedFile<'a> {
     workspace: &'a Workspace,
     change: FileWrite<'a>,
-    /// The real path of the file.
+    /// The path of the file after all links are followed.
     path: PathBuf,
     dir: Dir,
-    /// The directory of the copies, if it is not the directory of the file.
+    /// The directory that contains the copies. `None` if it is the directory of the file.
     backup_dir: Option<Dir>,
     mode: WriteMode,
     name: OsString,
-    /// The name of the temporary file. The temporary file holds the new content, or a copy of the
-    /// old content if the file is written in place.
+    /// The name of the temporary file. This file has the new content. If the file is written in
+    /// place, it has a copy of the old content instead.
     temporary: OsString,
     /// The directories that were created for the file.
     created_dirs: Vec<WorkspacePath>,
-    /// The id of the new file, after the new file was created.
+    /// The id of the new file. It is known as soon as the new file has been created.
     new_file_id: FileId,
-    /// The new file, which is held open after it was moved into place. So its id is not reused,
-    /// even if another program removes the file.
+    /// The new file. It stays open after it was moved into place, so that its id is not used again
+    /// if another program removes the file.
     new_file: Option<File>,
-    /// The metadata of the old file when its content was last compared.
+    /// The metadata of the old file at the time when its content was last compared.
     old_metadata: Option<EntryMetadata>,
     new_hash: ContentHash,
     method: WriteMethod,
     stage: StagedState,
-    /// Whether the file had different content right after it was written in place.
+    /// Whether the file had other content immediately after it was written in place.
     had_concurrent_write: bool,
 }
 
 #[derive(Debug)]
 enum WriteMethod {
-    /// No file exists at the path.
+    /// The path does not exist yet, and the new file is added.
     Add,
     /// The new file replaces the old file.
     Replace,
@@ -68,12 +68,12 @@ enum WriteMethod {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StagedState {
-    /// The new file has been created next to the old file.
+    /// The new file exists next to the old file.
     Prepared,
-    /// The new file is in place. The old file, if any, is next to the new file.
+    /// The new file is in place. If there was an old file, it is now next to the new file.
     Written,
-    /// The file is neither completely old nor completely new. The temporary files are needed to
-    /// repair the file.
+    /// The file may be neither completely old nor completely new. The temporary files are kept,
+    /// because only they can repair it.
     Stranded,
     /// All temporary files have been removed.
     Cleaned,
@@ -106,8 +106,8 @@ impl StageError {
 }
 
 impl<'a> StagedFile<'a> {
-    /// Creates the new file next to the old file, which is not changed. Calls `filled` with the
-    /// number of bytes written.
+    /// Creates the new file next to the old file, without changing the old file. Calls `filled`
+    /// with the number of bytes that were written so far.
     pub(super) fn prepare(
         workspace: &'a Workspace,
         change: FileWrite<'a>,
@@ -142,7 +142,7 @@ impl<'a> StagedFile<'a> {
         let (state, way, ours, held, old) =
             (StagedState::Prepared, WriteMethod::Add, (0, 0), None, None);
         let after = ContentHash::of_bytes(change.bytes);
-        // After this point, every error removes the created files.
+        // From here on, an error drops `staged`, which removes the created files.
         let mut staged = Self {
             workspace,
             change,
@@ -172,7 +172,8 @@ impl<'a> StagedFile<'a> {
             write_with_progress(&temporary, self.change.bytes, filled)?;
             return Ok(self.workspace.durability().sync_file(&temporary)?);
         };
-        // Opening for writing checks the write permission, which a rename does not need.
+        // A rename needs no write permission for the file. Opening the file for writing checks this
+        // permission.
         let mut file = match self.dir.open_read_write(&self.name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(changed_error(self.change.path).into());
@@ -201,8 +202,8 @@ impl<'a> StagedFile<'a> {
                 return Err(in_place_only_error(self.change.path).into());
             }
             self.method = WriteMethod::InPlace(file);
-            // With the old and the new content, the recovery can distinguish a torn file from a
-            // file with any other content.
+            // The recovery compares the file with the old and the new content. In this way, it can
+            // distinguish a torn file from a file that another program wrote.
             let copied = self
                 .temporary_dir()
                 .create_new_file(&new_content_name(&self.temporary), FileVisibility::Owner);
@@ -215,12 +216,12 @@ impl<'a> StagedFile<'a> {
             return copied.map_err(|error| self.backup_error(error));
         }
         write_with_progress(&temporary, self.change.bytes, filled)?;
-        // Writing may have cleared the set-user-id bit.
+        // Writing the file may have cleared its set-user-id bit.
         temporary.set_permissions(metadata.permissions())?;
         Ok(self.workspace.durability().sync_file(&temporary)?)
     }
 
-    /// Attributes an error to the state folder, if the copies are in the state folder.
+    /// Reports an error as an error of the state folder if the copies are in the state folder.
     fn backup_error(&self, error: io::Error) -> StageError {
         match self.backup_dir {
             Some(_) => state_folder_error(self.workspace, &error).into(),
@@ -228,13 +229,13 @@ impl<'a> StagedFile<'a> {
         }
     }
 
-    /// Returns the directory of the copies. The new file is in this directory until it is moved
-    /// into place.
+    /// Returns the directory that contains the copies. It also contains the new file until this
+    /// file is moved into place.
     fn temporary_dir(&self) -> &Dir {
         self.backup_dir.as_ref().unwrap_or(&self.dir)
     }
 
-    /// Moves the new file into place if the old file is unchanged.
+    /// Moves the new file into place if the old file has not changed.
     pub(super) fn commit(&mut self) -> Result<(), ToolError> {
         let done = self.put_in_place();
         done.map_err(|trouble| trouble.into_tool_error(self.workspace, self.change.path))?;
@@ -281,8 +282,8 @@ impl<'a> StagedFile<'a> {
             Ok(()) => match self.require_unchanged_at(&self.temporary.clone()) {
                 Ok(()) => Ok(()),
                 Err(trouble) => {
-                    // Until the exchange is reverted, only the temporary file has the content that
-                    // the other program wrote.
+                    // Until the exchange is reverted, the content that the other program wrote
+                    // exists only in the temporary file.
                     self.stage = StagedState::Stranded;
                     self.exchange_back(self.new_file_id)?;
                     self.stage = StagedState::Prepared;
@@ -292,13 +293,13 @@ impl<'a> StagedFile<'a> {
         }
     }
 
-    /// Compares and replaces the file, on file systems without exchange. Before that, creates a
-    /// hard link to the old file, so that the old file can be restored.
+    /// Compares the file and replaces it. Used on file systems that do not support exchanges.
+    /// Creates a hard link to the old file, so that the old file can be restored.
     fn replace_without_exchange(&mut self) -> Result<(), StageError> {
         let old = old_file_name(&self.temporary);
         self.require_unchanged_at(&self.name.clone())?;
         if self.dir.create_hard_link(&self.name, &old).is_err() {
-            // If no hard link could be created, the rollback uses `recreate_old`.
+            // If no hard link can be created, a rollback uses `recreate_old`.
             return Ok(self.dir.rename_over(&self.temporary, &self.name)?);
         }
         if let Err(error) = self.dir.rename_over(&self.temporary, &self.name) {
@@ -315,7 +316,8 @@ impl<'a> StagedFile<'a> {
     }
 
     fn overwrite(&mut self, file: &File) -> Result<(), StageError> {
-        // If another program replaced the file by a rename, this descriptor refers to the old file.
+        // If another program replaced the file by a rename, this descriptor still refers to the old
+        // file.
         let is_there = self.dir.entry_id(&self.name).ok() == Some(file.file_id()?);
         let old = self.change.expected.unwrap_or_default();
         if !is_there || !equals_without_concurrent_change(file, &mut &*file, old)? {
@@ -324,7 +326,7 @@ impl<'a> StagedFile<'a> {
         let durability = self.workspace.durability();
         let written = overwrite(file, self.change.bytes).and_then(|()| durability.sync_file(file));
         if written.is_err() {
-            // Until the old bytes are restored, only the temporary file is complete.
+            // Until the old bytes are restored, only the temporary file has complete content.
             self.stage = StagedState::Stranded;
             overwrite(file, old)?;
             self.stage = StagedState::Prepared;
@@ -333,8 +335,8 @@ impl<'a> StagedFile<'a> {
         Ok(written?)
     }
 
-    /// Waits until the entries of the directory are on the disk. Does nothing if `waited` contains
-    /// the directory.
+    /// Waits until the entries of the directory are on disk. Does nothing if `waited` already
+    /// contains the directory.
     pub(super) fn sync_directory_entries(
         &self,
         waited: &mut HashSet<FileId>,
@@ -361,13 +363,13 @@ impl<'a> StagedFile<'a> {
         matches!(self.method, WriteMethod::InPlace(_))
     }
 
-    /// Returns whether another program wrote to the file during the write in place. In this case
-    /// the file may contain parts of both writes.
+    /// Returns whether another program wrote to the file while it was written in place. In this
+    /// case, the file may contain parts of both writes.
     pub(super) fn had_concurrent_write(&self) -> bool {
         self.had_concurrent_write
     }
 
-    /// Creates the error for a file that changed since the preview.
+    /// Creates the error for a file that has changed since the preview.
     pub(super) fn changed_error(&self) -> ToolError {
         changed_error(self.change.path)
     }
@@ -380,10 +382,11 @@ impl<'a> StagedFile<'a> {
         self.new_hash
     }
 
-    /// Keeps the old file as a backup, and returns the operations that were done.
+    /// Turns the old file into a backup. Returns the operations of this write, from which they can
+    /// be undone.
     ///
-    /// The write is complete at this point, so a failed backup is only reported as unrecoverable.
-    /// If `undo` is `None`, no backup is kept.
+    /// At this point, the write is complete. If the backup fails, the operation is therefore only
+    /// recorded as unrecoverable. If `undo` is `None`, no backup is created.
     pub(super) fn back_up_old(&self, undo: Option<&UndoStore>) -> Vec<FileOperation> {
         let (path, after) = (self.path.clone(), self.new_hash);
         let Some(old) = self.change.expected else {
@@ -403,7 +406,7 @@ impl<'a> StagedFile<'a> {
                 Some(blob)
             }
             Ok(None) => None,
-            // A copy of the old file includes late writes.
+            // Unlike `old`, a copy of the old file includes late writes.
             Err(_) => {
                 let copied = undo.copy_in(self.temporary_dir(), &self.temporary);
                 copied.or_else(|_| undo.write_backup(old)).ok().flatten()
@@ -415,7 +418,7 @@ impl<'a> StagedFile<'a> {
         }]
     }
 
-    /// Removes the temporary files. Returns whether no file is left for the recovery.
+    /// Removes the temporary files. Returns whether no file remains that a recovery needs.
     pub(super) fn remove_temporary_files(&mut self) -> bool {
         let state = std::mem::replace(&mut self.stage, StagedState::Cleaned);
         if state == StagedState::Cleaned {
@@ -428,7 +431,8 @@ impl<'a> StagedFile<'a> {
             Err(error) => error.kind() == io::ErrorKind::NotFound,
             Ok(()) => true,
         };
-        // A new file was moved by a rename, so its temporary name does not exist.
+        // If a new file was added, it was moved by a rename, so its temporary name no longer
+        // exists.
         let mut is_clean = state != StagedState::Stranded && remove(&self.temporary);
         if let (WriteMethod::InPlace(_), true) = (&self.method, is_clean) {
             is_clean = remove(&new_content_name(&self.temporary));
@@ -439,7 +443,7 @@ impl<'a> StagedFile<'a> {
         is_clean
     }
 
-    /// Restores the old state. If the restore fails, the error contains the path of the file.
+    /// Restores the old state of the file. If this fails, the error contains the path of the file.
     pub(super) fn roll_back(&mut self) -> Result<(), String> {
         if self.stage != StagedState::Written {
             return Ok(());
@@ -463,7 +467,8 @@ impl<'a> StagedFile<'a> {
         done.map_err(|error| format!("{} ({error})", self.change.path.given()))
     }
 
-    /// Creates the old file again, if no hard link to it could be created.
+    /// Creates the old file again from its bytes. Used if no hard link to the old file could be
+    /// created.
     fn recreate_old(&self, old: &[u8]) -> io::Result<()> {
         let again = self.dir.create_new_file(&self.temporary, FileVisibility::Owner)?;
         write_with_progress(&again, old, &mut |_| {})?;
@@ -472,26 +477,27 @@ impl<'a> StagedFile<'a> {
         self.dir.rename_over(&self.temporary, &self.name)
     }
 
-    /// Runs `change` if the file is still the new file. Any other file was written later by another
-    /// program, and is not changed.
+    /// Runs `change` if the file is still the new file. Otherwise, another program replaced the
+    /// file later, and nothing is changed.
     fn run_if_still_ours(&self, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let is_ours = self.dir.entry_id(&self.name).is_ok_and(|there| there == self.new_file_id);
         if is_ours { change() } else { Ok(()) }
     }
 
-    /// Restores the old bytes if the file contains the new bytes. Any other content was written
-    /// later by another program, and is not changed.
+    /// Restores the old bytes if the file still contains the new bytes. Otherwise, another program
+    /// wrote to the file later, and nothing is changed.
     fn restore_in_place(&self, file: &File, old: &[u8]) -> io::Result<()> {
         let is_ours = equals_without_concurrent_change(file, &mut &*file, self.change.bytes)?;
         if is_ours { overwrite(file, old) } else { Ok(()) }
     }
 
-    /// Exchanges the file at its final name, which has the id `put`, with the temporary file.
+    /// Exchanges the temporary file with the file at the final name, which should have the id
+    /// `put`.
     ///
-    /// If the exchanged file has another id, another program wrote it later. This file is then put
-    /// back, so that the last writer wins.
+    /// If the file at the final name has another id, another program has written it since. This
+    /// file is then put back, so that the last write is preserved.
     fn exchange_back(&mut self, mut put: FileId) -> io::Result<()> {
-        // The file that was put there is held open, so that its id stays unique until the next
+        // The file at the final name is kept open. Its id therefore stays unique until the next
         // comparison.
         let mut _held;
         for _ in 0..MAX_EXCHANGE_TRIES {
@@ -518,8 +524,8 @@ impl<'a> StagedFile<'a> {
         if !file.metadata()?.is_file() {
             return Err(changed_error(self.change.path).into());
         }
-        // Read the metadata before the content, so that a write after the comparison changes the
-        // metadata.
+        // Read the metadata before the content. If another program writes after the comparison, the
+        // metadata then differ.
         self.old_metadata = Some(self.dir.entry_metadata(name)?);
         self.require_unchanged(&mut file)
     }
@@ -545,8 +551,8 @@ fn changed_error(at: &WorkspacePath) -> ToolError {
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
-/// Creates the error for a file that must be written in place. The next preview announces the write
-/// in place.
+/// Creates the error for a file that must be written in place. The next preview mentions that the
+/// file is written in place.
 fn in_place_only_error(at: &WorkspacePath) -> ToolError {
     let message = format!(
         "{} can only be written in place, because its owner or attributes cannot be copied to \

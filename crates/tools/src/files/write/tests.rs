@@ -1,5 +1,5 @@
-//! Tests that files are written completely or not at all, and that writes of other programs are not
-//! lost.
+//! Tests that files are written either completely or not at all, and that no content of other
+//! programs is lost.
 
 #[cfg(unix)]
 mod in_place;
@@ -36,8 +36,8 @@ fn files_are_added_with_their_directories_and_replaced() {
     assert_eq!(tree.names("a/b/c"), ["new"]);
 }
 
-/// A file system may reuse the inode number of a removed file. The file with the reused number must
-/// not be treated as our file.
+/// A file system may give the inode number of a removed file to a new file. A file of another
+/// program with such a number must not be treated as the file of this process.
 #[cfg(unix)]
 #[test]
 fn who_gets_the_number_of_ours_is_not_taken_for_it() {
@@ -149,7 +149,7 @@ fn modes_links_and_names_stay() {
     assert_eq!(tree.read("two"), "new");
     assert_eq!(metadata(tree.path("two")).unwrap().nlink(), 2);
 
-    // A new file has the default mode.
+    // A new file gets the default mode.
     tree.write("by-std", "");
     write(&tree, "added", "").unwrap();
     let mode = |path| metadata(tree.path(path)).unwrap().mode();
@@ -205,9 +205,9 @@ fn several_files_are_written_all_or_none() {
         assert_eq!((tree.read("a"), tree.read("b")), ("old a".into(), "old b".into()));
         assert!(!tree.path("dir").exists());
     };
-    // No file is changed if one of them cannot be prepared.
+    // If one file cannot be prepared, no file is changed.
     failed(&changes(b"other"));
-    // The third write fails after two or three files are written.
+    // The last of these writes fails after two or three files are written.
     let again = FileWrite { path: &new, expected: None, bytes: b"new" };
     let [one, two, three] = changes(b"old b");
     failed(&[one, two, again]);
@@ -259,7 +259,7 @@ fn attributes_stay() {
     let tree = test_workspace(&[("file", "old")]);
     let path = tree.path("file");
     if setxattr(&path, "user.note", b"kept", XattrFlags::empty()).is_err() {
-        // This file system has no extended attributes.
+        // This file system does not support extended attributes.
         return;
     }
     write(&tree, "file", "new").unwrap();
@@ -268,7 +268,7 @@ fn attributes_stay() {
     assert_eq!((&value[..length], tree.read("file").as_str()), (&b"kept"[..], "new"));
 }
 
-/// Another program replaces the file by a rename during our write.
+/// Another program replaces the file by a rename while this process writes it.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_another_program_writes_meanwhile_is_not_lost() {
@@ -297,7 +297,7 @@ fn what_another_program_writes_meanwhile_is_not_lost() {
         let written = atomic_write(&tree.workspace, &tree.resolve("file"), b"ours", &seen);
         is_done.recv().unwrap();
         match written {
-            // Our write was complete before the other program replaced the file.
+            // This write was complete before the other program replaced the file.
             Ok(()) => ours += 1,
             Err(error) => {
                 assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview));
@@ -312,8 +312,9 @@ fn what_another_program_writes_meanwhile_is_not_lost() {
     assert!(ours > 0 && theirs > 0, "{ours} {theirs}");
 }
 
-/// This test omits one race. On a file system without exchanges, another program may rename a file
-/// between the last comparison and our rename. The content of that program is then lost.
+/// One race is not tested here, because content is lost in it. On a file system without exchanges,
+/// another program may rename a file to the same name between the last comparison and the rename of
+/// this process.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_same_holds_on_file_systems_that_can_do_less() {

@@ -1,5 +1,5 @@
-//! The protection of a change from a crash, and whether the change can be undone. The preview
-//! determines the protection, so that the client can show it before the change is permitted.
+//! Determines how a change is protected against a crash, and whether it can be undone. The preview
+//! determines this, so that the client can show it before permission is given.
 
 use std::io;
 
@@ -9,32 +9,33 @@ use crate::files::state::StateUnavailable;
 use crate::files::workspace::{Workspace, guard, open};
 use crate::note::Note;
 
-/// The protection of the files that one change writes.
+/// How the files of one change are protected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WriteSafety {
-    /// The reason why no backups are kept. `None` if backups are kept.
+    /// The reason why there are no backups. `None` if there are backups.
     state_unavailable: Option<StateUnavailable>,
-    /// Whether the change replaces existing files.
+    /// Whether the change replaces at least one existing file.
     replaces_files: bool,
-    /// The files that are written in place without a backup copy.
+    /// The files that are written in place without a copy.
     unprotected_in_place: Vec<String>,
 }
 
-/// How one file is written.
+/// The way in which one file is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct WriteMode {
-    /// Whether the bytes of the file are overwritten, because the file itself cannot be replaced.
+    /// Whether the bytes of the file are overwritten. This is necessary if the file cannot be
+    /// replaced by another file.
     pub(super) is_in_place: bool,
     pub(super) backup_location: BackupLocation,
-    /// Whether writing in place is forbidden, because the preview did not mention the risk of a
-    /// torn file.
+    /// Whether the file must not be written in place, because the preview did not mention that a
+    /// crash could leave a torn file.
     pub(super) is_exchange_required: bool,
 }
 
-/// The location of the copies from which a torn file is restored.
+/// Where the copies are stored from which a torn file is restored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum BackupLocation {
-    /// The copies are in the folder of the file, like the new file.
+    /// The copies are in the same folder as the file.
     #[default]
     SameFolder,
     /// The copies are in the state folder.
@@ -43,13 +44,11 @@ pub(super) enum BackupLocation {
 }
 
 impl WriteSafety {
-    /// Determines the protection of a change. Refuses a change that the file system does not
-    /// permit.
+    /// Determines how a change is protected. Fails if the file system does not permit the change.
     ///
     /// # Errors
     ///
-    /// The errors of [`atomic_write`](super::atomic_write), as far as they can be detected before
-    /// the write.
+    /// The errors of [`atomic_write`](super::atomic_write) that can be detected before the write.
     pub(crate) fn assess(
         workspace: &Workspace,
         changes: &[FileWrite<'_>],
@@ -77,7 +76,7 @@ impl WriteSafety {
         Ok(Self { state_unavailable: unkept, replaces_files: replaces, unprotected_in_place: torn })
     }
 
-    /// Returns whether a crash could leave a mixture of old and new content in a file.
+    /// Returns whether a file may contain a mixture of old and new content after a crash.
     pub(crate) fn can_crash_mix_contents(&self) -> bool {
         !self.unprotected_in_place.is_empty()
     }
@@ -92,22 +91,23 @@ impl WriteSafety {
         torn.into_iter().chain(unkept)
     }
 
-    /// Returns the bytes that bind a permission to this protection.
+    /// Returns bytes that identify this protection. A permission is only valid for the protection
+    /// for which it was given.
     pub(crate) fn fingerprint(&self) -> Vec<u8> {
         self.notes().map(|note| note.to_string()).collect::<String>().into_bytes()
     }
 
-    /// Returns whether backups and a journal are kept.
+    /// Returns whether backups and a journal are created.
     pub(super) fn keeps_backups(&self) -> bool {
         self.state_unavailable.is_none()
     }
 
-    /// Returns the current write mode of each file.
+    /// Returns the way in which each file must be written now.
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::assess`]; `changed_since_preview` if a file could be torn and the
-    /// preview did not mention this risk.
+    /// The errors of [`Self::assess`]; `changed_since_preview` if a crash could leave a torn file
+    /// although the preview did not mention this risk.
     pub(super) fn write_modes(
         &self,
         workspace: &Workspace,
@@ -130,8 +130,8 @@ impl WriteSafety {
     }
 }
 
-/// Returns the number of bytes that a change needs in the state folder. The number is zero if the
-/// old file is moved there.
+/// Returns the number of bytes that a change needs in the state folder. If the old file can be
+/// moved there, this is zero.
 fn required_backup_bytes(workspace: &Workspace, change: FileWrite<'_>) -> u64 {
     let Some(found) = change.expected else { return 0 };
     let parent = workspace.canonicalize(change.path).ok().and_then(|at| at.parent());
@@ -143,7 +143,7 @@ fn required_backup_bytes(workspace: &Workspace, change: FileWrite<'_>) -> u64 {
 }
 
 impl WriteMode {
-    /// Chooses how a file is written.
+    /// Chooses the way in which a file is written.
     ///
     /// # Errors
     ///
@@ -161,10 +161,10 @@ impl WriteMode {
             return Err(explain(io::ErrorKind::IsADirectory.into()));
         };
         if change.expected.is_none() {
-            // All other errors are reported when the file is created.
+            // Other errors are reported when the file is created.
             match open::nearest_dir(workspace, &parent) {
                 Ok(dir) => dir.require_can_create().map_err(explain)?,
-                // The root itself no longer exists.
+                // The project folder itself no longer exists.
                 Err(error) if error.code() == Some(ErrorCode::NotFound) => return Err(error),
                 Err(_) => {}
             }

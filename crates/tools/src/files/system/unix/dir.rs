@@ -1,4 +1,4 @@
-//! Operations on the entries of a directory, using the descriptor of the directory.
+//! Operations on the entries of a directory. They use the file descriptor of the directory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,20 +20,20 @@ use super::{NONBLOCKING_FLAGS, OPEN_DIRECTORY_FLAGS, OPEN_PATH_FLAGS, OPEN_READ_
 const OPEN_READ_WRITE_FLAGS: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(NONBLOCKING_FLAGS);
 const CREATE_NEW_FLAGS: OFlags = OPEN_READ_WRITE_FLAGS.union(OFlags::CREATE).union(OFlags::EXCL);
 
-/// An open directory. All names are single path components, and a link as the entry is not
-/// followed.
+/// An open directory. The methods accept only names that are a single path component. If an entry
+/// is a link, the link is not followed.
 #[derive(Debug)]
 pub(crate) struct Dir(pub(super) OwnedFd);
 
 impl Dir {
-    /// Returns at most `max` entries in no particular order, and whether the directory has more
-    /// entries.
+    /// Returns at most `max` entries in no particular order. Also returns whether the directory has
+    /// more entries.
     pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<DirectoryEntry>, bool)> {
         self.entries_while(max, || true)
     }
 
-    /// Returns entries as [`Self::entries`] does. Calls `goes_on` before each entry, and stops if
-    /// it returns `false`.
+    /// Returns entries in the same way as [`Self::entries`]. Calls `goes_on` before each entry, and
+    /// stops if `goes_on` returns `false`.
     pub(crate) fn entries_while(
         &self,
         max: usize,
@@ -53,7 +53,7 @@ impl Dir {
             }
             let name = OsStr::from_bytes(name).to_owned();
             let kind = match entry.file_type() {
-                // Some file systems do not report the kind of an entry here.
+                // Some file systems do not report the kind of an entry in a listing.
                 FileType::Unknown => self.entry_kind(&name).unwrap_or(FileKind::Special),
                 known => known.into(),
             };
@@ -62,7 +62,8 @@ impl Dir {
         Ok((entries, false))
     }
 
-    /// Returns whether the directory was removed, even if another directory has its name now.
+    /// Returns whether the directory was removed. This also works if another directory has its name
+    /// now.
     pub(crate) fn is_removed(&self) -> bool {
         sys::fstat(&self.0).is_ok_and(|stat| stat.st_nlink == 0)
     }
@@ -72,29 +73,29 @@ impl Dir {
         Ok(FileType::from_raw_mode(stat.st_mode).into())
     }
 
-    /// Returns a path to this directory for child processes. The path does not depend on the name
-    /// of the directory. The descriptor must stay open until the child processes have changed to
-    /// the directory.
+    /// Returns a path to this directory for child processes. The path remains valid if the
+    /// directory is renamed. The descriptor must stay open until the child processes have changed
+    /// to the directory.
     pub(crate) fn descriptor_path(&self) -> Option<PathBuf> {
         let path = PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()));
-        // If `/proc` is missing, commands fail later with a separate error.
+        // If `/proc` is missing, a command fails later with another error.
         (cfg!(target_os = "linux") && path.exists()).then_some(path)
     }
 
-    /// Returns the id of this directory. The id is unique in the system.
+    /// Returns the id of this directory. The id is unique on the system.
     pub(crate) fn own_id(&self) -> io::Result<FileId> {
         let stat = sys::fstat(&self.0)?;
         Ok((stat.st_dev, stat.st_ino))
     }
 
-    /// Returns the id of an entry. The id is unique in the system.
+    /// Returns the id of an entry. The id is unique on the system.
     pub(crate) fn entry_id(&self, name: &OsStr) -> io::Result<FileId> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((stat.st_dev, stat.st_ino))
     }
 
-    /// Holds a file open without reading it. While the file is open, its [id](Self::entry_id) is
-    /// not reused, even if the file is removed.
+    /// Opens a file only to keep it open. As long as it is open, its [id](Self::entry_id) is not
+    /// used again, even if the file is removed.
     pub(crate) fn hold_open(&self, name: &OsStr) -> io::Result<File> {
         let flags = OPEN_PATH_FLAGS | OFlags::NOFOLLOW;
         Ok(sys::openat(&self.0, name, flags, Mode::empty())?.into())
@@ -119,8 +120,8 @@ impl Dir {
         Ok(Self(sys::openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    /// Returns whether both directories are on one file system, so that files can be moved between
-    /// them.
+    /// Returns whether both directories are on the same file system. Only then can files be moved
+    /// between them.
     pub(crate) fn is_on_same_file_system(&self, other: &Self) -> bool {
         let device = |dir: &Self| sys::fstat(&dir.0).map(|stat| stat.st_dev);
         device(self).is_ok_and(|own| device(other) == Ok(own))
@@ -135,12 +136,12 @@ impl Dir {
         Ok(sys::openat(&self.0, name, OPEN_READ_WRITE_FLAGS, Mode::empty())?.into())
     }
 
-    /// Opens a file of any kind for reading. Never blocks.
+    /// Opens a file of any kind for reading. Never blocks, even for a FIFO.
     pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
         Ok(sys::openat(&self.0, name, OPEN_READ_FLAGS | OFlags::NOFOLLOW, Mode::empty())?.into())
     }
 
-    /// Creates a new file. Fails if the name exists.
+    /// Creates a new file. Fails if the name already exists.
     pub(crate) fn create_new_file(
         &self,
         name: &OsStr,
@@ -157,31 +158,31 @@ impl Dir {
         Ok(sys::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
     }
 
-    /// Moves a file to a name, and replaces an existing file of that name.
+    /// Renames a file. An existing file with the new name is replaced.
     pub(crate) fn rename_over(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(sys::renameat(&self.0, from, &self.0, to)?)
     }
 
-    /// Swaps two names atomically.
+    /// Swaps two names atomically, so that each name refers to the other file.
     ///
-    /// Fails with [`io::ErrorKind::Unsupported`] if the system or the file system lacks this
+    /// Fails with [`io::ErrorKind::Unsupported`] if the system or the file system has no such
     /// operation.
     pub(crate) fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
         let done = rename_with(&self.0, one, &self.0, other, RenameMode::Exchange);
         done.unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into()))
     }
 
-    /// Adds a hard link to a file, under an unused name.
+    /// Creates a hard link to a file, under a name that does not exist yet.
     pub(crate) fn create_hard_link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         hard_link(&self.0, from, &self.0, to)
     }
 
-    /// Moves a file to an unused name.
+    /// Renames an entry. Fails if the new name already exists.
     pub(crate) fn rename_to_unused(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         self.rename_to_unused_in(from, self, to)
     }
 
-    /// Moves a file or directory to an unused name in another directory.
+    /// Moves a file or directory to another directory. Fails if the new name already exists.
     pub(crate) fn rename_to_unused_in(
         &self,
         from: &OsStr,
@@ -191,10 +192,12 @@ impl Dir {
         if let Some(done) = rename_with(&self.0, from, &dir.0, to, RenameMode::NoReplace) {
             return done;
         }
-        // Fall back to a hard link: not every file system supports `NoReplace`.
+        // Not every file system supports `NoReplace`. In this case, create a hard link and remove
+        // the old name.
         match hard_link(&self.0, from, &dir.0, to) {
             Ok(()) => self.remove_file(from).inspect_err(|_| {
-                // Revert the hard link, unless another program replaced the new name meanwhile.
+                // Remove the hard link again, unless another program has replaced the new name in
+                // the meantime.
                 let identities = (self.entry_id(from).ok(), dir.entry_id(to).ok());
                 if identities.0.is_some() && identities.0 == identities.1 {
                     drop(dir.remove_file(to));
@@ -207,8 +210,8 @@ impl Dir {
         }
     }
 
-    /// Moves an entry that cannot have hard links, e.g. a directory. First, an empty placeholder
-    /// reserves the new name, which fails if the name exists.
+    /// Moves an entry that cannot have hard links, e.g. a directory. An empty placeholder is first
+    /// created at the new name. This fails if the new name already exists.
     fn rename_over_placeholder(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
         let is_directory = self.entry_kind(from)? == FileKind::Directory;
         match is_directory {
@@ -216,14 +219,15 @@ impl Dir {
             false => drop(dir.create_new_file(to, FileVisibility::Owner)?),
         }
         sys::renameat(&self.0, from, &dir.0, to).map_err(|error| {
-            // A directory that is not empty belongs to another program, and is not removed.
+            // If the directory at the new name is not empty, another program has filled it. It is
+            // then not removed.
             drop(if is_directory { dir.remove_dir(to) } else { dir.remove_file(to) });
             error.into()
         })
     }
 
-    /// Waits until the entries of the directory are on the disk, if this is possible. Waiting is
-    /// impossible for a directory without read permission, and on some file systems.
+    /// Waits until the entries of the directory are on disk. Does not wait if this is impossible,
+    /// i.e. for a directory without read permission, and on some file systems.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let readable =
             sys::openat(&self.0, ".", OPEN_READ_FLAGS | OFlags::DIRECTORY, Mode::empty());
@@ -241,8 +245,8 @@ impl Dir {
         }
     }
 
-    /// Checks that files in the directory can be created, renamed and removed, as far as the system
-    /// can report this without a write.
+    /// Checks that files in the directory can be created, renamed and removed. Only checks what the
+    /// system can report without a write.
     pub(crate) fn require_can_create(&self) -> io::Result<()> {
         self.require_access(".".as_ref(), Access::WRITE_OK | Access::EXEC_OK)?;
         #[cfg(target_os = "linux")]
@@ -256,22 +260,22 @@ impl Dir {
         Ok(())
     }
 
-    /// Checks that a file can be written. The check does not open the file, because opening
-    /// notifies file watchers.
+    /// Checks that a file can be written. Does not open the file, because that would notify file
+    /// watchers.
     pub(crate) fn require_writable(&self, name: &OsStr) -> io::Result<()> {
         self.require_access(name, Access::WRITE_OK)
     }
 
     fn require_access(&self, name: &OsStr, access: Access) -> io::Result<()> {
         match sys::accessat(&self.0, name, access, AtFlags::EACCESS) {
-            // Only an attempt shows whether the operation is permitted.
+            // If the system cannot check the permission, only the operation itself shows it.
             Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => Ok(()),
             known => Ok(known?),
         }
     }
 
-    /// Returns whether an entry is a mount point. A mount point can be written, but it cannot be
-    /// exchanged, renamed or removed.
+    /// Returns whether an entry is a mount point. The content of a mount point can be written, but
+    /// the entry cannot be exchanged, renamed or removed.
     pub(crate) fn is_mounted(&self, name: &OsStr) -> bool {
         #[cfg(test)]
         if simulated_file_system::are_files_mounted() {
@@ -283,13 +287,13 @@ impl Dir {
         {
             return found.contains(sys::StatxAttributes::MOUNT_ROOT);
         }
-        // Kernels before Linux 5.8 do not report mount points. The comparison of devices does not
-        // detect bind mounts from the same file system.
+        // Kernels before Linux 5.8 do not report mount points. In this case, the device numbers are
+        // compared. This does not detect a bind mount from the same file system.
         self.own_id().ok().zip(self.entry_id(name).ok()).is_some_and(|(dir, file)| dir.0 != file.0)
     }
 
-    /// Returns the attributes of an entry, and a mask of the attributes that the file system
-    /// supports.
+    /// Returns the attributes of an entry. Also returns a mask of the attributes that the file
+    /// system supports.
     #[cfg(target_os = "linux")]
     fn attributes(&self, name: &OsStr) -> Option<(sys::StatxAttributes, sys::StatxAttributes)> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -297,8 +301,9 @@ impl Dir {
         Some((found.stx_attributes, found.stx_attributes_mask))
     }
 
-    /// Restricts a file to its owner. Returns the old mode of the file if the mode changed. Ignores
-    /// files with several hard links, and entries that are not regular files.
+    /// Changes the mode of a file so that only its owner has access. Returns the old mode if the
+    /// mode was changed. Ignores files with several hard links, and entries that are not regular
+    /// files.
     pub(crate) fn restrict_to_owner(&self, name: &OsStr) -> io::Result<Option<u32>> {
         const OWNER_ONLY_MODE: u32 = 0o600;
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;

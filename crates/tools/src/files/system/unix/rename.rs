@@ -1,5 +1,5 @@
-//! Hard links, and renames that exchange two names or never replace a file. Not every file system
-//! supports these renames.
+//! Hard links, and two variants of rename: one exchanges two names, the other never replaces a
+//! file. Not every file system supports these variants.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,16 +9,16 @@ use rustix::fs as sys;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
-/// A variant of rename, in addition to the plain rename that replaces an existing file.
+/// A variant of rename. In contrast, the plain rename replaces an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RenameMode {
-    /// Swaps two names atomically.
+    /// Swaps two names atomically, so that each name refers to the other file.
     Exchange,
-    /// Fails if the new name exists.
+    /// Fails if the new name already exists.
     NoReplace,
 }
 
-/// Renames an entry in the given mode. Returns `None` if the system or the file system does not
+/// Renames an entry in one of these modes. Returns `None` if the system or the file system does not
 /// support the mode.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 pub(super) fn rename_with(
@@ -65,8 +65,8 @@ pub(super) fn hard_link(from: &OwnedFd, name: &OsStr, to: &OwnedFd, new: &OsStr)
     Ok(sys::linkat(from, name, to, new, AtFlags::empty())?)
 }
 
-/// Returns whether the error means that a hard link is impossible: for directories, for files of
-/// other users, or on the whole file system.
+/// Returns whether the error means that a hard link is impossible. This is the case for
+/// directories, for files of other users, and for all files on some file systems.
 pub(super) fn is_hard_link_refused(error: &io::Error) -> bool {
     let error = Errno::from_io_error(error);
     matches!(error, Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::MLINK))
@@ -74,17 +74,17 @@ pub(super) fn is_hard_link_refused(error: &io::Error) -> bool {
 
 #[cfg(test)]
 pub(crate) mod simulated_file_system {
-    //! Simulates file systems with fewer features, for the current thread. Each test runs in a
-    //! separate thread.
+    //! Simulates file systems with fewer features, for the current thread only. Each test runs in
+    //! its own thread.
 
     use std::cell::Cell;
 
     use super::RenameMode;
 
-    /// The features of a file system.
+    /// The features of a simulated file system.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum SimulatedFileSystem {
-        /// All features of the real file system.
+        /// Supports all features of the real file system.
         FullFeatured,
         /// Supports only plain renames, e.g. NFS.
         PlainRenameOnly,
@@ -92,11 +92,11 @@ pub(crate) mod simulated_file_system {
         NoExchangeNoLinks,
         /// Supports only plain renames and no hard links, e.g. some FUSE file systems.
         PlainRenameNoLinks,
-        /// Each file is a mount point, as some files in a container are.
+        /// Each file is a mount point. In containers, some files are mount points.
         MountedFiles,
     }
 
-    /// All simulated file systems with fewer features.
+    /// The simulated file systems that lack some features.
     pub(crate) const LIMITED: [SimulatedFileSystem; 3] = [
         SimulatedFileSystem::PlainRenameOnly,
         SimulatedFileSystem::NoExchangeNoLinks,
@@ -107,7 +107,7 @@ pub(crate) mod simulated_file_system {
         static SIMULATED: Cell<SimulatedFileSystem> = const { Cell::new(SimulatedFileSystem::FullFeatured) };
     }
 
-    /// Runs a function on a simulated file system.
+    /// Runs a function as if all files were on a simulated file system.
     pub(crate) fn run_on<T>(file_system: SimulatedFileSystem, run: impl FnOnce() -> T) -> T {
         let before = SIMULATED.replace(file_system);
         let done = run();
@@ -115,7 +115,7 @@ pub(crate) mod simulated_file_system {
         done
     }
 
-    /// Runs tests on each of the limited file systems.
+    /// Runs tests on each of the file systems in `LIMITED`.
     pub(crate) fn run_on_limited(tests: &[fn()]) {
         for file_system in LIMITED {
             println!("{file_system:?}");

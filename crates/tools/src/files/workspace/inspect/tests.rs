@@ -1,5 +1,5 @@
-//! Tests that a call uses exactly the inspected file, and that paths outside of the roots are
-//! pinned.
+//! Tests that a call uses exactly the file that was inspected. Other tests check that paths outside
+//! of the project folders are pinned.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn code<T>(result: Result<T, ToolError>) -> Option<ErrorCode> {
     result.err().and_then(|error| error.code())
 }
 
-/// Creates a tree in which `way` is a link to `dir`. A second directory `old` has the same content
+/// Creates a tree in which `way` is a link to `dir`. Another directory, `old`, has the same content
 /// as `dir`.
 fn tree_with_link() -> TestWorkspace {
     let tree =
@@ -30,7 +30,7 @@ fn tree_with_link() -> TestWorkspace {
     tree
 }
 
-/// A change by another process between the inspection and the use of a path.
+/// A change that another process makes after a path was inspected and before it is used.
 type PathSwap = fn(&TestWorkspace);
 
 fn remove_link(tree: &TestWorkspace, to: impl AsRef<Path>) {
@@ -85,7 +85,7 @@ fn a_file_that_is_another_one_since_the_look_is_not_written_but_read() {
     let tree = tree_with_link();
     let at = tree.workspace.resolve_and_follow_links("way/file").unwrap();
     let seen = read_whole(&tree.workspace, &at, 99).unwrap();
-    // Another file with the same text is refused. That file may have other hard links.
+    // Another file with the same text is rejected, because it may have other hard links.
     tree.write("other", "text");
     fs::rename(tree.path("other"), tree.path("dir/file")).unwrap();
     let written = atomic_write(&tree.workspace, &at, b"new", &seen);
@@ -162,15 +162,15 @@ fn what_lies_outside_is_shown_by_its_real_path_and_pinned() {
     }
     assert_eq!(tree.workspace.resolve_and_follow_links("..").unwrap().path(), real);
 
-    // The link and the name of the directory changed, but the pinned directory is still the
-    // permitted directory.
+    // The link and the name of the directory have changed. The pinned directory is still the one
+    // for which permission was given.
     let at = outside(&tree, "../alias/file");
     fs::rename(tree.outer_folder().join("there"), tree.outer_folder().join("moved")).unwrap();
     fs::create_dir(tree.outer_folder().join("there")).unwrap();
     fs::write(tree.outer_folder().join("there/file"), "another").unwrap();
     let file = tree.workspace.open_read(&at).unwrap();
     assert_eq!(std::io::read_to_string(file).unwrap(), "granted");
-    // A different file is refused.
+    // A different file in the pinned directory is rejected.
     fs::write(tree.outer_folder().join("moved/other"), "another").unwrap();
     fs::rename(tree.outer_folder().join("moved/other"), tree.outer_folder().join("moved/file"))
         .unwrap();

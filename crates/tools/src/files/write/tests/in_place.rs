@@ -1,4 +1,4 @@
-//! Tests of concurrent writers to a file that is written in place.
+//! Tests for programs that write to a file while it is written in place.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use crate::error::ErrorCode;
 use crate::files::contents::equals_without_concurrent_change;
 use crate::files::workspace::testing::{test_workspace, test_workspace_with_undo};
 
-/// A reader that writes to the start of the file when the reader reaches the end.
+/// A reader of a file. When it reaches the end of the file, it writes to the beginning of the file.
 struct ConcurrentlyWrittenReader<'a>(&'a File, Option<&'a str>);
 
 impl Read for ConcurrentlyWrittenReader<'_> {
@@ -69,11 +69,13 @@ fn a_file_that_was_replaced_by_a_rename_is_not_written_by_its_other_name() {
     assert_eq!(tree.names("."), ["file", "other"]);
 }
 
-/// Maximum number of rounds. Before this limit, the two writers must have collided.
+/// Maximum number of rounds. Within this number, the two writers must have written at the same time
+/// once.
 const PATIENCE: u32 = 1_000;
 
-/// Size of the file. The other writer waits for a new first byte, so in a file of this size it
-/// changes the last bytes before they are compared.
+/// The size of the file. The other writer waits until the first byte changes. A file of this size
+/// takes so long to compare that the other writer can change its last bytes before they are
+/// compared.
 const BYTES: usize = 1 << 20;
 
 #[test]
@@ -97,7 +99,7 @@ fn who_writes_while_it_is_written_is_told() {
             let ours = vec![b"ab"[round as usize % 2]; BYTES];
             atomic_write(&tree.workspace, &tree.resolve("file"), &ours, &seen).unwrap();
             let told = tree.workspace.take_late_writes();
-            // The write of the other program always comes after our write.
+            // The other program always writes after this process.
             seen = loop {
                 let now = fs::read(tree.path("file")).unwrap();
                 if now.ends_with(b"theirs") {

@@ -1,4 +1,4 @@
-//! Tests of the recovery after a killed process.
+//! Tests for the recovery after a process was killed.
 
 use crate::files::content_hash::ContentHash;
 use crate::files::state::journal::{
@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-/// Writes three files and stops after a number of steps. Returns the path of the journal.
+/// Writes three files, and stops after `steps` steps. Returns the folder that contains the journal.
 fn interrupt_after(tree: &TestWorkspace, steps: usize) -> PathBuf {
     let folder = tree.outer_folder().join("journal");
     let temporaries = [0, 1, 2].map(|number| temporary_name(7, number));
@@ -67,7 +67,7 @@ fn interrupt_after(tree: &TestWorkspace, steps: usize) -> PathBuf {
     }
     drop(ours);
     let path = journal.path.clone();
-    // The process and its lock no longer exist, but the journal still exists.
+    // The process and its lock are gone, but the journal still exists.
     let bytes = fs::read(&path).unwrap();
     drop(journal);
     fs::write(&path, bytes).unwrap();
@@ -111,7 +111,8 @@ fn what_its_user_wrote_since_stays_in_the_same_file_too() {
         let tree = test_workspace(&[("replaced", "old"), ("linked", "old linked")]);
         fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
         let folder = interrupt_after(&tree, 7);
-        // The file is written in place, as some editors save: the file id stays the same.
+        // The file is written in place, as some editors do when they save. The id of the file stays
+        // the same.
         fs::write(tree.path(name), "theirs").unwrap();
         recover_unlocked_journals(&folder);
         assert_eq!(tree.read(name), "theirs", "{name}");
@@ -155,7 +156,7 @@ fn a_file_that_was_half_written_in_place_is_the_old_one_again() {
         (old, old),
         ("ond linked", "ond linked"),
         ("old li", old),
-        // A process was killed while it restored the old bytes.
+        // The process was killed while it restored the old bytes.
         ("oew linked", old),
         ("old link", old),
         ("", ""),
@@ -173,8 +174,7 @@ fn a_file_that_was_half_written_in_place_is_the_old_one_again() {
 fn what_came_out_of_an_exchange_and_was_never_seen_is_not_removed() {
     let tree = test_workspace(&[("replaced", "old"), ("linked", "old linked")]);
     let folder = interrupt_after(&tree, 5);
-    // Another program replaced the file just before the exchange, and a second time just after the
-    // exchange.
+    // Another program replaced the file twice: just before the exchange, and again just after it.
     let beside = tree.workspace.cwd().join(temporary_name(7, 0));
     tree.write("theirs", "theirs");
     fs::rename(tree.path("theirs"), &beside).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of files that cannot be exchanged, read-only folders, and unusable state folders.
+//! Tests for files that cannot be exchanged, for read-only folders, and for unusable state folders.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -21,7 +21,7 @@ use crate::files::workspace::testing::{TestWorkspace, test_workspace, test_works
 
 const OWNER: u32 = 65534;
 
-/// Runs a function without root privileges, because root may write everywhere.
+/// Runs a function as a user without root privileges, because root may write to every file.
 fn without_privileges(tree: &TestWorkspace, run: impl FnOnce()) {
     if rustix::process::geteuid().is_root() {
         let mut folders = vec![tree.outer_folder().to_owned()];
@@ -42,7 +42,7 @@ fn without_privileges(tree: &TestWorkspace, run: impl FnOnce()) {
     drop(fs::set_permissions(tree.path("."), Permissions::from_mode(0o755)));
 }
 
-/// Sets the user of the current thread only. Each test runs in a separate thread.
+/// Sets the user id of the current thread only. Each test runs in its own thread.
 #[expect(unsafe_code, reason = "no safe interface has it for one thread")]
 fn set_user(user: u32) {
     // SAFETY: the call changes no memory. Root stays the saved user id, so that the test can
@@ -51,7 +51,8 @@ fn set_user(user: u32) {
     assert_eq!(set, 0);
 }
 
-/// Mounts a file system for the current thread only. Returns `false` if the mount is not permitted.
+/// Mounts a file system that only the current thread can see. Returns `false` if this is not
+/// permitted.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 fn mount(source: &Path, target: &Path, kind: &str, flags: libc::c_ulong, options: &str) -> bool {
     use std::ffi::CString;
@@ -102,7 +103,7 @@ fn write(tree: &TestWorkspace, text: &str) -> Result<(), ToolError> {
     atomic_write(&tree.workspace, &at, text.as_bytes(), &seen)
 }
 
-/// Writes a file, checks that its id stays the same, and undoes the change.
+/// Writes a file, checks that the file keeps its id, and undoes the change.
 fn is_written_in_place_and_undone(tree: &TestWorkspace) {
     let number = || fs::metadata(tree.path("file")).unwrap().ino();
     let (before, names) = (number(), tree.names("."));
@@ -124,7 +125,8 @@ fn a_file_that_is_mounted_by_itself_is_written_in_place_and_undone() {
     });
     let tree = test_workspace_with_undo(&[("file", ""), ("mounted", "old")]);
     if mount(&tree.path("mounted"), &tree.path("file"), "none", libc::MS_BIND, "") {
-        // A descriptor of the folder that was opened before the mount does not see the mount.
+        // Open the folder again. A descriptor that was opened before the mount does not see the
+        // mount.
         let workspace = Workspace::new(tree.path("."), Vec::new()).unwrap();
         let tree = TestWorkspace {
             workspace: workspace.with_state_folder(&tree.outer_folder().join("state")),
@@ -207,11 +209,11 @@ fn a_full_state_folder_keeps_no_edit_from_being_made() {
     assert_eq!(tree.names("."), ["file"]);
 }
 
-/// The file system reports free space, but no more files can be created. Only a write detects this.
+/// The file system reports free space, but has no inodes for more files. Only a write detects this.
 #[test]
 fn a_state_folder_that_takes_no_more_files_is_named_and_known_from_then_on() {
-    // The file system has inodes for the root and two folders, and in the second case also for a
-    // journal.
+    // The file system has inodes for the root and two folders. In the second case, it also has an
+    // inode for a journal.
     for (is_closed, inodes) in [(false, 3), (true, 4)] {
         let tree = test_workspace_with_undo(&[("file", "old")]);
         let state = tree.outer_folder().join("state");
@@ -244,7 +246,8 @@ fn a_state_folder_that_takes_no_more_files_is_named_and_known_from_then_on() {
     }
 }
 
-/// A change may use only the permitted protection, so a difference requires a new preview.
+/// A call may only write with the protection for which permission was given. If the protection
+/// changes, a new preview is required.
 #[test]
 fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_written() {
     let tree = test_workspace_with_undo(&[("file", "old")]);
@@ -261,7 +264,7 @@ fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_writte
     });
 }
 
-/// A file of another owner. A new file cannot have this owner, so the file must be written in
+/// The file has another owner. A new file could not get this owner, so the file must be written in
 /// place.
 #[test]
 fn a_file_that_turns_out_to_be_written_in_place_is_asked_about_with_that_first() {
@@ -290,8 +293,8 @@ fn a_file_that_turns_out_to_be_written_in_place_is_asked_about_with_that_first()
     });
 }
 
-/// Writes a file in place, with copies in the state folder, until the process is killed. Returns
-/// the folder of the journal.
+/// Writes a file in place, with copies in the state folder, and stops as if the process was killed.
+/// Returns the folder that contains the journal.
 fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
     let folder = tree.outer_folder().join("state/journal");
     fs::create_dir_all(&folder).unwrap();
@@ -314,7 +317,7 @@ fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
         StagedFile::prepare(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
     let prepared: PreparedFile = staged.journal_entry();
     journal.write_ready(vec![prepared]).unwrap();
-    // Leave the files in the state that a killed process leaves.
+    // Leave the files in the same state as a killed process would.
     std::mem::forget(staged);
     journal.keep_for_replay();
     drop(journal);
@@ -335,8 +338,8 @@ fn after_a_kill_a_torn_file_is_made_whole_from_the_state_folder() {
     }
 }
 
-/// The folder of a torn file is on a disk that is not mounted yet, or cannot be opened for another
-/// reason.
+/// The folder that contains the torn file cannot be opened, e.g. because its disk is not mounted
+/// yet.
 #[test]
 fn the_copies_of_a_torn_file_stay_until_its_folder_can_be_opened() {
     for is_blocked in [false, true] {
