@@ -117,11 +117,11 @@ async fn a_failed_model_ends_its_turn_with_the_error_message() {
     let script = [text("Well, "), json!({"error": {"message": "the model is asleep\nZzz"}})];
     let mut agent = Agent::ready(script, Options::default()).await;
     let id = agent.prompt("go").await;
-    let told = match agent.answer(&id).await {
+    let shown = match agent.answer(&id).await {
         Ok(_) => agent.session().message_text(),
         Err(error) => error.to_string(),
     };
-    assert!(told.contains("the model is asleep"), "{told}");
+    assert!(shown.contains("the model is asleep"), "{shown}");
     agent.turn("and now?").await;
     agent.finish().await;
 }

@@ -269,9 +269,9 @@ async fn piped_input_is_context_for_the_model() {
     // In this run, standard input arrives late.
     let mut child = command(&scratch, &env, &args).stdin(Stdio::piped()).spawn().unwrap();
     let mut slow = child.stdin.take().unwrap();
-    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    told.read_line(&mut line).unwrap();
+    stderr.read_line(&mut line).unwrap();
     assert!(line.contains("waiting for standard input") && line.contains("</dev/null"), "{line}");
     slow.write_all(b"late\n").unwrap();
     drop(slow);
@@ -455,11 +455,11 @@ async fn no_text_has_a_plural_after_the_number_one() {
     let args = ["exec", "--approve-all", "--model", "openai/m", "count"];
     let (exit, out, err) = run(&scratch, &env, &args);
     assert_eq!(exit, Some(0), "{out}{err}");
-    let told = server.reply_requests().last().unwrap().body_json()["messages"]
+    let messages = server.reply_requests().last().unwrap().body_json()["messages"]
         .to_string()
         .replace("\\n", " ");
-    assert!(told.contains("1 matching line in 1 file"), "{told}");
+    assert!(messages.contains("1 matching line in 1 file"), "{messages}");
     assert_eq!(plurals_of_one(&out), Vec::<String>::new(), "{out}");
-    assert_eq!(plurals_of_one(&told), Vec::<String>::new(), "{told}");
+    assert_eq!(plurals_of_one(&messages), Vec::<String>::new(), "{messages}");
     assert_eq!(plurals_of_one("[1 matches in 21 files]"), ["1 matches"]);
 }

@@ -257,8 +257,8 @@ impl callboard_models::Model for RecordingModel {
     }
 
     fn reply(&self, request: ModelRequest) -> ReplyStream {
-        let heard = format!("{} {} {:?}", self.name, request.index, request.effort);
-        self.requests.lock().unwrap().push(heard);
+        let record = format!("{} {} {:?}", self.name, request.index, request.effort);
+        self.requests.lock().unwrap().push(record);
         let usage =
             TokenUsage { input_tokens: Some(10), output_tokens: Some(2), ..TokenUsage::default() };
         let usage = ModelEvent::Usage(usage);
@@ -287,8 +287,8 @@ impl ModelCatalogue for TwoModelCatalogue {
 
 #[tokio::test]
 async fn a_thought_level_is_sent_only_to_models_that_support_it() {
-    let heard = Arc::<Mutex<Vec<String>>>::default();
-    let catalogue = Arc::new(TwoModelCatalogue(heard.clone()));
+    let requests = Arc::<Mutex<Vec<String>>>::default();
+    let catalogue = Arc::new(TwoModelCatalogue(requests.clone()));
     let agent = callboard_runtime::CodingAgent::new(
         catalogue.open_model("deep").unwrap(),
         std::iter::empty(),
@@ -321,7 +321,7 @@ async fn a_thought_level_is_sent_only_to_models_that_support_it() {
     assert_eq!(level(&agent).as_deref(), Some("off"));
     agent.prompt_and_wait_for_stop(&session, "four").await.unwrap();
     let expected = ["deep 0 None", "deep 1 Some(High)", "flat 0 None", "deep 0 Some(Off)"];
-    assert_eq!(*heard.lock().unwrap(), expected);
+    assert_eq!(*requests.lock().unwrap(), expected);
     agent.prompt_and_wait_for_stop(&session, "/usage").await.unwrap();
     let said = agent.client.session(&session).message_text();
     // The totals of `/usage` include the requests to all models.
@@ -350,8 +350,8 @@ async fn a_new_provider_receives_the_history_and_has_its_own_thought_level() {
     assert_eq!(prompt_and_reply(&mut agent, "first").await, "One.");
     set_option(&mut agent, "thought_level", "high").await.unwrap();
     assert_eq!(prompt_and_reply(&mut agent, "second").await, "Two.");
-    let told = prompt_and_reply(&mut agent, "/model openai/local-model").await;
-    assert_eq!(told, "The model is `openai/local-model` now.");
+    let reply = prompt_and_reply(&mut agent, "/model openai/local-model").await;
+    assert_eq!(reply, "The model is `openai/local-model` now.");
     assert_eq!(agent.session().option_value("thought_level"), None);
     assert_eq!(prompt_and_reply(&mut agent, "third").await, "Three.");
 
@@ -452,13 +452,13 @@ async fn the_command_undo_reverts_the_last_change_with_every_model() {
     .await;
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!(agent.scratch.read("notes.txt"), "one\n2\nthree\n");
-    let told = prompt_and_reply(&mut agent, "/undo").await;
-    assert_eq!(told, "Took back the last change, of notes.txt.");
+    let reply = prompt_and_reply(&mut agent, "/undo").await;
+    assert_eq!(reply, "Took back the last change, of notes.txt.");
     assert_eq!(agent.scratch.read("notes.txt"), "one\ntwo\nthree\n");
     assert_eq!(agent.call("undo").status, ToolCallStatus::Completed);
     assert_eq!(agent.client.permission_requests.len(), 2, "it is asked about like any call");
-    let told = prompt_and_reply(&mut agent, "/undo").await;
-    assert!(told.contains("othing"), "{told}");
+    let reply = prompt_and_reply(&mut agent, "/undo").await;
+    assert!(reply.contains("othing"), "{reply}");
     agent.finish().await;
 }
 
@@ -500,8 +500,8 @@ async fn an_embedder_can_add_replace_and_remove_commands() {
             format!("{} letters, {calls} calls so far.", command.arguments.len())
         })
     });
-    let heard = Arc::<Mutex<Vec<String>>>::default();
-    let model = TwoModelCatalogue(heard.clone()).open_model("flat").unwrap();
+    let requests = Arc::<Mutex<Vec<String>>>::default();
+    let model = TwoModelCatalogue(requests.clone()).open_model("flat").unwrap();
     let agent = callboard_runtime::CodingAgent::new(model, std::iter::empty())
         .with_command(count.with_hint("TEXT"))
         .with_command(SlashCommand::new("model", "name it", |_| Box::pin(async { "Flat.".into() })))
@@ -519,7 +519,7 @@ async fn an_embedder_can_add_replace_and_remove_commands() {
         agent.prompt_and_wait_for_stop(&session, prompt).await.unwrap();
         assert_eq!(&agent.client.session(&session).message_text()[before..], answer, "{prompt}");
     }
-    assert_eq!(*heard.lock().unwrap(), ["flat 0 None"], "a command is no prompt");
+    assert_eq!(*requests.lock().unwrap(), ["flat 0 None"], "a command is no prompt");
     agent.prompt_and_wait_for_stop(&session, "/help").await.unwrap();
     let help = agent.client.session(&session).message_text();
     assert!(help.contains("- `/count TEXT`: count the letters of a text\n"), "{help}");

@@ -121,9 +121,9 @@ fn each_call_is_logged_when_it_starts_and_when_it_ends() {
             assert!(end.contains("status=") && end.contains("duration_ms="), "{end}");
             let parts = ["tool=", "DEBUG"];
             assert!(lines.iter().all(|line| parts.iter().all(|part| line.contains(part))));
-            let told = ["notes.txt", "missing", "true"];
+            let arguments = ["notes.txt", "missing", "true"];
             assert!(
-                lines.iter().all(|line| !told.iter().any(|text| line.contains(text))),
+                lines.iter().all(|line| !arguments.iter().any(|text| line.contains(text))),
                 "{lines:?}"
             );
         }

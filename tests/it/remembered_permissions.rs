@@ -47,8 +47,8 @@ async fn a_rule_kept_for_the_project_applies_to_its_next_session_and_an_answer_d
         agent.turn("run true").await;
         assert_eq!(agent.client.permission_requests.len(), 1);
         if keeps {
-            let told = prompt_and_reply(&mut agent, "/permissions keep 1").await;
-            assert_eq!(told, "- Kept: allow `true` in this project\n");
+            let reply = prompt_and_reply(&mut agent, "/permissions keep 1").await;
+            assert_eq!(reply, "- Kept: allow `true` in this project\n");
         }
         let next = agent.new_session().await;
         turn_in(&mut agent, &next, "run true").await;
@@ -65,8 +65,8 @@ async fn a_common_command_is_kept_by_its_first_words_if_it_is_allowed() {
     ] {
         let mut agent = Agent::ready(Model::Direct, PermissionReply::SelectId(always)).await;
         agent.turn("run wc -l notes.txt").await;
-        let told = prompt_and_reply(&mut agent, "/permissions keep 1").await;
-        assert_eq!(told, format!("- Kept: {kept} in this project\n"));
+        let reply = prompt_and_reply(&mut agent, "/permissions keep 1").await;
+        assert_eq!(reply, format!("- Kept: {kept} in this project\n"));
         let next = agent.new_session().await;
         turn_in(&mut agent, &next, "run wc -c notes.txt").await;
         assert_eq!(agent.client.permission_requests.len(), asked, "{always}");
@@ -140,8 +140,8 @@ async fn untrusted_rules_allow_nothing_and_no_rule_is_added_to_them() {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     // If a rule cannot be stored, the agent reports this to the user.
     agent.turn("run echo a").await;
-    let told = prompt_and_reply(&mut agent, "/permissions keep 3").await;
-    assert!(told.contains("could not be changed"), "{told}");
+    let reply = prompt_and_reply(&mut agent, "/permissions keep 3").await;
+    assert!(reply.contains("could not be changed"), "{reply}");
     let list = prompt_and_reply(&mut agent, "/permissions").await;
     let rules = "- 2: allow `true` in this project\n- 5: allow `echo a` in this session\n";
     assert!(list.starts_with(rules), "{list}");
@@ -158,8 +158,8 @@ async fn untrusted_rules_allow_nothing_and_no_rule_is_added_to_them() {
     assert_eq!(kinds, [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce]);
     let prompt = agent.prompt_in(&next, "/permissions").await;
     assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
-    let told = agent.client.session(&next).message_text();
-    assert!(told.contains("cannot be read") && told.contains("others may write it"), "{told}");
+    let reply = agent.client.session(&next).message_text();
+    assert!(reply.contains("cannot be read") && reply.contains("others may write it"), "{reply}");
     agent.finish().await;
 }
 
@@ -228,10 +228,10 @@ async fn a_revoked_rule_of_the_project_is_removed_from_the_store() {
     let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
     agent.turn("run true").await;
     prompt_and_reply(&mut agent, "/permissions keep 1").await;
-    let told = prompt_and_reply(&mut agent, "/permissions keep 2").await;
-    assert_eq!(told, "It is kept already: allow `true` in this project");
-    let told = prompt_and_reply(&mut agent, "/permissions revoke 2").await;
-    assert_eq!(told, "- Revoked: allow `true` in this project\n");
+    let reply = prompt_and_reply(&mut agent, "/permissions keep 2").await;
+    assert_eq!(reply, "It is kept already: allow `true` in this project");
+    let reply = prompt_and_reply(&mut agent, "/permissions revoke 2").await;
+    assert_eq!(reply, "- Revoked: allow `true` in this project\n");
     let next = agent.new_session().await;
     turn_in(&mut agent, &next, "run true").await;
     assert_eq!(agent.client.permission_requests.len(), 2);

@@ -11,7 +11,7 @@ const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 #[tokio::test]
 async fn the_trace_context_of_a_prompt_is_sent_with_its_calls() {
-    for (meta, told) in [
+    for (meta, expected) in [
         (
             json!({"traceparent": PARENT, "tracestate": "a=b", "baggage": "c=d", "x": 1}),
             json!({"traceparent": PARENT, "tracestate": "a=b", "baggage": "c=d"}),
@@ -25,7 +25,7 @@ async fn the_trace_context_of_a_prompt_is_sent_with_its_calls() {
         agent.request("session/prompt", params).await.expect("the turn ends");
         let mut meta = agent.call("read_file").meta.expect("it tells of itself");
         assert!(meta.remove("callboard").is_some());
-        assert_eq!(Value::Object(meta), told);
+        assert_eq!(Value::Object(meta), expected);
         // The trace context of a prompt does not apply to the next prompt.
         agent.turn("list").await;
         let meta = agent.call("list_directory").meta.expect("it tells of itself");

@@ -44,7 +44,7 @@ async fn permission_requests_are_german_and_results_for_the_model_are_english() 
     let refused = "
   │ Nicht ausgeführt: Niemand konnte um Erlaubnis gefragt werden: --deny-all lehnt jede Frage ab.
 ✗ fehlgeschlagen: Nicht ausgeführt: Niemand konnte um Erlaubnis gefragt werden: --deny-all lehnt …";
-    let told =
+    let english =
         "Not run: no one could be asked for permission: --deny-all rejects whatever is asked.";
     for (prompt, question) in [
         (
@@ -92,6 +92,6 @@ async fn permission_requests_are_german_and_results_for_the_model_are_english() 
         let shown = shown.replace(&scratch.cwd().display().to_string(), "/p");
         let (calls, said) = shown.split_at(shown.find("\n1 call").unwrap());
         assert_eq!(calls.trim(), format!("{question}{refused}").trim(), "{prompt}");
-        assert!(said.contains(told), "{prompt}: {said}");
+        assert!(said.contains(english), "{prompt}: {said}");
     }
 }

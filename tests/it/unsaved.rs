@@ -95,9 +95,9 @@ fn expected(can: ClientFileAccess, state: EditorState, deed: EditorAction) -> Ex
         (_, EditorState::Differs) if is_held => Some(DIFFERS),
         _ => None,
     };
-    let told =
+    let client_writes =
         usize::from(is_held && deed != EditorAction::Read && can == ClientFileAccess::ReadAndWrite);
-    ExpectedOutcome { error, disk: disk.map(str::to_owned), client_writes: told, note }
+    ExpectedOutcome { error, disk: disk.map(str::to_owned), client_writes, note }
 }
 
 fn tool_call_of(deed: EditorAction) -> (&'static str, Value) {
@@ -243,8 +243,8 @@ async fn run_with_rejected_write(
     assert_eq!(agent.turn("go").await, "end_turn");
     let call = agent.call(tool_call_of(deed).0);
     assert_eq!(call.status, ToolCallStatus::Failed);
-    let told = format!("the editor did not take the change of notes.txt: {said}.");
-    assert!(call_text(&call).contains(&told), "{}", call_text(&call));
+    let expected = format!("the editor did not take the change of notes.txt: {said}.");
+    assert!(call_text(&call).contains(&expected), "{}", call_text(&call));
     assert_eq!(
         (count_client_writes(&agent), agent.scratch.read("notes.txt")),
         (1, DISK.to_owned())

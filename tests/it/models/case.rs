@@ -101,9 +101,9 @@ impl DialectCase {
         match (agent.answer(&prompt).await, self.end) {
             (Ok(answer), ExpectedEnd::Stop(reason)) => assert_eq!(answer["stopReason"], reason),
             (Err(error), ExpectedEnd::Error(message)) => {
-                let told = error["message"].as_str().unwrap_or_default();
-                assert!(told.contains(message), "{error}");
-                assert!(told.len() < 1024 && !told.contains(char::is_control), "{error}");
+                let shown = error["message"].as_str().unwrap_or_default();
+                assert!(shown.contains(message), "{error}");
+                assert!(shown.len() < 1024 && !shown.contains(char::is_control), "{error}");
             }
             (answer, end) => panic!("{end:?} was to come, and not {answer:?}"),
         }

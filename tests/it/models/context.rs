@@ -43,12 +43,12 @@ async fn the_model_receives_our_instructions_and_those_of_the_project() {
         for (request, root, src, changed) in
             [(0, 1, 0, 0), (1, 1, 0, 0), (2, 1, 1, 0), (3, 1, 1, 1)]
         {
-            let told = request_text(&server, request);
+            let sent = request_text(&server, request);
             let times = ["Use tabs.", "In src, spaces.", "Use spaces."]
-                .map(|text| told.matches(text).count());
-            assert_eq!(times, [root, src, changed], "{dialect:?} {request}: {told}");
-            assert_eq!(told.matches("You are Callboard, a coding agent").count(), 1);
-            assert!(told.contains("The user is shown every change"), "{dialect:?}: the mode");
+                .map(|text| sent.matches(text).count());
+            assert_eq!(times, [root, src, changed], "{dialect:?} {request}: {sent}");
+            assert_eq!(sent.matches("You are Callboard, a coding agent").count(), 1);
+            assert!(sent.contains("The user is shown every change"), "{dialect:?}: the mode");
         }
         let bodies: Vec<_> =
             server.reply_requests().iter().map(|asked| asked.body.to_vec()).collect();
@@ -221,9 +221,9 @@ async fn a_client_without_compactions_receives_a_text_about_them() {
         .unwrap();
         let mut agent = open(&server, Dialect::OpenAiChat, capabilities).await;
         assert_eq!(agent.turn("go").await, "end_turn");
-        let told = updates(&agent, kind);
-        let told = told.last().unwrap().to_string();
-        assert!(told.contains("Older messages were replaced by a summary"), "{told}");
+        let texts = updates(&agent, kind);
+        let texts = texts.last().unwrap().to_string();
+        assert!(texts.contains("Older messages were replaced by a summary"), "{texts}");
         assert!(updates(&agent, "compaction_update").is_empty());
         agent.finish().await;
     }
@@ -237,8 +237,8 @@ async fn a_full_session_continues_without_a_summary_if_the_summary_fails() {
             .unwrap();
     let mut agent = open(&server, Dialect::Anthropic, json!({})).await;
     assert_eq!(agent.turn("please mend the roof").await, "end_turn");
-    let told = updates(&agent, "agent_thought_chunk").pop().unwrap().to_string();
-    assert!(told.contains("left out without a summary"), "{told}");
+    let thought = updates(&agent, "agent_thought_chunk").pop().unwrap().to_string();
+    assert!(thought.contains("left out without a summary"), "{thought}");
     agent.finish().await;
 }
 

@@ -220,7 +220,7 @@ async fn a_line_that_is_not_json() {
         let prompt = agent.prompt("go").await;
         // Either a reply or a clear error is correct. In both cases, no call may be left open.
         if let Err(error) = agent.answer(&prompt).await {
-            assert!(error["message"].as_str().is_some_and(|told| told.len() > 10), "{error}");
+            assert!(error["message"].as_str().is_some_and(|text| text.len() > 10), "{error}");
         }
         agent.finish().await;
     }

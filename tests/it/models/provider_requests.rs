@@ -22,10 +22,10 @@ async fn request_bodies(dialect: Dialect, answers: Vec<MockResponse>) -> Vec<Val
 async fn the_request_contains_the_prompt_and_the_tools_and_no_key_in_its_body() {
     for dialect in Dialect::ALL {
         let bodies = request_bodies(dialect, vec![final_answer()]).await;
-        let told = strings(&bodies[0]);
-        assert!(told.iter().any(|text| text == "please go"), "{dialect:?}: {told:?}");
+        let texts = strings(&bodies[0]);
+        assert!(texts.iter().any(|text| text == "please go"), "{dialect:?}: {texts:?}");
         for tool in ["read_file", "edit_file", "terminal"] {
-            assert!(told.iter().any(|text| text == tool), "{dialect:?}: {tool}");
+            assert!(texts.iter().any(|text| text == tool), "{dialect:?}: {tool}");
         }
         assert!(!bodies[0].to_string().contains(KEY), "{dialect:?}");
     }
@@ -70,11 +70,11 @@ async fn the_request_contains_long_arguments_unchanged() {
         let reply = MockReply::new().with_call(MockToolCall::new("write_file", &args));
         let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
         // A dialect sends the arguments either as an object, or as a string that contains JSON.
-        let told = strings(&bodies[1]).into_iter().any(|text| {
+        let is_sent = strings(&bodies[1]).into_iter().any(|text| {
             let inner = serde_json::from_str::<Value>(&text).unwrap_or_default();
             text == content || inner["content"] == *content
         });
-        assert!(told, "{dialect:?}: {:#}", bodies[1]);
+        assert!(is_sent, "{dialect:?}: {:#}", bodies[1]);
     }
 }
 
@@ -85,8 +85,8 @@ async fn the_request_contains_the_replay_data_of_the_provider() {
     for dialect in [Dialect::Anthropic, Dialect::OpenAiResponses, Dialect::Gemini] {
         let reply = MockReply::new().with_thought("Hm.").with_call(run_call());
         let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
-        let told = strings(&bodies[1]);
-        assert!(told.iter().any(|text| text == "c2NyaXB0ZWQ="), "{dialect:?}: {:#}", bodies[1]);
+        let texts = strings(&bodies[1]);
+        assert!(texts.iter().any(|text| text == "c2NyaXB0ZWQ="), "{dialect:?}: {:#}", bodies[1]);
     }
 }
 

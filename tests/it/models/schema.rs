@@ -31,8 +31,8 @@ async fn json_that_conforms_to_the_schema_is_a_call() {
         assert!(bodies[0]["tools"].is_null(), "{dialect:?}: {}", bodies[0]["tools"]);
         let schema =
             ["/response_format", "/text/format", "/output_config", "/generationConfig", "/format"];
-        let told = schema.iter().find_map(|place| bodies[0].pointer(place)).expect("a schema");
-        assert!(strings(told).iter().any(|text| text == "terminal"), "{dialect:?}: {told}");
+        let sent = schema.iter().find_map(|place| bodies[0].pointer(place)).expect("a schema");
+        assert!(strings(sent).iter().any(|text| text == "terminal"), "{dialect:?}: {sent}");
         let history = strings(&bodies[1]);
         assert!(history.contains(&call), "{dialect:?}: {history:?}");
         assert!(history.iter().any(|text| text.starts_with("terminal result:")), "{dialect:?}");

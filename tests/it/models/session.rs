@@ -18,7 +18,7 @@ async fn set_mode(agent: &mut Agent, mode: &str) {
 async fn each_mode_decides_on_calls_and_the_model_receives_the_result() {
     const REJECTED: &str = "Rejected by the user. It did not run.";
     const DENIED: &str = "Not permitted by the session's mode. It did not run.";
-    for (dialect, mode, asked, completed, told) in [
+    for (dialect, mode, asked, completed, expected) in [
         (Dialect::OpenAiChat, "read-only", 0, [true, false, false], Some(DENIED)),
         (Dialect::OpenAiResponses, "ask-always", 3, [false; 3], Some(REJECTED)),
         (Dialect::Anthropic, "ask", 2, [true, false, false], Some(REJECTED)),
@@ -52,7 +52,7 @@ async fn each_mode_decides_on_calls_and_the_model_receives_the_result() {
         agent.finish().await;
         let bodies = strings(&server.reply_requests()[1].body_json()).join("\n");
         for text in [REJECTED, DENIED] {
-            let times = completed.iter().filter(|is| !**is && told == Some(text)).count();
+            let times = completed.iter().filter(|is| !**is && expected == Some(text)).count();
             assert_eq!(bodies.matches(text).count(), times, "{mode}: {bodies}");
         }
     }
@@ -111,7 +111,7 @@ async fn our_slash_commands_are_answered_without_the_model() {
         let asked: Vec<Value> =
             server.reply_requests().iter().map(RecordedRequest::body_json).collect();
         assert_eq!(asked.len(), 2, "{dialect:?}");
-        let told = asked.iter().map(|body| strings(body).join("\n")).collect::<String>();
-        assert!(!told.contains("/usage") && told.contains("please edit it"), "{dialect:?}: {told}");
+        let sent = asked.iter().map(|body| strings(body).join("\n")).collect::<String>();
+        assert!(!sent.contains("/usage") && sent.contains("please edit it"), "{dialect:?}: {sent}");
     }
 }

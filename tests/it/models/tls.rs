@@ -54,9 +54,9 @@ async fn another_authority_or_name_is_not_trusted_and_the_error_explains_it() {
         let mut agent = start_configured(&server, Dialect::Anthropic, lines).await;
         let prompt = agent.prompt("go").await;
         let error = agent.answer(&prompt).await.unwrap_err();
-        let told = error["message"].as_str().unwrap();
-        assert!(told.contains("localhost") && told.contains("not trusted"), "{told}");
-        assert!(told.contains("`ca_file`"), "{told}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("localhost") && message.contains("not trusted"), "{message}");
+        assert!(message.contains("`ca_file`"), "{message}");
         assert_eq!(server.reply_requests().len(), 0);
         agent.finish().await;
     }

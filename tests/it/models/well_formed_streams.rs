@@ -135,14 +135,14 @@ async fn tokens_and_their_cost_are_reported() {
         for _ in 0..2 {
             assert_eq!(agent.turn("go").await, "end_turn");
         }
-        let told = |times: f64| {
+        let expected = |times: f64| {
             let mut update = json!({"sessionUpdate": "usage_update", "used": 12_560, "size": size});
             if let Some(cost) = cost {
                 update["cost"] = json!({"amount": cost * times, "currency": "USD"});
             }
             update
         };
-        assert_eq!(updates(&agent, "usage_update"), [told(1.0), told(2.0)], "{dialect:?}");
+        assert_eq!(updates(&agent, "usage_update"), [expected(1.0), expected(2.0)], "{dialect:?}");
         agent.finish().await;
     }
 }
@@ -219,11 +219,11 @@ async fn a_call_has_its_title_before_its_arguments_are_complete() {
         let mut agent = ready(&server, *dialect).await;
         let prompt = agent.prompt("go").await;
         let session = agent.session_id();
-        let tells = |client: &TestClient| {
+        let has_title = |client: &TestClient| {
             let call = client.session(&session).only_call_of_tool("write_file");
             call.is_some_and(|call| call.title.contains("far/away.txt"))
         };
-        agent.until(tells).await;
+        agent.until(has_title).await;
         assert_eq!(
             server.reply_requests()[0].outcome,
             ResponseOutcome::Pending,
