@@ -1,6 +1,6 @@
 //! Converts another agent's event stream to `session/update` notifications of ACP v1.
 //!
-//! The events have the shape that Codex and others use: an item starts, its output arrives in
+//! The events have the form that Codex and other agents use: an item starts, its output arrives in
 //! deltas, and the item completes. Items that start twice, end twice or never end are corrected.
 //!
 //! `cargo run -p acp-lifecycle --example event_stream < events.jsonl`

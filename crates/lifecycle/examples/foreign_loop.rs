@@ -1,7 +1,7 @@
 //! An agent loop that does not use ACP. The middleware wraps its tool calls.
 //!
 //! `cargo run -p acp-lifecycle --example foreign_loop` prints the messages that an ACP client would
-//! receive, one JSON-RPC message per line. The first part stands for your existing agent, the
+//! receive, one JSON-RPC message per line. The first part represents your existing agent. The
 //! second part is the code to add. For a real connection instead of printed lines, see
 //! `middleware_agent` of `acp-connection`.
 
@@ -81,12 +81,12 @@ pub(crate) async fn run_scripted_turn(out: impl Write + Send + 'static) -> io::R
     for (id, name, args) in SCRIPTED_CALLS {
         let args = serde_json::from_str(args)?;
         // Without the middleware, this call was `run_tool(name, args).await`.
-        let told = match tools.call(&"turn1".into(), id, name, args, &cancel, run_tool).await {
+        let result = match tools.call(&"turn1".into(), id, name, args, &cancel, run_tool).await {
             Ok(text) => text,
             Err(ended) if ended.ends_turn => break,
             Err(ended) => ended.text,
         };
-        let text = format!("{name}: {told}\n");
+        let text = format!("{name}: {result}\n");
         session.send_message_chunk(MessageChunk::from_agent("message1", text));
     }
 
@@ -97,7 +97,7 @@ pub(crate) async fn run_scripted_turn(out: impl Write + Send + 'static) -> io::R
 }
 
 /// Writes everything that the session sends, in order, as lines of JSON. This sink also answers the
-/// permission requests, which a real client would do.
+/// permission requests in place of a client.
 struct JsonLines<W> {
     out: W,
     session: SessionHandle,

@@ -15,7 +15,7 @@ use acp_lifecycle::{
 use acp_types::{CallEndReason, ToolCallPatch, ToolKind};
 use serde_json::json;
 
-/// A tool that greets a person once the client has allowed it.
+/// A tool that greets a person after the client has allowed the call.
 struct GreetTool(&'static str);
 
 impl CallExecutor for GreetTool {

@@ -1,5 +1,5 @@
-//! Tests that no known secret leaves a session, whatever the form and the chunks in which the
-//! secret arrives.
+//! Tests that no known secret leaves a session. A secret may arrive in any form, and may be split
+//! between chunks.
 
 #![expect(
     clippy::expect_used,

@@ -137,7 +137,7 @@ fn progress_follows_the_title_until_the_end() {
 }
 
 #[test]
-fn a_title_that_comes_with_the_end_is_the_last() {
+fn a_title_in_the_end_of_a_call_is_the_final_title() {
     let mut life = Life::new("Fetch x");
     life.session.start_call(&call(), life.now);
     life.progress(1.0, None, None);
@@ -147,7 +147,7 @@ fn a_title_that_comes_with_the_end_is_the_last() {
 }
 
 #[test]
-fn the_metadata_keeps_the_numbers_and_the_words_within_a_bound() {
+fn progress_metadata_has_the_numbers_and_a_limited_message() {
     let mut life = Life::new("Work");
     life.session.start_call(&call(), life.now);
     life.send();
@@ -159,8 +159,8 @@ fn the_metadata_keeps_the_numbers_and_the_words_within_a_bound() {
     assert_eq!(update.as_array().map(Vec::len), Some(1), "title and numbers go together");
     assert_eq!(fields["title"], "Work · 25 % one two");
     let progress = &fields["_meta"]["callboard"]["progress"];
-    let told = json!({ "current": 0.25, "total": 1.0, "percent": 25, "message": "one\ntwo" });
-    assert_eq!(*progress, told);
+    let expected = json!({ "current": 0.25, "total": 1.0, "percent": 25, "message": "one\ntwo" });
+    assert_eq!(*progress, expected);
     life.progress(1.0, None, Some(&"é".repeat(1_000_000)));
     let report = life.session.board().open_call_report(&call()).unwrap();
     let message = report.meta.progress.clone().unwrap().message.unwrap();
@@ -169,7 +169,7 @@ fn the_metadata_keeps_the_numbers_and_the_words_within_a_bound() {
 }
 
 #[test]
-fn what_is_approved_is_the_call_not_how_far_it_is() {
+fn a_permission_request_shows_no_progress() {
     let mut life = Life::new("Write x");
     life.session.set_subtitle(&call(), Some("12 KiB"), life.now);
     life.send();
@@ -190,7 +190,7 @@ fn what_is_approved_is_the_call_not_how_far_it_is() {
 }
 
 #[test]
-fn whoever_makes_a_title_a_name_or_an_option_hides_nothing() {
+fn titles_names_and_options_hide_no_characters() {
     let hostile = "a\u{202e}b\u{1b}[8m\u{200b}\u{e0041}\nc";
     let shown = escape_invisible(hostile);
     let mut life = Life::new(hostile);
@@ -256,7 +256,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #[test]
-    fn an_ended_call_and_a_request_have_the_title_and_nothing_else(events in vec(event(), 0..40)) {
+    fn an_ended_call_and_a_request_show_only_the_title(events in vec(event(), 0..40)) {
         let mut life = Life::new("Base");
         let mut base = "Base".to_owned();
         for event in events {

@@ -25,7 +25,7 @@ pub(crate) struct CallBench {
     sent: V1Projection,
     cancel: CancellationToken,
     calls: usize,
-    /// Text that each call reads.
+    /// The text of the file that each call reads.
     text: String,
 }
 
@@ -71,7 +71,8 @@ impl CallBench {
         self.send_waiting_items(send);
     }
 
-    /// Sends every item like the driver does, but without the minimum interval between updates.
+    /// Sends every item in the same way as the driver, but without the minimum interval between
+    /// updates.
     fn send_waiting_items(&mut self, send: &mut impl FnMut(WireUpdate)) {
         let mut is_over = false;
         while !is_over {
@@ -99,7 +100,7 @@ fn completion_patch(text: &str) -> ToolCallPatch {
     ToolCallPatch::new().with_raw_output(json!({"lines": 40, "bytes": text.len(), "text": text}))
 }
 
-/// The lines that are repeated to create the file that is read.
+/// Lines of source code. The file that each call reads consists of repetitions of these lines.
 const SOURCE_LINES: &str = concat!(
     "//! The program: reads its arguments, does what they say, and tells how that went.\n\n",
     "use std::process::ExitCode;\n\nfn main() -> ExitCode {\n",

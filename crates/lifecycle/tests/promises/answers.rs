@@ -12,7 +12,7 @@ fn mode(id: &'static str) -> SessionStatePart {
 }
 
 #[test]
-fn an_answer_goes_out_at_once_behind_an_older_mode_and_before_a_newer_and_ends_no_turn() {
+fn an_agent_response_is_sent_between_older_and_newer_state_and_ends_no_turn() {
     let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let mut session = Session::new("/p");
     session.announce_call(
@@ -23,7 +23,7 @@ fn an_answer_goes_out_at_once_behind_an_older_mode_and_before_a_newer_and_ends_n
     );
     session.send_state(mode("a"), now);
     while session.poll(now.monotonic).is_some() {}
-    // This mode update is sent within the update interval, so it is delayed.
+    // This mode is set within the update interval of the previous mode, so its update is delayed.
     session.send_state(mode("b"), now);
     assert_eq!(session.poll(now.monotonic), None);
     session.enqueue_agent_response(AgentResponseId::new(1), now);

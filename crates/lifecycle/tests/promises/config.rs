@@ -27,7 +27,7 @@ fn sizes(config: SessionConfig) -> (usize, usize) {
 }
 
 #[test]
-fn content_and_raw_values_are_cut_to_their_settings() {
+fn content_and_raw_values_are_truncated_to_their_settings() {
     let (raw, content) = sizes(SessionConfig::default());
     assert!(raw == 102 && content >= 100, "{raw} and {content}");
     let config = SessionConfig::default();
@@ -40,7 +40,7 @@ fn content_and_raw_values_are_cut_to_their_settings() {
 }
 
 #[test]
-fn updates_keep_the_interval_that_is_set() {
+fn updates_keep_the_configured_interval() {
     let millis = Duration::from_millis;
     for (interval, expected) in [
         (millis(0), millis(10)),
@@ -70,14 +70,14 @@ fn settings_are_clamped_to_their_bounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_text_of_a_result_or_error_is_cut_to_its_setting_and_its_room() {
+async fn result_and_error_text_is_truncated_to_its_limits() {
     let base = SessionConfig::default();
     let cut = |shown: usize| format!("{}… and {} more bytes", "x".repeat(shown), 4000 - shown);
     let cases = [
         (base, "x".repeat(4000)),
         (base.with_max_result_text_bytes(10), cut(10)),
         (base.with_max_result_text_bytes(0), cut(0)),
-        // Without quotes and the count.
+        // The quotes around the text and the count of omitted bytes use a part of the content size.
         (base.with_max_content_bytes(2000), cut(2000 - 2 - cut(0).len())),
         (base.with_max_content_bytes(2 + cut(0).len()), cut(0)),
     ];

@@ -1,5 +1,5 @@
-//! Tests of G4 with random ends of tasks: a call ends once, in time, and with a reason, whatever
-//! happens to its task.
+//! Tests of the guarantee G4 with random ends of tasks. A call ends once, in time and with a
+//! reason, even if its task is aborted or its handle is dropped.
 
 use std::cell::Cell;
 
@@ -71,8 +71,8 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
     }
     // A call without a task ends before the end of its turn.
     for (number, fate) in fates.iter().enumerate() {
-        let seen = stage.seen.lock().unwrap();
-        let status = seen.observed_call(&format!("c{number}")).map(|call| call.status);
+        let observer = stage.observer.lock().unwrap();
+        let status = observer.observed_call(&format!("c{number}")).map(|call| call.status);
         if fate.is_dropped || fate.aborted_after.is_some() {
             let is_over = [ToolCallStatus::Completed, ToolCallStatus::Failed].map(Some);
             assert!(is_over.contains(&status), "{fate:?}: {status:?}");
@@ -81,9 +81,9 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
     // The longest grace period expires soon after the end of the turn, so all tasks finish.
     stage.status().await;
     assert!(tasks.iter().all(|(_, task)| task.is_finished()), "a task outlives its turn");
-    let seen = stage.seen.lock().unwrap();
+    let observer = stage.observer.lock().unwrap();
     for number in 0..fates.len() {
-        let call = seen.observed_call(&format!("c{number}")).expect("every call is told");
+        let call = observer.observed_call(&format!("c{number}")).expect("every call is told");
         let is_done = call.status == ToolCallStatus::Completed;
         let meta = call.meta.as_ref().map(|meta| meta["callboard"].clone()).unwrap_or_default();
         assert_eq!(meta["reason"].is_null(), is_done, "{call:?}");
@@ -119,6 +119,6 @@ fn g4_every_call_ends_with_a_reason() {
     if let Err(error) = outcome {
         panic!("{error}");
     }
-    // Recorded failures are run in addition to the cases.
+    // proptest runs the recorded failures in addition to the random cases.
     assert!((cases..cases + 100).contains(&lives.get()), "{} lives for {cases}", lives.get());
 }

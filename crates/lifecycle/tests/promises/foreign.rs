@@ -1,5 +1,6 @@
-//! Tests of panics in an embedder's code, at every point where the lifecycle of a call runs such
-//! code. The call ends as failed, once and in time, and reports which code failed.
+//! Tests of panics in code of the embedding program, at every point where the lifecycle of a call
+//! runs such code. The call ends as failed, once and in time, and its reason names the code that
+//! panicked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -92,7 +93,7 @@ async fn a_panic_of_a_tool_fails_its_call_wherever_it_happens() {
     }
 }
 
-/// A policy that asks about everything, and panics when no question is left.
+/// A policy that asks about everything a limited number of times, and then panics.
 #[derive(Debug)]
 struct Fickle {
     left: AtomicUsize,
@@ -107,7 +108,7 @@ impl Policy for Fickle {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_panics_permits_nothing_and_keeps_nobody_waiting() {
+async fn a_panicking_policy_permits_nothing_and_blocks_no_call() {
     let mut endings = Vec::new();
     for left in 0..9 {
         let stage = Stage::new(Client::Answers("allow"));
@@ -130,7 +131,7 @@ async fn a_policy_that_panics_permits_nothing_and_keeps_nobody_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sink_that_panics_keeps_nobody_waiting() {
+async fn a_panicking_sink_blocks_no_call() {
     let stage = Stage::new(Client::Panics);
     let performed = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Succeed)));
     let ended = tokio::time::timeout(Duration::from_secs(60), performed).await.unwrap().unwrap();
@@ -151,7 +152,7 @@ impl Serialize for Unshown {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_describes_the_calls_of_a_middleware_may_panic() {
+async fn the_callbacks_of_a_middleware_may_panic() {
     let stage = Stage::new(Client::Answers("allow"));
     let broken = ToolMiddleware::new(stage.session.clone())
         .with_titles(|_, _| panic!("a planted panic"))

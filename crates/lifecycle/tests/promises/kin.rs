@@ -1,5 +1,5 @@
-//! Tests of calls that are cancelled individually, of calls with parents, and of calls reported by
-//! another agent.
+//! Tests of calls that are cancelled individually, of calls with parents, and of calls that another
+//! agent reports.
 
 use std::time::{Instant, SystemTime};
 
@@ -18,7 +18,7 @@ use proptest::{collection::vec, option::of, sample::select};
 use crate::performing::{Act, Client, Stage, pass};
 
 #[tokio::test(start_paused = true)]
-async fn a_call_cancelled_alone_ends_by_the_user_and_its_turn_goes_on() {
+async fn a_call_cancelled_alone_ends_but_its_turn_continues() {
     for (client, act, may_have_acted) in [
         (Client::Answers("allow"), Act::Hang, Some(true)),
         (Client::Answers("allow"), Act::StopOnCancel, Some(true)),
@@ -45,7 +45,7 @@ async fn a_call_cancelled_alone_ends_by_the_user_and_its_turn_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_call_made_ends_before_it() {
+async fn child_calls_end_before_their_parent() {
     let stage = Stage::new(Client::Answers("allow"));
     let parent = stage.announce();
     let child = stage.announce_as("d").unwrap();
@@ -64,9 +64,9 @@ async fn what_a_call_made_ends_before_it() {
 }
 
 /// A report of another agent about one of three calls.
-type Told = (u8, Option<Status>, Option<u8>);
+type ForeignReport = (u8, Option<Status>, Option<u8>);
 
-fn told() -> impl Strategy<Value = Told> {
+fn foreign_report() -> impl Strategy<Value = ForeignReport> {
     let status = of(select(&Status::ALL[..]));
     (0..3_u8, status, of(any::<u8>()))
 }
@@ -74,9 +74,9 @@ fn told() -> impl Strategy<Value = Told> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Reports in any order must result in legal lifecycles at the client.
+    /// Reports in any order must result in lifecycles that are legal for the client.
     #[test]
-    fn what_is_told_out_of_order_is_shown_in_order(all in vec(told(), 0..24)) {
+    fn reports_in_any_order_result_in_legal_lifecycles(all in vec(foreign_report(), 0..24)) {
         let mut now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
         let mut session = Session::new("/p");
         for (call, status, text) in all {
@@ -95,22 +95,23 @@ proptest! {
         session.end_turn(&"t".into(), CallEndReason::Turn, now);
         session.upsert_foreign_call(&"late".into(), &"t".into(), ToolCallPatch::for_new_call("x", "X", ToolKind::Other), now);
         assert!(!session.board().is_id_used(&"late".into()));
-        let (mut sent, mut seen) = (V1Projection::new(TerminalDisplay::Text), V1Observer::new());
+        let mut sent = V1Projection::new(TerminalDisplay::Text);
+        let mut observer = V1Observer::new();
         while let Some(item) = session.poll(now.monotonic) {
             match item {
                 OutboxItem::ToolCall(id, patch) => {
-                    sent.updates_for_call_patch(&id, &patch).iter().for_each(|update| seen.apply_session_update(update));
+                    sent.updates_for_call_patch(&id, &patch).iter().for_each(|update| observer.apply_session_update(update));
                 }
-                OutboxItem::PromptResponse(_) => seen.check_calls_ended(),
+                OutboxItem::PromptResponse(_) => observer.check_calls_ended(),
                 item => panic!("{item:?}"),
             }
         }
-        assert_eq!(seen.violations(), []);
+        assert_eq!(observer.violations(), []);
     }
 }
 
 #[test]
-fn a_call_told_as_completed_at_once_has_run() {
+fn a_call_first_reported_as_completed_has_run() {
     let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let mut session = Session::new("/p");
     let meta = CallMeta { reason: Some(CallEndReason::Timeout), ..CallMeta::default() };
@@ -167,7 +168,7 @@ fn calls_of_one_instant_end_in_the_order_of_their_announcement() {
 
 /// Tests deeply nested calls, because no depth may exhaust the stack.
 #[test]
-fn a_long_line_of_calls_ends_the_last_first() {
+fn deeply_nested_calls_end_children_first() {
     const DEPTH: usize = 2_000;
     let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let session = std::thread::Builder::new().stack_size(256 * 1024).spawn(move || {
@@ -190,7 +191,7 @@ fn a_long_line_of_calls_ends_the_last_first() {
 }
 
 #[test]
-fn no_call_that_has_ended_says_how_far_it_is() {
+fn an_ended_call_reports_no_progress() {
     let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     for end in [
         CallEnd::completed(),

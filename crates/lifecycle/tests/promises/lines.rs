@@ -1,4 +1,4 @@
-//! Tests of the longest lines, which contain a whole call.
+//! Tests of the longest protocol messages (one line each). Each of them contains a whole call.
 
 use std::time::{Instant, SystemTime};
 
@@ -7,7 +7,7 @@ use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{Content, ToolCallPatch, ToolKind};
 use serde_json::json;
 
-/// Maximum size in bytes of a line that is not streamed.
+/// Maximum size, in bytes, of a protocol message that is not streamed.
 const LINE: usize = 1024 * 1024;
 
 /// Maximum size of a title in bytes.
@@ -20,7 +20,7 @@ const MAX_CONTENT_BYTES: usize = 768 * 1024;
 const MAX_RAW_BYTES: usize = 64 * 1024;
 
 #[test]
-fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
+fn the_largest_request_and_end_fit_in_a_line() {
     // A quote takes two bytes in JSON, and a control character takes six bytes.
     for letter in ["x", "\"", "\u{1}", "\u{e9}"] {
         let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };

@@ -1,6 +1,6 @@
-//! Tests of G1, G2, G3, G5, G6, G7 and G8 with random lifecycles of a session. A lifecycle contains
-//! calls, turns, output, requests and answers. The clients have different paces and versions: v1
-//! with text, v1 with terminals, and draft v2.
+//! Tests of the guarantees G1, G2, G3, G5, G6, G7 and G8 with random lifecycles of a session. A
+//! lifecycle contains calls, turns, output, requests and answers. The clients read at different
+//! speeds and use different versions: v1 with text, v1 with terminals, and draft v2.
 //!
 //! `PROPTEST_CASES` sets the number of lifecycles per test. `PROPTEST_RNG_SEED` sets the seed.
 
@@ -26,14 +26,14 @@ fn live(pace: Pace, events: impl IntoIterator<Item = Event>) {
 
 proptest! {
     #[test]
-    fn every_life_keeps_the_promises_to_who_reads(
-        pace in select(&[Pace::Quick, Pace::AsToldTo][..]), events in vec(event::event(), 0..60),
+    fn every_lifecycle_keeps_the_guarantees_for_reading_clients(
+        pace in select(&[Pace::Quick, Pace::OnEvent][..]), events in vec(event::event(), 0..60),
     ) {
         live(pace, events);
     }
 
     #[test]
-    fn every_life_keeps_the_promises_to_who_reads_late_or_no_more(
+    fn every_lifecycle_keeps_the_guarantees_for_stuck_and_leaving_clients(
         pace in select(&[Pace::Stuck, Pace::Leaving][..]), events in vec(event::event(), 0..60),
     ) {
         live(pace, events);
@@ -44,8 +44,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn updates_of_one_call_keep_their_distance(gaps in vec(0..40_u64, 1..80)) {
-        let mut world = World::new(Pace::AsToldTo);
+    fn updates_of_one_call_keep_the_minimum_interval(gaps in vec(0..40_u64, 1..80)) {
+        let mut world = World::new(Pace::OnEvent);
         for event in [Event::Announce(1), Event::Start(1), Event::Take(9)] {
             world.happen(event);
         }
@@ -78,7 +78,7 @@ fn a_held_report_comes_before_the_changes_of_its_call() {
 }
 
 #[test]
-fn lives_that_once_broke_a_promise() {
+fn lifecycles_that_once_broke_a_guarantee() {
     let allow = || Event::Answer(0, Reply::Option("allow"));
     for events in [
         vec![Event::Announce(3), Event::Ask(3, Wish::Write), allow()],
@@ -101,6 +101,6 @@ fn lives_that_once_broke_a_promise() {
             Event::Finish(1, 2),
         ],
     ] {
-        live(Pace::AsToldTo, events);
+        live(Pace::OnEvent, events);
     }
 }

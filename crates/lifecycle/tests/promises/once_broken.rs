@@ -1,4 +1,4 @@
-//! Regression tests, one for each guarantee that was violated by a bug.
+//! Regression tests, one for each bug that once violated a guarantee.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
@@ -30,7 +30,7 @@ fn handle() -> SessionHandle {
 }
 
 #[test]
-fn the_outbox_keeps_nothing_of_what_has_ended() {
+fn the_outbox_keeps_no_state_of_ended_calls() {
     let (mut session, now) = (Session::new("/p"), now());
     for number in 0..100 {
         let id = ToolCallId::from(format!("t/{number}"));
@@ -49,7 +49,7 @@ fn the_outbox_keeps_nothing_of_what_has_ended() {
 }
 
 #[test]
-fn nothing_is_posted_in_a_turn_that_was_answered() {
+fn no_call_is_announced_in_an_answered_turn() {
     let (mut session, now) = (Session::new("/p"), now());
     session.end_turn(&"t".into(), CallEndReason::Turn, now);
     assert!(!session.announce_call(&"c".into(), &"t".into(), announcement(), now));
@@ -95,7 +95,7 @@ async fn a_second_announcement_of_an_id_does_not_end_the_first() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_call_stops_what_works_for_it() {
+async fn the_end_of_a_call_cancels_its_token() {
     let (session, cancel) = (handle(), CancellationToken::new());
     let dropped = session.announce_call(&"c".into(), &"t".into(), announcement(), &cancel).unwrap();
     let kept = session.announce_call(&"d".into(), &"t".into(), announcement(), &cancel).unwrap();

@@ -30,7 +30,7 @@ type Find = Option<(&'static [u8], &'static str)>;
 struct Chases {
     finds: VecDeque<Find>,
     runs: Arc<Mutex<u32>>,
-    /// Whether every effect is denied from the first run on.
+    /// Whether the first run sets a policy that denies every effect.
     denies: bool,
 }
 
@@ -79,12 +79,12 @@ struct Client {
     session: SessionHandle,
     answers: VecDeque<&'static str>,
     sent: V1Projection,
-    seen: Arc<Mutex<(u32, V1Observer)>>,
+    received: Arc<Mutex<(u32, V1Observer)>>,
 }
 
 impl OutboxSink for Client {
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
-        let (asked, observer) = &mut *self.seen.lock().unwrap();
+        let (asked, observer) = &mut *self.received.lock().unwrap();
         match item {
             OutboxItem::ToolCall(id, patch) => {
                 self.sent
@@ -130,12 +130,12 @@ async fn live_if(
     denies: bool,
 ) -> Lived {
     let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
-    let (runs, seen) = (Arc::default(), Arc::<Mutex<(u32, V1Observer)>>::default());
+    let (runs, received) = (Arc::default(), Arc::<Mutex<(u32, V1Observer)>>::default());
     let client = Client {
         session: session.clone(),
         answers: answers.into(),
         sent: V1Projection::new(TerminalDisplay::Text),
-        seen: seen.clone(),
+        received: received.clone(),
     };
     let stop = CancellationToken::new();
     let driver = tokio::spawn(drive_session(session.clone(), client, stop.clone()));
@@ -147,7 +147,7 @@ async fn live_if(
     session.end_turn(&"t".into(), CallEndReason::Turn);
     stop.cancel();
     driver.await.unwrap();
-    let (asked, observer) = &mut *seen.lock().unwrap();
+    let (asked, observer) = &mut *received.lock().unwrap();
     observer.check_calls_ended();
     assert_eq!(observer.violations(), []);
     let runs = *runs.lock().unwrap();
@@ -156,7 +156,7 @@ async fn live_if(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_would_do_something_else_by_now_is_asked_about_again() {
+async fn a_changed_preview_is_asked_about_again() {
     for (second, asked) in [
         ((&b"a"[..], "/p/f"), 1),
         ((b"b", "/p/f"), 2),
@@ -170,7 +170,7 @@ async fn what_would_do_something_else_by_now_is_asked_about_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_allowed_what_was_there_can_reject_what_is_there_now() {
+async fn a_changed_preview_can_be_rejected() {
     let finds = [Some((&b"a"[..], "/p/f")), Some((b"b", "/p/f"))];
     let lived = live(&finds, ["allow", "reject"]).await;
     let ended = lived.ended;
@@ -179,7 +179,7 @@ async fn who_allowed_what_was_there_can_reject_what_is_there_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_each_time_is_told_to_the_model_in_the_end() {
+async fn a_preview_that_changes_each_time_fails_the_call() {
     let finds = [&b"a"[..], b"b", b"c", b"d"].map(|found| Some((found, "/p/f")));
     let lived = live(&finds, ["allow"; 4]).await;
     assert_eq!((lived.ended.status, lived.ended.text.as_str()), (Status::Failed, "It changed."));
@@ -187,14 +187,14 @@ async fn what_changes_each_time_is_told_to_the_model_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_by_then_is_not_asked_about_again() {
+async fn a_preview_that_fails_later_is_not_asked_about_again() {
     let lived = live(&[Some((b"a", "/p/f")), None], ["allow"]).await;
     assert_eq!((lived.ended.status, lived.ended.text.as_str()), (Status::Failed, "It is gone."));
     assert_eq!((lived.asked, lived.runs), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_denied_by_then_does_not_run_again() {
+async fn a_call_that_is_denied_after_its_first_run_does_not_run_again() {
     let finds = [Some((&b"a"[..], "/p/f")); 2];
     let lived = live_if(&finds, ["allow"], true).await;
     assert_eq!(lived.ended.status, Status::Failed);

@@ -1,4 +1,4 @@
-//! Tests of G2, G4 and G7 with the async handles and paused time.
+//! Tests of the guarantees G2, G4 and G7 with the async handles and paused time.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -85,7 +85,7 @@ struct Wire {
     session: SessionHandle,
     client: Client,
     sent: V1Projection,
-    seen: Arc<Mutex<V1Observer>>,
+    observer: Arc<Mutex<V1Observer>>,
     asked: Arc<Mutex<Vec<PermissionId>>>,
 }
 
@@ -95,13 +95,13 @@ impl OutboxSink for Wire {
             return Err(ClientUnreachable);
         }
         assert!(self.client != Client::Panics, "a planted panic");
-        let mut seen = self.seen.lock().unwrap();
+        let mut observer = self.observer.lock().unwrap();
         match item {
             OutboxItem::ToolCall(id, patch) => {
                 self.sent
                     .updates_for_call_patch(&id, &patch)
                     .iter()
-                    .for_each(|update| seen.apply_session_update(update));
+                    .for_each(|update| observer.apply_session_update(update));
             }
             OutboxItem::PermissionRequest(id) => {
                 self.asked.lock().unwrap().push(id);
@@ -111,7 +111,7 @@ impl OutboxSink for Wire {
                     &request.call,
                     request.options,
                 );
-                seen.apply_permission_request(&request.unwrap());
+                observer.apply_permission_request(&request.unwrap());
                 let answer = match self.client {
                     Client::Answers(option) => {
                         PermissionAnswer::Selected { option_id: option.to_owned(), reason: None }
@@ -131,7 +131,7 @@ impl OutboxSink for Wire {
 /// A session with its client and an announced call.
 pub(crate) struct Stage {
     pub(crate) session: SessionHandle,
-    pub(crate) seen: Arc<Mutex<V1Observer>>,
+    pub(crate) observer: Arc<Mutex<V1Observer>>,
     asked: Arc<Mutex<Vec<PermissionId>>>,
     ran: Arc<Mutex<bool>>,
     pub(crate) cancel: CancellationToken,
@@ -140,17 +140,17 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn new(client: Client) -> Self {
         let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
-        let seen = Arc::<Mutex<V1Observer>>::default();
+        let observer = Arc::<Mutex<V1Observer>>::default();
         let asked = Arc::<Mutex<Vec<PermissionId>>>::default();
         let wire = Wire {
             session: session.clone(),
             client,
             sent: V1Projection::new(TerminalDisplay::Text),
-            seen: seen.clone(),
+            observer: observer.clone(),
             asked: asked.clone(),
         };
         tokio::spawn(drive_session(session.clone(), wire, CancellationToken::new()));
-        Self { session, seen, asked, ran: Arc::default(), cancel: CancellationToken::new() }
+        Self { session, observer, asked, ran: Arc::default(), cancel: CancellationToken::new() }
     }
 
     pub(crate) fn announce(&self) -> OpenCall {
@@ -174,10 +174,10 @@ impl Stage {
     pub(crate) async fn status(&self) -> Option<ToolCallStatus> {
         self.session.end_turn(&"t".into(), CallEndReason::Turn);
         pass(9).await;
-        let mut seen = self.seen.lock().unwrap();
-        seen.check_calls_ended();
-        assert_eq!(seen.violations(), []);
-        seen.observed_call("c").map(|call| call.status)
+        let mut observer = self.observer.lock().unwrap();
+        observer.check_calls_ended();
+        assert_eq!(observer.violations(), []);
+        observer.observed_call("c").map(|call| call.status)
     }
 
     /// Returns the first permission request that the client received.
@@ -221,7 +221,7 @@ async fn requests_are_withdrawn_in_the_order_in_which_they_were_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_way_to_end_ends_once_and_says_why() {
+async fn every_kind_of_end_ends_once_and_has_a_reason() {
     use Client::{Answers, Errs, IsGone, SaysCancelled};
     const REJECTED: (Status, Option<CallEndReason>) = (Status::Failed, Some(CallEndReason::User));
     const UNASKED: (Status, Option<CallEndReason>) =
@@ -257,7 +257,7 @@ async fn every_way_to_end_ends_once_and_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_remembered_is_not_asked_for_again() {
+async fn a_remembered_answer_is_not_requested_again() {
     let stage = Stage::new(Client::Answers("allow_always"));
     assert_eq!(stage.perform(Act::Succeed).await.status, Status::Completed);
     stage
@@ -303,7 +303,7 @@ async fn a_cancelled_call_may_end_by_itself_and_is_dropped_after_its_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_waits_for_ends() {
+async fn a_call_whose_future_is_dropped_ends() {
     let stage = Stage::new(Client::Answers("allow"));
     let task = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Hang)));
     pass(1).await;
@@ -311,45 +311,45 @@ async fn a_call_that_nobody_waits_for_ends() {
     task.abort();
     pass(1).await;
     assert_eq!(
-        stage.seen.lock().unwrap().observed_call("c").unwrap().status,
+        stage.observer.lock().unwrap().observed_call("c").unwrap().status,
         ToolCallStatus::Failed
     );
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
 }
 
-/// A value that records on its drop whether the call has ended.
-struct Kept(CallHandle, Arc<Mutex<Vec<bool>>>);
+/// A value that records, when it is dropped, whether the call is still open.
+struct RecordsDrop(CallHandle, Arc<Mutex<Vec<bool>>>);
 
-impl Drop for Kept {
+impl Drop for RecordsDrop {
     fn drop(&mut self) {
         self.1.lock().unwrap().push(self.0.is_open());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_for_a_call_is_dropped_once_it_has_ended() {
+async fn kept_values_are_dropped_after_the_end_of_their_call() {
     for act in [Act::Succeed, Act::Panic, Act::Hang] {
         let stage = Stage::new(Client::Answers("allow"));
         let (open, dropped) = (stage.announce(), Arc::default());
         let call = open.handle().clone();
-        call.keep_until_end(Kept(call.clone(), Arc::clone(&dropped)));
+        call.keep_until_end(RecordsDrop(call.clone(), Arc::clone(&dropped)));
         let task = tokio::spawn(execute_call(open, stage.tool(act)));
         pass(1).await;
         task.abort();
         pass(1).await;
         assert_eq!(*dropped.lock().unwrap(), [false], "{act:?}");
-        call.keep_until_end(Kept(call.clone(), Arc::clone(&dropped)));
+        call.keep_until_end(RecordsDrop(call.clone(), Arc::clone(&dropped)));
         assert_eq!(*dropped.lock().unwrap(), [false, false], "nothing is kept for what has ended");
     }
     let (stage, dropped) = (Stage::new(Client::IsSilent), Arc::default());
     let open = stage.announce();
-    open.handle().keep_until_end(Kept(open.handle().clone(), Arc::clone(&dropped)));
+    open.handle().keep_until_end(RecordsDrop(open.handle().clone(), Arc::clone(&dropped)));
     stage.session.end_turn(&"t".into(), CallEndReason::Shutdown);
     assert_eq!(*dropped.lock().unwrap(), [false]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_ends_lets_nobody_wait_for_an_answer() {
+async fn a_call_that_awaits_an_answer_ends_with_its_turn() {
     let stage = Stage::new(Client::IsSilent);
     let task = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Succeed)));
     pass(1).await;

@@ -110,7 +110,7 @@ impl Drop for Uses {
 }
 
 #[test]
-fn what_is_replaced_may_use_the_session_when_it_is_dropped() {
+fn replaced_policies_and_approvers_may_use_the_session_when_dropped() {
     in_time(async || {
         let session = session();
         let used = Uses(session.clone());
@@ -158,7 +158,7 @@ fn taken(session: &SessionHandle) -> PermissionId {
 }
 
 #[test]
-fn who_waits_for_an_answer_may_use_the_session_when_it_is_woken() {
+fn a_task_woken_by_an_answer_may_use_the_session() {
     in_time(async || {
         for is_answered in [true, false] {
             // Only the tool's future runs in this test, without a driver.
@@ -195,7 +195,7 @@ impl OutboxSink for Sinks {
 }
 
 #[test]
-fn a_call_that_ends_beside_an_answer_takes_nothing_from_it() {
+fn a_call_that_ends_during_an_answer_does_not_affect_the_answer() {
     in_time(async || {
         let (tool, session) = (Stage::new(Client::IsSilent).tool(Act::Succeed), session());
         let announce = |id: &str| {
@@ -227,7 +227,7 @@ fn a_call_that_ends_beside_an_answer_takes_nothing_from_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whichever_step_ends_a_request_lets_nobody_wait_for_it() {
+async fn every_step_that_ends_a_request_resumes_its_call() {
     type Step = fn(&mut Session, acp_lifecycle::Timestamp, PermissionId);
     let steps: [Step; 4] = [
         |session, _, request| session.withdraw_permission_request(request),
@@ -263,7 +263,7 @@ impl Policy for Replaces {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_was_replaced_while_it_judged_lets_nothing_run() {
+async fn a_policy_replaced_while_it_judges_permits_nothing() {
     fn again(session: &SessionHandle) -> Arc<dyn Policy> {
         Arc::new(Replaces(session.clone(), again))
     }

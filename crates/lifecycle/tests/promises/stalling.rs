@@ -38,7 +38,7 @@ fn say(session: &SessionHandle, text: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_sent_without_room_and_producers_wait_until_there_is_some() {
+async fn nothing_is_sent_to_a_stalled_client_and_producers_wait() {
     let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
     let (gate, is_open) = watch::channel(false);
     let taken = Arc::<Mutex<Vec<OutboxItem>>>::default();

@@ -1,4 +1,4 @@
-//! Tests of single steps of a session: turns, traces, closing, content limits.
+//! Tests of single steps of a session: turns, trace contexts, closing and content limits.
 
 use std::time::{Instant, SystemTime};
 
@@ -9,7 +9,7 @@ use acp_types::{
 };
 use pretty_assertions::assert_eq;
 
-/// Maximum number of open turns with a trace.
+/// Maximum number of open turns with a trace context.
 const MAX_TRACED_TURNS: usize = 64;
 
 /// Maximum number of answered turns that are remembered.
@@ -28,7 +28,7 @@ fn trace(number: usize) -> TraceContext {
 }
 
 #[test]
-fn as_many_open_turns_as_are_promised_have_a_trace() {
+fn the_documented_number_of_open_turns_has_a_trace() {
     let (mut session, now) = (Session::new("/p"), now());
     // Turns without a trace context do not count against the maximum.
     for number in 0..MAX_TRACED_TURNS {
@@ -37,15 +37,15 @@ fn as_many_open_turns_as_are_promised_have_a_trace() {
     for number in 0..=MAX_TRACED_TURNS {
         session.set_turn_trace(&number.to_string().into(), trace(number));
     }
-    let told = |session: &mut Session, id: &'static str, turn: usize| {
+    let announced_trace = |session: &mut Session, id: &'static str, turn: usize| {
         let id = ToolCallId::from(id);
         assert!(session.announce_call(&id, &turn.to_string().into(), announcement(), now));
         session.board().open_call_report(&id).unwrap().meta.trace.clone()
     };
     let last = MAX_TRACED_TURNS - 1;
-    assert_eq!(told(&mut session, "a", 0), trace(0));
-    assert_eq!(told(&mut session, "b", last), trace(last));
-    assert_eq!(told(&mut session, "c", last + 1), TraceContext::default());
+    assert_eq!(announced_trace(&mut session, "a", 0), trace(0));
+    assert_eq!(announced_trace(&mut session, "b", last), trace(last));
+    assert_eq!(announced_trace(&mut session, "c", last + 1), TraceContext::default());
     // An ended turn no longer counts against the maximum.
     session.end_turn(&"0".into(), CallEndReason::Turn, now);
     session.set_turn_trace(&"again".into(), trace(7));
@@ -54,7 +54,7 @@ fn as_many_open_turns_as_are_promised_have_a_trace() {
 }
 
 #[test]
-fn nothing_is_posted_in_any_of_the_newest_turns_that_were_answered() {
+fn no_call_is_announced_in_recently_answered_turns() {
     let (mut session, now) = (Session::new("/p"), now());
     let turns: Vec<_> =
         (0..MAX_ENDED_TURNS).map(|number| TurnId::from(number.to_string())).collect();
@@ -78,7 +78,7 @@ fn the_end_of_a_turn_ends_its_own_calls() {
 }
 
 #[test]
-fn what_ends_with_its_turn_while_the_session_closes_ends_for_that() {
+fn calls_that_end_with_a_turn_of_a_closing_session_have_the_reason_shutdown() {
     let (mut session, now) = (Session::new("/p"), now());
     let ends = |session: &mut Session, id: &'static str, reason| {
         let id = ToolCallId::from(id);
@@ -95,7 +95,7 @@ fn what_ends_with_its_turn_while_the_session_closes_ends_for_that() {
 }
 
 #[test]
-fn a_start_says_whether_the_call_runs() {
+fn a_start_returns_whether_the_step_was_legal() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
     assert!(!session.start_call(&id, now));
     assert!(session.announce_call(&id, &"t".into(), announcement(), now));
@@ -106,17 +106,17 @@ fn a_start_says_whether_the_call_runs() {
 }
 
 #[test]
-fn what_somebody_else_says_again_is_no_fault() {
+fn a_repeated_foreign_report_is_not_counted() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
-    let told = |status| announcement().with_status(status);
+    let report = |status| announcement().with_status(status);
     let status = |session: &Session| session.board().open_call_report(&id).unwrap().status;
-    session.upsert_foreign_call(&id, &"t".into(), told(Status::Pending), now);
+    session.upsert_foreign_call(&id, &"t".into(), report(Status::Pending), now);
     assert_eq!(status(&session), Status::Pending);
     for expected in [Status::InProgress, Status::InProgress, Status::Paused, Status::InProgress] {
-        session.upsert_foreign_call(&id, &"t".into(), told(expected), now);
+        session.upsert_foreign_call(&id, &"t".into(), report(expected), now);
         assert_eq!(status(&session), expected);
     }
-    session.upsert_foreign_call(&id, &"t".into(), told(Status::Completed), now);
+    session.upsert_foreign_call(&id, &"t".into(), report(Status::Completed), now);
     let report = session.board().history().get(&id).unwrap();
     assert_eq!((report.status, report.title.as_str()), (Status::Completed, "Tool"));
     assert_eq!(
@@ -129,7 +129,7 @@ fn what_somebody_else_says_again_is_no_fault() {
 }
 
 #[test]
-fn whatever_a_session_sends_goes_through_its_outbox() {
+fn all_items_of_a_session_pass_through_its_outbox() {
     let (mut session, now) = (Session::new("/p"), now());
     let text = "Hello.".to_owned();
     let chunk = MessageChunk { role: Role::Agent, message: "m".to_owned(), text };
@@ -146,7 +146,7 @@ fn whatever_a_session_sends_goes_through_its_outbox() {
 }
 
 #[test]
-fn credentials_in_a_message_are_hidden_also_where_no_secret_is_known() {
+fn credentials_in_a_message_are_redacted_without_known_secrets() {
     let (mut session, now) = (Session::new("/p"), now());
     for text in ["Send Authorization: Bea", "rer abc123456.\n"] {
         let (role, message) = (Role::Agent, "m".to_owned());
@@ -163,7 +163,7 @@ fn credentials_in_a_message_are_hidden_also_where_no_secret_is_known() {
 }
 
 #[test]
-fn progress_is_told_in_the_metadata_and_behind_the_title() {
+fn progress_is_reported_in_the_metadata_and_after_the_title() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
     session.announce_call(&id, &"t".into(), announcement(), now);
     let progress = Progress::new(1.0).with_total(2.0).with_message("copying".to_owned());
@@ -178,7 +178,7 @@ fn progress_is_told_in_the_metadata_and_behind_the_title() {
 }
 
 #[test]
-fn paths_are_shown_as_people_of_the_session_call_them() {
+fn paths_are_displayed_relative_to_the_project_folder() {
     let session = Session::new("/p");
     for (path, shown) in [("/p", "."), ("/p/a/b", "a/b"), ("/q/a", "/q/a"), ("/", "/")] {
         assert_eq!(session.display_path(path.as_ref()), shown);

@@ -108,7 +108,7 @@ fn reason(outcome: Option<PermissionOutcome>) -> Option<String> {
 }
 
 #[test]
-fn an_option_says_what_is_remembered_and_for_how_long() {
+fn an_option_names_the_remembered_effects_and_their_duration() {
     let mut stage = Stage::with_store(Ok(vec![]));
     let number = stage.asked(&run("cargo\ntest"));
     let expected = [
@@ -158,7 +158,7 @@ fn a_common_command_is_remembered_for_the_project_by_its_first_words() {
 }
 
 #[test]
-fn what_is_remembered_is_what_the_option_said() {
+fn an_answer_remembers_exactly_the_effects_of_its_option() {
     let call = Effects::from_iter([Effect::Read("/r".into()), write("/p/a"), write("/p/b")]);
     for (option, remembered) in [
         ("allow", &[][..]),
@@ -190,7 +190,7 @@ fn what_is_remembered_is_what_the_option_said() {
 }
 
 #[test]
-fn where_nothing_may_be_remembered_it_holds_once() {
+fn an_answer_applies_once_if_nothing_may_be_remembered() {
     let once = ["Allow once", "Reject once"];
     let unreadable = || Stage::with_store(Err(RuleStoreError::new("broken")));
     let long = run(&"x".repeat(300));
@@ -219,7 +219,7 @@ fn where_nothing_may_be_remembered_it_holds_once() {
 }
 
 #[test]
-fn rules_of_a_project_are_handed_to_the_store_and_those_of_the_session_are_not() {
+fn only_rules_that_outlive_the_session_are_returned_for_saving() {
     let mut stage = Stage::with_store(Ok(vec![]));
     let number = stage.asked(&run("a"));
     stage.select(number, "allow_always");
@@ -244,7 +244,7 @@ fn rules_of_a_project_are_handed_to_the_store_and_those_of_the_session_are_not()
 }
 
 #[test]
-fn a_rule_of_a_turn_ends_with_it() {
+fn a_turn_rule_ends_with_its_turn() {
     let mut stage = Stage::new();
     let matcher = Matcher::Tool("tool".to_owned());
     assert!(stage.session.add_rule(Rule {
@@ -258,7 +258,7 @@ fn a_rule_of_a_turn_ends_with_it() {
 }
 
 #[test]
-fn stored_rules_hold_and_deny_wins() {
+fn stored_rules_apply_and_a_denial_takes_precedence() {
     let of = |scope, verdict| Rule { scope, matcher: Matcher::Kind(ToolKind::Execute), verdict };
     let allowed = of(RuleScope::Project, Verdict::Allow);
     let mut stage = Stage::with_store(Ok(vec![allowed.clone()]));
@@ -277,7 +277,7 @@ fn stored_rules_hold_and_deny_wins() {
 }
 
 #[test]
-fn what_is_denied_after_it_was_asked_about_is_not_allowed_any_more() {
+fn a_denial_after_the_request_takes_precedence_over_the_answer() {
     let mut stage = Stage::new();
     let (first, second, third) =
         (stage.asked(&run("a")), stage.asked(&run("a")), stage.asked(&run("b")));
@@ -312,7 +312,7 @@ fn a_rejection_without_a_reason_is_asked_about_once() {
 }
 
 #[test]
-fn a_reason_is_not_asked_for_where_it_is_known_or_of_no_use() {
+fn a_reason_is_requested_only_if_it_is_missing_and_useful() {
     let mut stage = Stage::new();
     let number = stage.asked(&run("a"));
     assert_eq!(reason(stage.select(number, "reject")), None);
@@ -328,7 +328,7 @@ fn a_reason_is_not_asked_for_where_it_is_known_or_of_no_use() {
 }
 
 #[test]
-fn the_question_for_a_reason_is_withdrawn_with_its_call() {
+fn the_request_for_a_reason_is_withdrawn_with_its_call() {
     let mut stage = Stage::new();
     stage.session.enable_rejection_reason_requests();
     let number = stage.asked(&run("a"));
@@ -341,7 +341,7 @@ fn the_question_for_a_reason_is_withdrawn_with_its_call() {
 }
 
 #[test]
-fn a_reason_is_bounded_and_an_empty_one_is_none() {
+fn a_reason_is_truncated_and_an_empty_reason_is_none() {
     for (said, heard) in [("", None), (" \n ", None), ("x", Some(1)), ("\u{0}", Some(5))] {
         let mut stage = Stage::new();
         let number = stage.asked(&run("a"));
@@ -357,7 +357,7 @@ fn a_reason_is_bounded_and_an_empty_one_is_none() {
 }
 
 #[test]
-fn a_call_whose_content_is_full_says_too_that_not_everything_is_shown() {
+fn a_call_with_full_content_notes_that_not_everything_is_shown() {
     let mut stage = Stage::new();
     let id = stage.announce();
     let items = vec![Content::from_text("x"); limits::MAX_CONTENT_ITEMS + 1];
@@ -376,7 +376,7 @@ fn a_call_whose_content_is_full_says_too_that_not_everything_is_shown() {
 }
 
 #[test]
-fn changes_that_nobody_saves_are_bounded_and_what_is_over_holds_in_the_session() {
+fn unsaved_rule_changes_are_limited_and_further_rules_stay_in_the_session() {
     let mut session = Session::new("/p");
     let rule = |number: usize| Rule {
         scope: RuleScope::User,
@@ -405,7 +405,7 @@ fn notes(stage: &Stage) -> String {
 }
 
 #[test]
-fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() {
+fn a_remembered_command_asks_again_after_unreviewed_changes() {
     let mut stage = Stage::with_store(Ok(vec![]));
     stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
     for command in ["sh scripts/check.sh", "cargo test", "git status"] {
@@ -440,7 +440,7 @@ fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() 
 }
 
 #[test]
-fn an_answer_does_not_hold_for_files_that_were_changed_after_its_question() {
+fn an_answer_is_outdated_if_files_change_after_its_request() {
     let mut stage = Stage::new();
     stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
     let mut number = stage.asked(&run("make"));
@@ -524,7 +524,7 @@ fn a_policy_is_called_once_for_each_effect_when_a_call_is_judged() {
 }
 
 #[test]
-fn a_question_names_the_word_that_a_rule_does_not_cover() {
+fn a_request_names_the_word_that_a_rule_does_not_cover() {
     let mut stage = Stage::with_store(Ok(vec![]));
     let number = stage.asked(&run("cargo test"));
     stage.select(number, "allow_project");
@@ -535,7 +535,7 @@ fn a_question_names_the_word_that_a_rule_does_not_cover() {
 }
 
 #[test]
-fn a_question_is_in_the_language_of_the_session() {
+fn a_request_is_in_the_language_of_the_session() {
     let mut stage = Stage::with_store(Ok(vec![]));
     stage.session.set_locale("de");
     let number = stage.asked(&run("cargo test"));

@@ -151,7 +151,7 @@ pub(crate) fn allows(prefixes: &str, command: &str) -> bool {
 }
 
 #[test]
-fn a_rule_for_the_first_word_allows_none_of_the_ways_round_it() {
+fn a_rule_for_the_first_word_allows_no_bypass() {
     assert!(allows("echo", "echo a") && allows("echo", "echo 'a; b'"), "the rule works");
     let through: Vec<_> = ECHO.iter().filter(|command| allows("echo", command)).collect();
     assert!(through.is_empty(), "{through:?}");
@@ -159,7 +159,7 @@ fn a_rule_for_the_first_word_allows_none_of_the_ways_round_it() {
 }
 
 #[test]
-fn among_many_commands_the_one_without_a_rule_is_found() {
+fn one_command_without_a_rule_makes_the_whole_line_need_permission() {
     for parts in [1, 9, 49, 50, 499, 4999] {
         let mut line = vec!["echo a"; parts];
         // A line that is too long to be parsed is not allowed.
@@ -172,7 +172,7 @@ fn among_many_commands_the_one_without_a_rule_is_found() {
 }
 
 #[test]
-fn no_glob_is_too_much() {
+fn large_globs_are_judged_without_a_panic() {
     for part in ["*", "?", "**/", "{a,b}", "[!a]", "[a-z]", "{", "[", "\\", "é", "{a,{b,", "/"] {
         let long = format!("/{}", part.repeat(1023 / part.len()));
         if let Ok(glob) = PathGlob::parse(&long) {
@@ -196,7 +196,7 @@ fn judge_both(matcher: &Matcher, effect: &Effect) {
 
 proptest! {
     #[test]
-    fn nothing_that_is_written_panics(pattern in any::<String>(), text in any::<String>()) {
+    fn arbitrary_patterns_never_panic(pattern in any::<String>(), text in any::<String>()) {
         let run = Effect::Run { command: text.clone(), cwd: text.clone().into() };
         let matchers = [
             PathGlob::parse(&format!("/{pattern}")).ok()

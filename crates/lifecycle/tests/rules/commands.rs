@@ -6,7 +6,7 @@ use acp_lifecycle::{AcceptEditsPolicy, Effect, Effects, Matcher, Rule, RuleScope
 
 use crate::bypasses::allows;
 
-/// Rules, and a line that the rules must not allow. A part of the line is another command, or an
+/// Rules, and a line that these rules must not allow. A part of the line is another command, or an
 /// argument makes the program run another command.
 const FOREIGN: &[(&str, &str)] = &[
     // Another command somewhere in the line.
@@ -360,9 +360,8 @@ const FOREIGN: &[(&str, &str)] = &[
     ("cat", "cat <<< $(rm x)"),
 ];
 
-/// Lines that write a file although a rule for `cargo test` does not allow it. The second element
-/// is the file that the call declares to write. The declared file is the written file, which only
-/// the policy could allow, or another file.
+/// Lines that write a file and must not be allowed by a rule for `cargo test`. The second element
+/// is the file that the call declares as written.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("cargo test > /etc/x", "/etc/x"),
     ("cargo test >/etc/x", "/etc/x"),
@@ -394,7 +393,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("A=1 cargo test > x", "/p/x"),
 ];
 
-/// Lines that write the file that the call declares. The policy allows this file.
+/// Lines that write exactly the file that the call declares as written. The policy allows edits of
+/// this file.
 const WRITTEN: &[(&str, &str)] = &[
     ("cargo test > x", "/p/x"),
     ("cargo test 2>&1 >> sub/x", "/p/sub/x"),
@@ -452,13 +452,13 @@ const OWN: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn no_line_is_allowed_by_rules_for_something_else() {
+fn no_line_is_allowed_by_rules_for_other_commands() {
     let through: Vec<_> = FOREIGN.iter().filter(|(rules, line)| allows(rules, line)).collect();
     assert!(through.is_empty(), "{through:#?}");
 }
 
-/// Returns whether a line is allowed if the call declares to write a file and edits in `/p` are
-/// allowed.
+/// Returns whether a line is allowed. The call declares that it writes the file `written`, and the
+/// policy allows edits in `/p`.
 fn may_write(line: &str, written: &str) -> bool {
     let mut rules = Rules::default();
     for words in ["cargo test", "cd"] {
@@ -478,8 +478,9 @@ fn output_is_redirected_only_to_declared_and_permitted_files() {
     let asked: Vec<_> = WRITTEN.iter().filter(|(line, file)| !may_write(line, file)).collect();
     assert!(asked.is_empty(), "{asked:#?}");
     // Without the declaration, none of the lines is allowed.
-    let unsaid = ELSEWHERE.iter().chain(WRITTEN).filter(|(line, _)| allows("cargo test, cd", line));
-    assert_eq!(unsaid.count(), 0);
+    let undeclared =
+        ELSEWHERE.iter().chain(WRITTEN).filter(|(line, _)| allows("cargo test, cd", line));
+    assert_eq!(undeclared.count(), 0);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tests of laws with random rules and calls: the order of rules does not matter, and adding a rule
-//! that denies never allows more.
+//! Tests of laws with random rules and calls: the order of rules does not matter, and adding a
+//! denying rule never allows more calls.
 //!
 //! `PROPTEST_CASES` sets the number of cases. `cargo xtask accept rules` runs a million cases.
 

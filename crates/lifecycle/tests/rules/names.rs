@@ -1,14 +1,16 @@
-//! Tests which file names need permission in a mode that accepts edits. Some names are
-//! configuration that a program obeys according to its documentation. Other names are ordinary.
+//! Tests which file names need permission in a mode that accepts edits. Some names are names of
+//! files that a program executes or reads as configuration, according to its documentation. Other
+//! names are ordinary.
 
 use std::path::Path;
 
 use acp_lifecycle::{AcceptEditsPolicy, Effect, Policy as _, Verdict};
 
-/// A kind (`obeyed`, `ordinary`), a path in a project, and the program that obeys the file.
+/// Each line contains a kind (`obeyed` or `ordinary`), a path in a project, and the program that
+/// executes or reads the file.
 const NAMES: &str = include_str!("names.tsv");
 
-/// Names that programs obey but that need no permission, each with the reason.
+/// Names of the kind `obeyed` that need no permission, each with the reason.
 const SILENT: &[(&str, &str)] = &[
     (
         "tests/fixtures/sample.git/config",
@@ -39,7 +41,7 @@ fn of_kind(kind: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_programs_obey_is_asked_about_and_what_is_ordinary_is_not() {
+fn executed_and_config_files_are_asked_about_and_ordinary_files_are_not() {
     let (obeyed, ordinary) = (of_kind("obeyed"), of_kind("ordinary"));
     assert_eq!((obeyed.len(), ordinary.len()), (500, 500));
     let silent: Vec<_> = obeyed.into_iter().filter(|path| !is_asked(path)).collect();

@@ -20,7 +20,7 @@ use super::wire::Clients;
 
 /// Input of a session.
 #[derive(Debug, Clone)]
-struct Told {
+struct InputCase {
     secrets: Vec<String>,
     text: Vec<Part>,
     input: planted::Plan,
@@ -40,7 +40,7 @@ enum Between {
     Thought,
 }
 
-fn told() -> impl Strategy<Value = Told> {
+fn case() -> impl Strategy<Value = InputCase> {
     let between = proptest::sample::select(vec![
         Between::Nothing,
         Between::Nothing,
@@ -52,7 +52,7 @@ fn told() -> impl Strategy<Value = Told> {
     let values = (planted::value(), planted::value());
     let pieces = (vec(any::<Index>(), 1..8), vec(between, 1..8));
     let all = (planted::secrets(), texts, values, pieces);
-    all.prop_map(|(secrets, (text, said, written), (input, output), (cuts, between))| Told {
+    all.prop_map(|(secrets, (text, said, written), (input, output), (cuts, between))| InputCase {
         secrets,
         text,
         input,
@@ -82,8 +82,8 @@ impl Stage {
     }
 
     /// Reports a call with all its fields, but does not end the call.
-    fn tell(&mut self, told: &Told) {
-        let text = planted::write(&told.text, &told.secrets);
+    fn tell(&mut self, case: &InputCase) {
+        let text = planted::write(&case.text, &case.secrets);
         let now = self.now;
         let open = TerminalPatch::for_new_terminal(&text, format!("/p/{text}"));
         self.session.open_terminal(&"c".into(), open, now);
@@ -94,7 +94,7 @@ impl Stage {
             ToolCallPatch::new().with_appended_content(Content::fenced_code_block("", &text));
         patch.locations =
             Location::try_new(format!("/p/{text}")).ok().map(|location| vec![location]);
-        patch.raw_input = Some(planted::json(&told.input, &told.secrets));
+        patch.raw_input = Some(planted::json(&case.input, &case.secrets));
         self.session.update_call(&"c".into(), patch, now);
         let change = |meta: &mut acp_types::CallMeta| {
             meta.title = Some(json!({ "arguments": { "command": text } }));
@@ -115,9 +115,9 @@ impl Stage {
     }
 
     /// Streams a message and terminal output in chunks, with other events between them.
-    fn stream(&mut self, told: &Told) {
-        let said = planted::pieces(&told.said, &told.secrets, &told.cuts);
-        let written = planted::pieces(&told.written, &told.secrets, &told.cuts);
+    fn stream(&mut self, case: &InputCase) {
+        let said = planted::pieces(&case.said, &case.secrets, &case.cuts);
+        let written = planted::pieces(&case.written, &case.secrets, &case.cuts);
         for at in 0..said.len().max(written.len()) {
             if let Some(text) = said.get(at) {
                 self.say(Role::Agent, "m", text);
@@ -125,15 +125,15 @@ impl Stage {
             if let Some(text) = written.get(at) {
                 self.session.append_terminal_output(&"c".into(), text.as_bytes(), self.now);
             }
-            match told.between[at % told.between.len()] {
+            match case.between[at % case.between.len()] {
                 Between::Nothing => {}
                 Between::Send => self.send(),
                 Between::Thought => {
-                    let text = planted::write(&told.text, &told.secrets);
+                    let text = planted::write(&case.text, &case.secrets);
                     self.say(Role::Thought, "thought", &text);
                 }
                 Between::Plan => {
-                    let content = planted::write(&told.text, &told.secrets);
+                    let content = planted::write(&case.text, &case.secrets);
                     let (priority, status) = Default::default();
                     let entry = PlanEntry { id: Some(content.clone()), content, priority, status };
                     self.session.send_plan(Plan { entries: vec![entry] }, self.now);
@@ -147,10 +147,10 @@ impl Stage {
         self.session.send_message_chunk(chunk, self.now);
     }
 
-    fn end(&mut self, told: &Told) {
-        let text = planted::write(&told.text, &told.secrets);
+    fn end(&mut self, case: &InputCase) {
+        let text = planted::write(&case.text, &case.secrets);
         let patch = ToolCallPatch::new()
-            .with_raw_output(planted::json(&told.output, &told.secrets))
+            .with_raw_output(planted::json(&case.output, &case.secrets))
             .with_appended_content(Content::from_text(text));
         self.session.finish_call(
             &"c".into(),
@@ -170,8 +170,11 @@ impl Stage {
 }
 
 /// Returns the first secret that is visible, with the text that shows it.
-fn leak<'a>(told: &Told, shown: impl IntoIterator<Item = &'a String>) -> Option<(String, String)> {
-    let needles = planted::needles(&told.secrets);
+fn leak<'a>(
+    case: &InputCase,
+    shown: impl IntoIterator<Item = &'a String>,
+) -> Option<(String, String)> {
+    let needles = planted::needles(&case.secrets);
     shown.into_iter().find_map(|shown| {
         let needle = needles.iter().find(|needle| shown.contains(needle.as_str()))?;
         Some((needle.clone(), shown.clone()))
@@ -180,25 +183,25 @@ fn leak<'a>(told: &Told, shown: impl IntoIterator<Item = &'a String>) -> Option<
 
 proptest! {
     #[test]
-    fn no_secret_reaches_the_wire_the_history_or_a_log(told in told()) {
-        let mut stage = Stage::new(&told.secrets);
-        stage.tell(&told);
-        stage.stream(&told);
-        stage.end(&told);
-        assert_eq!(leak(&told, &stage.clients.lines), None);
-        assert_eq!(leak(&told, &stage.clients.streams("c")), None);
+    fn no_secret_reaches_the_wire_the_history_or_a_log(case in case()) {
+        let mut stage = Stage::new(&case.secrets);
+        stage.tell(&case);
+        stage.stream(&case);
+        stage.end(&case);
+        assert_eq!(leak(&case, &stage.clients.lines), None);
+        assert_eq!(leak(&case, &stage.clients.streams("c")), None);
 
         let history = stage.session.board().history();
         let reports: Vec<_> = history.iter().collect();
-        assert_eq!(leak(&told, [&serde_json::to_string(&reports).unwrap()]), None);
+        assert_eq!(leak(&case, [&serde_json::to_string(&reports).unwrap()]), None);
 
-        let text = planted::write(&told.text, &told.secrets);
+        let text = planted::write(&case.text, &case.secrets);
         let logged = [text.clone(), format!("{text:?}"), format!("{:?}", json!(text))];
         let logged = logged.map(|line| stage.session.secrets().redact(&line).into_owned());
-        assert_eq!(leak(&told, &logged), None);
+        assert_eq!(leak(&case, &logged), None);
 
-        for (was, shown) in [(&told.input, &reports[0].raw_input), (&told.output, &reports[0].raw_output)] {
-            let was = planted::json(was, &told.secrets);
+        for (was, shown) in [(&case.input, &reports[0].raw_input), (&case.output, &reports[0].raw_output)] {
+            let was = planted::json(was, &case.secrets);
             let Some(shown) = shown.as_ref().filter(|_| !was.is_null()) else { continue };
             assert!(shown.to_string().len() <= MAX_RAW_BYTES);
             assert_shape(&was, shown, "");

@@ -33,7 +33,7 @@ pub(crate) fn assert_shape(was: &Value, shown: &Value, place: &str) {
 
 proptest! {
     #[test]
-    fn a_cut_value_fits_its_budget_and_keeps_its_shape(plan in value(), max in 64..4_000_usize) {
+    fn a_truncated_value_keeps_its_shape(plan in value(), max in 64..4_000_usize) {
         let whole = json(&plan, &["secret-of-ada".to_owned()]);
         let (shown, left_out) = truncate_json(whole.clone(), max);
         let (bytes, shown_bytes) = (whole.to_string().len(), shown.to_string().len());

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 /// Maximum number of locations of a call.
 const MAX_LOCATIONS: usize = 20;
 
-/// Maximum bytes of a command in a title.
+/// Maximum size of a command in a title, in bytes.
 const MAX_TITLE_COMMAND_BYTES: usize = 4 * 1024;
 
 const SECRET: &str = "12345678";
@@ -42,7 +42,7 @@ fn shown_input(input: Value) -> (Option<Value>, CallMeta) {
 }
 
 #[test]
-fn arguments_keep_their_shape_and_tell_how_much_is_hidden() {
+fn redacted_arguments_keep_their_shape_and_are_counted() {
     for (input, expected, redacted) in [
         (json!({"path": "a", "max_tokens": 5}), json!({"path": "a", "max_tokens": 5}), 0),
         (json!({"password": "x", "n": 1}), json!({"password": "[redacted]", "n": 1}), 1),
@@ -66,7 +66,7 @@ fn arguments_keep_their_shape_and_tell_how_much_is_hidden() {
 }
 
 #[test]
-fn long_arguments_are_cut_and_tell_how_much_is_left_out() {
+fn long_arguments_are_truncated_and_omitted_bytes_are_counted() {
     let (shown, meta) = shown_input(json!({"path": "a", "content": "x".repeat(100_000)}));
     let shown = shown.unwrap();
     assert_eq!(shown["path"], "a");
@@ -83,12 +83,12 @@ fn places(count: usize) -> Vec<Location> {
 }
 
 #[test]
-fn locations_over_their_bound_are_left_out_and_counted_as_long_as_they_are() {
+fn locations_over_the_limit_are_omitted_and_counted() {
     let (mut session, now) = announced();
-    for (told, shown, left_out) in
+    for (given, shown, left_out) in
         [(MAX_LOCATIONS + 3, MAX_LOCATIONS, 3), (MAX_LOCATIONS, MAX_LOCATIONS, 0), (0, 0, 0)]
     {
-        session.update_call(&"c".into(), ToolCallPatch::new().with_locations(places(told)), now);
+        session.update_call(&"c".into(), ToolCallPatch::new().with_locations(places(given)), now);
         session.update_call_meta(&"c".into(), |meta| meta.exit_code = Some(1), now);
         let report = session.board().open_call_report(&"c".into()).unwrap();
         let dropped = report.meta.dropped.clone().unwrap_or_default();
@@ -114,7 +114,7 @@ fn asked(
 }
 
 #[test]
-fn what_is_not_shown_whole_says_so_and_is_allowed_only_once() {
+fn a_call_not_shown_in_full_has_a_note_and_is_allowed_only_once() {
     let note = "Not everything of this call is shown: secrets are hidden, or what is long is cut.";
     let once = [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce];
     let long = json!({ "content": "x".repeat(100_000) });
@@ -144,7 +144,7 @@ fn what_is_not_shown_whole_says_so_and_is_allowed_only_once() {
 }
 
 #[test]
-fn a_hidden_secret_stays_counted_when_the_metadata_changes() {
+fn a_redacted_secret_stays_counted_when_the_metadata_changes() {
     let (kinds, _) = asked(|session, now| {
         session.update_call(&"c".into(), ToolCallPatch::new().with_title("Send 12345678"), now);
         session.update_call(&"c".into(), ToolCallPatch::new().with_title("Send"), now);
@@ -154,7 +154,7 @@ fn a_hidden_secret_stays_counted_when_the_metadata_changes() {
 }
 
 #[test]
-fn content_is_hidden_but_for_the_change_that_will_be_applied() {
+fn content_is_redacted_except_for_the_planned_change() {
     let mut change = FileChange::new(Operation::Modify, "/p/a");
     change.old_text = Some("old 12345678\n".to_owned());
     change.new_text = Some("new 12345678\n".to_owned());
@@ -182,7 +182,7 @@ fn content_is_hidden_but_for_the_change_that_will_be_applied() {
 }
 
 #[test]
-fn secrets_that_become_known_later_are_hidden_from_then_on() {
+fn secrets_added_later_are_redacted_from_then_on() {
     let (mut session, now) = announced();
     session.open_terminal(&"c".into(), TerminalPatch::for_new_terminal("x", "/p"), now);
     session.append_terminal_output(&"c".into(), b"later-secret 1234", now);
@@ -202,7 +202,7 @@ fn secrets_that_become_known_later_are_hidden_from_then_on() {
 }
 
 #[test]
-fn half_a_secret_before_a_gap_is_hidden() {
+fn a_partial_secret_before_a_gap_is_redacted() {
     for (before, shown) in [(3, &SECRET[..3]), (4, "[redacted]"), (SECRET.len() - 1, "[redacted]")]
     {
         let (mut session, now) = announced();
@@ -215,13 +215,13 @@ fn half_a_secret_before_a_gap_is_hidden() {
         let expected = format!("{shown}\n[… 70 bytes left out …]\n[redacted]");
         assert_eq!(String::from_utf8_lossy(&output.to_bytes_with_omission_line()), expected);
         let text = format!("{}\n[... 70 bytes left out ...]\n", &SECRET[..before]);
-        let told = Secrets::new([SECRET]).redact(&text).into_owned();
-        assert!(told.starts_with(&format!("{shown}\n[...")), "{told}");
+        let redacted = Secrets::new([SECRET]).redact(&text).into_owned();
+        assert!(redacted.starts_with(&format!("{shown}\n[...")), "{redacted}");
     }
 }
 
 #[test]
-fn what_a_cut_leaves_of_a_secret_is_hidden() {
+fn the_rest_of_a_truncated_secret_is_redacted() {
     let catalogue = "run = Run `{ $x }`\nshortened = { $start } … ({ $lines } lines)";
     let titles = Titles::parse("en", catalogue).unwrap();
     for shown in 1..SECRET.len() {

@@ -51,8 +51,8 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
         let stage = Stage::new(None);
         // If the client rejected the call, the session would request the reason.
         stage.session.update(|session, _| session.enable_rejection_reason_requests());
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let (sees, given) = (seen.clone(), answer.clone());
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let (sees, given) = (received.clone(), answer.clone());
         stage.session.set_approver(move |request, call| {
             let (effects, subject) = (request.effects(), request.subject());
             sees.lock().unwrap().push(json!({
@@ -68,13 +68,14 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
         });
         let args = json!({ "q": 1 });
         let call = tools(&stage).call(&"t".into(), "a", "fetch", args, &stage.cancel, tool).await;
-        let told = call.as_ref().map_err(|ended| (ended.status, ended.reason, ended.text.as_str()));
-        assert_eq!(told.cloned(), end, "{answer:?}");
+        let result =
+            call.as_ref().map_err(|ended| (ended.status, ended.reason, ended.text.as_str()));
+        assert_eq!(result.cloned(), end, "{answer:?}");
         let expected = json!({
             "tool": "fetch", "kind": "fetch", "args": {"q": 1}, "title": "fetch q: 1",
             "effects": [{"connect": "example.org"}],
         });
-        assert_eq!(*seen.lock().unwrap(), [expected]);
+        assert_eq!(*received.lock().unwrap(), [expected]);
         if let Err((.., text)) = end {
             assert_eq!(
                 stage.ended("t/a").content,
@@ -84,21 +85,21 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
             let (_, meta) = stage.shown("t/a").await;
             assert_eq!(meta.reason, Some(CallEndReason::Approver));
         }
-        assert!(stage.seen.lock().unwrap().asked.is_empty());
+        assert!(stage.received.lock().unwrap().asked.is_empty());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approver_that_does_not_decide_leaves_it_to_the_client() {
+async fn the_client_is_asked_if_the_approver_does_not_decide() {
     let stage = Stage::new(Some("allow"));
     stage.session.set_approver(|_, _| async { None });
     let call = tools(&stage).call(&"t".into(), "a", "x", json!({}), &stage.cancel, tool).await;
     assert_eq!(call, Ok("done".to_owned()));
-    assert_eq!(stage.seen.lock().unwrap().asked.len(), 1);
+    assert_eq!(stage.received.lock().unwrap().asked.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approver_is_not_asked_about_what_a_rule_decides_and_overrides_no_denial() {
+async fn an_approver_is_asked_only_without_a_rule_and_overrides_no_denial() {
     let stage = Stage::new(None);
     let rule = |verdict| {
         let matcher = Matcher::Effect(Effect::Connect("example.org".to_owned()));
@@ -117,7 +118,7 @@ async fn an_approver_is_not_asked_about_what_a_rule_decides_and_overrides_no_den
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_cancelled_waits_for_no_approver() {
+async fn a_cancelled_call_does_not_wait_for_its_approver() {
     let stage = Stage::new(None);
     stage.session.set_approver(|_, _| std::future::pending());
     let tools = tools(&stage);
@@ -191,7 +192,7 @@ impl Scripts {
     }
 
     fn asked_client(&self) -> usize {
-        self.stage.seen.lock().unwrap().asked.len()
+        self.stage.received.lock().unwrap().asked.len()
     }
 }
 
@@ -206,7 +207,7 @@ fn texts(call: &ToolCallReport) -> String {
 const NOTE: &str = "These files were changed without a question: x.sh. The command may run them.";
 
 #[tokio::test(start_paused = true)]
-async fn an_approver_is_told_what_changed_unseen_and_stands_for_no_person() {
+async fn an_approver_receives_unreviewed_files_but_does_not_count_as_a_person() {
     let mut scripts = Scripts::new().accepting_edits();
     let asked = scripts.approve([
         Some(PermissionAnswer::allow_once()),
@@ -226,7 +227,7 @@ async fn an_approver_is_told_what_changed_unseen_and_stands_for_no_person() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_approver_lets_change_was_seen_by_nobody() {
+async fn files_changed_with_an_approvers_permission_stay_unreviewed() {
     let mut scripts = Scripts::new();
     let asked = scripts.approve([Some(PermissionAnswer::allow_once()), None]);
     scripts.call("run", "sh x.sh").await;
@@ -250,14 +251,14 @@ fn edit(session: &SessionHandle) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn files_that_change_while_an_approver_thinks_are_named_to_it_before_anything_runs() {
+async fn files_that_change_while_an_approver_decides_are_named_in_a_second_request() {
     let mut scripts = Scripts::new().accepting_edits();
     let (session, asked) = (scripts.stage.session.clone(), Arc::<Mutex<Vec<_>>>::default());
     let sees = asked.clone();
     scripts.stage.session.set_approver(move |request, _| {
-        let mut seen = sees.lock().unwrap();
-        seen.push(request.unreviewed_files().to_vec());
-        if seen.len() == 1 {
+        let mut received = sees.lock().unwrap();
+        received.push(request.unreviewed_files().to_vec());
+        if received.len() == 1 {
             edit(&session);
         }
         async { Some(PermissionAnswer::allow_once()) }
@@ -297,7 +298,7 @@ impl CallExecutor for Makes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_permitted_once_is_asked_about_again_where_files_changed_since() {
+async fn an_outdated_call_is_asked_about_again_if_files_have_changed() {
     let scripts = Scripts::new().accepting_edits();
     let asked = scripts
         .approve([Some(PermissionAnswer::allow_once()), Some(PermissionAnswer::allow_once())]);
@@ -310,7 +311,7 @@ async fn what_was_permitted_once_is_asked_about_again_where_files_changed_since(
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_approver_has_a_rule_kept_that_nobody_would_save() {
+async fn an_approver_cannot_add_rules_that_outlive_the_session() {
     let mut scripts = Scripts::new();
     scripts.stage.session.update(|session, _| session.enable_project_rule_options());
     let project =
@@ -331,7 +332,7 @@ async fn no_approver_has_a_rule_kept_that_nobody_would_save() {
     // The client can still remember a rule, because the code that handles the client's answer saves
     // the rule.
     scripts.call("run", "cargo test").await;
-    assert_eq!(scripts.stage.seen.lock().unwrap().asked[0].options.len(), 5);
+    assert_eq!(scripts.stage.received.lock().unwrap().asked[0].options.len(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -349,5 +350,5 @@ async fn an_approver_that_panics_permits_nothing() {
         let text = "Not permitted: the permission check had an internal error. It did not run.";
         assert_eq!(call.unwrap_err().text, text);
     }
-    assert!(stage.seen.lock().unwrap().asked.is_empty());
+    assert!(stage.received.lock().unwrap().asked.is_empty());
 }

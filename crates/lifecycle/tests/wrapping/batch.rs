@@ -49,7 +49,7 @@ fn tools(stage: &Stage) -> ToolMiddleware {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_of_one_file_follow_each_other_and_others_run_side_by_side() {
+async fn calls_that_share_a_file_run_in_order_and_others_run_concurrently() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
     let call = |id, name, path| BatchCall::new(id, name, json!({ "path": path }));
     let calls = vec![
@@ -67,7 +67,7 @@ async fn calls_of_one_file_follow_each_other_and_others_run_side_by_side() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_call_of_a_batch_begins_once_its_turn_is_over() {
+async fn no_call_of_a_batch_starts_after_its_turn_has_ended() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
     let call = |id, name| BatchCall::new(id, name, json!({ "path": "/p/x" }));
     let calls = vec![call("a", "write"), call("b", "write")];
@@ -95,20 +95,20 @@ fn change(line: &str) -> ToolCallPatch {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_shown_before_anybody_is_asked_about_it() {
+async fn a_change_is_shown_before_its_permission_request() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
     let tools = tools(&stage).with_previews(|_, _| Some(async { Ok(change("x")) }));
     let args = json!({ "path": "/p/x" });
     tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await.unwrap();
-    let seen = stage.seen.lock().unwrap();
-    let asked: Vec<_> = seen.asked.iter().map(|it| serde_json::to_value(it).unwrap()).collect();
+    let received = stage.received.lock().unwrap();
+    let asked: Vec<_> = received.asked.iter().map(|it| serde_json::to_value(it).unwrap()).collect();
     assert_eq!(asked.len(), 1, "what its preview reads is allowed");
     assert_eq!(asked[0]["toolCall"]["title"], "Write x");
     assert_eq!(asked[0]["toolCall"]["content"][0]["type"], "diff");
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_changes_that_no_message_holds_a_part_is_shown_and_they_are_allowed_only_once() {
+async fn changes_too_large_for_a_message_are_truncated_and_allowed_only_once() {
     let large = |file| {
         let text = |from: usize| {
             let line = |number| format!("line {number}, which is as long as lines are\n");
@@ -129,7 +129,7 @@ async fn of_changes_that_no_message_holds_a_part_is_shown_and_they_are_allowed_o
         let args = json!({ "path": "/p/x" });
         tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await.unwrap();
         assert_eq!(stage.ended("t/a").meta.dropped, None);
-        let asked = serde_json::to_value(&stage.seen.lock().unwrap().asked).unwrap();
+        let asked = serde_json::to_value(&stage.received.lock().unwrap().asked).unwrap();
         let content = asked[0]["toolCall"]["content"].as_array().unwrap();
         let is_of = |item: &&Value, file: usize| {
             let count = item["content"]["text"].as_str().unwrap_or_default();
@@ -148,7 +148,7 @@ async fn of_changes_that_no_message_holds_a_part_is_shown_and_they_are_allowed_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_would_do_something_else_by_now_is_permitted_anew_or_does_not_run() {
+async fn a_call_whose_preview_has_changed_is_permitted_again_or_does_not_run() {
     for (changes, asked, runs) in [(1, 2, true), (u32::MAX, 3, false)] {
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
         let previews = Arc::new(Mutex::new(0));
@@ -167,19 +167,19 @@ async fn a_call_that_would_do_something_else_by_now_is_permitted_anew_or_does_no
         let ran = tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await;
         assert_eq!(ran.is_ok(), runs, "{ran:?}");
         assert_eq!(!log.lock().unwrap().is_empty(), runs);
-        assert_eq!(stage.seen.lock().unwrap().asked.len(), asked);
+        assert_eq!(stage.received.lock().unwrap().asked.len(), asked);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_preview_that_fails_ends_its_call_and_asks_nobody() {
+async fn a_failed_preview_ends_its_call_without_a_request() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
     let tools = tools(&stage).with_previews(|_, _| Some(async { Err("no such file".to_owned()) }));
     let args = json!({ "path": "/p/x" });
     let ended = tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await;
     let ended = ended.unwrap_err();
     assert_eq!((ended.text.as_str(), ended.reason), ("no such file", Some(CallEndReason::Error)));
-    assert!(stage.seen.lock().unwrap().asked.is_empty() && log.lock().unwrap().is_empty());
+    assert!(stage.received.lock().unwrap().asked.is_empty() && log.lock().unwrap().is_empty());
 }
 
 /// A preview that shows nothing, and records that it ran.
@@ -189,7 +189,7 @@ async fn look(looked: Arc<Mutex<bool>>) -> Result<ToolCallPatch, String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_reads_of_a_preview_are_judged_before_it_looks() {
+async fn the_reads_of_a_preview_are_judged_before_it_starts() {
     let (stage, log) = (Stage::new(Some("reject")), Log::default());
     stage.session.update(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskAlwaysPolicy)));
     let looked = Arc::new(Mutex::new(false));
@@ -255,18 +255,19 @@ async fn text_preview() -> Result<ToolCallPatch, String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_note_of_the_first_question_is_gone_once_the_preview_was_permitted() {
+async fn the_note_of_the_first_request_is_removed_after_the_preview_is_permitted() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
     let tools = ToolMiddleware::new(stage.session.clone())
         .with_effects(|_, _| Effects::from(Effect::Write("/p/x".into())).always_ask())
         .with_previews(|_, _| Some(text_preview()));
     tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, logged(&log)).await.unwrap();
-    let seen = stage.seen.lock().unwrap();
-    let asked: Vec<_> = seen.asked.iter().map(|it| serde_json::to_string(it).unwrap()).collect();
+    let received = stage.received.lock().unwrap();
+    let asked: Vec<_> =
+        received.asked.iter().map(|it| serde_json::to_string(it).unwrap()).collect();
     let has = |text: &str| asked.iter().map(|it| it.contains(text)).collect::<Vec<_>>();
     assert_eq!(has("is shown once reading is permitted"), [true, false]);
     assert_eq!(has("the preview"), [false, true]);
-    let call = seen.observer.observed_call("t/a").unwrap();
+    let call = received.observer.observed_call("t/a").unwrap();
     let content = format!("{:?}", call.content);
     assert!(!content.contains("once reading is permitted") && content.contains("the preview"));
 }
@@ -284,15 +285,15 @@ async fn a_call_is_asked_about_once_if_it_has_no_preview_or_unknown_effects() {
             .with_effects(move |_, _| effects.clone())
             .with_previews(move |_, _| has_preview.then(text_preview));
         tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, logged(&log)).await.unwrap();
-        let asked = serde_json::to_string(&stage.seen.lock().unwrap().asked).unwrap();
-        assert_eq!(stage.seen.lock().unwrap().asked.len(), 1, "{name}");
+        let asked = serde_json::to_string(&stage.received.lock().unwrap().asked).unwrap();
+        assert_eq!(stage.received.lock().unwrap().asked.len(), 1, "{name}");
         assert_eq!(asked.contains("the preview"), has_preview, "{name}");
         assert!(!asked.contains("once reading is permitted"), "{name}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_nearly_the_same_is_permitted_anew() {
+async fn a_similar_preview_is_permitted_again() {
     let at = |path: &str| {
         let change = FileChange {
             old_text: Some("old".to_owned()),
@@ -319,12 +320,12 @@ async fn what_is_nearly_the_same_is_permitted_anew() {
         });
         let args = json!({ "path": "/p/x" });
         tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await.unwrap();
-        assert_eq!(stage.seen.lock().unwrap().asked.len(), asked, "{case}");
+        assert_eq!(stage.received.lock().unwrap().asked.len(), asked, "{case}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn effects_that_are_others_by_the_time_it_runs_are_permitted_anew() {
+async fn effects_that_change_before_the_run_are_permitted_again() {
     let writes = |paths: [&str; 2]| paths.iter().map(|path| Effect::Write(path.into())).collect();
     for (then, asked) in [(["/p/x", "/p/y"], 1), (["/p/y", "/p/x"], 1), (["/p/x", "/p/z"], 2)] {
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
@@ -334,7 +335,7 @@ async fn effects_that_are_others_by_the_time_it_runs_are_permitted_anew() {
         });
         let args = json!({ "path": "/p/x" });
         tools.call(&"t".into(), "a", "x", args, &stage.cancel, logged(&log)).await.unwrap();
-        assert_eq!(stage.seen.lock().unwrap().asked.len(), asked, "{then:?}");
+        assert_eq!(stage.received.lock().unwrap().asked.len(), asked, "{then:?}");
     }
 }
 
@@ -376,7 +377,7 @@ async fn calls_of_unknown_effect_run_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_call_of_a_batch_shows_the_file_as_the_calls_before_it_left_it() {
+async fn each_call_of_a_batch_previews_the_result_of_earlier_calls() {
     let (stage, file) = (Stage::new(Some("allow")), Arc::new(Mutex::new(String::new())));
     let shows = file.clone();
     let tools = tools(&stage).with_previews(move |_, args| {
@@ -401,14 +402,14 @@ async fn each_call_of_a_batch_shows_the_file_as_the_calls_before_it_left_it() {
     let calls = vec![call("a", "one"), call("b", "two")];
     let results = tools.call_batch(&"t".into(), calls, &stage.cancel, writes).await;
     assert_eq!(results, [Ok("one\n".to_owned()), Ok("one\ntwo\n".to_owned())]);
-    let seen = stage.seen.lock().unwrap();
-    let asked: Vec<_> = seen.asked.iter().map(|it| serde_json::to_value(it).unwrap()).collect();
+    let received = stage.received.lock().unwrap();
+    let asked: Vec<_> = received.asked.iter().map(|it| serde_json::to_value(it).unwrap()).collect();
     let texts = asked.iter().map(|it| it["toolCall"]["content"][0]["newText"].clone());
     assert_eq!(texts.collect::<Vec<_>>(), ["one\n", "one\ntwo\n"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_without_a_title_is_called_by_its_name_and_arguments() {
+async fn a_call_without_a_title_shows_its_name_and_arguments() {
     let stage = Stage::new(Some("allow"));
     let (tools, log) = (ToolMiddleware::new(stage.session.clone()), Log::default());
     let args = json!({ "query": "x" });

@@ -26,7 +26,7 @@ fn tools(stage: &Stage) -> ToolMiddleware {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_end_is_told_to_the_client_and_to_who_made_the_call() {
+async fn every_end_is_reported_to_the_client_and_to_the_caller() {
     const ALLOW: Option<&str> = Some("allow");
     let failed = |reason| (Status::Failed, Some(reason));
     for (option, name, end, text) in [
@@ -58,7 +58,7 @@ async fn every_end_is_told_to_the_client_and_to_who_made_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn why_a_call_did_not_run_is_shown_in_the_locale_and_told_to_the_model_in_english() {
+async fn the_reason_why_a_call_did_not_run_is_localized_only_for_the_client() {
     let stage = Stage::new(Some("reject"));
     stage.session.update(|session, _| session.set_locale("de"));
     let result = tools(&stage).call(&"t".into(), "a", "x", json!({}), &stage.cancel, tool).await;
@@ -69,7 +69,7 @@ async fn why_a_call_did_not_run_is_shown_in_the_locale_and_told_to_the_model_in_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_comes_back_and_is_shown() {
+async fn a_result_is_returned_and_shown() {
     let stage = Stage::new(Some("allow"));
     let tools = tools(&stage).with_titles(|name, args| format!("{name}\u{202e} {}", args["n"]));
     let value =
@@ -83,7 +83,7 @@ async fn a_result_comes_back_and_is_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_result_is_cut_for_the_client_alone() {
+async fn a_long_result_is_truncated_only_for_the_client() {
     let stage = Stage::new(Some("allow"));
     let long = "x".repeat(100_000);
     let made = async |_: &str, _: Value| Ok::<_, String>(long.clone());
@@ -103,7 +103,7 @@ async fn a_long_result_is_cut_for_the_client_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cut_shows_no_part_of_a_secret() {
+async fn a_truncated_result_shows_no_part_of_a_secret() {
     let stage = Stage::new(Some("allow"));
     stage.session.update(|session, _| session.set_secrets(Secrets::new(["secret-of-ada"])));
     let made = async |_: &str, _: Value| {
@@ -120,7 +120,7 @@ async fn a_cut_shows_no_part_of_a_secret() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_allowed_that_nothing_is_known_of() {
+async fn a_call_with_unknown_effects_is_not_allowed_without_asking() {
     let stage = Stage::new(Some("allow"));
     let wrapped = tools(&stage);
     wrapped.call(&"t".into(), "a", "x", json!({}), &stage.cancel, tool).await.unwrap();
@@ -130,11 +130,11 @@ async fn nothing_is_allowed_that_nothing_is_known_of() {
         _ => Effects::from(Effect::Unknown),
     });
     known.call(&"t".into(), "c", "add", json!({}), &stage.cancel, tool).await.unwrap();
-    let seen = stage.seen.lock().unwrap();
+    let received = stage.received.lock().unwrap();
     let asked: Vec<_> =
-        seen.asked.iter().map(|asked| asked.tool_call.tool_call_id.to_string()).collect();
+        received.asked.iter().map(|asked| asked.tool_call.tool_call_id.to_string()).collect();
     assert_eq!(asked, ["t/a", "t/b"]);
-    let kinds: Vec<_> = seen.asked[0].options.iter().map(|option| option.kind).collect();
+    let kinds: Vec<_> = received.asked[0].options.iter().map(|option| option.kind).collect();
     assert_eq!(kinds, [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce]);
 }
 
@@ -159,7 +159,7 @@ async fn a_cancelled_turn_drops_the_call_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_waits_for_ends() {
+async fn a_call_whose_future_is_dropped_ends() {
     let stage = Stage::new(Some("allow"));
     let wrapped = tools(&stage);
     let turn = "t".into();
@@ -170,13 +170,13 @@ async fn a_call_that_nobody_waits_for_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_runs_in_a_turn_that_was_answered() {
+async fn no_call_runs_in_an_answered_turn() {
     let stage = Stage::new(Some("allow"));
     stage.session.end_turn(&"t".into(), CallEndReason::Turn);
     let result =
         tools(&stage).call(&"t".into(), "a", "panic", json!({}), &stage.cancel, tool).await;
     assert!(result.unwrap_err().ends_turn);
-    assert!(stage.seen.lock().unwrap().observer.observed_call("t/a").is_none());
+    assert!(stage.received.lock().unwrap().observer.observed_call("t/a").is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +210,7 @@ async fn kinds_are_declared_or_hinted_or_read_from_the_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_wants_to_can_tell_how_far_it_is() {
+async fn a_tool_can_report_its_progress() {
     async fn tell(_: &str, _: Value) -> Result<Value, String> {
         acp_lifecycle::report_progress(1.0, 4.0, "one\u{200b}");
         let call = CallHandle::current().expect("it is in a call");
@@ -222,12 +222,12 @@ async fn a_tool_that_wants_to_can_tell_how_far_it_is() {
         Ok(Value::Object(shown.meta.to_meta("callboard")))
     }
     let stage = Stage::new(Some("allow"));
-    let told =
+    let reported =
         tools(&stage).call(&"t".into(), "a", "x", json!({}), &stage.cancel, tell).await.unwrap();
     acp_lifecycle::report_progress(1.0, None, "nobody is told");
     let (call, _) = stage.shown("t/a").await;
     let expected = json!({"current": 1.0, "total": 4.0, "message": "one\\u{200b}", "percent": 25});
-    assert_eq!(told["callboard"]["progress"], expected);
+    assert_eq!(reported["callboard"]["progress"], expected);
     assert_eq!(
         call["_meta"]["callboard"]["progress"],
         Value::Null,

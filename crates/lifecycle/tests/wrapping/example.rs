@@ -25,7 +25,7 @@ impl io::Write for Shared {
 }
 
 #[tokio::test]
-async fn a_foreign_loop_sends_what_an_acp_agent_would() {
+async fn a_foreign_loop_sends_the_messages_of_an_acp_agent() {
     let out = Shared::default();
     foreign_loop::run_scripted_turn(out.clone()).await.unwrap();
     let bytes = out.0.lock().unwrap().clone();

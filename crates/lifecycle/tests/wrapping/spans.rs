@@ -20,7 +20,7 @@ const MAX_TOOL_NAME_BYTES: usize = 256;
 
 /// The recorded data of one span.
 #[derive(Debug, Default)]
-struct Told {
+struct RecordedSpan {
     name: String,
     parent: Option<u64>,
     fields: BTreeMap<String, String>,
@@ -28,7 +28,7 @@ struct Told {
     closed: bool,
 }
 
-impl Visit for Told {
+impl Visit for RecordedSpan {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.fields.insert(field.name().to_owned(), format!("{value:?}"));
     }
@@ -43,10 +43,10 @@ type Fields = BTreeMap<String, String>;
 /// A subscriber that records every span, the warnings about omitted fields, and the other events
 /// for debugging.
 #[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<Told>>>, Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Fields>>>);
+struct Notes(Arc<Mutex<Vec<RecordedSpan>>>, Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Fields>>>);
 
 impl Notes {
-    fn of(&self, id: &Id, note: impl FnOnce(&mut Told)) {
+    fn of(&self, id: &Id, note: impl FnOnce(&mut RecordedSpan)) {
         let index = usize::try_from(id.into_u64() - 1).unwrap();
         note(&mut self.0.lock().unwrap()[index]);
     }
@@ -62,40 +62,40 @@ impl Subscriber for Notes {
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        let mut told = Told {
+        let mut recorded = RecordedSpan {
             name: attributes.metadata().name().to_owned(),
             parent: attributes.parent().map(Id::into_u64),
-            ..Told::default()
+            ..RecordedSpan::default()
         };
-        attributes.record(&mut told);
+        attributes.record(&mut recorded);
         let mut spans = self.0.lock().unwrap();
-        spans.push(told);
+        spans.push(recorded);
         Id::from_u64(spans.len() as u64)
     }
 
     fn record(&self, id: &Id, values: &Record<'_>) {
-        self.of(id, |told| values.record(told));
+        self.of(id, |recorded| values.record(recorded));
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
     fn event(&self, event: &Event<'_>) {
-        let mut told = Told::default();
-        event.record(&mut told);
-        if let Some(dropped) = told.fields.remove("dropped") {
+        let mut recorded = RecordedSpan::default();
+        event.record(&mut recorded);
+        if let Some(dropped) = recorded.fields.remove("dropped") {
             self.1.lock().unwrap().push(dropped);
         } else if *event.metadata().level() == Level::DEBUG {
-            self.2.lock().unwrap().push(told.fields);
+            self.2.lock().unwrap().push(recorded.fields);
         }
     }
 
     fn enter(&self, id: &Id) {
-        self.of(id, |told| told.entered = true);
+        self.of(id, |recorded| recorded.entered = true);
     }
 
     fn exit(&self, _: &Id) {}
 
     fn try_close(&self, id: Id) -> bool {
-        self.of(&id, |told| told.closed = true);
+        self.of(&id, |recorded| recorded.closed = true);
         true
     }
 }
@@ -125,24 +125,29 @@ async fn a_call_has_a_span_with_its_end_and_none_of_its_text() {
         let tools = ToolMiddleware::new(stage.session.clone());
         let args = json!({ "token": "hunter2" });
         drop(tools.call(&"t".into(), "a", name, args, &stage.cancel, tool).await);
-        let told = notes.0.lock().unwrap().pop().expect("a span");
-        assert!(told.entered && told.closed && told.name == "call" && told.parent.is_none());
-        let text = format!("{:?}", told.fields);
+        let recorded = notes.0.lock().unwrap().pop().expect("a span");
+        assert!(
+            recorded.entered
+                && recorded.closed
+                && recorded.name == "call"
+                && recorded.parent.is_none()
+        );
+        let text = format!("{:?}", recorded.fields);
         assert!(!text.contains("hunter2") && !text.contains("secret"), "{text}");
         for (field, value) in fields.as_object().unwrap() {
-            assert_eq!(told.fields.get(field).map(String::as_str), value.as_str(), "{name}");
+            assert_eq!(recorded.fields.get(field).map(String::as_str), value.as_str(), "{name}");
         }
         for (field, value) in
             [("id", "t/a"), ("tool", name), ("queued_ms", "0"), ("duration_ms", "0")]
         {
-            assert_eq!(told.fields.get(field).map(String::as_str), Some(value), "{name}");
+            assert_eq!(recorded.fields.get(field).map(String::as_str), Some(value), "{name}");
         }
     }
     drop(listening);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_a_model_made_up_is_told_as_it_is_shown() {
+async fn an_invented_tool_name_is_recorded_in_its_displayed_form() {
     let notes = Notes::default();
     let listening = tracing::subscriber::set_default(notes.clone());
     let stage = Stage::new(Some("allow"));
@@ -150,8 +155,8 @@ async fn a_name_that_a_model_made_up_is_told_as_it_is_shown() {
     let tools = ToolMiddleware::new(stage.session.clone());
     let name = format!("hunter2hunter2\u{202e}{}", "x".repeat(100_000));
     drop(tools.call(&"t".into(), "a", &name, json!({}), &stage.cancel, tool).await);
-    let told = notes.0.lock().unwrap().pop().expect("a span");
-    let shown = &told.fields["tool"];
+    let recorded = notes.0.lock().unwrap().pop().expect("a span");
+    let shown = &recorded.fields["tool"];
     assert!(
         shown.starts_with("[redacted]\\u{202e}xx") && shown.len() <= MAX_TOOL_NAME_BYTES,
         "{shown}"
@@ -160,7 +165,7 @@ async fn a_name_that_a_model_made_up_is_told_as_it_is_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_that_means_nothing_is_left_out_and_logged() {
+async fn an_invalid_field_is_dropped_and_logged() {
     let notes = Notes::default();
     let listening = tracing::subscriber::set_default(notes.clone());
     let stage = Stage::new(None);
@@ -174,7 +179,7 @@ async fn a_field_that_means_nothing_is_left_out_and_logged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_logged_when_it_starts_if_it_does_and_when_it_ends() {
+async fn the_start_and_the_end_of_a_call_are_logged() {
     let notes = Notes::default();
     let listening = tracing::subscriber::set_default(notes.clone());
     for (name, option, messages, status, reason) in [
@@ -185,16 +190,16 @@ async fn a_call_is_logged_when_it_starts_if_it_does_and_when_it_ends() {
         let tools = ToolMiddleware::new(stage.session.clone());
         let args = json!({ "token": "hunter2" });
         drop(tools.call(&"t".into(), "a", name, args, &stage.cancel, tool).await);
-        let told = std::mem::take(&mut *notes.2.lock().unwrap());
-        let logged: Vec<_> = told.iter().map(|event| &*event["message"]).collect();
+        let recorded = std::mem::take(&mut *notes.2.lock().unwrap());
+        let logged: Vec<_> = recorded.iter().map(|event| &*event["message"]).collect();
         assert_eq!(logged, messages);
         let keys = |fields: &Fields| fields.keys().cloned().collect::<Vec<_>>();
-        let (end, start) = told.split_last().unwrap();
+        let (end, start) = recorded.split_last().unwrap();
         start.iter().for_each(|start| assert_eq!(keys(start), ["call", "message", "tool"]));
         let mut expected = vec!["call", "duration_ms", "message", "reason", "status", "tool"];
         expected.retain(|key| *key != "reason" || reason.is_some());
         assert_eq!(keys(end), expected);
-        for event in &told {
+        for event in &recorded {
             assert_eq!((&*event["call"], &*event["tool"]), ("t/a", name));
         }
         assert_eq!((&*end["status"], end.get("reason").map(String::as_str)), (status, reason));

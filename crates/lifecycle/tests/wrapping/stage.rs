@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Everything that the client has received.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedByClient {
     pub(crate) observer: V1Observer,
     pub(crate) asked: Vec<RequestPermissionRequest>,
     pub(crate) ids: Vec<PermissionId>,
@@ -27,7 +27,7 @@ pub(crate) struct Seen {
 pub(crate) struct Stage {
     pub(crate) session: SessionHandle,
     pub(crate) cancel: CancellationToken,
-    pub(crate) seen: Arc<Mutex<Seen>>,
+    pub(crate) received: Arc<Mutex<ReceivedByClient>>,
 }
 
 impl Stage {
@@ -35,15 +35,15 @@ impl Stage {
     /// `None`, the client never answers.
     pub(crate) fn new(option: Option<&'static str>) -> Self {
         let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
-        let seen = Arc::<Mutex<Seen>>::default();
+        let received = Arc::<Mutex<ReceivedByClient>>::default();
         let client = Client {
             session: session.clone(),
             sent: V1Projection::new(TerminalDisplay::Text),
-            seen: seen.clone(),
+            received: received.clone(),
             option,
         };
         drop(tokio::spawn(drive_session(session.clone(), client, CancellationToken::new())));
-        Self { session, cancel: CancellationToken::new(), seen }
+        Self { session, cancel: CancellationToken::new(), received }
     }
 
     /// Returns the document of a call that has ended.
@@ -59,11 +59,11 @@ impl Stage {
     pub(crate) async fn shown(&self, id: &str) -> (Value, CallMeta) {
         self.session.end_turn(&"t".into(), CallEndReason::Turn);
         pass(9_000).await;
-        let mut seen = self.seen.lock().unwrap();
-        seen.observer.check_calls_ended();
-        assert_eq!(seen.observer.violations(), []);
-        let call =
-            serde_json::to_value(seen.observer.observed_call(id).expect("it was told")).unwrap();
+        let mut received = self.received.lock().unwrap();
+        received.observer.check_calls_ended();
+        assert_eq!(received.observer.violations(), []);
+        let call = serde_json::to_value(received.observer.observed_call(id).expect("it was told"))
+            .unwrap();
         let meta = serde_json::from_value(call["_meta"]["callboard"].clone()).unwrap();
         (call, meta)
     }
@@ -78,24 +78,24 @@ pub(crate) async fn pass(millis: u64) {
 struct Client {
     session: SessionHandle,
     sent: V1Projection,
-    seen: Arc<Mutex<Seen>>,
+    received: Arc<Mutex<ReceivedByClient>>,
     option: Option<&'static str>,
 }
 
 impl OutboxSink for Client {
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
-        let mut seen = self.seen.lock().unwrap();
+        let mut received = self.received.lock().unwrap();
         match item {
             OutboxItem::ToolCall(id, patch) => {
                 let updates = self.sent.updates_for_call_patch(&id, patch);
-                updates.iter().for_each(|update| seen.observer.apply_session_update(update));
+                updates.iter().for_each(|update| received.observer.apply_session_update(update));
             }
             OutboxItem::Terminal(id, patch) => {
                 let updates = self.sent.updates_for_terminal_patch(&id, &patch);
-                updates.iter().for_each(|update| seen.observer.apply_session_update(update));
+                updates.iter().for_each(|update| received.observer.apply_session_update(update));
             }
             OutboxItem::PermissionRequest(number) => {
-                seen.ids.push(number);
+                received.ids.push(number);
                 let request = self.session.pending_permission_request(number).expect("it waits");
                 let request = self.sent.permission_request_for_call(
                     "s".into(),
@@ -103,8 +103,8 @@ impl OutboxSink for Client {
                     request.options,
                 );
                 let request = request.expect("its call was told");
-                seen.observer.apply_permission_request(&request);
-                seen.asked.push(request);
+                received.observer.apply_permission_request(&request);
+                received.asked.push(request);
                 if let Some(option) = self.option {
                     let answer =
                         PermissionAnswer::Selected { option_id: option.to_owned(), reason: None };

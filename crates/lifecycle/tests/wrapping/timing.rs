@@ -36,7 +36,7 @@ async fn play(option: Option<&'static str>, name: &str) -> Stage {
         pass(20).await;
         if let Some(option) = option {
             let option_id = option.to_owned();
-            let id = stage.seen.lock().unwrap().ids[0];
+            let id = stage.received.lock().unwrap().ids[0];
             stage.session.answer_permission(
                 id,
                 acp_lifecycle::PermissionAnswer::Selected { option_id, reason: None },
@@ -52,7 +52,7 @@ async fn play(option: Option<&'static str>, name: &str) -> Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_ended_call_tells_how_long_it_waited_and_ran() {
+async fn every_ended_call_reports_its_waiting_time_and_run_time() {
     const ALLOW: Option<&str> = Some("allow");
     for (option, name, status, queued, ran) in [
         (ALLOW, "work", Status::Completed, 20, 30),
@@ -105,7 +105,7 @@ async fn a_call_that_fails_in_its_preview_only_waited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_cannot_change_what_is_measured() {
+async fn a_tool_cannot_change_measured_fields() {
     let stage = Stage::new(Some("allow"));
     let trace = TraceContext { baggage: Some("a=b".to_owned()), ..TraceContext::default() };
     stage.session.set_turn_trace(&"t".into(), trace.clone());
@@ -130,7 +130,7 @@ async fn a_tool_cannot_change_what_is_measured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bytes_of_its_terminals_are_told_with_the_end() {
+async fn the_end_of_a_call_reports_the_output_bytes_of_its_terminals() {
     let stage = Stage::new(Some("allow"));
     async fn print(_: &str, _: Value) -> Result<(), String> {
         let call = CallHandle::current().unwrap();
@@ -148,7 +148,7 @@ async fn the_bytes_of_its_terminals_are_told_with_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turns_trace_is_told_with_every_call_from_its_first_report_on() {
+async fn every_call_of_a_turn_has_its_trace_from_the_first_report_on() {
     let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let meta = json!({ "traceparent": parent, "tracestate": "a=b", "baggage": "c=d" });
     let meta: Meta = serde_json::from_value(meta).unwrap();
@@ -158,9 +158,9 @@ async fn a_turns_trace_is_told_with_every_call_from_its_first_report_on() {
     let turn = "t".into();
     let call = tools.call(&turn, "a", "x", json!({}), &stage.cancel, tool);
     assert!(tokio::time::timeout(Duration::from_millis(10), call).await.is_err());
-    let asked = stage.seen.lock().unwrap().asked[0].clone();
-    let told = serde_json::to_value(asked).unwrap()["toolCall"]["_meta"].clone();
-    assert_eq!(told["traceparent"], parent);
+    let asked = stage.received.lock().unwrap().asked[0].clone();
+    let requested_meta = serde_json::to_value(asked).unwrap()["toolCall"]["_meta"].clone();
+    assert_eq!(requested_meta["traceparent"], parent);
     let (call, _) = stage.shown("t/a").await;
     for (key, value) in &meta {
         assert_eq!(&call["_meta"][key], value);
@@ -203,7 +203,7 @@ async fn a_session_sums_up_its_calls_and_its_updates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_told_of_a_call_after_its_end_is_counted_and_sent_to_nobody() {
+async fn changes_after_the_end_of_a_call_are_counted_and_not_sent() {
     let (stage, late) = (Stage::new(Some("allow")), Arc::<Mutex<Option<CallHandle>>>::default());
     let keeps = |_: &str, _: Value| {
         *late.lock().unwrap() = CallHandle::current();

@@ -1,5 +1,5 @@
 //! The three clients of one session: v1 with text, v1 with terminals and draft v2. Each client has
-//! a projection, and must have the expected state (G1, G2, G3, G5).
+//! a projection, and must have the expected state (guarantees G1, G2, G3 and G5).
 
 use acp_lifecycle::{OutboxItem, PermissionRequest};
 use acp_types::observe::{self, Violation};
@@ -22,7 +22,7 @@ pub(crate) struct Clients {
 struct V1 {
     surface: TerminalDisplay,
     sent: wire::v1::V1Projection,
-    seen: observe::v1::V1Observer,
+    observer: observe::v1::V1Observer,
 }
 
 impl Clients {
@@ -30,7 +30,7 @@ impl Clients {
         let v1 = |surface| V1 {
             surface,
             sent: wire::v1::V1Projection::new(surface),
-            seen: observe::v1::V1Observer::new(),
+            observer: observe::v1::V1Observer::new(),
         };
         Self {
             text: v1(TerminalDisplay::Text),
@@ -42,15 +42,15 @@ impl Clients {
     pub(crate) fn take(&mut self, item: &OutboxItem) {
         self.text.take(item);
         self.terminals.take(item);
-        let (sent, seen) = &mut self.v2;
+        let (sent, observer) = &mut self.v2;
         let updates = match item {
             OutboxItem::ToolCall(id, patch) => sent.updates_for_call_patch(id, patch),
             OutboxItem::Terminal(id, patch) => sent.updates_for_terminal_patch(id, patch),
             OutboxItem::Plan(plan) => vec![sent.update_for_plan("plan", plan)],
-            OutboxItem::PromptResponse(_) => return seen.check_calls_ended(|_| false),
+            OutboxItem::PromptResponse(_) => return observer.check_calls_ended(|_| false),
             _ => return,
         };
-        updates.iter().for_each(|update| seen.apply_session_update(update));
+        updates.iter().for_each(|update| observer.apply_session_update(update));
     }
 
     /// Sends a permission request to each client.
@@ -64,8 +64,8 @@ impl Clients {
     /// Asserts that no ordering rule was violated.
     pub(crate) fn check_order(&self) {
         let none: [Violation; 0] = [];
-        assert_eq!(self.text.seen.violations(), none);
-        assert_eq!(self.terminals.seen.violations(), none);
+        assert_eq!(self.text.observer.violations(), none);
+        assert_eq!(self.terminals.observer.violations(), none);
         assert_eq!(self.v2.1.violations(), none);
     }
 
@@ -85,8 +85,8 @@ impl Clients {
 
     /// Asserts that every client has the last plan.
     pub(crate) fn check_plan(&self, steps: usize) {
-        for seen in [&self.text.seen, &self.terminals.seen] {
-            assert_eq!(seen.latest_plan().map(|plan| plan.entries.len()), Some(steps));
+        for observer in [&self.text.observer, &self.terminals.observer] {
+            assert_eq!(observer.latest_plan().map(|plan| plan.entries.len()), Some(steps));
         }
         assert!(self.v2.1.latest_plan().is_some());
     }
@@ -98,10 +98,10 @@ impl V1 {
             OutboxItem::ToolCall(id, patch) => self.sent.updates_for_call_patch(id, patch),
             OutboxItem::Terminal(id, patch) => self.sent.updates_for_terminal_patch(id, patch),
             OutboxItem::Plan(plan) => vec![self.sent.update_for_plan(plan)],
-            OutboxItem::PromptResponse(_) => return self.seen.check_calls_ended(),
+            OutboxItem::PromptResponse(_) => return self.observer.check_calls_ended(),
             _ => return,
         };
-        updates.iter().for_each(|update| self.seen.apply_session_update(update));
+        updates.iter().for_each(|update| self.observer.apply_session_update(update));
     }
 
     fn ask(&mut self, request: &PermissionRequest) {
@@ -110,16 +110,17 @@ impl V1 {
             &request.call,
             request.options.clone(),
         );
-        self.seen.apply_permission_request(&asked.expect("the call is told"));
+        self.observer.apply_permission_request(&asked.expect("the call is told"));
     }
 
     fn check(&self, document: &ToolCallReport, terminal: Option<&TerminalReport>) {
         // A terminal that was attached after the first report is shown as text.
-        let shown = terminal.and_then(|terminal| self.seen.observed_terminal(&terminal.id.0));
+        let shown = terminal.and_then(|terminal| self.observer.observed_terminal(&terminal.id.0));
         let surface = if shown.is_some() { self.surface } else { TerminalDisplay::Text };
         let expected = wire::v1::tool_call_from_report(document, surface, KEY, |_| terminal);
-        let mut held = self.seen.observed_call(&document.id.0).expect("every call is told").clone();
-        held.meta = held.meta.filter(|meta| !says_nothing(meta));
+        let mut held =
+            self.observer.observed_call(&document.id.0).expect("every call is told").clone();
+        held.meta = held.meta.filter(|meta| !is_empty_meta(meta));
         assert_eq!(held, expected);
         // Compare only after the exit, because the first bytes of an incomplete character may be
         // buffered until then.
@@ -140,13 +141,13 @@ fn normal(mut call: ToolCallUpdate) -> ToolCallUpdate {
     call.content = MaybeUndefined::Value(call.content.take().unwrap_or_default());
     call.locations = MaybeUndefined::Value(call.locations.take().unwrap_or_default());
     call.capabilities = MaybeUndefined::Value(call.capabilities.take().unwrap_or_default());
-    if call.meta.value().is_none_or(says_nothing) {
+    if call.meta.value().is_none_or(is_empty_meta) {
         call.meta = MaybeUndefined::Undefined;
     }
     call
 }
 
 /// Returns whether metadata is empty. Empty metadata counts as missing metadata.
-fn says_nothing(meta: &Meta) -> bool {
+fn is_empty_meta(meta: &Meta) -> bool {
     meta[KEY] == serde_json::json!({})
 }

@@ -10,7 +10,7 @@ use proptest::sample::select;
 use proptest::strategy::Union;
 
 /// One event. Calls are numbered with small numbers so that events often concern the same call. The
-/// last number means a call of the previous turn, whose prompt was answered.
+/// largest number, [`CALLS`], means a call of the previous turn, whose prompt was answered.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     Announce(u8),
@@ -73,7 +73,7 @@ pub(crate) enum Pace {
     /// The client receives every item as soon as the item is due.
     Quick,
     /// The client receives items when an event requests it.
-    AsToldTo,
+    OnEvent,
     /// The client receives nothing until the end of the lifecycle.
     Stuck,
     /// The client receives items when an event requests it, until the client disconnects. Later
@@ -131,7 +131,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
     ])
 }
 
-/// Generates bytes that may end or begin within a character.
+/// Generates bytes that may begin or end in the middle of a character.
 fn output() -> impl Strategy<Value = Vec<u8>> {
     vec(select(&[b'a', b'\n', 0xc3, 0xa4, 0x1b, 0xff][..]), 0..6)
 }

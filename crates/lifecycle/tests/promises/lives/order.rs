@@ -6,18 +6,19 @@ use acp_lifecycle::{OutboxItem, PermissionId};
 use acp_types::{Status, ToolCallId, TurnId};
 use pretty_assertions::assert_eq;
 
-/// The state that results from the items so far, and the items on which later items depend.
+/// The state that results from the items that were sent so far, and the items that must still be
+/// sent in a certain order.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    told: HashSet<ToolCallId>,
+    announced: HashSet<ToolCallId>,
     ended: HashSet<ToolCallId>,
     ran: HashSet<ToolCallId>,
     asked: HashSet<PermissionId>,
     answered: HashSet<TurnId>,
     said: String,
     heard: String,
-    /// Length of the message text when a fence was enqueued. The text of this length must be sent
-    /// before the fence.
+    /// For each waiting fence, the length of the message text at the time when the fence was
+    /// enqueued. Text of this length must be sent before the fence.
     fences: HashMap<Fence, usize>,
     pub(crate) handed_over: u64,
 }
@@ -54,7 +55,7 @@ impl Order {
                 self.take_call(id, patch.status);
                 let parent = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref());
                 if let Some(parent) = parent.map(ToolCallId::new) {
-                    assert!(self.told.contains(&parent), "{id:?} refers to {parent:?}");
+                    assert!(self.announced.contains(&parent), "{id:?} refers to {parent:?}");
                 }
             }
             OutboxItem::Terminal(id, _) => {
@@ -78,7 +79,7 @@ impl Order {
         let turn = TurnId::from(id.0.split('/').next().unwrap_or_default());
         assert!(!self.answered.contains(&turn), "{id:?} follows the answer of its turn");
         assert!(!self.ended.contains(id), "{id:?} is changed after its end");
-        if self.told.insert(id.clone()) {
+        if self.announced.insert(id.clone()) {
             assert_eq!(status, Some(Status::Pending), "a call begins pending");
             self.pass(&Fence::Announced(id.clone()));
         }

@@ -1,4 +1,4 @@
-//! Permission requests, remembered decisions, and the calls that may run (G7, G8).
+//! Permission requests, remembered decisions, and the calls that may run (guarantees G7 and G8).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::event::{Reply, Wish};
 use super::order::Fence;
 use super::world::{World, arguments};
 
-/// A model of the permissions of a session.
+/// A simple model of the permissions of a session. The tests compare the session with this model.
 #[derive(Debug, Default)]
 pub(crate) struct Permits {
     asked: BTreeMap<PermissionId, Asked>,
@@ -29,8 +29,8 @@ struct Asked {
     wish: Wish,
     arguments: u8,
     waits: bool,
-    /// Whether the request was withdrawn or answered, but the model has not yet checked whether it
-    /// was sent.
+    /// Whether the request was withdrawn or answered, but the test has not yet checked whether the
+    /// request was sent.
     is_void: bool,
 }
 
@@ -197,7 +197,7 @@ impl World {
         assert_eq!(released.is_ok(), now == granted, "granted {granted}, would run {now}");
     }
 
-    /// Asserts that a request is open exactly while the model expects an answer.
+    /// Asserts that a request is open if, and only if, the model of the test expects an answer.
     pub(super) fn check_requests(&mut self) {
         for (number, asked) in &mut self.permits.asked {
             assert_eq!(self.session.pending_permission_request(*number).is_some(), asked.waits);

@@ -152,7 +152,7 @@ impl World {
     pub(crate) fn end(mut self) {
         self.happen(Event::EndTurn);
         if self.pace == Pace::Stuck {
-            self.pace = Pace::AsToldTo;
+            self.pace = Pace::OnEvent;
         }
         // The response to the prompt makes everything before it due, regardless of the rate limits.
         self.take(usize::MAX);
@@ -167,8 +167,8 @@ impl World {
         self.open_call(id).map(|call| call.arguments)
     }
 
-    /// Returns the id of the call of this turn with this number. The number [`CALLS`] means a call
-    /// of the previous turn.
+    /// Returns the id of the call with this number in the current turn. The number [`CALLS`] means
+    /// a call of the previous turn.
     pub(crate) fn call_id(&self, call: u8) -> ToolCallId {
         match call {
             CALLS => format!("t{}/0", self.turn - 1).into(),
@@ -263,7 +263,7 @@ impl World {
         assert_eq!(starts, self.started(&id));
     }
 
-    /// Records that a call was started. Returns whether this changes its status.
+    /// Records that a call was started. Returns whether the start changes the status of the call.
     fn started(&mut self, id: &ToolCallId) -> bool {
         let Some(call) = self.open_call(id) else { return false };
         let before = std::mem::replace(&mut call.status, Status::InProgress);
@@ -434,7 +434,7 @@ impl World {
     }
 
     /// Asserts that every enqueued item is queued, merged, withdrawn or sent. If a client receives
-    /// nothing, at most four items per call may be queued (G6).
+    /// nothing, at most four items per call may be queued (guarantee G6).
     fn check_queue(&self) {
         let outbox = self.session.outbox();
         let counters = outbox.counters();
@@ -453,14 +453,14 @@ impl World {
     }
 
     /// Asserts that the queue is empty, the documents are as expected, and every client has these
-    /// documents (G5).
+    /// documents (guarantee G5).
     fn check_held(&self) {
         self.order.check_empty();
         for (id, call) in &self.calls {
             let board = self.session.board();
             let document = board.open_call_report(id).or_else(|| board.history().get(id));
             let document = document.expect("a call is open or remembered");
-            // The title of an open call may be followed by the call's progress, which is not
+            // The progress of an open call may be shown after the title. The progress is not
             // compared.
             let title = match document.title.split_once(SUBTITLE_SEPARATOR) {
                 Some((base, _)) if !call.status.is_final() => base,
