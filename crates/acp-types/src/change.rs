@@ -1,4 +1,4 @@
-//! A change of one file: its operation, its text before and after, and the hunks between them.
+//! A change of one file: the operation, the whole texts before and after it, and the hunks.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::{json, path};
 /// The line that git writes after a line without a newline.
 const NO_NEWLINE_MARKER: &str = "\\ No newline at end of file";
 
-/// A change of one file, as reported by the tool that made it.
+/// A change of one file, as reported by the tool that made the change.
 ///
-/// Small changes contain both whole texts, large changes only the hunks. A change of a binary file
-/// contains no texts and no hunks.
+/// A small change contains whole texts; a large change contains only hunks. A change of a binary
+/// file contains neither texts nor hunks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
     /// The kind of change.
@@ -23,22 +23,24 @@ pub struct FileChange {
     /// Absolute path of the file after the change.
     #[serde(with = "path::as_text")]
     pub path: PathBuf,
-    /// Whole text before the change, if the change keeps it.
+    /// Whole text of the file before the change; `None` if the text is not stored.
     pub old_text: Option<String>,
-    /// Whole text after the change, if the change keeps it.
+    /// Whole text of the file after the change; `None` if the text is not stored.
     pub new_text: Option<String>,
     /// The changed regions with their context, in file order.
     pub hunks: Vec<Hunk>,
-    /// Numbers of added and removed lines that no hunk lists, because there are too many lines.
+    /// Number of added lines and number of removed lines that are missing in the hunks because of
+    /// the size limit.
     #[serde(default)]
     pub unlisted: (usize, usize),
-    /// Sentence shown to people when there are no texts and no hunks, in their language. `None`
-    /// selects an English default.
+    /// Sentence about the change, in the user's language. A message contains the sentence if there
+    /// are no texts and no hunks, or before the hunks of a moved or copied file. `None` selects an
+    /// English default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentence: Option<String>,
 }
 
-/// The kind of change of a file. The variants are those of draft v2
+/// The kind of change that is made to a file. The variants are those of draft v2
 /// (<https://agentclientprotocol.com/protocol/v2/tool-calls#diffs>).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -81,9 +83,11 @@ impl Operation {
 /// One changed region of a file with its context.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hunk {
-    /// First line of the hunk before the change, from 1; 0 if the file had no lines.
+    /// Number of the hunk's first line in the old text, counted from 1; 0 if the old text has no
+    /// lines.
     pub old_start: u32,
-    /// First line of the hunk after the change, from 1; 0 if the file has no lines.
+    /// Number of the hunk's first line in the new text, counted from 1; 0 if the new text has no
+    /// lines.
     pub new_start: u32,
     /// The lines, including context.
     pub lines: Vec<HunkLine>,
@@ -111,7 +115,7 @@ pub enum LineTag {
 }
 
 impl FileChange {
-    /// Creates a change without texts and hunks.
+    /// Creates a change that contains neither texts nor hunks.
     #[must_use]
     pub fn new(operation: Operation, path: impl Into<PathBuf>) -> Self {
         let (old_text, new_text) = (None, None);
@@ -120,9 +124,9 @@ impl FileChange {
         Self { operation, path: path.into(), old_text, new_text, hunks, unlisted, sentence }
     }
 
-    /// Creates the change of an existing file from its whole text before and after. A message shows
-    /// changed regions of large texts, which are computed without a search for the smallest
-    /// difference; `diff::diff_texts` (feature `diff`) makes such a search.
+    /// Creates the change of an existing file from its whole old text and its whole new text. If
+    /// the texts are large, a message shows only the changed regions. These regions may be larger
+    /// than necessary. To compute the smallest difference, use `diff::diff_texts` (feature `diff`).
     #[must_use]
     pub fn modify(
         path: impl Into<PathBuf>,
@@ -133,20 +137,21 @@ impl FileChange {
         Self { old_text, new_text, ..Self::new(Operation::Modify, path) }
     }
 
-    /// Returns the size of the texts in bytes, or of the hunks if there are no texts.
+    /// Returns the total size of the texts in bytes. If there are no texts, returns the total size
+    /// of the hunks.
     pub(crate) fn texts_or_hunks_byte_len(&self) -> usize {
         let whole = self.old_text.as_ref().map_or(0, String::len)
             + self.new_text.as_ref().map_or(0, String::len);
         if whole > 0 { whole } else { self.hunks.iter().map(Hunk::byte_len).sum() }
     }
 
-    /// Returns an upper bound of the serialised bytes of the change in a message, as whole texts or
-    /// as hunks,
-    /// and of the sentence.
+    /// Returns an upper bound of the serialised size of the change in a message, in bytes. The
+    /// bound includes the sentence. It holds if the message contains whole texts, and also if it
+    /// contains hunks.
     #[must_use]
     pub fn max_json_len(&self) -> usize {
         let frame = self.hunk_overhead_json_len();
-        // Draft v2 sends a text as one hunk, in which each line has a sign.
+        // Draft v2 sends a text as one hunk, in which each line begins with a sign.
         let text = |text: &String| frame + json::escaped_string_len(text) + text.lines().count();
         let hunk = |hunk: &Hunk| {
             let lines = hunk.lines.iter().map(|line| max_hunk_line_json_len(line.tag, &line.text));
@@ -156,13 +161,13 @@ impl FileChange {
         whole.sum::<usize>().max(self.hunks.iter().map(hunk).sum()) + self.sentence_json_len()
     }
 
-    /// Returns the bytes of the sentence, 0 if there is none.
+    /// Returns the serialised size of the sentence in bytes, or 0 if there is no sentence.
     pub(crate) fn sentence_json_len(&self) -> usize {
         self.sentence.as_deref().map_or(0, json::escaped_string_len)
     }
 
-    /// Returns an upper bound of the serialised bytes of a hunk without its lines. In v1 a hunk is
-    /// a whole diff.
+    /// Returns an upper bound of the serialised size of a hunk without its lines, in bytes. In v1,
+    /// each hunk is a separate diff with its path.
     pub(crate) fn hunk_overhead_json_len(&self) -> usize {
         let from = match &self.operation {
             Operation::Move { from } | Operation::Copy { from } => Some(from),
@@ -172,13 +177,15 @@ impl FileChange {
         HUNK_JSON_OVERHEAD_BYTES + path(&self.path) + from.map_or(0, path)
     }
 
-    /// Returns an upper bound of the serialised bytes without the hunks: a note in v1, and each
-    /// path six times in draft v2.
+    /// Returns an upper bound of the serialised size of a change without its hunks, in bytes. In
+    /// v1, the rest of a change is a note. In draft v2, the rest contains each path six times.
     pub(crate) fn non_hunk_max_json_len(&self) -> usize {
         6 * self.hunk_overhead_json_len()
     }
 
-    /// Returns the numbers of added and removed lines that the hunks or the texts show.
+    /// Returns the number of added lines and the number of removed lines, including lines that are
+    /// missing in the hunks. If there are no hunks, all lines of the new text count as added, and
+    /// all lines of the old text count as removed.
     #[must_use]
     pub fn line_counts(&self) -> (usize, usize) {
         let (added, removed) = self.unlisted;
@@ -196,9 +203,10 @@ impl FileChange {
         )
     }
 
-    /// Returns the change with as many lines of its first hunks as fit into `max` bytes.
+    /// Returns a copy of the change whose hunks are truncated to `max` bytes. The hunks are
+    /// truncated between two lines.
     ///
-    /// A change without hunks keeps its texts.
+    /// The copy contains the same whole texts as the change.
     pub(crate) fn with_hunks_truncated(&self, max: usize) -> Self {
         let mut room = max;
         let mut hunks = Vec::new();
@@ -226,15 +234,16 @@ impl FileChange {
         }
     }
 
-    /// Returns how many added and removed lines are missing in `shown`, a part of this change.
+    /// Returns the number of added lines and the number of removed lines that are missing in
+    /// `shown`, which must be a part of this change.
     pub(crate) fn omitted_line_counts(&self, shown: &Self) -> (usize, usize) {
         let ((added, removed), (shown_added, shown_removed)) =
             (self.line_counts(), shown.line_counts());
         (added.saturating_sub(shown_added), removed.saturating_sub(shown_removed))
     }
 
-    /// Returns the line number of the first changed line of each hunk: counted after the change,
-    /// from 1.
+    /// Returns, for each hunk, the number of its first changed line in the new text, counted from
+    /// 1.
     pub fn first_changed_line_numbers(&self) -> impl Iterator<Item = u32> {
         self.hunks.iter().map(Hunk::first_changed_line)
     }
@@ -294,19 +303,19 @@ impl FileChange {
 }
 
 impl Hunk {
-    /// Returns the lines before the change, including context.
+    /// Returns the lines of the hunk before the change, including context.
     #[must_use]
     pub fn old_text(&self) -> String {
         self.text_without_tag(LineTag::Added)
     }
 
-    /// Returns the lines after the change, including context.
+    /// Returns the lines of the hunk after the change, including context.
     #[must_use]
     pub fn new_text(&self) -> String {
         self.text_without_tag(LineTag::Removed)
     }
 
-    /// Returns the size of the lines in bytes.
+    /// Returns the total size of the hunk's lines in bytes.
     pub(crate) fn byte_len(&self) -> usize {
         self.lines.iter().map(|line| line.text.len()).sum()
     }
@@ -346,16 +355,17 @@ impl Hunk {
     }
 }
 
-/// Returns an upper bound of the bytes of a hunk's line. In v1, context is part of both texts. In
-/// draft v2, a line has a sign, and a line without a line ending has a note.
+/// Returns an upper bound of the serialised size of a hunk's line, in bytes. In v1, a context line
+/// is a part of both texts. In draft v2, a line begins with a sign, and a note follows a line
+/// without a newline.
 pub(crate) fn max_hunk_line_json_len(tag: LineTag, text: &str) -> usize {
     let note = if text.ends_with('\n') { 0 } else { NO_NEWLINE_MARKER.len() + "\\n\\\\n".len() };
     let len = "+".len() + json::escaped_string_len(text) + note;
     if tag == LineTag::Context { 2 * len } else { len }
 }
 
-/// Quotes a path as git does if it contains a quote, a backslash, a control character or a byte
-/// that is not UTF-8.
+/// Returns a path as git writes it. The path is quoted if it contains a double quote, a backslash,
+/// a control character or a byte that is not UTF-8.
 fn git_quoted_path(path: &Path) -> String {
     let is_plain =
         |path: &&str| !path.contains(|letter: char| letter.is_control() || "\"\\".contains(letter));
@@ -456,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_cut_at_a_line() {
+    fn a_truncated_change_ends_after_a_whole_line() {
         let two = vec![hunk(), hunk()];
         let change = FileChange { hunks: two, ..FileChange::new(Operation::Modify, "/f") };
         for (max, lines) in [(0, vec![]), (2, vec![1]), (4, vec![2]), (5, vec![3]), (9, vec![3, 2])]
@@ -473,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_no_hunk_lists_count_and_are_always_left_out() {
+    fn unlisted_lines_are_counted_and_always_omitted() {
         let change = FileChange {
             hunks: vec![hunk()],
             unlisted: (7, 9),

@@ -1,4 +1,4 @@
-//! Items of a call's content: blocks, file changes, terminals and images.
+//! Items of a tool call's content: blocks, file changes, terminals and images.
 
 use callboard_text::code_fence;
 use serde::{Deserialize, Serialize};
@@ -26,8 +26,8 @@ impl Content {
         Self::Block(ContentBlock::from(text.into()))
     }
 
-    /// Creates a text block with `text` in a code fence of `language`, so that no client renders it
-    /// as Markdown.
+    /// Creates a text block with `text` in a code fence of `language`, so that no client renders
+    /// `text` as Markdown.
     #[must_use]
     pub fn fenced_code_block(language: &str, text: &str) -> Self {
         Self::from_text(code_fence(language, text))

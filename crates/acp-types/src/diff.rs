@@ -1,5 +1,5 @@
-//! Computes the hunks of a file change from two texts or from edits, and shortens them to fit a
-//! message.
+//! Computes the hunks of a file change from two texts or from edits, and shortens a change so that
+//! it fits into a message.
 
 mod edit_hunks;
 mod hunk_builder;
@@ -17,20 +17,20 @@ use self::hunk_builder::HunkBuilder;
 #[cfg(feature = "diff")]
 pub use self::minimal::diff_texts;
 
-/// Unchanged lines on each side of a change, as in most diff tools.
+/// Number of unchanged lines before and after each changed region, as in most diff tools.
 const CONTEXT_LINES: usize = 3;
 
-/// A replaced part of a text.
+/// The replacement of a part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextEdit {
-    /// Replaced bytes, as a range of the original text.
+    /// Byte range of the replaced part in the original text.
     pub old: Range<usize>,
     /// The replacement text.
     pub new: String,
 }
 
 /// Creates the change of a file from its edits. The function does not search for differences, so
-/// the texts may have any size. `new` must be `old` with all `splices` replaced.
+/// the texts may have any size. `new` must be the result of applying all `splices` to `old`.
 #[must_use]
 pub fn change_from_edits(
     path: impl Into<PathBuf>,
@@ -43,14 +43,15 @@ pub fn change_from_edits(
     change_from_hunk_builder(path, Operation::Modify, old, new, listed)
 }
 
-/// Shortens a change to `max` bytes of JSON: its first hunks, and a count of the omitted lines.
-/// Returns `None` if the whole change fits.
+/// Shortens a change to at most `max` bytes of JSON. The shortened change contains the first hunks
+/// and the number of omitted lines. Returns `None` if the whole change fits.
 ///
 /// A sentence that does not fit is replaced by the English default.
 ///
-/// Whole texts that do not fit are replaced by hunks. If there are no hunks yet, they are built
-/// without a search: lines that occur once in both texts are kept where their order allows it. For
-/// the smallest difference, first create the change with `diff_texts` (feature `diff`).
+/// Whole texts that do not fit are replaced by hunks. If the change has no hunks, the function
+/// computes hunks between the lines that occur exactly once in each text. Such hunks may be larger
+/// than necessary. For the smallest difference, first create the change with `diff_texts` (feature
+/// `diff`).
 #[must_use]
 pub fn shorten_change(change: &FileChange, max: usize) -> Option<FileChange> {
     let room = max.saturating_sub(change.non_hunk_max_json_len());
@@ -175,7 +176,7 @@ mod tests {
         }
 
         #[test]
-        fn a_shortened_change_is_within_its_bound_and_counts_what_it_leaves_out(
+        fn a_shortened_change_is_within_its_bound_and_counts_omitted_lines(
             old in text(), new in text(), max in 0_usize..8_000,
             sentence in prop::option::of("[a-z\"]{0,3000}"),
         ) {
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_are_far_apart_are_found_where_lines_occur_once() {
+    fn distant_changes_are_separate_hunks_if_lines_are_unique() {
         let old: String = (1..=2000).map(|line| format!("line {line}\n")).collect();
         let new = old.replace("line 10\n", "ten\n").replace("line 1900\n", "more\nlines\n");
         let (old_text, new_text) = (Some(old.clone()), Some(new.clone()));

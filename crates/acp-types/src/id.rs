@@ -37,8 +37,9 @@ impl fmt::Display for TurnId {
     }
 }
 
-/// Returns the id of a new call: `{turn}/{model id}` if the model's id consists of 1 to 64 safe
-/// characters and the result is not taken, or else `call_` and a fresh ULID.
+/// Returns the id of a new call. The id is `{turn}/{model id}` if the model's id consists of 1 to
+/// 64 safe characters, and if no other call has this id. Otherwise, the id is `call_` followed by a
+/// new ULID.
 ///
 /// Models repeat their ids across turns and even within one reply. The turn prefix and the check
 /// with `is_taken` keep ids unique in the session, as the protocol requires

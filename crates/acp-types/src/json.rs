@@ -1,5 +1,5 @@
-//! Computes the length of values as JSON without writing the JSON, and truncates text to such a
-//! length.
+//! Computes the length of values as JSON without storing the JSON, and truncates text to a maximum
+//! length as JSON.
 
 use std::io::{self, Write};
 
@@ -7,15 +7,16 @@ use callboard_text::head;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Returns the length of `text` inside a JSON string in bytes, without the quotes.
+/// Returns the number of bytes that `text` takes inside a JSON string, without the quotes.
 #[must_use]
 pub fn escaped_string_len(text: &str) -> usize {
-    // The extra bytes of 32 bytes fit into a `u8`, which makes the sum fast.
+    // Escapes add at most five bytes per byte, so the sum over 32 bytes fits into a `u8`. A sum of
+    // `u8` values is fast.
     let more = |bytes: &[u8]| bytes.iter().copied().map(escape_extra_len).sum::<u8>();
     text.len() + text.as_bytes().chunks(32).map(|bytes| usize::from(more(bytes))).sum::<usize>()
 }
 
-/// Returns the longest prefix of `text` that is at most `max` bytes long inside a JSON string.
+/// Returns the longest prefix of `text` that takes at most `max` bytes inside a JSON string.
 #[must_use]
 pub fn prefix_within_escaped_len(text: &str, max: usize) -> &str {
     let mut used = 0;
@@ -28,15 +29,16 @@ pub fn prefix_within_escaped_len(text: &str, max: usize) -> &str {
     text
 }
 
-/// Returns the length of a value as JSON in bytes, or 0 if it cannot be represented in JSON.
+/// Returns the number of bytes that a value takes as JSON, or 0 if the value cannot be represented
+/// in JSON.
 #[must_use]
 pub fn serialized_len(value: &impl Serialize) -> usize {
     let mut bytes = ByteCounter(0);
     serde_json::to_writer(&mut bytes, value).map_or(0, |()| bytes.0)
 }
 
-/// Returns the length of a value as JSON in bytes. Faster than [`serialized_len`], with the same
-/// result.
+/// Returns the number of bytes that a value takes as JSON. The result is the same as that of
+/// [`serialized_len`], but this function is faster.
 #[must_use]
 pub fn value_len(value: &Value) -> usize {
     match value {
@@ -57,7 +59,7 @@ fn digit_count(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |power| power as usize + 1)
 }
 
-/// Returns the length of an object as JSON in bytes.
+/// Returns the number of bytes that an object takes as JSON.
 #[must_use]
 pub fn object_len(fields: &Map<String, Value>) -> usize {
     let field =
@@ -65,7 +67,8 @@ pub fn object_len(fields: &Map<String, Value>) -> usize {
     bracketed_list_len(fields.iter().map(field))
 }
 
-/// Returns the length of `parts` in brackets, with commas between them.
+/// Returns the length of a list in brackets, with commas between its items. `parts` are the lengths
+/// of the items.
 fn bracketed_list_len(parts: impl ExactSizeIterator<Item = usize>) -> usize {
     "[]".len() + parts.len().saturating_sub(1) + parts.sum::<usize>()
 }
@@ -88,8 +91,8 @@ fn json_byte_len(byte: u8) -> usize {
     1 + usize::from(escape_extra_len(byte))
 }
 
-/// Returns the extra bytes of an escaped byte inside a JSON string: one for `\n` and similar
-/// escapes, five for `\u001b` and similar. The computation has no branch.
+/// Returns the number of bytes that escaping adds to a byte in a JSON string: one for escapes like
+/// `\n`, and five for escapes like `\u001b`. The computation has no branches.
 fn escape_extra_len(byte: u8) -> u8 {
     let is = |other| u8::from(byte == other);
     let short = is(b'\n') + is(b'\r') + is(b'\t') + is(0x08) + is(0x0c);

@@ -1,13 +1,13 @@
 //! The documents of ACP tool calls: everything that a client receives about a call is a patch of a
 //! small document.
 //!
-//! This crate contains *only* the two documents ([`ToolCallReport`], [`TerminalReport`]) with their
-//! composable patches, and the smaller documents of a session ([`MessageChunk`], [`Plan`],
-//! [`SessionStatePart`]). The crate also contains the projections to the messages of the Agent
-//! Client Protocol ([`wire`]), and the observers that fold such messages back into the state of a
-//! client ([`observe`]). To drive a call through its lifecycle (announce, permit, run, end), use
-//! `acp-lifecycle`. For the wire types themselves, use the schema crate, which this crate
-//! re-exports as [`schema`].
+//! This crate contains *only* documents, projections and observers. The documents are
+//! [`ToolCallReport`] and [`TerminalReport`] with their composable patches, and the smaller
+//! documents of a session ([`MessageChunk`], [`Plan`], [`SessionStatePart`]). The projections
+//! ([`wire`]) convert patches to messages of the Agent Client Protocol. The observers ([`observe`])
+//! rebuild the state of a client from such messages. To drive a call through its lifecycle
+//! (announce, permit, run, end), use `acp-lifecycle`. For the wire types themselves, use the schema
+//! crate, which this crate re-exports as [`schema`].
 //!
 //! ```
 //! use acp_types::{Status, ToolCallPatch, ToolKind, observe, wire};

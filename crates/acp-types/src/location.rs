@@ -1,4 +1,5 @@
-//! File locations of a call: absolute, normalised, with lines from 1. Does not access the disk.
+//! File locations of a call. A location has an absolute, normalised path, and may have a line. This
+//! module does not access the disk.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// Creates a location from an absolute path, which is normalised lexically.
+    /// Creates a location from an absolute path, and normalises the path lexically.
     ///
     /// # Errors
     ///
@@ -34,7 +35,7 @@ impl Location {
         Ok(Self { path: normalise(path), line: None })
     }
 
-    /// Sets the line, counted from 1. Zero clears it.
+    /// Sets the line, counted from 1. The value 0 removes the line.
     #[must_use]
     pub fn with_line(mut self, line: u32) -> Self {
         self.line = NonZeroU32::new(line);
@@ -47,7 +48,7 @@ impl Location {
         &self.path
     }
 
-    /// Returns the line, counted from 1.
+    /// Returns the line, counted from 1, or `None` if the line is not known.
     #[must_use]
     pub fn line(&self) -> Option<NonZeroU32> {
         self.line

@@ -9,9 +9,9 @@ use crate::ContentBlock;
 pub struct MessageChunk {
     /// The author of the message.
     pub role: Role,
-    /// Id of the message, the same for all its chunks.
+    /// Id of the message. All chunks of one message have the same id.
     pub message: String,
-    /// The text to append.
+    /// The text to append to the message.
     pub text: String,
 }
 
@@ -39,8 +39,8 @@ pub enum Role {
 /// A part of a prompt that is sent to a client when a session is replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptBlock {
-    /// The id of the message; the same for all parts of one prompt.
+    /// Id of the message. All parts of one prompt have the same id.
     pub message: String,
-    /// The part.
+    /// Content of the part.
     pub block: ContentBlock,
 }

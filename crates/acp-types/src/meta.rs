@@ -1,5 +1,5 @@
-//! Metadata of a call for which the protocol has no fields: one object in `_meta`, which is always
-//! sent whole.
+//! Metadata of a call for which the protocol has no fields. The metadata is one object in `_meta`.
+//! This object is always sent as a whole.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,8 @@ use crate::trace::TraceContext;
 /// Default key of the object in `_meta`. An embedding program can choose another key.
 pub const DEFAULT_KEY: &str = "callboard";
 
-/// Returns a key of `_meta` as it is sent: a key of more than 64 bytes in JSON is truncated.
+/// Returns a key of `_meta` in the form in which it is sent. A key that takes more than 64 bytes in
+/// JSON is truncated.
 #[must_use]
 pub fn truncated_key(key: &str) -> &str {
     json::prefix_within_escaped_len(key, MAX_META_KEY_BYTES)
@@ -23,8 +24,9 @@ pub fn truncated_key(key: &str) -> &str {
 
 /// Timing, progress, relations and end of a call.
 ///
-/// All metadata is sent under one key of `_meta` whenever a part changes. The reason is that v1
-/// clients keep no metadata, and v2 clients patch by top-level key
+/// Whenever a part of the metadata changes, all metadata is sent again under one key of `_meta`.
+/// The reason is that v1 clients keep no metadata, and that v2 clients replace each top-level key
+/// of `_meta` separately
 /// (<https://agentclientprotocol.com/protocol/v2/extensibility#metadata-patches>).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -35,8 +37,8 @@ pub struct CallMeta {
     /// Run time in milliseconds, set at the end; 0 for a call that never ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// Milliseconds from the announcement to the start, or to the end if the call never ran:
-    /// argument streaming and the wait for permission.
+    /// Milliseconds from the announcement of the call to its start, or to its end if the call never
+    /// ran. This time includes argument streaming and the wait for permission.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_ms: Option<u64>,
     /// Progress while the call runs.
@@ -45,7 +47,7 @@ pub struct CallMeta {
     /// Id of the call that started this call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Group to which this call belongs: the calls of one model reply.
+    /// Id of the group to which this call belongs. The calls of one model reply form a group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
     /// Id of the call that this call retries.
@@ -57,8 +59,8 @@ pub struct CallMeta {
     /// Whether the call may have had effects although it did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub may_have_acted: Option<bool>,
-    /// While the arguments stream: bytes received of each argument that raw input does not contain
-    /// yet, by name.
+    /// Names of the arguments that are still streaming and that raw input does not contain yet,
+    /// each with the number of bytes received so far.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub arriving: BTreeMap<String, u64>,
     /// Exit code of the command.
@@ -67,35 +69,36 @@ pub struct CallMeta {
     /// Signal that ended the command, e.g. `SIGKILL`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
-    /// Bytes that the terminals wrote, including bytes that are not shown; set at the end.
+    /// Number of bytes that were written to the terminals of the call, including bytes that are not
+    /// shown. Set at the end of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
     /// Counts of the parts that were omitted from the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped: Option<OmittedCounts>,
-    /// Message key of the title and its arguments, for clients that render their own titles.
+    /// Message key and arguments of the title, for clients that render titles themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<Value>,
-    /// The trace of the call. The keys of the trace are placed at the root of `_meta`, where these
-    /// keys are reserved.
+    /// The trace context of the call. The keys of the trace context are placed at the root of
+    /// `_meta`, where these keys are reserved.
     #[serde(skip_serializing_if = "TraceContext::is_empty")]
     pub trace: TraceContext,
-    /// Additional keys of the tool. A field above takes precedence over a custom key of the same
-    /// name.
+    /// Additional keys that the tool sets. If a custom key has the same name as another field of
+    /// this type, the other field takes precedence.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub custom: Map<String, Value>,
 }
 
 /// Progress of a call, in any unit.
 ///
-/// If the total is known, the object in `_meta` also has a `percent`. A reader of the object
-/// ignores this field.
+/// If the total is known, the object in `_meta` also has a field `percent`, which deserialisation
+/// ignores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Units done.
+    /// Number of finished units.
     pub current: f64,
-    /// Units in total, if known.
+    /// Total number of units, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
     /// Description of the current step.
@@ -104,7 +107,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Creates a progress without a total.
+    /// Creates the progress of a call whose total is not known.
     #[must_use]
     pub fn new(current: f64) -> Self {
         Self { current, total: None, message: None }
@@ -122,9 +125,10 @@ impl Progress {
         Self { message: message.into(), ..self }
     }
 
-    /// Returns the whole percentage that is done, 0 to 100, if a total above zero is known.
+    /// Returns the finished part of the total as a percentage from 0 to 100. Returns `None` if the
+    /// total is not known or not above zero.
     ///
-    /// The percentage is rounded down: 100 means that everything is done.
+    /// The percentage is rounded down to a whole number, so 100 means that everything is done.
     #[must_use]
     pub fn percent(&self) -> Option<u8> {
         let total = self.total.filter(|total| total.is_finite() && *total > 0.0)?;
@@ -137,7 +141,8 @@ impl Progress {
         self.current.is_finite().then(|| done.clamp(0.0, 100.0) as u8)
     }
 
-    /// Returns whether the numbers can be sent: JSON has no infinity and no NaN.
+    /// Returns whether all numbers are finite. Other numbers cannot be sent, because JSON has no
+    /// infinity and no NaN.
     #[must_use]
     pub fn is_finite(&self) -> bool {
         self.current.is_finite() && self.total.is_none_or(f64::is_finite)
@@ -169,8 +174,7 @@ pub enum CallEndReason {
 }
 
 impl CallEndReason {
-    /// Returns a sentence for people. The sentence is used where the protocol has no field for the
-    /// reason.
+    /// Returns a sentence for people, which is sent where the protocol has no field for the reason.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
@@ -191,16 +195,16 @@ impl CallEndReason {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OmittedCounts {
-    /// Bytes omitted from raw input and raw output.
+    /// Number of bytes omitted from raw input and raw output.
     #[serde(skip_serializing_if = "is_zero")]
     pub raw_bytes: u64,
-    /// Redacted secrets, counted at every place where they occurred.
+    /// Number of redactions. A secret is counted at every place where it occurred.
     #[serde(skip_serializing_if = "is_zero")]
     pub redacted: u64,
-    /// Omitted items of content.
+    /// Number of omitted items of content.
     #[serde(skip_serializing_if = "is_zero")]
     pub items: u64,
-    /// Omitted locations.
+    /// Number of omitted locations.
     #[serde(skip_serializing_if = "is_zero")]
     pub locations: u64,
 }
@@ -211,18 +215,18 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl CallMeta {
-    /// Returns whether all counts are zero, so that no counts are sent.
+    /// Returns whether there is no metadata, so that none is sent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns the `_meta` object: all metadata under `key`, which is [truncated](truncated_key), in
-    /// at most 2 KiB.
+    /// Returns the `_meta` object. It contains all metadata under `key` in at most 2 KiB, and the
+    /// trace context at its root. The key is [truncated](truncated_key).
     ///
-    /// If the object is larger, fields are removed in this order: the custom keys, the title's
-    /// arguments, the progress message, the streamed argument sizes. The other fields always fit
-    /// unless a caller puts whole texts into ids.
+    /// If the metadata is larger, fields are removed in this order: the custom keys, the title, the
+    /// progress message, the sizes of streaming arguments. The other fields always fit, except if a
+    /// caller puts whole texts into ids.
     #[must_use]
     pub fn to_meta(&self, key: &str) -> Meta {
         let mut object = self.to_object();
@@ -291,8 +295,8 @@ impl CallMeta {
         self.arriving.clear();
     }
 
-    /// Returns, for people, why a call ended and whether it may have had effects. v1 shows this
-    /// text for a cancelled call, because v1 has no status for cancelled calls.
+    /// Returns a text for people: the reason why a call ended, and whether it may have had effects.
+    /// In v1, a cancelled call shows this text, because v1 has no status for cancelled calls.
     #[must_use]
     pub fn end_reason_text(&self) -> String {
         let why = self.reason.unwrap_or(CallEndReason::Dropped).description();
@@ -303,7 +307,8 @@ impl CallMeta {
     }
 }
 
-/// Milliseconds since the Unix epoch. An earlier time is serialised as `None`.
+/// Serialises a time as milliseconds since the Unix epoch. A time before the epoch is serialised as
+/// `None`.
 mod epoch_ms {
     use super::{Duration, SystemTime};
     use serde::{Deserialize as _, Deserializer, Serializer};
@@ -335,7 +340,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     #[test]
-    fn everything_lies_under_one_key_but_the_trace() {
+    fn all_metadata_except_the_trace_is_under_one_key() {
         let meta = CallMeta {
             started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500)),
             duration_ms: Some(3),
@@ -357,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_under_its_bound() {
+    fn metadata_is_reduced_to_its_size_limit() {
         let long = "x".repeat(MAX_META_BYTES);
         let meta = CallMeta {
             duration_ms: Some(1),
@@ -373,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn percents_are_told_where_the_total_is_known() {
+    fn percent_is_sent_if_the_total_is_known() {
         for (current, total, percent) in [
             (0.0, Some(3.0), Some(0)),
             (1.0, Some(3.0), Some(33)),
@@ -392,13 +397,13 @@ mod tests {
             let progress = Progress { current, total, message: None };
             assert_eq!(progress.percent(), percent, "{progress:?}");
             let meta = CallMeta { progress: Some(progress), ..CallMeta::default() };
-            let told = &meta.to_meta("k")["k"]["progress"];
-            assert_eq!(told.get("percent").and_then(Value::as_u64), percent.map(u64::from));
+            let sent = &meta.to_meta("k")["k"]["progress"];
+            assert_eq!(sent.get("percent").and_then(Value::as_u64), percent.map(u64::from));
         }
     }
 
     #[test]
-    fn it_round_trips() {
+    fn metadata_round_trips_through_json() {
         let meta = CallMeta {
             started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(7)),
             ..CallMeta::default()

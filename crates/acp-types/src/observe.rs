@@ -1,7 +1,7 @@
-//! Observers: they fold the messages of a session back into the state of a client. Observers use
-//! the schema crate's update functions, and record every broken rule of order.
+//! Observers, which rebuild the state of a client from the messages of a session. Observers use the
+//! update functions of the schema crate, and record every rule of order that a message breaks.
 //!
-//! Observers share no code with the projections, so they can judge the projections and any other
+//! Observers share no code with the projections, so they can check the projections and any other
 //! agent.
 
 use std::fmt;
@@ -35,11 +35,12 @@ pub enum OrderRule {
     IllegalTransition,
     /// An update without changes.
     EmptyUpdate,
-    /// A turn was answered while one of its calls was open (G3).
+    /// The response that ends a turn while one of the turn's calls is open (G3).
     OpenAtTurnEnd,
     /// An empty title.
     EmptyTitle,
-    /// Output or exit of a terminal that was not opened, or that has already exited.
+    /// An event of a terminal that is not open, e.g. output before its first report or after its
+    /// exit.
     TerminalNotOpen,
 }
 
@@ -61,7 +62,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Recorded violations, at most [`MAX_VIOLATIONS`].
+/// The recorded violations, at most [`MAX_VIOLATIONS`] of them.
 #[derive(Debug, Clone, Default)]
 struct Violations(Vec<Violation>);
 

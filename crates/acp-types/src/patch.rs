@@ -11,10 +11,11 @@ use crate::{
     TerminalOutput, TerminalReport, TerminalSize, ToolCallReport, ToolKind,
 };
 
-/// A patch of a [`ToolCallReport`]: each field is kept or set, and content can also grow.
+/// A patch of a [`ToolCallReport`]. Each field of the patch keeps or replaces a value of the
+/// document; content can also be appended.
 ///
-/// Only fields that v1 can clear can be cleared: arrays can be set empty, other fields only
-/// replaced.
+/// A patch can clear only the fields that v1 can clear: an array can be replaced by an empty array.
+/// Any other field can only be replaced by a new value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolCallPatch {
     /// New name.
@@ -33,7 +34,7 @@ pub struct ToolCallPatch {
     pub raw_input: Option<Value>,
     /// New result.
     pub raw_output: Option<Value>,
-    /// New metadata; replaces all earlier metadata.
+    /// New metadata, which replaces all earlier metadata.
     pub meta: Option<Box<CallMeta>>,
     /// New capabilities.
     pub capabilities: Option<CallCapabilities>,
@@ -120,7 +121,7 @@ impl ToolCallPatch {
         self
     }
 
-    /// Sets the whole metadata.
+    /// Replaces all metadata.
     #[must_use]
     pub fn with_meta(mut self, meta: CallMeta) -> Self {
         self.meta = Some(Box::new(meta));
@@ -203,7 +204,8 @@ impl ContentPatch {
     }
 }
 
-/// A patch of a [`TerminalReport`]: each field is kept or set, and output only grows.
+/// A patch of a [`TerminalReport`]. Each field of the patch keeps or replaces a value of the
+/// document; output can only be appended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TerminalPatch {
     /// New command line.
@@ -216,7 +218,7 @@ pub struct TerminalPatch {
     pub output: TerminalOutput,
     /// Exit of the command.
     pub exit: Option<TerminalExit>,
-    /// Id of the terminal at the client, set when the client runs the command.
+    /// Id that the client assigned to the terminal. Set when the client runs the command.
     pub client_id: Option<TerminalId>,
 }
 
@@ -239,7 +241,7 @@ impl TerminalPatch {
         Self { exit: Some(exit), ..Self::default() }
     }
 
-    /// Creates a patch for a terminal that the client runs under this id.
+    /// Creates a patch for a terminal that the client runs and to which it assigned this id.
     #[must_use]
     pub fn for_client_terminal(id: TerminalId) -> Self {
         Self { client_id: Some(id), ..Self::default() }
@@ -293,7 +295,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_step_of_a_patch_sets_what_it_says() {
+    fn each_builder_method_of_a_patch_sets_its_field() {
         let meta = CallMeta { duration_ms: Some(1), ..CallMeta::default() };
         let location = Location::try_new("/p/a").unwrap();
         let announced = ToolCallPatch {
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_of_a_terminals_patch_sets_what_it_says() {
+    fn each_constructor_of_a_terminal_patch_sets_its_fields() {
         let exit = TerminalExit { code: Some(1), signal: None };
         let opened = TerminalPatch {
             command: Some("ls".to_owned()),

@@ -1,7 +1,7 @@
 //! Serialises paths as text, including paths that are not UTF-8.
 
-/// Serialises a path as its [text](callboard_text::path_text), so that any path can be written:
-/// `#[serde(with = "acp_types::path::as_text")]`.
+/// Serialises a path as its [text](callboard_text::path_text), because any path has such a text.
+/// Use this module as `#[serde(with = "acp_types::path::as_text")]`.
 pub mod as_text {
     use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An option that a client can select in answer to a permission request.
+/// An option that a client can select in its response to a permission request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PermissionOption {
@@ -10,7 +10,7 @@ pub struct PermissionOption {
     pub id: String,
     /// Label shown to people.
     pub name: String,
-    /// Meaning of the option. Clients choose icons and keys by the kind.
+    /// Meaning of the option. Clients use the kind to choose an icon and a key.
     pub kind: PermissionOptionKind,
 }
 
@@ -29,10 +29,10 @@ impl PermissionOption {
 pub enum PermissionOptionKind {
     /// Allows this call.
     AllowOnce,
-    /// Allows this call and similar ones.
+    /// Allows this call and similar calls.
     AllowAlways,
     /// Rejects this call.
     RejectOnce,
-    /// Rejects this call and similar ones.
+    /// Rejects this call and similar calls.
     RejectAlways,
 }

@@ -40,7 +40,7 @@ pub enum PlanPriority {
     /// Normal importance.
     #[default]
     Medium,
-    /// The step can be left out.
+    /// The step can be omitted.
     Low,
 }
 
@@ -57,6 +57,6 @@ pub enum PlanStatus {
     InProgress,
     /// Done.
     Completed,
-    /// Given up.
+    /// The agent gave up the step.
     Cancelled,
 }

@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::{CallMeta, Content, Location, Status, ToolCallId, ToolKind};
 
 /// Everything that a client can know about a tool call. The document has the shape of a call in
-/// draft v2 (<https://agentclientprotocol.com/protocol/v2/tool-calls>), which can express all
-/// fields.
+/// draft v2 (<https://agentclientprotocol.com/protocol/v2/tool-calls>), because draft v2 can
+/// express all fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCallReport {
     /// Id of the call, unique in the session.
@@ -16,8 +16,8 @@ pub struct ToolCallReport {
     pub name: String,
     /// Title for people, including the arguments.
     pub title: String,
-    /// Category of the call. Clients choose an icon by the category, and some clients decide on
-    /// permission by it.
+    /// Category of the call. Clients use the category to choose an icon, and some clients use it to
+    /// decide on permission.
     pub kind: ToolKind,
     /// Status of the call.
     pub status: Status,
@@ -31,11 +31,11 @@ pub struct ToolCallReport {
     pub raw_output: Option<Value>,
     /// Metadata for which the protocol has no fields.
     pub meta: CallMeta,
-    /// Operations that a client may request. Draft v2 only.
+    /// Operations that a client may request; used only in draft v2.
     pub capabilities: CallCapabilities,
 }
 
-/// Operations that a client may request for a call that is not final.
+/// Operations that a client may request for a call that has not ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCapabilities {
     /// Whether the call can be cancelled alone, with `tool_call/cancel`.

@@ -1,9 +1,10 @@
-//! The state of a session besides its messages, calls and plan: commands, modes, options, title,
-//! usage, compactions.
+//! The parts of a session's state that are not messages, calls or plans: commands, modes, options,
+//! title, usage, compactions.
 
 use serde::{Deserialize, Serialize};
 
-/// One part of a session's state. Each variant contains the whole part, except for [`SessionInfo`].
+/// One part of a session's state. Each variant contains the whole part, except [`SessionInfo`],
+/// which may contain only the changed fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -158,7 +159,7 @@ impl ConfigOption {
     }
 }
 
-/// The purpose of an option, from a set that clients recognise.
+/// The purpose of an option. Clients recognise these purposes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -197,18 +198,19 @@ impl ConfigValue {
     }
 }
 
-/// Title and time of last use of a session. A field that is `None` keeps the value sent before.
+/// Title and time of last use of a session. If a field is `None`, the client keeps the value that
+/// was sent before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionInfo {
-    /// Title by which people find the session.
+    /// Title by which people recognise the session.
     pub title: Option<String>,
     /// Time of last use, in ISO 8601.
     pub updated_at: Option<String>,
 }
 
 impl SessionInfo {
-    /// Creates a value that changes nothing.
+    /// Creates session information that changes no field.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -231,7 +233,7 @@ impl SessionInfo {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ContextUsage {
-    /// Tokens in the context.
+    /// Number of tokens in the context.
     pub used: u64,
     /// Size of the context window in tokens.
     pub size: u64,
@@ -257,7 +259,7 @@ impl ContextUsage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Cost {
-    /// Amount in whole units of the currency.
+    /// Amount in the main unit of the currency, e.g. in dollars and not in cents.
     pub amount: f64,
     /// Currency code of ISO 4217, e.g. `USD`.
     pub currency: String,
@@ -273,8 +275,8 @@ impl Cost {
 
 /// A compaction of a session's context: older parts are omitted or summarised.
 ///
-/// All updates of one compaction have the same id, and each contains the whole state. The sizes of
-/// a compaction are sent in `_meta`.
+/// All updates of one compaction have the same id, and each update contains the whole state of the
+/// compaction. The numbers of tokens are sent in `_meta`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Compaction {
@@ -286,16 +288,16 @@ pub struct Compaction {
     pub summary: Vec<String>,
     /// Error message.
     pub error: Option<String>,
-    /// Tokens in the context before the compaction.
+    /// Number of tokens in the context before the compaction.
     pub tokens_before: Option<u64>,
-    /// Tokens in the context after the compaction; `None` while the compaction runs.
+    /// Number of tokens in the context after the compaction; `None` while the compaction runs.
     pub tokens_after: Option<u64>,
     /// Size of the context window in tokens.
     pub context_tokens: Option<u64>,
 }
 
 impl Compaction {
-    /// Creates a compaction without sizes.
+    /// Creates a compaction without numbers of tokens.
     #[must_use]
     pub fn new(id: impl Into<String>, status: CompactionStatus, summary: Vec<String>) -> Self {
         Self {
@@ -321,6 +323,6 @@ pub enum CompactionStatus {
     Completed,
     /// The compaction freed no space.
     Failed,
-    /// The compaction was given up; the context is unchanged.
+    /// The compaction was cancelled, and the context is unchanged.
     Cancelled,
 }

@@ -15,7 +15,7 @@ pub enum Status {
     Pending,
     /// The call is running.
     InProgress,
-    /// The call has started, waits for an event and can continue.
+    /// The call has started, and waits for an event before it continues.
     Paused,
     /// The call ended successfully.
     Completed,
@@ -36,7 +36,7 @@ impl Status {
         Self::Cancelled,
     ];
 
-    /// Returns whether no other status can follow.
+    /// Returns whether the status is final, i.e. never changes again.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
@@ -44,8 +44,8 @@ impl Status {
 
     /// Returns whether a call may change from this status to `next`.
     ///
-    /// Only a call that has run can complete. A change from a status that is not final to the same
-    /// status is allowed.
+    /// Only a call that is in progress can complete. A status that is not final may also change to
+    /// itself.
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
         match (self, next) {
@@ -71,7 +71,7 @@ mod tests {
     use super::Status::{self, Cancelled, Completed, Failed, InProgress, Paused, Pending};
 
     #[test]
-    fn the_table_of_steps() {
+    fn only_listed_status_changes_are_allowed() {
         let legal = [
             (Pending, Pending),
             (Pending, InProgress),

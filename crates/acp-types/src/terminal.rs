@@ -23,9 +23,9 @@ pub struct TerminalReport {
     pub size: Option<TerminalSize>,
     /// Output so far.
     pub output: TerminalOutput,
-    /// Exit of the command; `None` while it runs.
+    /// Exit of the command; `None` while the command runs.
     pub exit: Option<TerminalExit>,
-    /// Id of the terminal at the client, if the client runs the command; v1 only
+    /// Id that the client assigned to the terminal, if the client runs the command. Used only in v1
     /// (<https://agentclientprotocol.com/protocol/v1/terminals>).
     pub client_id: Option<TerminalId>,
 }
@@ -39,7 +39,7 @@ pub struct TerminalSize {
     pub rows: u16,
 }
 
-/// The exit of a command, with a code or by a signal.
+/// The exit of a command: its exit code, or the signal that ended it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalExit {
     /// Exit code; `None` if a signal ended the command.
@@ -72,10 +72,10 @@ impl TerminalReport {
     }
 }
 
-/// The output of a terminal: the number of bytes, the first 8 KiB and the last 40 KiB.
+/// The output of a terminal: the total number of bytes, the first 8 KiB and the last 40 KiB.
 ///
-/// The type is used for the output of a document and for the output that a patch appends.
-/// [`append`](Self::append_output) is associative, so parts may be joined in any grouping.
+/// The type is used for the output in a document, and for the output that a patch appends.
+/// [`append_output`](Self::append_output) is associative, so parts may be joined in any grouping.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalOutput {
     total: u64,
@@ -84,7 +84,7 @@ pub struct TerminalOutput {
 }
 
 impl TerminalOutput {
-    /// Keeps the head and the tail of `bytes`.
+    /// Creates an output that contains the head and the tail of `bytes`.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut output = Self::default();
@@ -98,25 +98,25 @@ impl TerminalOutput {
         self.total
     }
 
-    /// Returns the first bytes, at most 8 KiB.
+    /// Returns the first bytes of the output, at most 8 KiB.
     #[must_use]
     pub fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// Returns the last bytes that are not in the head, at most 40 KiB.
+    /// Returns the last bytes of the output, at most 40 KiB. Bytes in the head are not repeated.
     #[must_use]
     pub fn tail(&self) -> &[u8] {
         &self.tail
     }
 
-    /// Returns the number of bytes omitted between head and tail.
+    /// Returns the number of bytes that were omitted between head and tail.
     #[must_use]
     pub fn omitted_bytes(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// Returns whether nothing was written.
+    /// Returns whether the output is empty, i.e. no bytes were written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
@@ -135,8 +135,8 @@ impl TerminalOutput {
         }
     }
 
-    /// Records that `bytes` bytes were discarded at this position. An output has only one omission,
-    /// so the tail before this position is discarded too.
+    /// Records that `bytes` bytes were discarded after the bytes appended so far. An output has
+    /// only one omission, so the current tail is discarded too.
     pub fn record_omitted_bytes(&mut self, bytes: u64) {
         if bytes > 0 {
             self.tail.clear();
@@ -151,7 +151,8 @@ impl TerminalOutput {
         self.append_bytes(&later.tail);
     }
 
-    /// Returns the kept bytes, with a line between head and tail that counts the omitted bytes.
+    /// Returns the head and the tail. If bytes were omitted, a line between head and tail contains
+    /// their number.
     #[must_use]
     pub fn to_bytes_with_omission_line(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
@@ -163,14 +164,15 @@ impl TerminalOutput {
     }
 }
 
-/// Returns the line shown in place of `bytes` omitted bytes.
+/// Returns the line that is shown in place of `bytes` omitted bytes.
 #[must_use]
 pub fn omission_line(bytes: u64) -> String {
     format!("\n[… {} left out …]\n", count_with_noun(bytes, "byte", "bytes"))
 }
 
-/// Returns the line shown in place of `bytes` omitted bytes in a terminal. The line begins with a
-/// reset of the style, because the earlier bytes may set a colour or end within an escape sequence.
+/// Returns the line that a terminal shows in place of `bytes` omitted bytes. The line begins with a
+/// reset of the style, because the bytes before it may set a colour or end within an escape
+/// sequence.
 pub(crate) fn terminal_omission_line(bytes: u64) -> String {
     format!("\x1b[0m{}", omission_line(bytes))
 }
@@ -181,7 +183,7 @@ mod tests {
     use proptest::prelude::{Just, Strategy, any, prop_oneof};
     use proptest::{collection::vec, proptest};
 
-    /// Chunks of sizes around every limit.
+    /// Generates chunks whose sizes are close to each limit.
     fn chunk() -> impl Strategy<Value = Vec<u8>> {
         let sizes = prop_oneof![
             0..20_usize,
@@ -195,7 +197,7 @@ mod tests {
         })
     }
 
-    /// Output with omissions.
+    /// Generates output with omissions.
     fn output() -> impl Strategy<Value = TerminalOutput> {
         let step = (chunk(), prop_oneof![3 => Just(0_u64), 1 => 1..100_000_u64]);
         vec(step, 0..3).prop_map(|steps| {
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_is_counted_in_its_place() {
+    fn omitted_bytes_are_counted_between_head_and_tail() {
         let mut output = TerminalOutput::from_bytes(b"begin");
         output.append_bytes(&[b'x'; OUTPUT_HEAD_BYTES]);
         output.record_omitted_bytes(1_000_000);
@@ -228,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn head_and_tail_are_those_of_the_whole(chunks in vec(chunk(), 0..6)) {
+        fn head_and_tail_do_not_depend_on_the_chunks(chunks in vec(chunk(), 0..6)) {
             let whole = chunks.concat();
             let mut output = TerminalOutput::default();
             chunks.iter().for_each(|chunk| output.append_bytes(chunk));

@@ -2,10 +2,10 @@
 
 use crate::ToolKind;
 
-/// The hints that an MCP tool gives about itself
+/// The hints about its behaviour that the definition of an MCP tool contains
 /// (<https://modelcontextprotocol.io/specification/2025-06-18/server/tools>).
 ///
-/// The server chooses the hints. Use them for an icon, never for a permission decision.
+/// The MCP server chooses these hints. Use them to select an icon, never to decide on permission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolAnnotations {
     /// `readOnlyHint`: the tool changes nothing.
@@ -31,8 +31,8 @@ pub fn infer_kind(
         .unwrap_or_default()
 }
 
-/// Returns whether a call of this kind may change something or be visible elsewhere. Use the result
-/// for display, never for a permission decision: the tool declares its kind itself.
+/// Returns whether a call of this kind may change something or be visible to other systems. Use the
+/// result for display, never to decide on permission, because the tool declares its kind itself.
 #[must_use]
 pub fn may_have_side_effects(kind: ToolKind) -> bool {
     !matches!(kind, ToolKind::Read | ToolKind::Search | ToolKind::Think)
@@ -53,8 +53,8 @@ fn from_name(name: &str) -> Option<ToolKind> {
     })
 }
 
-/// Splits a name at all characters that are not alphanumeric, and before each capital after a small
-/// letter.
+/// Splits a name into words in lower case: at each character that is not alphanumeric, and before
+/// each capital letter that follows a small letter.
 fn split_words(name: &str) -> impl Iterator<Item = String> {
     let mut words = vec![String::new()];
     let mut small = false;
@@ -72,8 +72,8 @@ fn split_words(name: &str) -> impl Iterator<Item = String> {
     words.into_iter().filter(|word| !word.is_empty())
 }
 
-/// Verbs that imply exactly one kind. `get`, `list`, `create` and `query` are missing because their
-/// kind depends on the object.
+/// Verbs that imply exactly one kind. `get`, `list`, `create` and `query` are missing, because the
+/// kind of such a tool depends on the object of the verb.
 const KIND_BY_WORD: &[(&str, ToolKind)] = &[
     ("read", ToolKind::Read),
     ("view", ToolKind::Read),

@@ -10,10 +10,10 @@ use crate::limits::{
 };
 use crate::schema::v1::Meta;
 
-/// W3C trace context (<https://www.w3.org/TR/trace-context/>, <https://www.w3.org/TR/baggage/>),
-/// which is propagated unchanged.
+/// W3C trace context (<https://www.w3.org/TR/trace-context/>, <https://www.w3.org/TR/baggage/>).
+/// Valid values are propagated unchanged.
 ///
-/// The three names of the trace context are reserved at the root of `_meta`
+/// The three keys of the trace context are reserved at the root of `_meta`
 /// (<https://agentclientprotocol.com/protocol/v1/extensibility#the-_meta-field>).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -31,7 +31,7 @@ pub struct TraceContext {
 
 impl TraceContext {
     /// Reads the trace context of a request. Drops values that are malformed or too long, and a
-    /// `tracestate` without its `traceparent`.
+    /// `tracestate` without a valid `traceparent`.
     #[must_use]
     pub fn from_meta(meta: Option<&Meta>) -> Self {
         let text = |key: &str, is_valid: fn(&str) -> bool| {
@@ -43,15 +43,15 @@ impl TraceContext {
         Self { traceparent, tracestate, baggage: text("baggage", is_baggage) }
     }
 
-    /// Returns whether there is nothing to propagate.
+    /// Returns whether the trace context contains no value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Returns whether `text` is `version-trace-parent-flags` in lowercase hexadecimal digits. A later
-/// version may have more fields.
+/// Returns whether `text` consists of version, trace id, parent id and flags, in lower-case
+/// hexadecimal digits and separated by dashes. A later version of the format may have more fields.
 fn is_traceparent(text: &str) -> bool {
     let parts: Vec<_> = text.splitn(5, '-').collect();
     let [version, trace, parent, flags, more @ ..] = parts.as_slice() else { return false };
@@ -93,8 +93,9 @@ fn is_tracestate(text: &str) -> bool {
         })
 }
 
-/// Returns whether `text` is a list of `key=value` members, separated by commas, with properties
-/// after semicolons. Only characters of a header are allowed: printable ASCII and tabs.
+/// Returns whether `text` is a list of `key=value` members, separated by commas. A member may have
+/// properties after semicolons. Only characters of an HTTP header are allowed: printable ASCII and
+/// tabs.
 fn is_baggage(text: &str) -> bool {
     text.len() <= MAX_BAGGAGE_BYTES
         && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_well_formed_is_passed_on_as_it_came() {
+    fn well_formed_values_are_propagated_unchanged() {
         let meta = json!({
             "traceparent": PARENT,
             "tracestate": "congo=t61rcWkgMzE,rojo@x=00f067aa, ",
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_parent_is_left_out_and_its_state_with_it() {
+    fn a_malformed_traceparent_is_dropped_with_its_tracestate() {
         let id = "4bf92f3577b34da6a3ce929d0e0e4736";
         for parent in [
             json!(""),
@@ -159,13 +160,13 @@ mod tests {
             let meta = json!({ "traceparent": parent, "tracestate": "a=b" });
             assert!(trace(&meta).is_empty(), "{parent}");
         }
-        // A later version may have more fields.
+        // A later version of the format may have more fields.
         let later = format!("01-{id}-00f067aa0ba902b7-01-more");
         assert_eq!(trace(&json!({ "traceparent": later })).traceparent, Some(later));
     }
 
     #[test]
-    fn malformed_state_and_baggage_are_left_out_alone() {
+    fn a_malformed_tracestate_or_baggage_is_dropped_alone() {
         let many = (0..33).map(|number| format!("k{number}=v")).collect::<Vec<_>>().join(",");
         for state in ["", ",", "a", "=b", "A=b", "a=", "a=b=c", "a=ü", &many, &"a".repeat(600)] {
             let meta = json!({ "traceparent": PARENT, "tracestate": state });

@@ -1,4 +1,5 @@
-//! Projections of patches to the messages of a protocol version. Only changes are sent.
+//! Projections, which convert patches to the messages of a protocol version. A projection sends
+//! only changes.
 
 pub mod v1;
 #[cfg(feature = "v2")]
@@ -36,14 +37,15 @@ pub trait ClientMessage {
 const SESSION_UPDATE: &str = "session/update";
 const REQUEST_PERMISSION: &str = "session/request_permission";
 
-/// Returns the `_meta` of a plan entry: the id assigned by the model, for which no protocol has a
-/// field.
+/// Returns the `_meta` of a plan entry. It contains the id that the model assigned, because no
+/// protocol version has a field for this id.
 fn plan_entry_meta(entry: &PlanEntry, meta_key: &str) -> Option<Meta> {
     let id = entry.id.as_ref()?;
     Some(Meta::from_iter([(meta_key.to_owned(), serde_json::json!({ "id": id }))]))
 }
 
-/// Returns the `_meta` of a compaction: its sizes, for which no protocol has fields.
+/// Returns the `_meta` of a compaction. It contains the numbers of tokens, because no protocol
+/// version has fields for them.
 fn compaction_meta(compaction: &Compaction, meta_key: &str) -> Option<Meta> {
     let Compaction { tokens_before, tokens_after, context_tokens, .. } = compaction;
     let sizes = [tokens_before, tokens_after, context_tokens];
@@ -61,8 +63,9 @@ fn maybe_undefined<T>(value: Option<T>) -> MaybeUndefined<T> {
 }
 
 /// Returns whether a streamed update may include the large fields of a call. The line of the update
-/// must stay below its limit. The bytes that streamed updates resend must stay in proportion to the
-/// current size; `streamed` counts them.
+/// must not exceed the limit of streamed updates. The number of bytes of large fields that were
+/// already sent must stay in proportion to the current size of the fields. `streamed` counts the
+/// bytes that were already sent.
 fn admit_streamed_large_fields(
     line: usize,
     large: impl FnOnce() -> usize,
@@ -91,8 +94,9 @@ struct EndedCalls {
 }
 
 impl EndedCalls {
-    /// Returns whether a patch may be sent: its call is open, or the patch announces a new call. A
-    /// patch without a title cannot announce a call in any protocol version.
+    /// Returns whether a patch may be sent, and counts it if not. A patch may be sent if its call
+    /// is open, or if the patch announces a new call. A patch without a title cannot announce a
+    /// call in any protocol version.
     fn admit_or_count_patch(
         &mut self,
         id: &ToolCallId,

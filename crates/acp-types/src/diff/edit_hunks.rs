@@ -8,24 +8,24 @@ use crate::LineTag;
 
 /// Whole lines that were replaced by other whole lines. The last line may lack a line ending.
 struct ChangedRegion {
-    /// Byte offsets of the replaced lines in the old text.
+    /// Byte offsets in the old text at which the replaced lines start and end.
     start: usize,
     end: usize,
-    /// Number of lines before the replaced lines in the old text.
+    /// Number of lines in the old text before the replaced lines.
     line: usize,
     new: String,
 }
 
-/// Builds the hunks of a text whose `splices` are replaced.
+/// Builds the hunks of the edits `splices` of the text `old`, and adds the hunks to `listed`.
 pub(super) fn build_hunks(old: &str, splices: &[TextEdit], listed: &mut HunkBuilder) {
     let regions = changed_regions(old, splices);
     let is_emptied = |region: &ChangedRegion| {
         region.start == 0 && region.end == old.len() && region.new.is_empty()
     };
     let new_is_empty = regions.iter().any(is_emptied);
-    // Added minus removed lines so far.
+    // Number of added lines minus number of removed lines so far.
     let mut ahead = 0_isize;
-    // End of the open hunk.
+    // Byte offset in `old` at which the last region of the open hunk ends.
     let mut open = None;
     for region in &regions {
         let is_near = |end: &usize| line_count(&old[*end..region.start]) <= 2 * CONTEXT_LINES;
@@ -57,7 +57,8 @@ pub(super) fn build_hunks(old: &str, splices: &[TextEdit], listed: &mut HunkBuil
     }
 }
 
-/// Returns the changed lines. Lines that an edit replaces by the same lines are not included.
+/// Returns the changed regions. If an edit replaces its first or last lines by equal lines, these
+/// lines do not belong to a region.
 fn changed_regions(old: &str, splices: &[TextEdit]) -> Vec<ChangedRegion> {
     let (mut regions, mut counted, mut line) = (Vec::new(), 0, 0);
     let mut splices = splices.iter().peekable();
@@ -88,8 +89,9 @@ fn changed_regions(old: &str, splices: &[TextEdit]) -> Vec<ChangedRegion> {
     regions
 }
 
-/// Returns the end of the lines whose text up to `at` was replaced by `new`. `known` is a known end
-/// of a line.
+/// Returns the byte offset in `old` at which the edited lines end. The edits replace the text of
+/// these lines up to `at` by `new`. If `known` is greater than `at`, it must be the end of the line
+/// that contains `at`.
 fn edited_line_end(old: &str, at: usize, known: usize, new: &str) -> usize {
     let is_whole = at == 0 || old.as_bytes()[at - 1] == b'\n';
     if is_whole && (new.is_empty() || new.ends_with('\n')) {
@@ -101,19 +103,19 @@ fn edited_line_end(old: &str, at: usize, known: usize, new: &str) -> usize {
     }
 }
 
-/// Returns whether `place` is at the end of a text whose last line has no line ending, i.e. still
-/// in that line.
+/// Returns whether `place` is the end of a text whose last line has no line ending. Such a place
+/// still belongs to the last line.
 fn is_unterminated_end(old: &str, place: usize) -> bool {
     place == old.len() && !old.is_empty() && !old.ends_with('\n')
 }
 
-/// Adds the context after a hunk.
+/// Adds the context lines after the last changed region of a hunk.
 fn push_trailing_context(listed: &mut HunkBuilder, old: &str, end: usize) {
     let after = (0..CONTEXT_LINES).fold(end, |at, _| line_end(old, at));
     listed.push_lines(LineTag::Context, &old[end..after]);
 }
 
-/// Returns the start of the context before a line, and its number of lines.
+/// Returns the byte offset of the context before a line, and the number of context lines.
 fn leading_context_start_and_lines(old: &str, place: usize) -> (usize, usize) {
     let (mut at, mut lines) = (place, 0);
     while at > 0 && lines < CONTEXT_LINES {
@@ -123,7 +125,8 @@ fn leading_context_start_and_lines(old: &str, place: usize) -> (usize, usize) {
     (at, lines)
 }
 
-/// Returns the bytes of the common leading lines and of the common trailing lines.
+/// Returns the number of bytes of the common leading lines, and the number of bytes of the common
+/// trailing lines.
 fn common_prefix_and_suffix_bytes(old: &str, new: &str) -> (usize, usize) {
     fn common_line_bytes<'a>(
         old: impl Iterator<Item = &'a str>,

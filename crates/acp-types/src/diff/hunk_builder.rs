@@ -1,4 +1,5 @@
-//! Collects the hunks of a change up to a size limit, and counts the lines after the limit.
+//! Collects the hunks of a change up to a size limit, and counts the changed lines beyond the
+//! limit.
 
 use memchr::memchr_iter;
 
@@ -11,14 +12,14 @@ use crate::{FileChange, Hunk, HunkLine, LineTag};
 pub(super) struct HunkBuilder {
     hunks: Vec<Hunk>,
     remaining_bytes: usize,
-    /// Bytes of a hunk without its lines.
+    /// Number of bytes that a hunk takes in addition to its lines.
     hunk_cost: usize,
     line_cost: fn(LineTag, &str) -> usize,
     unlisted: (usize, usize),
 }
 
 impl HunkBuilder {
-    /// Creates a builder with the limit for changes kept in memory.
+    /// Creates a builder with the size limit for changes that are kept in memory.
     pub(super) fn with_memory_limit() -> Self {
         let line_cost = |_, line: &str| line.len() + HUNK_LINE_OVERHEAD_BYTES;
         Self {
@@ -30,7 +31,7 @@ impl HunkBuilder {
         }
     }
 
-    /// Creates a builder for `remaining_bytes` of a message.
+    /// Creates a builder whose hunks take at most `remaining_bytes` bytes of a message.
     pub(super) fn with_message_limit(change: &FileChange, remaining_bytes: usize) -> Self {
         let (hunk_cost, line_cost) = (change.hunk_overhead_json_len(), max_hunk_line_json_len);
         Self { hunks: Vec::new(), remaining_bytes, hunk_cost, line_cost, unlisted: (0, 0) }
@@ -44,7 +45,8 @@ impl HunkBuilder {
         }
     }
 
-    /// Adds lines to the last hunk until the limit is reached, and counts the others.
+    /// Adds lines to the last hunk until the limit is reached. Counts the added and removed lines
+    /// beyond the limit.
     pub(super) fn push_lines(&mut self, tag: LineTag, mut text: &str) {
         while self.remaining_bytes > 0
             && let Some(line) = text.split_inclusive('\n').next()
@@ -64,10 +66,11 @@ impl HunkBuilder {
         }
     }
 
-    /// Returns the hunks, and the number of added and removed lines that they do not list.
+    /// Returns the hunks, the number of added lines that are missing in them, and the number of
+    /// removed lines that are missing in them.
     pub(super) fn finish(mut self) -> (Vec<Hunk>, (usize, usize)) {
         let changes = |hunk: &Hunk| hunk.lines.iter().any(|line| line.tag != LineTag::Context);
-        // The last hunk may contain only context.
+        // If the limit was reached, the last hunk may contain only context lines.
         self.hunks.retain(changes);
         (self.hunks, self.unlisted)
     }

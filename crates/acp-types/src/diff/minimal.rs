@@ -12,13 +12,14 @@ use crate::{FileChange, LineTag, Operation};
 use super::hunk_builder::{HunkBuilder, line_count};
 use super::{CONTEXT_LINES, TextEdit, change_from_hunk_builder, edit_hunks};
 
-/// Creates the change of a file from its text before and after: the hunks, and both texts if they
-/// are small.
+/// Creates the change of a file from its old text and its new text. The change contains the hunks,
+/// and also the whole texts if they are small.
 ///
-/// Use an empty text for a file that does not exist. Only a line feed ends a line, so a carriage
-/// return is part of its line. After `deadline` the search for the smallest difference stops, and
-/// the hunks are larger than necessary. For two texts of more than 500,000 lines in total, the
-/// hunks are larger than necessary too. Lines after the first 1 MiB of hunks are only counted.
+/// For a file that does not exist, pass an empty text. Only a line feed ends a line, so a carriage
+/// return is a part of its line. At `deadline`, the search for the smallest difference stops, and
+/// the hunks may be larger than necessary. If the two texts have more than 500,000 lines in total,
+/// there is no search, and one hunk contains all lines from the first difference to the last. Lines
+/// after the first 1 MiB of hunks are only counted.
 #[must_use]
 pub fn diff_texts(
     path: impl Into<PathBuf>,
@@ -100,23 +101,23 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_kept_where_they_are_small_and_there_were_any() {
-        let kept = |change: FileChange| (change.old_text, change.new_text);
+    fn small_existing_texts_are_part_of_the_change() {
+        let texts = |change: FileChange| (change.old_text, change.new_text);
         let [old, new] = ["old\n", "new\n"].map(|text| Some(text.to_owned()));
         assert_eq!(
-            kept(diff_now("/f", Operation::Modify, "old\n", "new\n")),
+            texts(diff_now("/f", Operation::Modify, "old\n", "new\n")),
             (old.clone(), new.clone())
         );
-        assert_eq!(kept(diff_now("/f", Operation::Add, "", "new\n")), (None, new));
-        assert_eq!(kept(diff_now("/f", Operation::Delete, "old\n", "")), (old, None));
+        assert_eq!(texts(diff_now("/f", Operation::Add, "", "new\n")), (None, new));
+        assert_eq!(texts(diff_now("/f", Operation::Delete, "old\n", "")), (old, None));
         let large = "x\n".repeat(MAX_WHOLE_FILE_DIFF_BYTES / 2);
         let change = diff_now("/f", Operation::Modify, &large, &(large.clone() + "y\n"));
         assert_eq!(change.line_counts(), (1, 0));
-        assert_eq!(kept(change), (None, None));
+        assert_eq!(texts(change), (None, None));
     }
 
     #[test]
-    fn what_is_too_much_to_be_listed_is_counted() {
+    fn lines_over_the_size_limit_are_counted_but_not_listed() {
         let many = |line: &str, count: usize| line.repeat(count);
         let long = "x".repeat(MAX_HUNKS_BYTES);
         for (old, new, counts) in [

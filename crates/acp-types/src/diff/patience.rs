@@ -1,12 +1,12 @@
-//! Finds the edits between two texts by the lines that occur once in each (patience diff). This
-//! search needs no deadline, because its time depends on the size of the texts and not on their
-//! difference.
+//! Finds the edits between two texts from the lines that occur exactly once in each text (patience
+//! diff). This search needs no deadline, because its running time depends only on the size of the
+//! texts, and not on the number of differences.
 
 use foldhash::{HashMap, HashMapExt as _};
 
 use super::TextEdit;
 
-/// A line that occurs once in both texts.
+/// A line that occurs exactly once in each of the two texts.
 #[derive(Debug, Clone, Copy)]
 struct Anchor {
     /// Byte offset in the old text.
@@ -17,7 +17,7 @@ struct Anchor {
 }
 
 /// Returns the edits between the unchanged lines. The unchanged lines are the longest sequence of
-/// lines that occur once in both texts and have the same order in both.
+/// lines that occur exactly once in each text and have the same order in both texts.
 pub(super) fn edits_between_unique_lines(old: &str, new: &str) -> Vec<TextEdit> {
     let (olds, news) = (offsets_of_unique_lines(old), offsets_of_unique_lines(new));
     let anchor = |(line, at): (&&str, &Option<usize>)| {
@@ -37,7 +37,7 @@ pub(super) fn edits_between_unique_lines(old: &str, new: &str) -> Vec<TextEdit> 
     splices
 }
 
-/// Maps each line of a text to its byte offset, or to `None` if it occurs more than once.
+/// Maps each line of a text to its byte offset, or to `None` if the line occurs more than once.
 fn offsets_of_unique_lines(text: &str) -> HashMap<&str, Option<usize>> {
     let (mut lines, mut at) = (HashMap::new(), 0);
     for line in text.split_inclusive('\n') {
@@ -47,11 +47,11 @@ fn offsets_of_unique_lines(text: &str) -> HashMap<&str, Option<usize>> {
     lines
 }
 
-/// Returns the longest subsequence of `anchors` that has the same order in the new text (patience
-/// sorting).
+/// Returns the longest subsequence of `anchors` whose lines have the same order in the new text
+/// (patience sorting).
 fn longest_ordered_anchors(anchors: &[Anchor]) -> Vec<Anchor> {
-    // The last anchor of the best chain of each length, and the predecessor of each anchor in its
-    // chain.
+    // `ends` contains the last anchor of the best chain of each length. `before` contains the
+    // predecessor of each anchor in its chain.
     let (mut ends, mut before) = (Vec::<usize>::new(), Vec::new());
     for (index, anchor) in anchors.iter().enumerate() {
         let len = ends.partition_point(|end| anchors[*end].new < anchor.new);

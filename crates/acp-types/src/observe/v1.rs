@@ -1,4 +1,4 @@
-//! Folds ACP v1 messages, with and without the `_meta.terminal_*` convention.
+//! The observer of ACP v1 messages, with and without the `_meta.terminal_*` convention.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,9 +24,9 @@ pub struct V1Observer {
 /// A display-only terminal, built from its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObservedTerminal {
-    /// The most recently sent directory of the command.
+    /// Working directory of the command, as most recently sent.
     pub cwd: Option<String>,
-    /// All appended output.
+    /// All output that was appended so far.
     pub output: String,
     /// Value of the exit event: `terminal_id`, `exit_code`, `signal`.
     pub exit: Option<Value>,
@@ -39,7 +39,7 @@ impl V1Observer {
         Self::default()
     }
 
-    /// Folds one `session/update`.
+    /// Applies one `session/update`.
     pub fn apply_session_update(&mut self, update: &SessionUpdate) {
         match update {
             SessionUpdate::ToolCall(call) => self.fold_announcement(call),
@@ -51,13 +51,14 @@ impl V1Observer {
         }
     }
 
-    /// Folds a `session/request_permission`. The `toolCall` of the request is applied like any
+    /// Applies a `session/request_permission`. The `toolCall` of the request is applied like any
     /// other update.
     pub fn apply_permission_request(&mut self, request: &RequestPermissionRequest) {
         self.fold_call_update(&request.tool_call, RepeatedValuePolicy::Allowed);
     }
 
-    /// Records that the turn was answered: no call may be open.
+    /// Records a violation for each call that is still open. Call this method when the turn was
+    /// answered.
     pub fn check_calls_ended(&mut self) {
         for (id, call) in &self.calls {
             if !is_final(call.status) {
@@ -66,7 +67,7 @@ impl V1Observer {
         }
     }
 
-    /// Returns the client's state of a call.
+    /// Returns a call in the state that the client holds.
     #[must_use]
     pub fn observed_call(&self, id: &str) -> Option<&ToolCall> {
         self.calls.get(id)
@@ -83,7 +84,7 @@ impl V1Observer {
         self.started.contains(id)
     }
 
-    /// Returns the client's state of a display-only terminal.
+    /// Returns a display-only terminal in the state that the client holds.
     #[must_use]
     pub fn observed_terminal(&self, id: &str) -> Option<&ObservedTerminal> {
         self.terminals.get(id)
@@ -95,7 +96,7 @@ impl V1Observer {
         self.plan.as_ref()
     }
 
-    /// Returns the first 64 broken rules.
+    /// Returns the first 64 violations.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.violations.0
@@ -146,15 +147,16 @@ impl V1Observer {
             }
         }
         call.update(update.fields.clone());
-        // The schema crate's v1 update does not change metadata. Each key is always sent whole.
+        // The v1 update function of the schema crate does not change metadata. Each key of the
+        // metadata is always sent as a whole, so the new value replaces the old one.
         if !meta.is_empty() {
             call.meta.get_or_insert_default().extend(meta);
         }
     }
 
-    /// Removes the terminal events from a call's metadata and folds the allowed ones. A first
-    /// report opens a terminal. The directory of a terminal may be sent again until output or an
-    /// exit follows.
+    /// Removes the terminal events from a call's metadata, and applies the events that are allowed.
+    /// Only a first report opens a terminal. The directory of a terminal may be sent again before
+    /// its first output or its exit.
     fn fold_terminal_events(&mut self, id: &str, meta: &mut Meta, carrier: EventCarrier) {
         for name in TERMINAL_EVENTS {
             let Some(event) = meta.remove(name) else {
@@ -197,7 +199,7 @@ enum EventCarrier {
     Update,
 }
 
-/// Whether an update that only repeats known values counts as empty.
+/// Whether an update without any fields is a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RepeatedValuePolicy {
     CountAsEmpty,
@@ -208,8 +210,8 @@ fn is_final(status: ToolCallStatus) -> bool {
     matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed)
 }
 
-/// Returns whether v1 allows this change. v1 defines no change back to pending, and no call needs
-/// one.
+/// Returns whether v1 allows this change of status. v1 defines no change back to pending, and no
+/// call needs such a change.
 fn may_become(from: ToolCallStatus, to: ToolCallStatus) -> bool {
     match to {
         ToolCallStatus::Pending => from == ToolCallStatus::Pending,
@@ -257,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_life_breaks_no_rule() {
+    fn a_complete_lifecycle_breaks_no_rule() {
         let running = change(json!({"status": "in_progress"}));
         let done = change(json!({"status": "completed", "rawOutput": {"a": 1}}));
         check(&[call("pending"), running, done], &[]);
     }
 
     #[test]
-    fn every_broken_rule_is_seen() {
+    fn every_broken_rule_is_recorded() {
         let running = change(json!({"status": "in_progress"}));
         let failed = change(json!({"status": "failed"}));
         let titled = change(json!({"title": "U"}));

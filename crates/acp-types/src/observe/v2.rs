@@ -1,4 +1,4 @@
-//! Folds draft ACP v2 messages.
+//! The observer of draft ACP v2 messages.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ impl V2Observer {
         Self::default()
     }
 
-    /// Folds one `session/update`.
+    /// Applies one `session/update`.
     pub fn apply_session_update(&mut self, update: &SessionUpdate) {
         match update {
             SessionUpdate::ToolCallUpdate(update) => self.fold_call_update(update),
@@ -40,8 +40,8 @@ impl V2Observer {
         }
     }
 
-    /// Folds a `session/request_permission`. The tool call of the request is applied like any other
-    /// update.
+    /// Applies a `session/request_permission`. The tool call of the request is applied like any
+    /// other update.
     pub fn apply_permission_request(&mut self, request: &RequestPermissionRequest) {
         if let Some(RequestPermissionSubject::ToolCall(subject)) = &request.subject {
             let id = subject.tool_call.tool_call_id.to_string();
@@ -52,7 +52,8 @@ impl V2Observer {
         }
     }
 
-    /// Records that the turn has ended: only calls in the background may still be open.
+    /// Records a violation for each open call that does not run in the background. Call this method
+    /// when the turn has ended.
     pub fn check_calls_ended(&mut self, is_background: impl Fn(&str) -> bool) {
         for (id, call) in &self.calls {
             if !is_final(call) && !is_background(id) {
@@ -61,13 +62,13 @@ impl V2Observer {
         }
     }
 
-    /// Returns the client's state of a call.
+    /// Returns a call in the state that the client holds.
     #[must_use]
     pub fn observed_call(&self, id: &str) -> Option<&ToolCallUpdate> {
         self.calls.get(id)
     }
 
-    /// Returns the client's state of a terminal, and all appended bytes.
+    /// Returns a terminal in the state that the client holds, and all bytes of its output.
     #[must_use]
     pub fn observed_terminal(&self, id: &str) -> Option<(&TerminalUpdate, &[u8])> {
         self.terminals.get(id).map(|(update, output)| (update, output.as_slice()))
@@ -79,7 +80,7 @@ impl V2Observer {
         self.plan.as_ref()
     }
 
-    /// Returns the first 64 broken rules.
+    /// Returns the first 64 violations.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.violations.0

@@ -1,8 +1,8 @@
-//! Projection to ACP v1, with or without the `_meta.terminal_*` convention.
+//! The projection to messages of ACP v1, with or without the `_meta.terminal_*` convention.
 //!
-//! A [`V1Projection`] records what was sent on one connection for one session. The projection holds
-//! the wire form of every open call. So an unchanged array is never sent again, no field is cleared
-//! by accident, and no update is empty.
+//! A [`V1Projection`] records the state that was sent on one connection for one session. The
+//! projection contains the wire form of every open call. Therefore an unchanged array is never sent
+//! again, no field is cleared by accident, and no update is empty.
 
 use std::path::PathBuf;
 
@@ -37,14 +37,15 @@ pub use session_state::{encode_config_options, encode_modes};
 pub use update::{SessionUpdateParams, WireUpdate};
 use utf8::Utf8Decoder;
 
-/// The way a connection shows terminals.
+/// The form in which terminals are sent on a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TerminalDisplay {
     /// Shows a terminal as text content of the call, with limited size. Each change replaces the
     /// text.
     ///
-    /// A terminal that the client runs itself is always shown as a terminal, by the client's id.
+    /// A terminal that the client runs itself is always sent as a terminal, with the id that the
+    /// client assigned.
     #[default]
     Text,
     /// Shows a display-only terminal if the first report of the call contains the terminal, and
@@ -55,7 +56,7 @@ pub enum TerminalDisplay {
 }
 
 impl TerminalDisplay {
-    /// Returns the display for a client, from the `_meta` of its capabilities.
+    /// Returns the display that a client supports, according to the `_meta` of its capabilities.
     #[must_use]
     pub fn from_capabilities(client: &ClientCapabilities) -> Self {
         let shows = client.meta.as_ref().and_then(|meta| meta.get("terminal_output"));
@@ -66,7 +67,7 @@ impl TerminalDisplay {
     }
 }
 
-/// The state of one session's calls and terminals that was sent on one connection.
+/// The calls and terminals of one session, in the state that was sent on one connection.
 #[derive(Debug)]
 pub struct V1Projection {
     display: TerminalDisplay,
@@ -76,12 +77,12 @@ pub struct V1Projection {
     ended: EndedCalls,
 }
 
-/// A terminal: its document, and a record of its sent events.
+/// A terminal: its document, and a record of the events that were sent for it.
 #[derive(Debug)]
 struct SentTerminal {
     report: TerminalReport,
     announced: bool,
-    /// The most recently sent directory.
+    /// The directory that was sent most recently.
     sent_cwd: Option<PathBuf>,
     /// Whether output or an exit was sent. After that, `terminal_info` is not sent again.
     has_started: bool,
@@ -103,7 +104,7 @@ impl V1Projection {
         }
     }
 
-    /// Sets the key of `_meta` for data for which the protocol has no field. The default is
+    /// Sets the key in `_meta` for data that has no field in the protocol. The default is
     /// `callboard`. A key of more than 64 bytes is [truncated](truncated_key).
     #[must_use]
     pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
@@ -111,26 +112,28 @@ impl V1Projection {
         self
     }
 
-    /// Returns the key of `_meta`. The client's responses may use it for data to the agent, too.
+    /// Returns the key in `_meta`. A client may use the same key in its responses, for data to the
+    /// agent.
     #[must_use]
     pub fn meta_key(&self) -> &str {
         &self.meta_key
     }
 
-    /// Returns the number of dropped patches. A patch is dropped if it follows the final status of
-    /// its call or if its call was never announced. A call board creates no such patches.
+    /// Returns the number of dropped patches. A patch is dropped if its call already has a final
+    /// status, or if its call was never announced. The `CallBoard` of `acp-lifecycle` creates no
+    /// such patches.
     #[must_use]
     pub fn dropped_patches(&self) -> u64 {
         self.ended.dropped_patches
     }
 
-    /// Projects a patch of a call: the first patch to a `tool_call`, and later patches to a
-    /// `tool_call_update` with the changes, if there are any. A final status removes the call. A
-    /// borrowed patch is cloned.
+    /// Converts a patch of a call to messages. The first patch becomes a `tool_call`. A later patch
+    /// becomes a `tool_call_update` with the changes, if there are any. A final status removes the
+    /// call from the projection. A borrowed patch is cloned.
     ///
-    /// The first patch of a call must have a title. A first patch without a title sends nothing. A
-    /// patch after the final status of a call sends nothing either; this is checked for the 4,096
-    /// most recently finished calls. Both kinds of patches are [counted](Self::dropped_patches).
+    /// The first patch of a call must have a title; otherwise the patch is dropped. A patch after
+    /// the final status of its call is dropped too, if the call is one of the 4,096 most recently
+    /// finished calls. Dropped patches are [counted](Self::dropped_patches).
     pub fn updates_for_call_patch(
         &mut self,
         id: &ToolCallId,
@@ -171,26 +174,26 @@ impl V1Projection {
         updates
     }
 
-    /// Projects a plan, including an empty plan. A cancelled step is sent as completed, with a note
-    /// in its text.
+    /// Converts a plan to an update. An empty plan is sent too. A cancelled step is sent as
+    /// completed, with a note in its text.
     #[must_use]
     pub fn update_for_plan(&self, plan: &Plan) -> WireUpdate {
         encode::encode_plan(plan, &self.meta_key)
     }
 
-    /// Projects a chunk of a message.
+    /// Converts a chunk of a message to an update.
     #[must_use]
     pub fn update_for_chunk(&self, chunk: &MessageChunk) -> WireUpdate {
         encode::encode_message_chunk(chunk).into()
     }
 
-    /// Projects a part of a prompt, in a replayed session.
+    /// Converts a part of a prompt to an update, for a replayed session.
     #[must_use]
     pub fn prompt_block(&self, part: &PromptBlock) -> WireUpdate {
         encode::prompt_block(part).into()
     }
 
-    /// Projects a part of the session's state.
+    /// Converts a part of the session's state to an update.
     ///
     /// Send a compaction only to clients that advertise support for it.
     #[must_use]
@@ -198,8 +201,8 @@ impl V1Projection {
         session_state::encode_session_state(state, &self.meta_key).into()
     }
 
-    /// Projects a patch of a terminal to updates of the call that shows the terminal. If no open
-    /// call shows the terminal, it is buffered until a call shows it.
+    /// Converts a patch of a terminal to updates of the call that shows the terminal. If no open
+    /// call shows the terminal, the patch is buffered until a call shows it.
     pub fn updates_for_terminal_patch(
         &mut self,
         id: &TerminalId,
@@ -240,13 +243,13 @@ impl V1Projection {
         Some(RequestPermissionRequest::new(session, update, options))
     }
 
-    /// Updates the client's state of a call and returns the update that has to be sent.
+    /// Applies a patch to the recorded state of a call, and returns the update that must be sent.
     fn apply_call_patch(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallUpdate {
         let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall::new(id));
         let is_final = patch.status.is_some_and(Status::is_final);
         let ending = (patch.status == Some(Status::Cancelled))
             .then(|| patch.meta.as_deref().unwrap_or(&CallMeta::default()).end_reason_text());
-        // A new value replaces a deferred one.
+        // A new value replaces a deferred value.
         sent.deferred.raw_input =
             sent.deferred.raw_input.take().filter(|_| patch.raw_input.is_none());
         sent.deferred.raw_output =
@@ -267,7 +270,7 @@ impl V1Projection {
         let mut update = ToolCallUpdate::new(id.clone(), fields);
         // Empty metadata is only sent to replace earlier metadata.
         let news = patch.meta.filter(|meta| match &sent.meta {
-            Some(told) => told != meta,
+            Some(previous) => previous != meta,
             None => !meta.is_empty(),
         });
         if let Some(meta) = news {
@@ -351,8 +354,8 @@ impl V1Projection {
 }
 
 impl SentTerminal {
-    /// Returns whether the directory differs from the directory with which the terminal was opened.
-    /// The directory is only certain once the arguments of the call are complete.
+    /// Returns whether the directory must be sent again, because it differs from the directory that
+    /// was sent. The directory may change until the arguments of the call are complete.
     fn has_new_cwd(&self) -> bool {
         !self.has_started && self.report.cwd != self.sent_cwd
     }
@@ -399,15 +402,15 @@ impl SentTerminal {
     }
 }
 
-/// Reduces a document to the parts that v1 can represent. Total and idempotent.
+/// Reduces a document to the parts that v1 can represent. The function is total and idempotent.
 ///
 /// | field | rule |
 /// |---|---|
 /// | status | `paused` is `in_progress`, `cancelled` is `failed` |
-/// | content | of a cancelled call: an additional text with the reason and possible effects |
-/// | file changes | over 256 KiB of JSON: the first hunks and a count of the omitted lines |
+/// | content | for a cancelled call: an additional text with the reason and possible effects |
+/// | file changes | if over 256 KiB of JSON: the first hunks and the number of omitted lines |
 /// | capabilities | none |
-/// | other fields | kept; paths are converted by [`utf8_path`] |
+/// | other fields | kept; the encoder converts paths with [`utf8_path`] |
 #[must_use]
 pub fn reduce_to_v1(mut report: ToolCallReport) -> ToolCallReport {
     match report.status {
@@ -423,11 +426,11 @@ pub fn reduce_to_v1(mut report: ToolCallReport) -> ToolCallReport {
     report
 }
 
-/// Returns a whole document as the client should hold it, with terminals displayed as in `surface`.
-/// Use it to compare with an observer. For messages, use [`V1Projection`], which returns
-/// [`WireUpdate`]s.
+/// Converts a whole document to the call that a client should hold, with terminals in the form
+/// `surface`. Use the result for a comparison with an observer. To create messages, use
+/// [`V1Projection`], which returns [`WireUpdate`]s.
 ///
-/// `terminal` returns the documents of the terminals that the call shows.
+/// `terminal` returns the document of a terminal that the call shows.
 #[must_use]
 pub fn tool_call_from_report<'a>(
     report: &ToolCallReport,
@@ -452,8 +455,8 @@ pub fn tool_call_from_report<'a>(
     call
 }
 
-/// Returns the content for a terminal: a reference to the client's terminal if the client runs the
-/// command, or else the form that `surface` defines.
+/// Returns the content item for a terminal. If the client runs the command, the item refers to the
+/// client's terminal. Otherwise, the item has the form that `surface` defines.
 fn terminal_content(
     id: &TerminalId,
     report: Option<&TerminalReport>,
@@ -467,9 +470,9 @@ fn terminal_content(
     }
 }
 
-/// Returns a terminal as text: its command, its directory while the call is pending, as much output
-/// as a message may hold, and its exit if the command failed. Returns `None` if no part of the
-/// terminal is known yet.
+/// Returns a terminal as text. The text contains the command, as much output as a message may
+/// contain, and the exit if the command failed. While the call is pending, the text also contains
+/// the directory. Returns `None` if no part of the terminal is known yet.
 fn terminal_text_content(
     report: Option<&TerminalReport>,
     status: ToolCallStatus,
@@ -486,7 +489,7 @@ fn terminal_text_content(
         }
         shown.push('\n');
     }
-    // The user has to know the directory to decide on permission for the command.
+    // The user must know the directory to decide on permission for the command.
     if let (ToolCallStatus::Pending, Some(cwd)) = (status, &report.cwd)
         && report.command.is_some()
     {

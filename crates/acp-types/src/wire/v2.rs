@@ -1,4 +1,5 @@
-//! Projection to draft ACP v2. The documents have the same shape, so little is lost.
+//! The projection to messages of draft ACP v2. The documents of this crate have the shape of draft
+//! v2, so little is lost.
 //!
 //! The draft still changes, and this module may change with the draft in a minor release.
 
@@ -29,10 +30,10 @@ mod session_state;
 
 pub use session_state::encode_config_options;
 
-/// Bytes of output per chunk. A line stays below 60 KiB, although Base64 adds a third.
+/// Maximum number of bytes of output per chunk. Base64 adds a third, so a line stays below 60 KiB.
 const MAX_OUTPUT_CHUNK_BYTES: usize = 40 * 1024;
 
-/// The state of one session's calls that was sent on one connection.
+/// The calls of one session, in the state that was sent on one connection.
 #[derive(Debug)]
 pub struct V2Projection {
     meta_key: String,
@@ -40,7 +41,7 @@ pub struct V2Projection {
     ended: EndedCalls,
 }
 
-/// An open call: the client's state of the call, and the changes that were not sent yet.
+/// An open call: the state that the client holds, and the changes that were not sent yet.
 #[derive(Debug)]
 struct SentCall {
     call: ToolCallUpdate,
@@ -49,7 +50,7 @@ struct SentCall {
     deferred: ToolCallUpdate,
     /// Items to append after the deferred content.
     deferred_items: Vec<ToolCallContent>,
-    /// Bytes of large fields sent in streamed updates so far.
+    /// Number of bytes of large fields that were sent in streamed updates so far.
     streamed_bytes: usize,
 }
 
@@ -77,8 +78,8 @@ impl SentCall {
         );
     }
 
-    /// Moves the deferred fields into an update. If the update is streamed, does so only if the
-    /// fields fit. Returns the items to append in separate messages.
+    /// Moves the deferred fields into an update. If the update is streamed, the fields are moved
+    /// only if they fit. Returns the items that must be appended by separate messages.
     fn flush_deferred(
         &mut self,
         update: &mut ToolCallUpdate,
@@ -98,17 +99,17 @@ impl SentCall {
         }
         // To keep the order, all items after a deferred item are deferred too.
         let fits = |item: &ToolCallContent| json::serialized_len(item) <= MAX_STREAMED_UPDATE_BYTES;
-        let told = match is_streamed {
+        let count = match is_streamed {
             false => self.deferred_items.len(),
             true if !self.deferred.content.is_undefined() => 0,
             true => self.deferred_items.iter().take_while(|item| fits(item)).count(),
         };
-        let told: Vec<_> = self.deferred_items.drain(..told).collect();
-        self.append_content(&told);
-        told
+        let items: Vec<_> = self.deferred_items.drain(..count).collect();
+        self.append_content(&items);
+        items
     }
 
-    /// Appends items to the client's state.
+    /// Appends items to the content that the client holds.
     fn append_content(&mut self, items: &[ToolCallContent]) {
         match &mut self.call.content {
             MaybeUndefined::Value(content) => content.extend_from_slice(items),
@@ -118,7 +119,7 @@ impl SentCall {
     }
 }
 
-/// Moves the large fields that are set.
+/// Moves each large field that is set in `from` to `to`.
 fn move_large_fields(from: &mut ToolCallUpdate, to: &mut ToolCallUpdate) {
     move_if_defined(&mut from.content, &mut to.content);
     move_if_defined(&mut from.raw_input, &mut to.raw_input);
@@ -159,7 +160,7 @@ impl V2Projection {
         Self::default()
     }
 
-    /// Sets the key of `_meta` for data for which the protocol has no field. The default is
+    /// Sets the key in `_meta` for data that has no field in the protocol. The default is
     /// `callboard`. A key of more than 64 bytes is [truncated](truncated_key).
     #[must_use]
     pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
@@ -167,19 +168,21 @@ impl V2Projection {
         self
     }
 
-    /// Returns the number of dropped patches. A patch is dropped if it follows the final status of
-    /// its call or if its call was never announced. A call board creates no such patches.
+    /// Returns the number of dropped patches. A patch is dropped if its call already has a final
+    /// status, or if its call was never announced. The `CallBoard` of `acp-lifecycle` creates no
+    /// such patches.
     #[must_use]
     pub fn dropped_patches(&self) -> u64 {
         self.ended.dropped_patches
     }
 
-    /// Projects a patch of a call: to a `tool_call_update` with the changes, and to a
-    /// `tool_call_content_chunk` for each appended item. A final status removes the call.
+    /// Converts a patch of a call to a `tool_call_update` with the changes, and to a
+    /// `tool_call_content_chunk` for each appended item. A final status removes the call from the
+    /// projection.
     ///
-    /// The first patch of a call must have a title. A first patch without a title sends nothing. A
-    /// patch after the final status of a call sends nothing either; this is checked for the 4,096
-    /// most recently finished calls. Both kinds of patches are [counted](Self::dropped_patches).
+    /// The first patch of a call must have a title; otherwise the patch is dropped. A patch after
+    /// the final status of its call is dropped too, if the call is one of the 4,096 most recently
+    /// finished calls. Dropped patches are [counted](Self::dropped_patches).
     pub fn updates_for_call_patch(
         &mut self,
         id: &ToolCallId,
@@ -237,7 +240,7 @@ impl V2Projection {
         updates
     }
 
-    /// Projects a plan with its id, including an empty plan.
+    /// Converts a plan with its id to an update. An empty plan is sent too.
     #[must_use]
     pub fn update_for_plan(&self, id: &str, plan: &Plan) -> SessionUpdate {
         let entries = plan
@@ -248,21 +251,21 @@ impl V2Projection {
         SessionUpdate::PlanUpdate(PlanUpdate::new(PlanUpdateContent::items(id, entries)))
     }
 
-    /// Projects a chunk of a message.
+    /// Converts a chunk of a message to an update.
     #[must_use]
     pub fn update_for_chunk(&self, chunk: &MessageChunk) -> SessionUpdate {
         encode::encode_message_chunk(chunk)
     }
 
-    /// Projects a part of the session's state. Returns `None` for a mode, which is an option in
-    /// draft v2.
+    /// Converts a part of the session's state to an update. Returns `None` for a mode, which is an
+    /// option in draft v2.
     #[must_use]
     pub fn update_for_state(&self, state: &SessionStatePart) -> Option<SessionUpdate> {
         session_state::encode_session_state(state, &self.meta_key)
     }
 
-    /// Projects a patch of a terminal: to a `terminal_update` for its properties and its exit, and
-    /// to a `terminal_output_chunk` for each piece of output.
+    /// Converts a patch of a terminal to messages: a `terminal_update` for its properties, a
+    /// `terminal_output_chunk` for each piece of output, and a `terminal_update` for its exit.
     #[must_use]
     pub fn updates_for_terminal_patch(
         &self,
@@ -288,8 +291,8 @@ impl V2Projection {
         opening.into_iter().chain(output).chain(closing).collect()
     }
 
-    /// Creates a permission request for a call, with the whole call as the client should hold it,
-    /// and with the title of the call. Returns `None` for an unknown call.
+    /// Creates a permission request for a call. The request contains the whole call as the client
+    /// should hold it, and the title of the call. Returns `None` for an unknown call.
     pub fn permission_request_for_call(
         &mut self,
         session: SessionId,
@@ -345,7 +348,7 @@ impl ClientMessage for RequestPermissionRequest {
     }
 }
 
-/// Encodes a whole document.
+/// Converts a whole document to the call that a client should hold.
 #[must_use]
 pub fn tool_call_from_report(report: &ToolCallReport, meta_key: &str) -> ToolCallUpdate {
     let meta_key = truncated_key(meta_key);

@@ -23,7 +23,7 @@ fn check(patches: &[(ToolCallPatch, Value, Value)]) {
 }
 
 #[test]
-fn a_first_report_names_kind_and_status_whatever_they_are() {
+fn a_first_report_always_contains_kind_and_status() {
     for (kind, name) in [(ToolKind::Other, "other"), (ToolKind::Edit, "edit")] {
         for (status, status_name) in [(None, "pending"), (Some(Status::Completed), "completed")] {
             let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
@@ -41,7 +41,7 @@ fn a_first_report_names_kind_and_status_whatever_they_are() {
 }
 
 #[test]
-fn a_whole_life() {
+fn a_complete_lifecycle() {
     check(&[
         (
             announce()
@@ -111,7 +111,7 @@ fn a_whole_life() {
 }
 
 #[test]
-fn a_rejection_has_the_reason_of_its_side() {
+fn a_rejection_contains_its_reason() {
     for (reason, word) in [(CallEndReason::User, "user"), (CallEndReason::Approver, "approver")] {
         let meta = CallMeta { reason: Some(reason), ..CallMeta::default() };
         let rejected = ToolCallPatch::new().with_status(Status::Failed).with_meta(meta);
@@ -131,7 +131,7 @@ fn a_rejection_has_the_reason_of_its_side() {
 }
 
 #[test]
-fn a_cancelled_call_has_failed_in_v1_and_says_why() {
+fn a_cancelled_call_is_failed_in_v1_with_its_reason() {
     let cancelled = |reason| {
         let meta = CallMeta { reason: Some(reason), ..CallMeta::default() };
         ToolCallPatch::new().with_status(Status::Cancelled).with_meta(meta)
@@ -218,7 +218,7 @@ fn kinds() {
 }
 
 #[test]
-fn locations_have_a_line_where_one_is_known() {
+fn locations_contain_known_lines() {
     let file = |path| Location::try_new(path).unwrap();
     let patch = announce().with_locations(vec![file("/p/a.rs"), file("/p/b.rs").with_line(7)]);
     let expected = json!([{"path": "/p/a.rs"}, {"path": "/p/b.rs", "line": 7}]);
@@ -235,7 +235,7 @@ fn locations_have_a_line_where_one_is_known() {
 }
 
 #[test]
-fn capabilities_are_told_in_v2_only() {
+fn capabilities_are_sent_only_in_v2() {
     let can = |cancel| announce().with_capabilities(CallCapabilities { cancel });
     for (cancel, expected) in [(true, json!({"cancel": {}})), (false, json!({}))] {
         assert_eq!(v2_document(&can(cancel))["capabilities"], expected);
@@ -247,7 +247,7 @@ fn capabilities_are_told_in_v2_only() {
 }
 
 #[test]
-fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
+fn metadata_is_under_one_key_and_its_trace_at_the_root() {
     let meta = CallMeta {
         started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500)),
         duration_ms: Some(30),
@@ -291,7 +291,7 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
 }
 
 #[test]
-fn nothing_is_sent_of_a_call_that_has_ended_or_was_never_announced() {
+fn patches_of_ended_or_unannounced_calls_are_dropped() {
     let (mut v1, mut v2) =
         (wire::v1::V1Projection::new(TerminalDisplay::Text), wire::v2::V2Projection::new());
     let end = || ToolCallPatch::new().with_status(Status::Completed);

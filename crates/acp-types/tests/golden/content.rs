@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::{announce, id, v1_document, v2_document};
 
-/// Checks one item in a first report, with a final status, and in a document: the item occurs
-/// several times in v1 and once in v2.
+/// Checks the encoding of one item in a first report, in an update with a final status, and in a
+/// document. `v1` is an array, because one item may become several items in v1.
 fn check(item: impl Into<Content>, v1: &Value, v2: &Value) {
     let item = item.into();
     let patch = announce().with_content(vec![item.clone()]);
@@ -104,7 +104,7 @@ fn sentence(text: &str) -> Value {
     json!({"type": "content", "content": {"type": "text", "text": text}})
 }
 
-/// Returns a v2 text diff with the change and the lines of the patch.
+/// Returns the draft v2 diff of a text file with this change and this patch.
 fn v2_diff(change: &Value, patch: &str) -> Value {
     json!({"type": "diff", "changes": [change], "patch": {"format": "git_patch", "text": patch}})
 }
@@ -196,7 +196,7 @@ fn line(tag: LineTag, text: &str) -> HunkLine {
     HunkLine { tag, text: text.to_owned() }
 }
 
-/// Two hunks: a replaced line and an added line.
+/// Returns two hunks: a replaced line and an added line.
 fn hunks() -> Vec<Hunk> {
     vec![
         Hunk {
@@ -222,7 +222,7 @@ fn hunks_are_a_diff_each_in_v1() {
         {"type": "diff", "path": PATH, "oldText": "", "newText": "z\n",
          "_meta": {"callboard": {"kind": "modify", "oldStart": 90, "newStart": 90}}},
     ]);
-    // The full texts are too large or were not kept.
+    // Hunks are sent if the whole texts are too large, or if the change contains no texts.
     for texts in [Some(large.as_str()), None] {
         check(
             FileChange { hunks: hunks(), ..change(Operation::Modify, texts, texts) },
@@ -259,15 +259,15 @@ fn a_small_change_with_hunks_is_one_diff_of_whole_files_in_v1() {
 }
 
 #[test]
-fn a_change_over_its_bound_is_cut_and_says_so() {
-    // The 1500 bytes are for the rest of the message around the texts.
+fn a_change_over_its_limit_is_truncated_with_a_note() {
+    // The 1800 bytes are reserved for the rest of the message around the texts.
     let (old, last) = ("old\n", "x".repeat(MAX_FILE_CHANGE_BYTES - 1800) + "\n");
     let place = |start, new: &str| Hunk {
         old_start: start,
         new_start: start,
         lines: vec![line(LineTag::Removed, old), line(LineTag::Added, new)],
     };
-    // The first hunk uses up the whole budget.
+    // The first hunk takes all bytes up to the limit, so the other hunks are omitted.
     let hunks = vec![place(1, &last), place(5, "five\n"), place(9, "nine\n")];
     let mut v2 = v2_diff(
         &json!({"operation": "modify", "path": PATH, "fileType": "text"}),
@@ -297,7 +297,7 @@ fn shown(change: &FileChange) -> (Value, Value) {
 }
 
 #[test]
-fn whatever_a_change_is_given_as_it_is_listed_within_its_bound() {
+fn every_form_of_a_large_change_is_within_the_limit() {
     let line = |number: usize| format!("line {number}, which is as long as lines are\n");
     let lines = |range: std::ops::Range<usize>| range.map(line).collect::<String>();
     let (old, new) = (lines(0..15_000), lines(20_000..35_000));
@@ -411,7 +411,7 @@ fn a_long_key_of_metadata_is_truncated_and_leaves_a_change_within_its_bound() {
 }
 
 #[test]
-fn of_whole_texts_over_the_bound_as_much_is_shown_as_fits() {
+fn whole_texts_over_the_limit_are_shortened_to_fit() {
     let old: String = (0..15_000).map(|number| format!("line {number} of a long file\n")).collect();
     let new = old.replace("line 7 ", "line seven ").replace("line 14990 ", "the last but ten ");
     let (v1, v2) = shown(&change(Operation::Modify, Some(&old), Some(&new)));

@@ -1,4 +1,4 @@
-//! Content that is too large for a streamed update is deferred to the final update.
+//! Deferred fields: a field that is too large for a streamed update is sent with the final update.
 
 use acp_types::wire;
 use acp_types::wire::v1::{TerminalDisplay, V1Projection};
@@ -79,7 +79,7 @@ fn a_large_first_report_and_a_large_end_are_sent_at_once() {
 }
 
 #[test]
-fn a_permission_request_tells_what_waited() {
+fn a_permission_request_contains_deferred_fields() {
     let mut sent = running();
     assert!(
         sent.updates_for_call_patch(&id(), ToolCallPatch::new().with_raw_input(large("i")))
@@ -96,7 +96,7 @@ fn a_permission_request_tells_what_waited() {
 }
 
 #[test]
-fn what_waited_is_told_once_there_is_room() {
+fn a_small_value_that_replaces_a_deferred_value_is_sent() {
     check(vec![
         (ToolCallPatch::new().with_raw_output(large("o")), json!([])),
         (
@@ -108,12 +108,12 @@ fn what_waited_is_told_once_there_is_room() {
 }
 
 #[test]
-fn a_value_that_was_replaced_is_never_told() {
+fn a_replaced_deferred_value_is_never_sent() {
     let small = || json!({"small": 1});
     check(vec![
         (ToolCallPatch::new().with_raw_output(small()), update(json!({"rawOutput": small()}))),
         (ToolCallPatch::new().with_raw_output(large("o")), json!([])),
-        // The client already holds this value.
+        // The client already holds this small value.
         (ToolCallPatch::new().with_raw_output(small()), json!([])),
         (end(), update(json!({"status": "completed"}))),
     ]);
@@ -137,31 +137,31 @@ fn a_value_that_was_replaced_is_never_told() {
 }
 
 #[test]
-fn in_draft_v2_the_same_waits_and_items_keep_their_order() {
+fn draft_v2_defers_large_fields_and_keeps_the_order_of_items() {
     let mut sent = wire::v2::V2Projection::new();
-    let mut tell = |patch: ToolCallPatch| crate::json(&sent.updates_for_call_patch(&id(), &patch));
+    let mut send = |patch: ToolCallPatch| crate::json(&sent.updates_for_call_patch(&id(), &patch));
     let chunk = |text: &str| {
         json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c",
                "content": {"type": "content", "content": {"type": "text", "text": text}}})
     };
     let item = |text: &str| ToolCallPatch::new().with_appended_content(Content::from_text(text));
     let long = "x".repeat(65 * 1024);
-    tell(announce());
-    assert_eq!(tell(item("a")), json!([chunk("a")]));
-    assert_eq!(tell(item(&long)), json!([]));
-    assert_eq!(tell(item("b")), json!([]));
-    assert_eq!(tell(ToolCallPatch::new().with_raw_output(large("o"))), json!([]));
+    send(announce());
+    assert_eq!(send(item("a")), json!([chunk("a")]));
+    assert_eq!(send(item(&long)), json!([]));
+    assert_eq!(send(item("b")), json!([]));
+    assert_eq!(send(ToolCallPatch::new().with_raw_output(large("o"))), json!([]));
     assert_eq!(
-        tell(ToolCallPatch::new().with_raw_output(json!({"small": 1}))),
+        send(ToolCallPatch::new().with_raw_output(json!({"small": 1}))),
         update(json!({"rawOutput": {"small": 1}}))
     );
     let last =
         json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"});
-    assert!(tell(end()) == json!([chunk(&long), chunk("b"), last]));
+    assert!(send(end()) == json!([chunk(&long), chunk("b"), last]));
 }
 
 #[test]
-fn in_draft_v2_a_permission_request_tells_what_waited() {
+fn a_draft_v2_permission_request_contains_deferred_fields() {
     let mut sent = wire::v2::V2Projection::new();
     drop(sent.updates_for_call_patch(&id(), &announce()));
     let long = Content::from_text("x".repeat(65 * 1024));
@@ -188,8 +188,8 @@ fn in_draft_v2_a_permission_request_tells_what_waited() {
 /// v1 repeats the whole content for each added item, so updates must become rarer as the content
 /// grows.
 #[test]
-fn what_grows_is_repeated_in_proportion_to_what_there_is() {
-    let (mut sent, mut bytes, mut told, mut document) = (running(), 0, 0, 0);
+fn resent_bytes_of_growing_content_are_limited() {
+    let (mut sent, mut bytes, mut count, mut document) = (running(), 0, 0, 0);
     for number in 0..400 {
         let item = format!("{number:04}{}", "x".repeat(1020));
         document += item.len();
@@ -197,12 +197,12 @@ fn what_grows_is_repeated_in_proportion_to_what_there_is() {
             &id(),
             ToolCallPatch::new().with_appended_content(Content::from_text(item)),
         );
-        told += updates.len();
+        count += updates.len();
         bytes += crate::json(&updates).to_string().len();
     }
     bytes += crate::json(&sent.updates_for_call_patch(&id(), end())).to_string().len();
     assert!(bytes <= 3 * document + 64 * 1024, "{bytes} bytes for {document}");
-    assert!(told >= 10, "{told} updates");
+    assert!(count >= 10, "{count} updates");
 }
 
 #[test]
@@ -229,8 +229,8 @@ fn change(path: &str, lines: usize) -> Content {
     Content::Change(FileChange { hunks, ..FileChange::new(Operation::Add, path) })
 }
 
-/// Returns the number of diffs and the texts that a client shows if it handles updates but no
-/// permission requests.
+/// Returns the number of diffs and the texts in the first of `updates`. A client that ignores
+/// permission requests shows only these items.
 fn shown(updates: &Value) -> (usize, Vec<String>) {
     let items = updates[0]["content"].as_array().unwrap();
     let diffs = items.iter().filter(|item| item["type"] == "diff").count();
@@ -239,7 +239,7 @@ fn shown(updates: &Value) -> (usize, Vec<String>) {
 }
 
 #[test]
-fn of_a_change_too_large_for_an_update_a_part_is_shown_and_the_rest_counted() {
+fn a_change_too_large_for_an_update_is_sent_as_an_excerpt_with_a_count() {
     let many = (0..200).map(|file| change(&format!("/p/{file}"), 5)).collect();
     for (content, diffs, rest) in [
         (vec![change("/p/a", 1000)], 1, "+714 −0 more lines are not shown."),
@@ -264,7 +264,7 @@ fn of_a_change_too_large_for_an_update_a_part_is_shown_and_the_rest_counted() {
 }
 
 #[test]
-fn of_whole_texts_too_large_for_an_update_a_part_is_shown_and_the_rest_counted() {
+fn whole_texts_too_large_for_an_update_are_sent_as_an_excerpt_with_a_count() {
     let text: String = (0..20_000).map(|number| format!("line {number} of a file\n")).collect();
     let new_text = Some(text);
     let change = FileChange { new_text, ..FileChange::new(Operation::Add, "/p/a") };

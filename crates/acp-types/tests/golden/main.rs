@@ -1,4 +1,4 @@
-//! Golden messages: model values, and the JSON that the protocol pages specify for them.
+//! Golden messages: values of this crate, and the JSON that the protocol pages specify for them.
 //!
 //! The expected JSON is written by hand, independently of the projections.
 
@@ -39,7 +39,7 @@ fn report(patch: ToolCallPatch) -> ToolCallReport {
     report
 }
 
-/// Returns the full v1 document of a patch, with its terminals as text.
+/// Returns the v1 call that results from a patch, as JSON and with its terminals as text.
 fn v1_document(patch: &ToolCallPatch, terminal: Option<&TerminalReport>) -> Value {
     let find = |_: &TerminalId| terminal;
     json(&wire::v1::tool_call_from_report(&report(patch.clone()), TerminalDisplay::Text, KEY, find))

@@ -1,4 +1,4 @@
-//! Permission requests, which repeat the whole call with the fields of the call.
+//! Permission requests, which repeat all fields of the call.
 
 use acp_types::wire::{self, v1::TerminalDisplay};
 use acp_types::{
@@ -52,7 +52,7 @@ fn a_v1_request_repeats_the_call() {
 }
 
 #[test]
-fn a_v1_request_names_kind_and_status_whatever_they_are() {
+fn a_v1_request_always_contains_kind_and_status() {
     let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
     drop(
         sent.updates_for_call_patch(&id(), ToolCallPatch::for_new_call("x", "X", ToolKind::Other)),
@@ -89,7 +89,7 @@ fn a_v2_request_has_the_call_as_its_subject() {
 }
 
 #[test]
-fn nothing_is_asked_about_an_unknown_call() {
+fn an_unknown_call_has_no_permission_request() {
     let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text);
     assert!(v1.permission_request_for_call("s".into(), &id(), Vec::new()).is_none());
     assert!(

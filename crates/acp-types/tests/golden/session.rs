@@ -9,8 +9,8 @@ use acp_types::{Content, schema};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-/// Checks the messages of both versions, that the schema can parse them, and that the JSON of the
-/// document can be parsed again.
+/// Checks the messages of both versions. Also checks that the schema crate parses the v1 message,
+/// and that the JSON of the document can be parsed again.
 fn check(state: &SessionStatePart, in_v1: Value, in_v2: Option<Value>) {
     let sent = v1::V1Projection::new(v1::TerminalDisplay::Text).with_meta_key("own");
     assert_eq!(crate::json(&sent.update_for_state(state)), in_v1);
@@ -108,24 +108,24 @@ fn options() {
 }
 
 #[test]
-fn what_is_not_known_of_a_session_is_not_told() {
+fn unknown_session_info_is_not_sent() {
     let info = |fields: Value| {
         let mut update = json!({"sessionUpdate": "session_info_update"});
         update.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         update
     };
     let at = "2026-01-02T03:04:05Z";
-    for (told, fields) in [
+    for (later, fields) in [
         (SessionInfo::new(), json!({})),
         (SessionInfo::new().with_title("T"), json!({"title": "T"})),
         (SessionInfo::new().with_updated_at(at), json!({"updatedAt": at})),
     ] {
-        check(&SessionStatePart::Info(told), info(fields.clone()), Some(info(fields)));
+        check(&SessionStatePart::Info(later), info(fields.clone()), Some(info(fields)));
     }
 }
 
 #[test]
-fn what_is_told_later_of_a_session_leaves_the_rest_as_it_was() {
+fn later_session_info_keeps_other_fields() {
     let first = SessionStatePart::Info(SessionInfo::new().with_title("T").with_updated_at("1"));
     let later = SessionStatePart::Info(SessionInfo::new().with_updated_at("2"));
     let both = SessionInfo::new().with_title("T").with_updated_at("2");

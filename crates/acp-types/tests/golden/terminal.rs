@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::{id, v1_document};
 
-/// Bytes kept from the beginning of a terminal's output.
+/// Maximum number of bytes that are kept from the beginning of a terminal's output.
 const OUTPUT_HEAD_BYTES: usize = 8 * 1024;
 
-/// Bytes kept from the end of a terminal's output.
+/// Maximum number of bytes that are kept from the end of a terminal's output.
 const OUTPUT_TAIL_BYTES: usize = 40 * 1024;
 
 fn shown() -> TerminalId {
@@ -37,7 +37,7 @@ fn killed() -> TerminalPatch {
     TerminalPatch::from_exit(TerminalExit { code: None, signal: Some("SIGKILL".to_owned()) })
 }
 
-/// Returns a call with the given status that shows the terminal.
+/// Returns a call that has the given status and shows the terminal.
 fn call(status: Status) -> ToolCallPatch {
     ToolCallPatch::for_new_call("terminal", "Run ls", ToolKind::Execute)
         .with_status(status)
@@ -120,7 +120,7 @@ fn text_of_an_ended_terminal_is_head_and_tail_around_a_marked_gap() {
 }
 
 #[test]
-fn text_of_a_terminal_is_told_as_it_grows_and_once() {
+fn terminal_text_is_sent_once_per_change() {
     let mut sent = V1Projection::new(TerminalDisplay::Text);
     drop(sent.updates_for_call_patch(&id(), call(Status::InProgress)));
     for (terminal, expected) in [
@@ -143,7 +143,7 @@ fn text_of_a_terminal_is_told_as_it_grows_and_once() {
 }
 
 #[test]
-fn a_terminal_that_the_client_runs_is_shown_by_the_clients_id_and_no_more_is_told_of_it() {
+fn a_client_run_terminal_is_sent_only_as_the_clients_id() {
     for surface in [TerminalDisplay::Text, TerminalDisplay::MetaEvents] {
         let mut sent = V1Projection::new(surface);
         assert_eq!(sent.updates_for_terminal_patch(&shown(), &open()), []);
@@ -228,10 +228,10 @@ fn a_terminal_by_events() {
 }
 
 #[test]
-fn where_a_command_runs_after_all_is_told_until_it_writes() {
+fn a_changed_directory_is_sent_until_the_command_writes() {
     let moved = |cwd: &str| TerminalPatch::for_new_terminal("ls", cwd);
     let info = |cwd: &str| event("terminal_info", &json!({"terminal_id": "t", "cwd": cwd}));
-    let told = |data: &str| event("terminal_output", &json!({"terminal_id": "t", "data": data}));
+    let written = |data: &str| event("terminal_output", &json!({"terminal_id": "t", "data": data}));
     let mut sent = V1Projection::new(TerminalDisplay::MetaEvents);
     assert_eq!(sent.updates_for_terminal_patch(&shown(), &open()), []);
     drop(sent.updates_for_call_patch(&id(), call(Status::Pending)));
@@ -239,10 +239,10 @@ fn where_a_command_runs_after_all_is_told_until_it_writes() {
         (moved("/p"), json!([])),
         (moved("/p/src"), json!([info("/p/src")])),
         (moved("/p/src"), json!([])),
-        // Programs read this value, so characters that JSON can hold are not quoted.
+        // Programs read this value, so characters that JSON can represent are not quoted.
         (moved("/p\u{a0}/$'s'"), json!([info("/p\u{a0}/$'s'")])),
-        (moved("/p").then(output("a")), json!([info("/p"), told("a")])),
-        (moved("/q").then(output("b")), json!([told("b")])),
+        (moved("/p").then(output("a")), json!([info("/p"), written("a")])),
+        (moved("/q").then(output("b")), json!([written("b")])),
     ] {
         assert_eq!(
             crate::json(&sent.updates_for_terminal_patch(&shown(), &patch)),
@@ -289,7 +289,7 @@ fn output_events_fit_a_message() {
 }
 
 #[test]
-fn a_v2_terminal_has_messages_of_its_own() {
+fn a_v2_terminal_has_separate_messages() {
     let sent = wire::v2::V2Projection::new();
     let size = TerminalPatch {
         size: Some(TerminalSize { cols: 80, rows: 24 }),
@@ -337,7 +337,7 @@ fn a_v2_terminal_has_messages_of_its_own() {
 }
 
 #[test]
-fn a_client_says_in_its_capabilities_how_it_shows_terminals() {
+fn client_capabilities_select_the_terminal_display() {
     for (meta, expected) in [
         (json!({"terminal_output": true}), TerminalDisplay::MetaEvents),
         (json!({"terminal_output": false}), TerminalDisplay::Text),

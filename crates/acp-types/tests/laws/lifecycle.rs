@@ -15,7 +15,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-/// Weights of small values, and of values too large for a streamed update or a whole diff.
+/// Weights of small values, and of values that are too large for a streamed update or a whole diff.
 const LARGE: (u32, u32) = (20, 1);
 
 /// One step of a lifecycle.
@@ -52,8 +52,8 @@ impl CallLifecycle {
         matches!(&self.steps[1], Step::Call(patch) if patch.content != ContentPatch::Keep)
     }
 
-    /// Returns the steps as an outbox sends them. Steps between two flush points are composed, but
-    /// never across a first start or a final status.
+    /// Returns the steps as an outbox sends them. The steps between two flush points are composed.
+    /// A patch with a status is never composed with an earlier patch.
     pub(crate) fn flushed(&self) -> Vec<Step> {
         let mut sent = Vec::new();
         let mut terminal = TerminalPatch::default();
@@ -84,8 +84,7 @@ impl CallLifecycle {
         }
         send(&mut call, &mut terminal);
         if !asked.is_empty() {
-            // The announcement consists of the first report, and of the opening of the terminal if
-            // there is one.
+            // The permission request is sent directly after the first report of the call.
             let announced = sent.iter().position(|step| matches!(step, Step::Call(_)));
             sent.insert(announced.expect("a life begins with a report") + 1, Step::Ask);
         }
@@ -203,7 +202,7 @@ fn output() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Returns paths, some of which contain bytes that are not UTF-8.
+/// Returns the path for a number. Some of these paths contain bytes that are not UTF-8.
 fn odd_path(number: u32) -> PathBuf {
     let odd: &[u8] = if number.is_multiple_of(3) { b"\xff'\n" } else { b"" };
     let name = [format!("/p/{number}").as_bytes(), odd, b".rs"].concat();

@@ -1,4 +1,4 @@
-//! Laws of documents, patches, projections and observers, over random lifecycles of calls.
+//! Laws of documents, patches, projections and observers, checked for random lifecycles of calls.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail by a panic")]
 
@@ -80,13 +80,13 @@ proptest! {
     }
 
     #[test]
-    fn what_is_told_again_says_nothing(life in lifecycle::lifecycle()) {
+    fn a_repeated_patch_sends_no_message(life in lifecycle::lifecycle()) {
         let mut sent = wire::v1::V1Projection::new(TerminalDisplay::MetaEvents);
         let mut all = ToolCallPatch::new();
         for step in &life.steps {
             if let Step::Call(patch) = step && !patch.status.is_some_and(acp_types::Status::is_final) {
                 all = all.then(patch.clone());
-                // Applying the same append twice is not idempotent.
+                // Appended content is left out, because a repeated append adds the content again.
                 if let acp_types::ContentPatch::Append(_) = all.content {
                     all.content = acp_types::ContentPatch::Keep;
                 }
@@ -148,13 +148,13 @@ fn options() -> Vec<PermissionOption> {
     vec![PermissionOption::new("allow", "Allow", PermissionOptionKind::AllowOnce)]
 }
 
-/// Bytes that were sent on a v1 connection for one call.
+/// Numbers of bytes that were sent on a v1 connection for one call.
 #[derive(Default)]
 struct SentBytes {
     sent: usize,
-    /// Bytes of appended terminal output.
+    /// Number of bytes of appended terminal output.
     appended: usize,
-    /// Bytes of the document at its largest.
+    /// Maximum size of the document in bytes.
     largest: usize,
 }
 
@@ -211,7 +211,7 @@ fn assert_v2_client_holds(life: &CallLifecycle) {
     let (report, terminal) = life.documents();
     let mut expected = wire::v2::tool_call_from_report(&report, KEY);
     let mut held = observer.observed_call("c").expect("the call was announced").clone();
-    // Fields that were never sent have their default.
+    // Fields that were never sent have their default values.
     for call in [&mut expected, &mut held] {
         call.content = MaybeUndefined::Value(call.content.value().cloned().unwrap_or_default());
         call.locations = MaybeUndefined::Value(call.locations.value().cloned().unwrap_or_default());
@@ -228,8 +228,8 @@ fn assert_v2_client_holds(life: &CallLifecycle) {
     }
 }
 
-/// Asserts that the shown bytes are the whole output, or the beginning and the end of the output
-/// with marked gaps.
+/// Asserts that the shown bytes are the whole output. If bytes were omitted, asserts that the shown
+/// bytes begin with the head and end with the tail.
 fn assert_shows(output: &TerminalOutput, shown: &[u8]) {
     if output.omitted_bytes() == 0 {
         assert_eq!(shown, [output.head(), output.tail()].concat());
@@ -239,8 +239,8 @@ fn assert_shows(output: &TerminalOutput, shown: &[u8]) {
     }
 }
 
-/// Like [`assert_shows`], but a character that is split at the end of the head or the beginning of
-/// the tail is shown whole.
+/// Asserts the same as [`assert_shows`], for decoded text. A character that is split at the end of
+/// the head or at the start of the tail is not compared.
 fn assert_shows_text(output: &TerminalOutput, shown: &str) {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (head, tail) = (lossy(output.head()), lossy(output.tail()));

@@ -11,17 +11,17 @@ use crate::schema::v1::{
 };
 use crate::{CallMeta, Content, ContentPatch, TerminalId, ToolCallId, json, wire};
 
-/// An open call: its content items, and the client's state of it.
+/// An open call: its content items, and the state that the client holds.
 #[derive(Debug)]
 pub(super) struct SentCall {
     items: Vec<Content>,
-    /// The call without its metadata.
+    /// The call in the state that the client holds, without its metadata.
     pub(super) call: ToolCall,
     pub(super) meta: Option<Box<CallMeta>>,
     /// Fields that are too large for a streamed update. These fields are sent with the next report
     /// that is not streamed.
     pub(super) deferred: LargeFields,
-    /// Bytes of large fields sent in streamed updates so far.
+    /// Number of bytes of large fields that were sent in streamed updates so far.
     streamed_bytes: usize,
     pub(super) announced: bool,
 }
@@ -38,8 +38,8 @@ impl SentCall {
         }
     }
 
-    /// Updates the items and returns the content if it differs from the client's state. `ending` is
-    /// the last text of a cancelled call; `status` is the current status.
+    /// Updates the items. Returns the encoded content if it differs from the content that the
+    /// client holds. `ending` is the last text of a cancelled call; `status` is the current status.
     pub(super) fn update_content(
         &mut self,
         mut patch: ContentPatch,
@@ -55,7 +55,7 @@ impl SentCall {
         if keeps && self.terminals().next().is_none() {
             return None;
         }
-        // The first terminal of a call that is about to be announced is opened together with it.
+        // The announcement of a call also opens the first terminal of the call.
         let opens = match shows.display {
             TerminalDisplay::MetaEvents if !self.announced => self.terminals().next().cloned(),
             _ => None,
@@ -75,10 +75,11 @@ impl SentCall {
     }
 
     /// Adds deferred fields to an update, or defers fields that are too large for a streamed
-    /// update. Then applies the update to the client's state.
+    /// update. Then applies the update to the recorded state of the client.
     ///
-    /// If file changes are deferred, an excerpt that fits is sent instead. Otherwise a client that
-    /// does not merge a permission request into its card would show no change at all.
+    /// If file changes are deferred, an excerpt that fits is sent instead. Without the excerpt,
+    /// some clients would show no change at all: they do not merge permission requests into the
+    /// displayed call.
     pub(super) fn flush_or_defer(
         &mut self,
         update: &mut ToolCallUpdate,
@@ -104,14 +105,15 @@ impl SentCall {
         }
     }
 
-    /// Returns an excerpt of the changes that fits into a streamed update in addition to `rest`
-    /// bytes. Returns `None` if the client already holds the excerpt.
+    /// Returns an excerpt of the file changes that fits into a streamed update together with `rest`
+    /// other bytes. Returns `None` if no excerpt may be sent, or if the client already holds the
+    /// excerpt.
     fn change_excerpt(&mut self, rest: usize, meta_key: &str) -> Option<Vec<ToolCallContent>> {
-        // Resent bytes must stay in proportion.
+        // The number of bytes that are sent again is limited.
         if self.streamed_bytes > MAX_RESENT_BYTES {
             return None;
         }
-        // A byte of text may take six bytes in JSON.
+        // A byte of text may take six bytes in JSON, so smaller excerpts are tried too.
         let sizes = [
             MAX_STREAMED_UPDATE_BYTES / 2,
             MAX_STREAMED_UPDATE_BYTES / 8,
@@ -194,7 +196,7 @@ impl LargeFields {
         fields.raw_output = self.raw_output;
     }
 
-    /// Returns the length of the fields as JSON in bytes, if they follow other fields of an object.
+    /// Returns the number of bytes that these fields add to a JSON object with other fields.
     fn json_len(&self) -> usize {
         let content = self.content.as_deref().map(|items| {
             let commas = items.len().saturating_sub(1);
@@ -207,7 +209,8 @@ impl LargeFields {
     }
 }
 
-/// Returns the length of an item as JSON in bytes. A text item is not serialised for this.
+/// Returns the number of bytes that an item takes as JSON. The length of a text item is computed
+/// without serialising the item.
 fn item_json_len(item: &ToolCallContent) -> usize {
     match item {
         ToolCallContent::Content(v1::Content {
@@ -222,7 +225,7 @@ fn item_json_len(item: &ToolCallContent) -> usize {
     }
 }
 
-/// The terminals of a connection, and the way they are displayed.
+/// The terminals of a connection, and the form in which they are sent.
 pub(super) struct TerminalContext<'a> {
     pub(super) display: TerminalDisplay,
     pub(super) meta_key: &'a str,
@@ -239,7 +242,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_large_is_measured_as_it_is_written() {
+    fn computed_length_of_large_fields_equals_the_serialised_length() {
         let text = ToolCallContent::from("a \"b\"\n\u{1b}ä");
         let mut noted = TextContent::new("x");
         noted.meta = json!({"k": 1}).as_object().cloned();

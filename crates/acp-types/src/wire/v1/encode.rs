@@ -1,4 +1,4 @@
-//! Encodes values of the model for v1.
+//! Encodes the types of this crate as types of ACP v1.
 
 use std::path::Path;
 
@@ -66,7 +66,8 @@ fn encode_plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
 
 /// Encodes content items for v1. A change may become several items.
 ///
-/// `shown` encodes a terminal. `shown` returns `None` if nothing is known about the terminal yet.
+/// The function `shown` encodes a terminal. It returns `None` if nothing is known about the
+/// terminal yet.
 pub(super) fn encode_content_items(
     content: &[Content],
     meta_key: &str,
@@ -94,8 +95,9 @@ pub(super) fn shorten_changes(content: &mut [Content]) {
     }
 }
 
-/// Returns an excerpt of file changes of at most `max` bytes, with a count of the omitted lines as
-/// text. Returns `None` if there is no change, or if an item cannot be shortened.
+/// Returns an excerpt of the file changes in `content`. The excerpt contains at most `max` bytes of
+/// changes, and a text with the number of omitted lines. Returns `None` if there is no file change,
+/// or if an item is a terminal.
 pub(super) fn change_excerpt(
     content: &[Content],
     meta_key: &str,
@@ -117,7 +119,7 @@ pub(super) fn change_excerpt(
         if is_whole || !part.hunks.is_empty() {
             let part = match is_whole {
                 true => part,
-                // Only the hunks are shown; the count covers the omitted lines.
+                // Only the hunks are shown. The omitted lines are counted below.
                 false => FileChange { old_text: None, new_text: None, ..part },
             };
             room = room.saturating_sub(part.texts_or_hunks_byte_len());
@@ -142,8 +144,9 @@ pub(super) fn change_excerpt(
     has_change.then_some(items)
 }
 
-/// Encodes a change that is already [shortened](shorten_changes): a small change as one diff of
-/// whole files, a large change as one diff per hunk, and a change without text as a sentence.
+/// Encodes a change that is already [shortened](shorten_changes). A small change becomes a diff of
+/// whole files, a large change becomes one diff per hunk, and a change without texts becomes a
+/// sentence. A small move becomes two diffs.
 fn encode_file_change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     if let Operation::Move { from } = &change.operation
         && let Some(old) = &change.old_text

@@ -5,9 +5,9 @@ use std::str::Chars;
 
 use callboard_text::is_strippable;
 
-/// Returns terminal output as plain text, without escape sequences and
-/// [strippable](callboard_text::is_strippable) characters. Only the last state of a redrawn line is
-/// kept.
+/// Returns terminal output as plain text, without escape sequences and without
+/// [strippable](callboard_text::is_strippable) characters. If a program redraws a line, the text
+/// contains only the last state of the line.
 ///
 /// Supports the cursor movements that programs use to redraw lines. The cursor never moves beyond
 /// existing text, so the result is never longer than the output.
@@ -34,7 +34,8 @@ struct OutputScreen {
     lines: Vec<Vec<char>>,
     row: usize,
     col: usize,
-    /// Whether the next character replaces the line.
+    /// Whether the cursor follows a carriage return, so that the next character replaces the whole
+    /// line.
     carriage_returned: bool,
 }
 
@@ -92,7 +93,7 @@ impl OutputScreen {
         }
     }
 
-    /// Erases the line of the cursor from a column to its end.
+    /// Erases the cursor's line from a column to the end of the line.
     fn erase_line_from(&mut self, col: usize) {
         if let Some(line) = self.lines.get_mut(self.row) {
             line.truncate(col);
@@ -111,15 +112,16 @@ impl OutputScreen {
     }
 }
 
-/// Parses the rest of an escape sequence (ECMA-48): CSI up to its final byte, OSC and other strings
-/// up to their terminator, any other sequence as one character.
+/// Parses the rest of an escape sequence (ECMA-48). A CSI sequence ends with its final byte, and
+/// OSC and other strings end with their terminator. Any other sequence has one or two characters.
 fn apply_escape_sequence(letters: &mut Peekable<Chars<'_>>, page: &mut OutputScreen) {
     match letters.next() {
         Some('[') => {
             let mut params = String::new();
             while let Some(letter) = letters.next_if(|letter| !letter.is_control()) {
                 if ('\u{40}'..='\u{7e}').contains(&letter) {
-                    // A sequence without a number is specific to some terminals.
+                    // If the first parameter is not a number, the sequence is specific to some
+                    // terminals and is ignored.
                     let first = params.split(';').next().unwrap_or_default();
                     if let Ok(number) = if first.is_empty() { Ok(0) } else { first.parse() } {
                         page.apply_control_sequence(number, letter);
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_drawn_again_are_read_in_their_last_state() {
+    fn redrawn_lines_show_their_last_state() {
         for (output, expected) in [
             ("a 1\nb 1\n\u{1b}[2A\u{1b}[2Ka 2\n\u{1b}[2Kb 2\n", "a 2\nb 2\n"),
             ("a 1\nb 1\u{1b}[1A\ra 2\u{1b}[1B\rb 2\n", "a 2\nb 2\n"),
@@ -180,9 +182,9 @@ mod tests {
             ("Building 3/4\r\u{1b}[K", ""),
             ("|\u{8}/\u{8}-\u{8}done", "done"),
             ("é\u{8}e", "e"),
-            // Private or unsupported sequences.
+            // Private and unsupported sequences are ignored.
             ("a\u{1b}[?2Kb\u{1b}[1Kc\u{1b}[2Jd\u{1b}[Ae", "abcde"),
-            // Never beyond existing text.
+            // The cursor never moves beyond existing text.
             ("a\u{1b}[99A\u{1b}[99G\u{1b}[99Cb\u{1b}[99Bc", "abc"),
             ("a\u{1b}[99999999999999999999999Ab", "ab"),
         ] {
@@ -191,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn what_hides_or_reorders_is_left_out() {
+    fn hiding_and_reordering_characters_are_removed() {
         assert_eq!(to_plain_text("a\u{202e}b\u{2066}c\u{200b}d\u{e0041}\u{feff}"), "abcd");
         assert_eq!(to_plain_text("é\u{a0}\u{3000}ß\u{2800}"), "é\u{a0}\u{3000}ß\u{2800}");
     }
 
     #[test]
-    fn movements_need_no_more_room_than_they_are_written_with() {
+    fn plain_text_is_never_longer_than_the_output() {
         let long = "x".repeat(40_000) + &"\n\u{1b}[A\u{1b}[K\u{1b}[65535Gy\u{1b}[A".repeat(10_000);
         assert!(to_plain_text(&long).len() <= long.len());
     }

@@ -1,5 +1,4 @@
-//! Serialises `session/update` notifications, in which a first report always has a kind and a
-//! status.
+//! Serialises `session/update` notifications. A first report always contains a kind and a status.
 
 use std::ops::Deref;
 
@@ -13,11 +12,11 @@ use crate::schema::v1::{
 };
 use crate::wire::{ClientMessage, REQUEST_PERMISSION, SESSION_UPDATE};
 
-/// An update in the form in which it is serialised for a client.
+/// A session update with the serialised form that clients expect.
 ///
 /// The schema crate omits `kind` and `status` of a `tool_call` if they have their default values.
 /// The protocol defines the same defaults for missing fields, but some clients treat a call without
-/// a status as running. So both fields are always written.
+/// a status as running. Therefore both fields are always written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WireUpdate(SessionUpdate);
 
@@ -39,7 +38,8 @@ impl WireUpdate {
         SessionUpdateParams { session_id: session_id.into(), update: self }
     }
 
-    /// Returns an update of a call without its paths and free-form values.
+    /// Returns the update of a call, reduced to its id, title, kind and status. Returns `None` for
+    /// an update that is not about a call.
     fn reduced_to_title_and_status(&self) -> Option<Self> {
         let reduced = match &self.0 {
             SessionUpdate::ToolCall(call) => {
@@ -114,7 +114,7 @@ impl Serialize for WireUpdate {
     }
 }
 
-/// A `tool_call` that includes the fields that the schema crate omits.
+/// The JSON of a `tool_call`, including the fields that the schema crate omits.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FirstReportJson<'a> {

@@ -42,7 +42,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_cutting_decodes_like_the_whole(chunks in vec(vec(any::<u8>(), 0..6), 0..8)) {
+        fn chunks_decode_like_the_whole_text(chunks in vec(vec(any::<u8>(), 0..6), 0..8)) {
             let mut carry = Utf8Decoder::default();
             let mut text: String = chunks.iter().map(|chunk| carry.decode(chunk)).collect();
             text.push_str(&carry.decode_remaining());
@@ -50,7 +50,7 @@ mod tests {
         }
 
         #[test]
-        fn characters_survive_every_cut(text in "\\PC{0,20}", at in any::<proptest::sample::Index>()) {
+        fn a_split_character_is_decoded(text in "\\PC{0,20}", at in any::<proptest::sample::Index>()) {
             let (first, second) = text.as_bytes().split_at(at.index(text.len() + 1));
             let mut carry = Utf8Decoder::default();
             let decoded = carry.decode(first) + &carry.decode(second);

@@ -1,4 +1,4 @@
-//! Encodes values of the model for draft v2.
+//! Encodes the types of this crate as types of draft ACP v2.
 
 use callboard_text::utf8_path;
 
@@ -54,8 +54,8 @@ pub(super) fn encode_content(item: &Content, meta_key: &str) -> ToolCallContent 
     }
 }
 
-/// Converts a content block. Both versions encode blocks alike; a block that v2 does not define
-/// becomes the text of its JSON.
+/// Converts a content block from v1 to draft v2. Both versions encode blocks in the same way. A
+/// block that draft v2 does not define becomes a text with the JSON of the block.
 fn encode_content_block(block: &crate::ContentBlock) -> ContentBlock {
     let value = serde_json::to_value(block).unwrap_or_default();
     let text = value.to_string();

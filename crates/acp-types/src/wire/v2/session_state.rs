@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Encodes the options of a session for the responses to `session/new` and
-/// `session/set_config_option`. The modes are one of the options.
+/// `session/set_config_option`. In draft v2, the mode is one of the options.
 #[must_use]
 pub fn encode_config_options(options: &[ConfigOption]) -> Vec<v2::SessionConfigOption> {
     options.iter().map(encode_config_option).collect()
