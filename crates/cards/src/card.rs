@@ -1,4 +1,5 @@
-//! The card of one call: the current state of the call, and a record of the printed parts.
+//! The card of one call: the current state of the call, and a record of the parts that are already
+//! printed.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -28,7 +29,7 @@ mod permission_request;
 
 pub(super) use permission_request::print_options;
 
-/// Separates the title of a running call of Callboard from its progress.
+/// Separator between title and progress in the titles that Callboard sends for running calls.
 const SEPARATOR: &str = " · ";
 
 /// The state of a call as received so far.
@@ -58,8 +59,8 @@ struct OpenCallState {
     printed_title: Option<PrintedTitle>,
     input: Value,
     console: OutputPrinter,
-    /// Texts that are printed when the call ends: first all texts except the last, joined, then the
-    /// last text.
+    /// Texts that are printed when the call ends. The first item joins all texts except the last
+    /// one; the last item is the last text.
     texts: Vec<HeldBackText>,
     printed_content: VecDeque<PrintedContent>,
     meta: CallMeta,
@@ -128,7 +129,7 @@ impl Card {
         }
     }
 
-    /// Applies an update of `bytes` bytes. An update of a finished call is only counted.
+    /// Applies an update of `bytes` bytes. If the call has finished, the update is only counted.
     pub(super) fn apply_update(&mut self, update: &ToolCallUpdate, bytes: usize, page: &Page) {
         let words = &page.words;
         self.updates += 1;
@@ -158,7 +159,7 @@ impl Card {
         if let Some(output) = &fields.raw_output
             && let Some(id) = output.get("background").and_then(Value::as_str)
         {
-            // For a command that has finished, only the id is kept.
+            // If the command has finished, only its id is kept.
             let runs = output.get("running") == Some(&Value::Bool(true));
             let command = output.get("command").and_then(Value::as_str);
             let command =
@@ -168,7 +169,7 @@ impl Card {
         }
         let meta = update.meta.as_ref().and_then(|meta| meta.get(&page.meta_key));
         if let Some(Ok(meta)) = meta.map(|meta| serde_json::from_value::<CallMeta>(meta.clone())) {
-            // A call that never ran has no duration to show.
+            // A call that never ran shows no duration.
             let ran = meta.duration_ms.filter(|millis| *millis > 0 || meta.started_at.is_some());
             self.duration_ms = ran.or(self.duration_ms);
             self.open.meta = CallMeta {
@@ -180,9 +181,9 @@ impl Card {
         }
     }
 
-    /// Prints the head when the call starts to run or reports progress, and again when the title of
-    /// a running call changes. The head is not printed earlier, because the title may still
-    /// improve.
+    /// Prints the title line when the call starts to run or reports progress, and again when the
+    /// title of a running call changes. The line is not printed earlier, because the agent may send
+    /// a better title.
     pub(super) fn print_title_line_if_due(&mut self, page: &mut Page) {
         let is_running = self.status == ToolCallStatus::InProgress;
         let is_due = match &self.open.printed_title {
@@ -214,7 +215,7 @@ impl Card {
             Some(PrintedTitle { title: title_without_progress(&self.title).to_owned(), is_whole });
     }
 
-    /// Returns whether the last printed title is the title of this call.
+    /// Returns whether the last title on the page is the current title of this call.
     fn is_title_printed_last(&self, page: &Page) -> bool {
         let is_own =
             matches!(&page.owner, TextOwner::CallHead(id) | TextOwner::Call(id) if *id == self.id);
@@ -226,14 +227,14 @@ impl Card {
                 .is_some_and(|named| named.title == title_without_progress(&self.title))
     }
 
-    /// Returns whether the printed title contains the whole command.
+    /// Returns whether this call's printed title contains the whole command.
     fn is_command_in_title(&self, command: &str) -> bool {
         let words = format!("`{}`", sanitise::escape_line(command));
         let named = self.open.printed_title.as_ref();
         named.is_some_and(|named| named.is_whole && named.title.contains(&words))
     }
 
-    /// Separates the call from text of other kinds, and from calls that ran before.
+    /// Writes a blank line, unless the previous text is a title line or belongs to this call.
     fn separate_from_previous_text(&self, page: &mut Page) {
         match &page.owner {
             TextOwner::CallHead(_) => page.end_open_line(),
@@ -242,7 +243,8 @@ impl Card {
         }
     }
 
-    /// Makes sure that the next text is recognisable as this call's.
+    /// Prints the call's title if the previous text belongs to something else. The reader can then
+    /// assign the next text to this call.
     fn ensure_text_owned_by_call(&mut self, page: &mut Page) {
         let is_own =
             matches!(&page.owner, TextOwner::CallHead(id) | TextOwner::Call(id) if *id == self.id);
@@ -292,7 +294,7 @@ impl Card {
             if self.open.printed_title.is_none() {
                 self.ensure_text_owned_by_call(page);
             }
-            // Skips the command if the title already shows it.
+            // The command is not repeated if the title already contains it.
             let command = raw_input::command_text(&self.open.input);
             let command = command.filter(|command| self.is_command_in_title(command));
             let output = command
@@ -307,8 +309,8 @@ impl Card {
         self.open.texts = hold_back_texts(&texts);
     }
 
-    /// Returns whether a terminal shows only the command, which has not run yet. Such text is not
-    /// printed.
+    /// Returns whether the output consists only of a command that has not run yet. Such output is
+    /// not printed.
     fn is_command_preview(&self, output: &str) -> bool {
         let command = raw_input::command_text(&self.open.input);
         self.status == ToolCallStatus::Pending
@@ -338,8 +340,8 @@ impl Card {
         }
     }
 
-    /// Prints the command of a display-only terminal when it runs, unless the title already shows
-    /// it.
+    /// Prints the command of a display-only terminal when the command runs, unless the title
+    /// already shows it.
     fn print_command(&mut self, page: &mut Page) {
         if !self.open.has_terminal
             || self.open.is_command_shown
@@ -358,7 +360,7 @@ impl Card {
 
     fn print_output(&mut self, joint: OutputJoin, text: &str, page: &mut Page) {
         if !text.is_empty() {
-            // If the page is not a terminal, a line is only printed once it is complete.
+            // If the page is not a terminal, a line is not printed before it is complete.
             if page.can_redraw_lines() || text.contains('\n') || joint == OutputJoin::AfterGap {
                 self.ensure_text_owned_by_call(page);
             }
@@ -373,7 +375,7 @@ impl Card {
         }
     }
 
-    /// Returns whether a printed diff or text was printed as a whole, or `None` if it was not
+    /// Returns whether a diff or text was printed completely, or `None` if no part of it was
     /// printed.
     fn printed_completeness(&self, hash: u64) -> Option<bool> {
         let mut all = self.open.printed_content.iter();
@@ -389,12 +391,13 @@ impl Card {
     }
 }
 
-/// Returns whether no other status can follow.
+/// Returns whether the status is final.
 fn is_final(status: ToolCallStatus) -> bool {
     matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed)
 }
 
-/// Separates the last text from the other texts, because it is the reason if the call fails.
+/// Stores texts until the call ends. The last text is stored separately, because it is the reason
+/// if the call fails.
 fn hold_back_texts(texts: &[String]) -> Vec<HeldBackText> {
     let Some((last, others)) = texts.split_last() else {
         return Vec::new();
@@ -410,8 +413,8 @@ fn hold_back_texts(texts: &[String]) -> Vec<HeldBackText> {
     others.iter().chain([last]).map(|text| held(text)).collect()
 }
 
-/// Returns whether a new title has different words. More or fewer words, other numbers and other
-/// progress do not count.
+/// Returns whether a new title has different words than the old title. Added or removed words at
+/// the end, other numbers and other progress do not count as different.
 fn has_different_words(old: &str, new: &str) -> bool {
     let letters = |title: &str| {
         title_without_progress(title).chars().filter(|c| c.is_alphabetic()).collect::<String>()

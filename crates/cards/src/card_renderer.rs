@@ -22,9 +22,9 @@ use crate::{limits, sanitise, table};
 /// Renders the messages of one session as cards.
 ///
 /// Each method returns the text to print now, which may be empty. The text is safe to write to a
-/// terminal: it contains no control characters of the agent. The text contains no escape sequences
-/// except colours and, on a terminal, `\r`. Memory is bounded: most of a call's state is discarded
-/// when it ends.
+/// terminal: it contains no control characters from the agent. Its only escape sequences are
+/// colours. On a terminal, the text may also contain `\r`. Memory is bounded: most of a call's
+/// state is discarded when the call ends.
 #[derive(Debug)]
 pub struct CardRenderer {
     page: Page,
@@ -41,7 +41,7 @@ pub struct CardRenderer {
 
 impl CardRenderer {
     /// Creates a renderer without colours. Paths below `cwd` are shown relative to `cwd`. Lines
-    /// that may be truncated have at most `width` characters.
+    /// that the renderer may truncate have at most `width` characters.
     #[must_use]
     pub fn new(cwd: impl Into<PathBuf>, width: usize) -> Self {
         Self {
@@ -77,9 +77,10 @@ impl CardRenderer {
         self
     }
 
-    /// Renders for a terminal: Markdown of messages is formatted, and a line of output that starts
-    /// over is redrawn with `\r`. Without this setting, messages are printed unchanged, and each
-    /// line of output is printed once, when it is complete.
+    /// Renders for a terminal. Markdown in messages is formatted, and a line of output that a
+    /// command overwrites (e.g. a progress bar) is redrawn with `\r`. Without this setting,
+    /// messages are printed unchanged, and each line of output is printed once, when it is
+    /// complete.
     #[must_use]
     pub fn with_terminal_rendering(mut self) -> Self {
         self.page.enable_redraw();
@@ -137,8 +138,8 @@ impl CardRenderer {
         text + &self.page.take_text()
     }
 
-    /// Renders a `session/request_permission` that is decided without the user: the same text as
-    /// [`render_permission_request`](Self::render_permission_request) returns, without the options.
+    /// Renders a `session/request_permission` that is decided without asking the user. The text is
+    /// that of [`render_permission_request`](Self::render_permission_request) without the options.
     pub fn render_decided_request(
         &mut self,
         request: &RequestPermissionRequest,
@@ -151,7 +152,7 @@ impl CardRenderer {
         self.page.take_text()
     }
 
-    /// Returns the missing line ending, to be printed before any other text.
+    /// Completes the unfinished line. Print the returned text before any other text.
     pub fn finish_open_line(&mut self) -> String {
         self.message.print_remaining(&mut self.page);
         self.page.end_open_line();
@@ -170,7 +171,7 @@ impl CardRenderer {
         self.failure.as_deref()
     }
 
-    /// Returns the running background commands that calls have reported, with their ids.
+    /// Returns the background commands that still run according to the calls, with their ids.
     pub fn background_commands(&self) -> impl Iterator<Item = String> {
         self.background.iter().map(|(id, command)| format!("`{command}` ({id})"))
     }
@@ -183,9 +184,9 @@ impl CardRenderer {
         self.print_title_of_only_open_call();
     }
 
-    /// Prints the head of a call if no other call is open. If several calls are open, each head is
-    /// printed together with the output or the end of its call. If the head were printed earlier,
-    /// it would have to be repeated with the output.
+    /// Prints the title line of a call if no other call is open. If several calls are open, each
+    /// title line is printed together with the output or the end of its call. If the line were
+    /// printed earlier, it would have to be repeated before the output.
     fn print_title_of_only_open_call(&mut self) {
         let mut open = self.calls.iter_mut().filter(|card| !card.is_ended);
         if let (Some(only), None) = (open.next(), open.next()) {
@@ -193,7 +194,7 @@ impl CardRenderer {
         }
     }
 
-    /// Records the state that outlives a call.
+    /// Records the data of a call that are needed after its end.
     fn record_background_and_failure(&mut self, at: usize) {
         let card = &mut self.calls[at];
         if let Some(failure) = card.failure.take() {

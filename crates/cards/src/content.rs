@@ -1,4 +1,4 @@
-//! Converts items of content to text.
+//! Converts content blocks to text.
 
 use std::borrow::Cow;
 
@@ -31,8 +31,8 @@ fn binary_placeholder<'a>(kind: &str, base64_len: usize, words: &UiText) -> Cow<
     Cow::Owned(words.binary_data_text(kind, base64_len as u64 / 4 * 3))
 }
 
-/// Returns the language and the body if the whole text is one Markdown fence, or else an empty
-/// language and the text. An unclosed fence is accepted.
+/// Splits a text that is one Markdown code fence into its language and its body. Returns an empty
+/// language and the unchanged text if the text is anything else. The fence may be unclosed.
 pub(super) fn split_off_code_fence(text: &str) -> (&str, &str) {
     let trimmed = text.trim();
     let ticks = trimmed.len() - trimmed.trim_start_matches('`').len();
@@ -55,7 +55,7 @@ mod tests {
     use super::split_off_code_fence;
 
     #[test]
-    fn a_fence_around_the_whole_is_taken_off() {
+    fn a_fence_around_the_whole_text_is_removed() {
         for (text, expected) in [
             ("```console\n$ ls\na\n```", ("console", "$ ls\na")),
             ("````sh\n```\n````\n", ("sh", "```")),

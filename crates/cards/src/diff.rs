@@ -1,7 +1,7 @@
 //! Prints a diff: the file, the line counts, and the changed regions with their context.
 //!
-//! A diff in v1 consists of two texts: two versions of a whole file, or of a part of a file. This
-//! module computes the changed regions.
+//! In ACP v1, a diff consists of two texts: two versions of a whole file, or of a part of a file.
+//! This module computes the changed regions.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,11 @@ use super::limits::{DIFF_SEARCH_TIMEOUT, MAX_CHANGE_BYTES, MAX_LINE_CHARS, MAX_S
 use super::page::Page;
 use super::sanitise;
 
-/// Time limit for a search that is bounded by [`MAX_SEARCHED_LINES`]. `diff_texts` needs one.
+/// Time limit that `diff_texts` requires as an argument. It is never reached, because
+/// [`MAX_SEARCHED_LINES`] bounds the search.
 const SEARCH_DEADLINE: Duration = Duration::from_secs(3_600);
 
-/// The number of diff lines that may be printed for one message.
+/// The number of diff lines that may still be printed for one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineBudget {
     /// All lines, for a permission decision.
@@ -26,7 +27,8 @@ pub(super) enum LineBudget {
     AtMost(usize),
 }
 
-/// Prints a diff and subtracts its lines from `extent`. Returns whether it was printed as a whole.
+/// Prints a diff, and subtracts the printed lines from `extent`. Returns whether the diff was
+/// printed completely.
 pub(super) fn print_diff(diff: &Diff, extent: &mut LineBudget, page: &mut Page) -> bool {
     let deadline = Instant::now() + DIFF_SEARCH_TIMEOUT;
     let operation = operation(diff, &page.meta_key);
@@ -69,14 +71,14 @@ pub(super) fn bounded_change(diff: &Diff, meta_key: &str) -> FileChange {
     let old = diff.old_text.as_deref().unwrap_or_default();
     let lines = old.lines().count() + diff.new_text.lines().count();
     let mut change = if lines <= MAX_SEARCHED_LINES {
-        // The search is short, so this is never reached.
+        // The search is short, so this deadline is never reached.
         let deadline = Instant::now() + SEARCH_DEADLINE;
         let change = diff_texts(&diff.path, operation, old, &diff.new_text, deadline);
         FileChange { old_text: None, new_text: None, ..change }
     } else {
         let mut whole = FileChange::new(operation, &diff.path);
         (whole.old_text, whole.new_text) = (Some(old.to_owned()), Some(diff.new_text.clone()));
-        // Below its own size, so that the texts are replaced by hunks.
+        // A limit below the current size, so that the texts are replaced by hunks.
         let max = whole.max_json_len().min(MAX_CHANGE_BYTES);
         shorten_change(&whole, max).unwrap_or(whole)
     };
@@ -141,7 +143,7 @@ fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)>
     std::iter::once((None, hunk_header(hunk, offset))).chain(lines).collect()
 }
 
-/// Returns the line offsets of the two texts in the file, or 0 if the agent sends none.
+/// Returns the line offsets of the two texts in the file. An offset is 0 if the agent sends none.
 fn start_line_offsets(diff: &Diff, meta_key: &str) -> (u32, u32) {
     let before = |key| {
         let start =

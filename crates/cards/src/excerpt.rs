@@ -81,7 +81,7 @@ mod tests {
     use crate::ui_text::UiText;
 
     #[test]
-    fn the_middle_is_counted() {
+    fn omitted_lines_in_the_middle_are_counted() {
         for (pieces, expected) in [
             (&["a\nb\nc\n"][..], "a|b|c"),
             (&["a\nb\nc\nd"], "a|… 1 more line|c|d"),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_cut() {
+    fn a_very_long_line_is_truncated() {
         let mut excerpt = TextExcerpt::with_line_limits(1, 0);
         (0..3).for_each(|_| excerpt.push(&"x".repeat(MAX_LINE_CHARS - 1)));
         let shown = excerpt.first_line().unwrap();

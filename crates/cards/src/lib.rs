@@ -1,11 +1,11 @@
 //! Renders an ACP session: as cards for a terminal, and as a transcript in HTML or Markdown.
 //!
-//! This crate *only* renders: it accepts the messages of any ACP v1 agent. [`CardRenderer`] returns
-//! text to append while a turn runs, which is also readable in a pipe or a log. [`Transcript`]
-//! folds the updates of a whole session, e.g. those that follow `session/load`, into one file. Of
-//! Callboard's own metadata both use durations, end reasons and line numbers. To connect to an
-//! agent use the SDK or `callboard`, to check its messages `acp-conformance`, and to fold them into
-//! documents `acp-types`.
+//! This crate *only* renders: it accepts the messages of any ACP v1 agent. While a turn runs,
+//! [`CardRenderer`] returns text to append to a terminal, a pipe or a log. [`Transcript`] folds the
+//! updates of a whole session, e.g. those after `session/load`, into one file. Both use three kinds
+//! of Callboard's own metadata: durations, end reasons and line numbers. To connect to an agent,
+//! use the SDK or `callboard`. To check its messages, use `acp-conformance`. To fold its messages
+//! into the state of a session, use `acp-types`.
 #![doc = include_str!("../README.md")]
 
 mod card;

@@ -1,7 +1,7 @@
-//! Renders the Markdown of a streamed message for a terminal. Each block is printed when it is
-//! complete. Each line of a code fence is printed immediately.
+//! Renders the Markdown of a streamed message for a terminal. A block is printed when the block is
+//! complete. In a code fence, each line is printed when the line is complete.
 //!
-//! Decoded entities, e.g. `&#27;`, are escaped again.
+//! The parser decodes entities such as `&#27;`, so the decoded text is escaped again.
 
 use anstyle::Style;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
@@ -15,7 +15,7 @@ use super::sanitise;
 pub(super) struct MarkdownPrinter {
     text: String,
     fence: Option<OpenFence>,
-    /// Whether the text continues a block that is partly printed.
+    /// Whether the text continues a block of which a part is already printed.
     continues_block: bool,
 }
 
@@ -24,8 +24,8 @@ pub(super) struct MarkdownPrinter {
 struct OpenFence {
     mark: char,
     len: usize,
-    /// Number of spaces before the fence. At most this number of spaces is removed from each line
-    /// of the fence.
+    /// Number of spaces before the fence. Up to this number of spaces is removed from the start of
+    /// each line in the fence.
     indent: usize,
 }
 
@@ -89,8 +89,8 @@ impl MarkdownPrinter {
         }
         let lines = self.text.rfind('\n').map_or(0, |end| end + 1);
         let (mut complete, fence) = complete_blocks_len_and_fence(&self.text[..lines]);
-        // A block that exceeds the limit is printed in parts, split after a line or else after a
-        // word.
+        // A block that exceeds the limit is printed in parts. It is split after a line if possible,
+        // otherwise after a word.
         let is_part = complete == 0 && fence.is_none() && is_full;
         if is_part {
             let words = || self.text.rfind(' ').map_or(self.text.len(), |end| end + 1);
@@ -118,8 +118,8 @@ fn parser(text: &str) -> Parser<'_> {
     )
 }
 
-/// Returns the length in bytes of the blocks that are complete, and the open fence that follows
-/// them.
+/// Returns the total length in bytes of the complete blocks, and the open fence after them, if
+/// there is one.
 fn complete_blocks_len_and_fence(text: &str) -> (usize, Option<OpenFence>) {
     let mut depth = 0;
     let mut last = None;
@@ -163,7 +163,8 @@ fn print_code_line(line: &str, page: &mut Page) {
     page.write_styled_line(&format!("    {code}{}{code:#}", sanitise::escape_message(line)));
 }
 
-/// Prints whole blocks. The first block may continue a block that is partly printed.
+/// Prints complete blocks. The first block may be the rest of a block of which a part is already
+/// printed.
 fn print_blocks(text: &str, continues: bool, page: &mut Page) {
     let mut writer = BlockPrinter {
         page,
@@ -181,7 +182,7 @@ fn print_blocks(text: &str, continues: bool, page: &mut Page) {
     writer.print_wrapped_text();
 }
 
-/// The prefixes of the lines of a list item or a quote: the prefix of the first line, and of all
+/// The prefixes of the lines of a list item or a quote: one for the first line, and one for all
 /// other lines.
 struct LinePrefix {
     first: String,
@@ -195,7 +196,7 @@ struct BlockPrinter<'a> {
     letters: Vec<(Style, char)>,
     styles: Vec<Style>,
     margins: Vec<LinePrefix>,
-    /// Numbers of the next items; `None` for an unordered list.
+    /// For each open list, the number of its next item. `None` for an unordered list.
     lists: Vec<Option<u64>>,
     /// Text of a code block.
     code: Option<String>,
@@ -203,7 +204,7 @@ struct BlockPrinter<'a> {
     rows: Vec<Vec<String>>,
     links: Vec<String>,
     depth: usize,
-    /// Whether the next block follows without a blank line.
+    /// Whether there is no blank line before the next block.
     continues: bool,
 }
 
@@ -325,7 +326,7 @@ impl BlockPrinter<'_> {
             .styles
             .iter()
             .fold(style, |all, one| all.effects(all.get_effects() | one.get_effects()));
-        // The parser has decoded entities.
+        // The parser has decoded entities, so the text must be escaped again.
         let text = sanitise::escape_message(text);
         self.letters.extend(text.chars().map(|letter| (style, letter)));
     }
@@ -392,7 +393,8 @@ pub(super) fn char_width(letter: char) -> usize {
     }
 }
 
-/// Wraps a text at spaces to lines of at most `width` columns. A longer word gets a separate line.
+/// Wraps a text at spaces to lines of at most `width` columns. A word that is longer than `width`
+/// gets a separate line.
 fn break_into_lines(letters: &[(Style, char)], width: usize) -> Vec<Vec<(Style, char)>> {
     let mut lines = Vec::new();
     for line in letters.split(|(_, letter)| *letter == '\n') {
@@ -404,8 +406,8 @@ fn break_into_lines(letters: &[(Style, char)], width: usize) -> Vec<Vec<(Style, 
                 used = 0;
             }
             if used > 0 {
-                // A space between words of the same style has that style, so that a link is not
-                // interrupted.
+                // A space between two words of the same style gets that style, so that the style of
+                // a link is not interrupted.
                 let before = current.last().map_or(Style::new(), |(style, _)| *style);
                 let style = if before == word[0].0 { before } else { Style::new() };
                 current.push((style, ' '));
@@ -453,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_laid_out_for_a_terminal() {
+    fn blocks_are_formatted_for_a_terminal() {
         check(
             "# Title\n\nSome **bold** and `code`,\nand a [link](https://a.b/c) here.\n\n\
              - one\n- two\n  - three\n\n1. a\n2. b\n\n> said\n\n---\n\n\
@@ -517,13 +519,13 @@ end
     }
 
     #[test]
-    fn what_an_entity_hides_is_shown() {
+    fn decoded_entities_are_escaped() {
         check("a&#27;[31m &#x202e;b", "a\\u{1b}[31m \\u{202e}b\n");
         check("```\na&#27;\n```", "    a&#27;\n");
     }
 
     #[test]
-    fn a_block_that_does_not_end_is_printed_in_parts() {
+    fn a_very_long_block_is_printed_in_parts() {
         let line = "- word\n".repeat(5_000);
         let mut page = Page::new("/p".into(), 40);
         let mut markdown = MarkdownPrinter::default();
@@ -534,7 +536,7 @@ end
     }
 
     #[test]
-    fn a_long_block_is_cut_between_lines_else_between_words() {
+    fn a_long_block_is_split_between_lines_or_else_between_words() {
         let list = "- word\n".repeat(5_000);
         let whole = "• word\n".repeat(5_000);
         for cut in [super::MAX_MARKDOWN_BLOCK_BYTES + 1, 20_000, 20_003, 20_006] {
@@ -549,7 +551,7 @@ end
     }
 
     #[test]
-    fn a_fence_that_streams_is_printed_as_the_parser_reads_it() {
+    fn a_streamed_fence_is_printed_as_the_parser_reads_it() {
         for (text, expected) in [
             ("```\na\n    ```\nb\n```\nc", "    a\n        ```\n    b\n\nc\n"),
             ("  ```\n   a\n b\n   ```\nc", "     a\n    b\n\nc\n"),
@@ -564,7 +566,7 @@ end
 
     proptest! {
         #[test]
-        fn no_word_is_lost_however_the_message_is_cut(
+        fn no_word_is_lost_at_any_split_of_a_message(
             lines in prop::collection::vec(prop::sample::select(vec![
                 "word", "", "- item", "  - sub", "1. one", "# head", "```", "   ```", "    ```", "````", "~~~", "    code",
                 "> quote", "a | b", "--- | ---", "**bold", "x**", "---", "<b>", "&amp;", "[a](b", "é😀",

@@ -10,8 +10,8 @@ use crate::sanitise;
 /// Prints the current message.
 #[derive(Debug, Default)]
 pub(crate) struct MessagePrinter {
-    /// Formats Markdown and holds the unprinted part of a message; `None` if messages are printed
-    /// unchanged.
+    /// Formatter of Markdown, which also stores the unprinted part of a message. `None` if messages
+    /// are printed unchanged.
     markdown: Option<MarkdownPrinter>,
 }
 
@@ -30,14 +30,14 @@ impl MessagePrinter {
         }
     }
 
-    /// Prints the rest of the message, before any other text is printed.
+    /// Prints the rest of the message. Call this method before any other text is printed.
     pub(crate) fn print_remaining(&mut self, page: &mut Page) {
         if let Some(markdown) = &mut self.markdown {
             markdown.print_remaining(page);
         }
     }
 
-    /// Prints a chunk of a thought, dimmed and with a mark.
+    /// Prints a chunk of a thought in a dimmed style and with a mark.
     pub(crate) fn print_thought_chunk(
         &mut self,
         id: Option<&MessageId>,
@@ -56,7 +56,8 @@ impl MessagePrinter {
         }
     }
 
-    /// Starts the text of `owner` if the previous text has another owner. Returns the escaped text.
+    /// Begins a new text if the previous text has an owner other than `owner`. Returns `text`
+    /// escaped.
     fn escape_and_begin_text(&mut self, owner: TextOwner, text: &str, page: &mut Page) -> String {
         let text = sanitise::escape_message(text);
         if page.owner == owner {

@@ -1,7 +1,7 @@
 //! Reads the output of a command as lines with styles, as a terminal would show them.
 //!
-//! Colours are kept; all other escape sequences are dropped. Of a line that starts over, e.g. a
-//! progress bar, only the last state is kept.
+//! Colours are kept, and all other escape sequences are removed. If a command overwrites a line
+//! (e.g. a progress bar), only the last state of the line is kept.
 
 use std::fmt::{self, Write as _};
 use std::mem;
@@ -14,13 +14,14 @@ use super::limits::MAX_LINE_CHARS;
 use super::markdown::{char_width, display_width};
 use super::sanitise;
 
-/// Columns between tab stops.
+/// Number of columns between two tab stops.
 const TAB_COLUMNS: usize = 8;
 
-/// Bytes passed to the parser at once.
+/// Maximum number of bytes that are passed to the parser at once.
 const PARSER_CHUNK_BYTES: usize = 512;
 
-/// Splits output into lines. It may arrive in pieces, which may end within an escape sequence.
+/// Splits output into lines. The output may arrive in pieces, and a piece may end within an escape
+/// sequence.
 pub(super) struct LineReader {
     parser: Parser,
     line: OutputLine,
@@ -39,8 +40,8 @@ impl Default for LineReader {
 }
 
 impl LineReader {
-    /// Creates a reader that keeps `max_chars` characters of a line, and one more so that a
-    /// truncation is visible. Further ones are counted.
+    /// Creates a reader that keeps `max_chars` characters of a line, and one more character to make
+    /// a truncation visible. All further characters are only counted.
     pub(super) fn new(max_chars: usize) -> Self {
         Self { parser: Parser::new(), line: OutputLine::new(max_chars, Style::new()) }
     }
@@ -49,15 +50,15 @@ impl LineReader {
     pub(super) fn push(&mut self, part: &str) -> Option<OutputLine> {
         let mut rest = part.strip_suffix('\n').unwrap_or(part);
         let is_ended = rest.len() < part.len();
-        // In smaller chunks, because the parser searches for an escape again after each invalid
-        // character.
+        // The chunks are small, because the parser searches its whole input for an escape again
+        // after each invalid character.
         while !rest.is_empty() {
             let chunk = head(rest, PARSER_CHUNK_BYTES);
             self.parser.advance(&mut self.line, chunk.as_bytes());
             rest = &rest[chunk.len()..];
         }
         is_ended.then(|| {
-            // Sequences end with their line, so that an unterminated one does not hide later
+            // A sequence ends with its line, so that an unterminated sequence does not hide later
             // lines.
             self.parser = Parser::new();
             self.take_line(self.line.style)
@@ -69,7 +70,7 @@ impl LineReader {
         &self.line
     }
 
-    /// Lets the next character replace the incomplete line.
+    /// Makes the next character replace the incomplete line.
     pub(super) fn restart_line(&mut self) {
         self.line.overwrite_on_next = true;
     }
@@ -92,7 +93,7 @@ pub(super) struct OutputLine {
     spans: Vec<(Style, String)>,
     chars: usize,
     columns: usize,
-    /// Characters beyond the limit, which are not kept.
+    /// Number of characters beyond the limit. These characters are not kept.
     omitted_chars: usize,
     /// Style of the next character.
     style: Style,
@@ -156,8 +157,8 @@ impl OutputLine {
         *self = Self::new(self.max_chars, self.style);
     }
 
-    /// Applies the parameters of a colour sequence (ECMA-48, SGR) to the following text. Sequences
-    /// that hide text or let it blink are dropped.
+    /// Applies the parameters of a colour sequence (SGR in ECMA-48) to later text. Parameters that
+    /// hide text or make it blink are ignored.
     fn apply_sgr(&mut self, params: &Params) {
         // Parameters of an extended colour may be separated by semicolons or by colons.
         let mut params = params.iter();
@@ -167,7 +168,8 @@ impl OutputLine {
                 38 | 48 => {
                     let colour = match param {
                         [_] => extended_colour(params.by_ref().map(|param| param[0])),
-                        // With colons, a colour space may come before three parts of a colour.
+                        // In the form with colons, the number of a colour space may precede the
+                        // three components of a colour.
                         [_, 2, _, rgb @ ..] if rgb.len() >= 3 => {
                             extended_colour([2].into_iter().chain(rgb.iter().copied()))
                         }
@@ -179,7 +181,7 @@ impl OutputLine {
                         _ => self.style.bg_color(colour),
                     };
                 }
-                // The colour of an underline is not used, but its parameters must be skipped.
+                // The colour of an underline is ignored, but its parameters must be skipped.
                 58 if param.len() == 1 => {
                     let _: Option<Color> = extended_colour(params.by_ref().map(|param| param[0]));
                 }
@@ -217,7 +219,8 @@ impl OutputLine {
     }
 }
 
-/// Returns one of the 16 colours: 0 to 7, or bright from 60.
+/// Returns one of the 16 colours. The numbers 0 to 7 are normal colours, and 60 to 67 are bright
+/// colours.
 fn ansi_colour(number: u16) -> Option<Color> {
     let index = if number >= 60 { number - 60 + 8 } else { number };
     let index = Ansi256Color(u8::try_from(index).ok()?);
@@ -300,7 +303,7 @@ mod tests {
     use super::LineReader;
 
     #[test]
-    fn every_form_of_a_colour_is_read() {
+    fn every_form_of_a_colour_is_parsed() {
         let red = AnsiColor::Red.on_default();
         let rgb = Style::new().fg_color(Some(RgbColor(1, 2, 3).into()));
         let cyan_on_red = AnsiColor::BrightCyan.on(AnsiColor::Red);

@@ -2,8 +2,9 @@
 //! previous text, or in pieces.
 //!
 //! A new text is aligned with the previous text, so that only the new part is printed. A line that
-//! starts over, e.g. a progress bar, is printed once in its last state, or redrawn if the page is a
-//! terminal. Colours are kept; all other escape sequences are dropped.
+//! the command overwrites (e.g. a progress bar) is printed once in its last state. If the page is a
+//! terminal, the line is redrawn instead. Colours are kept, and all other escape sequences are
+//! removed.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -21,19 +22,20 @@ use super::page::Page;
 /// The printing state of a command's output.
 #[derive(Debug, Default)]
 pub(super) struct OutputPrinter {
-    /// The end of the last text. `last_text_len` is the length of the whole text.
+    /// The end of the last text that was received. `last_text_len` is the length of that whole
+    /// text.
     last_text_tail: String,
     last_text_len: usize,
     reader: LineReader,
     /// Number of complete lines.
     line_count: usize,
-    /// The last lines after those that were printed immediately.
+    /// The last of those lines that are not printed immediately.
     held: VecDeque<OutputLine>,
 }
 
 impl OutputPrinter {
-    /// `text` replaces the previous text. Returns its new part, and the way in which this part
-    /// joins the printed output. Remembers `text` for the next call.
+    /// Compares `text` with the previous text, which it replaces. Returns the new part, and how
+    /// this part joins the printed output. Stores `text` for the next call.
     pub(super) fn take_new_text<'a>(&mut self, text: &'a str) -> (OutputJoin, &'a str) {
         let grown = find_new_text(&self.last_text_tail, self.last_text_len, text);
         tail(text, MAX_REMEMBERED_OUTPUT_BYTES).clone_into(&mut self.last_text_tail);
@@ -87,12 +89,13 @@ impl OutputPrinter {
         self.held.push_back(line);
     }
 
-    /// Returns whether output is held back until the call ends.
+    /// Returns whether some output is stored until the call ends.
     pub(super) fn has_unprinted_output(&self) -> bool {
         !self.reader.line().is_empty() || !self.held.is_empty()
     }
 
-    /// Prints the output that was held back. The page must belong to the call.
+    /// Prints the output that was stored until the end of the call. The page must belong to the
+    /// call.
     pub(super) fn print_held_back_output(&mut self, page: &mut Page) {
         self.print_incomplete_line(page);
         let left_out = self.line_count.saturating_sub(MAX_LIVE_OUTPUT_LINES + self.held.len());
@@ -114,26 +117,27 @@ fn format_with_gutter(page: &Page, line: &str) -> String {
     if line.is_empty() { format!("{dim}  │{dim:#}") } else { format!("{dim}  │ {dim:#}{line}") }
 }
 
-/// Columns of the gutter before each line.
+/// Number of columns of the gutter before each line.
 const GUTTER_COLUMNS: usize = 4;
 
-/// How new output joins the printed output.
+/// The way in which new output joins the printed output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputJoin {
     /// The new output continues the printed output, possibly within a line.
     Continues,
     /// The new output replaces the incomplete line.
     ReplacesLine,
-    /// Output between the printed output and the new output was not received.
+    /// Some output between the printed output and the new output was not received.
     AfterGap,
 }
 
-/// Returns the new part of `new`, given the end and the length of the previous text.
+/// Returns the new part of `new`. `seen` is the end of the previous text, and `seen_len` is the
+/// length of the whole previous text.
 fn find_new_text<'a>(seen: &str, seen_len: usize, new: &'a str) -> (OutputJoin, &'a str) {
     if new.get(..seen_len).is_some_and(|old| old.ends_with(seen)) {
         return (OutputJoin::Continues, &new[seen_len..]);
     }
-    // The previous text was a single incomplete line, e.g. a progress display that starts over.
+    // The previous text was a single incomplete line, e.g. a progress display that was overwritten.
     if seen_len == seen.len() && !seen.contains('\n') {
         return (OutputJoin::ReplacesLine, new);
     }
@@ -144,9 +148,9 @@ fn find_new_text<'a>(seen: &str, seen_len: usize, new: &'a str) -> (OutputJoin, 
     (OutputJoin::AfterGap, &new[command.map_or(0, str::len)..])
 }
 
-/// Returns the position in `new` at which `seen` ends. The function searches the longest run of
-/// lines that equals the last lines of `seen`; of several runs of that length, the first is used.
-/// The last line may have grown or may have been overwritten.
+/// Returns the position in `new` at which `seen` ends. The function searches `new` for the longest
+/// run of lines that equals the last lines of `seen`. If there are several such runs, the first one
+/// is used. The last line may have grown or may have been overwritten.
 fn find_overlap_end(seen: &str, new: &str) -> Option<(OutputJoin, usize)> {
     let (complete, open) = seen.rsplit_once('\n')?;
     let old: Vec<_> = complete.rsplit('\n').take(MAX_ALIGNED_LINES).collect();
@@ -157,7 +161,7 @@ fn find_overlap_end(seen: &str, new: &str) -> Option<(OutputJoin, usize)> {
         let line = lines.get(at).copied().unwrap_or_default();
         let before = lines[..at].iter().rev().map(|line| line.trim_end_matches('\n'));
         let run = before.zip(&old).take_while(|(new, old)| new == *old).count();
-        // Blank lines and prefixes of lines match too often to be significant.
+        // A match of only blank lines or prefixes of lines is too common to be significant.
         let is_sure = old[..run].iter().any(|line| !line.is_empty());
         let is_same = !open.is_empty() && line.trim_end_matches('\n') == open;
         if line.starts_with(open) && (is_sure || is_same) && run + 1 > best.0 {
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_is_found() {
+    fn only_the_new_part_of_a_text_is_found() {
         use OutputJoin::{AfterGap, Continues, ReplacesLine};
         for (texts, joint, expected) in [
             (&["$ c\na"][..], Continues, "$ c\na"),
@@ -200,9 +204,10 @@ mod tests {
             (&["$ c\na\nb\nc", "$ c\n[…]\nb\nc\nd"], Continues, "\nd"),
             (&["$ c\na\nb\nwor", "$ c\n[…]\nb\nwork"], Continues, "k"),
             (&["$ c\na\nb\n10%", "$ c\n[…]\nb\n20%"], ReplacesLine, "20%"),
-            // The whole text follows a text that contained only its end.
+            // The first text contained only the end of the output, and the second text contains all
+            // of it.
             (&["[…]\nb\nc", "a\nb\nc\nd"], Continues, "\nd"),
-            // The longest run is used, or the first of several runs with equal length.
+            // The longest run is used. Of several runs with the same length, the first is used.
             (&["x\nok\nok\nok\n-", "ok\nok\nok\nok\n-\ny"], Continues, "\ny"),
             (&["a\nok\nb\nok\n-", "[…]\nok\nb\nok\n-\nok"], Continues, "\nok"),
             (&["[…]\nlast", "a\nlast\nb\nlast"], Continues, "\nb\nlast"),
@@ -219,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_longer_than_what_is_remembered_still_grows() {
+    fn a_text_longer_than_the_remembered_part_still_grows() {
         let long = "line\n".repeat(MAX_REMEMBERED_OUTPUT_BYTES);
         let more = format!("{long}more");
         assert_eq!(replaced(&[&long, &more]), (OutputJoin::Continues, "more".to_owned()));
@@ -238,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_starts_over_is_printed_once() {
+    fn an_overwritten_line_is_printed_once() {
         for pieces in [
             &["1%\r2%\r3%\nend\n"][..],
             &["1%", "\r2%", "\r3%", "\nend\n"],
@@ -251,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_terminal_a_line_is_drawn_over_itself() {
+    fn on_a_terminal_an_overwritten_line_is_redrawn() {
         assert_eq!(
             printed(&["10 %", "\r9 %", "\nend"], true),
             "  │ 10 %\r  │ 9 % \r  │ 9 %\n  │ end\r  │ end\n"
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tab_leads_to_the_next_stop() {
+    fn a_tab_moves_to_the_next_tab_stop() {
         for (given, expected) in [
             ("a\tb\n", "a       b"),
             ("\tb\n", "        b"),
@@ -279,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_kept_within_their_lines_and_nothing_else_is() {
+    fn only_colours_are_kept_and_only_within_their_lines() {
         let red = "\u{1b}[31m";
         for (pieces, expected) in [
             (&["\u{1b}[3", "1mred\u{1b}[0m plain\n"][..], format!("{red}red\u{1b}[0m plain")),

@@ -1,4 +1,4 @@
-//! Collects the text to print next, and tracks the owner and the end of the last text.
+//! Collects the text to print next. Tracks to which item the last text belongs, and how it ended.
 
 use std::path::{Path, PathBuf};
 
@@ -16,40 +16,40 @@ use super::ui_text::UiText;
 pub(super) struct Page {
     /// Directory to which displayed paths are relative.
     pub(super) cwd: PathBuf,
-    /// Columns of a line.
+    /// Width of a line in columns.
     pub(super) width: usize,
     /// Styles of the text.
     pub(super) palette: Palette,
     /// Translated text of the renderer.
     pub(super) words: UiText,
-    /// Key of `_meta` for data for which the protocol has no field.
+    /// Key in `_meta` for data that have no field in the protocol.
     pub(super) meta_key: String,
     /// Owner of the text that was printed last.
     pub(super) owner: TextOwner,
     text: String,
     /// Number of line endings at the end of the printed text; two form a blank line.
     line_ends: usize,
-    /// Characters in the incomplete line.
+    /// Number of characters in the incomplete line.
     column: usize,
-    /// Columns of the incomplete line, if the line may be redrawn.
+    /// Number of columns of the incomplete line, if the line may be redrawn.
     drawn_columns: Option<usize>,
     /// Whether an incomplete line can be redrawn.
     is_terminal: bool,
 }
 
-/// The owner of the text on the page.
+/// The owner of a text on the page, i.e. the item to which the text belongs.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TextOwner {
     Nobody,
     Message(Option<MessageId>),
     Thought(Option<MessageId>),
     Plan,
-    /// A call, if only its head is printed.
+    /// A call of which only the title line is printed.
     CallHead(ToolCallId),
     Call(ToolCallId),
 }
 
-/// Styles of the text; plain by default.
+/// The styles of the text. By default, all of them are plain.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Palette {
     pub(super) good: Style,
@@ -144,8 +144,8 @@ impl Page {
         self.line_ends = if is_empty { self.line_ends + 1 } else { 1 };
     }
 
-    /// Draws a line with colour sequences and `columns` columns, over the last line if that line
-    /// was drawn.
+    /// Draws a line with colour sequences and `columns` columns. If the last line was drawn too,
+    /// the new line overwrites it.
     pub(super) fn redraw_line(&mut self, line: &str, columns: usize) {
         let before = self.begin_drawing();
         self.text.push_str(line);
@@ -215,7 +215,7 @@ impl Page {
     }
 }
 
-/// Returns a path for display, relative to `cwd` if it is below it.
+/// Returns a path for display. A path below `cwd` is relative to `cwd`.
 pub(super) fn display_path(cwd: &Path, path: &Path) -> String {
     let below = path.strip_prefix(cwd).unwrap_or(path);
     let path = if below.as_os_str().is_empty() { path } else { below };

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::sanitise;
 
-/// Returns the command in raw input. A list of words is joined to one line.
+/// Returns the command in raw input. If the command is a list of words, the words are joined to one
+/// line.
 pub(super) fn command_text(input: &Value) -> Option<String> {
     match input.get("command")? {
         Value::String(command) => Some(command.clone()),
@@ -16,7 +17,8 @@ pub(super) fn command_text(input: &Value) -> Option<String> {
     }
 }
 
-/// Returns whether console text consists only of a command that has not run, and its directory.
+/// Returns whether the text of a terminal consists only of a command that has not run, and the
+/// command's directory.
 pub(super) fn is_command_preview(console: &str, command: &str) -> bool {
     let rest = console.strip_prefix("$ ").and_then(|text| text.strip_prefix(command));
     let is_place = |rest: &str| rest.strip_prefix("\n[in ").is_some_and(|it| !it.contains('\n'));
@@ -79,7 +81,7 @@ mod tests {
     use super::{command_text, format_fields_except_command};
 
     #[test]
-    fn nothing_of_the_input_is_missing() {
+    fn all_fields_of_the_input_are_shown() {
         for (input, expected_command, expected_fields) in [
             (json!({"command": "ls -l", "cwd": "/p"}), Some("ls -l"), &["cwd: /p"][..]),
             (json!({"command": ["sh", "-c", "a b", ""]}), Some("sh -c \"a b\" \"\""), &[]),

@@ -1,4 +1,4 @@
-//! Escapes text from the agent for display, so that it cannot move the cursor, hide or reorder
+//! Escapes text from the agent for display, so that it cannot move the cursor, hide text or reorder
 //! text.
 
 use std::fmt::Write as _;
@@ -52,8 +52,9 @@ fn escape_harmful(text: &str) -> String {
     shown
 }
 
-/// Returns whether a character is a control other than a line ending or tab, a separator that
-/// breaks lines, or a character that reorders text (<https://www.unicode.org/reports/tr9/>).
+/// Returns whether a character is harmful: a control character other than line ending and tab, a
+/// separator that breaks lines, or a character that reorders text
+/// (<https://www.unicode.org/reports/tr9/>).
 fn is_harmful(letter: char) -> bool {
     (letter.is_control() && !matches!(letter, '\n' | '\t'))
         || matches!(letter,
@@ -67,7 +68,7 @@ mod tests {
     use super::{escape_line, escape_message, output_to_plain_text, truncate_line};
 
     #[test]
-    fn what_is_decided_on_hides_nothing() {
+    fn lines_of_permission_requests_hide_nothing() {
         assert_eq!(escape_line("a\tb"), "a\tb");
         assert_eq!(escape_line("a\u{1b}[8mb\u{200b}"), "a\\u{1b}[8mb\\u{200b}");
     }
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn output_loses_its_escapes_and_what_it_overwrote() {
+    fn escapes_and_overwritten_text_of_output_are_removed() {
         for (given, expected) in [
             ("\u{1b}[1;31mred\u{1b}[0m\n", "red\n"),
             ("\u{1b}]0;title\u{7}x", "x"),
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn no_input_breaks_the_stripping() {
+    fn no_input_leaves_a_control_character() {
         let pieces = [
             "\u{1b}", "[", "]", "P", "é", "\u{9b}", "\u{85}", "€", "3", "m", "\u{7}", "\\", "😀",
             "\n",
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_say_so() {
+    fn a_truncated_line_ends_with_an_ellipsis() {
         assert_eq!(truncate_line("abc", 3), "abc");
         assert_eq!(truncate_line("äöüß", 3), "äö…");
         assert_eq!(truncate_line("ab", 0), "…");

@@ -1,4 +1,4 @@
-//! Formats the table of all calls with their traffic on the wire.
+//! Formats the table of all calls, with the number and the size of their messages.
 
 use acp_types::schema::v1::ToolCallStatus;
 use callboard_text::count_with_noun;

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::CardRenderer;
 use crate::limits::{MAX_CALLS, MAX_DIFF_LINES, MAX_LIVE_OUTPUT_LINES};
 
-/// Renders each message: an update, or a permission request if it has options.
+/// Renders each message. A message with options is a permission request; any other message is an
+/// update.
 fn render_all(messages: &[Value]) -> String {
     let mut cards = CardRenderer::new("/p", 80);
     let mut text = render_messages(&mut cards, messages);
@@ -92,7 +93,7 @@ fn terminal(event: &str, value: Value) -> Value {
 }
 
 #[test]
-fn a_call_is_a_head_its_text_and_its_end() {
+fn a_call_is_a_title_line_its_text_and_its_outcome() {
     check(
         &[
             says("agent_thought_chunk", "Where is\nit?"),
@@ -149,7 +150,7 @@ fn a_long_text_keeps_its_beginning_and_its_end() {
 }
 
 #[test]
-fn a_place_of_a_file_has_the_numbers_of_the_file() {
+fn a_hunk_has_the_line_numbers_of_the_file() {
     let mut place = diff("a\n", "b\n");
     place["_meta"] = json!({"callboard": {"kind": "modify", "oldStart": 40, "newStart": 42}});
     let new = json!({"type": "diff", "path": "/q/n", "newText": "x\n"});
@@ -260,7 +261,7 @@ fn a_display_only_terminal_is_printed_by_lines() {
 }
 
 #[test]
-fn on_a_terminal_a_message_is_laid_out_and_progress_is_drawn_over() {
+fn on_a_terminal_messages_are_formatted_and_progress_is_redrawn() {
     let mut cards = CardRenderer::new("/p", 80).with_terminal_rendering();
     let text = render_messages(
         &mut cards,
@@ -282,7 +283,7 @@ fn on_a_terminal_a_message_is_laid_out_and_progress_is_drawn_over() {
 }
 
 #[test]
-fn calls_side_by_side_are_told_apart() {
+fn parallel_calls_are_distinguished() {
     check(
         &[
             with(call("1", "Run a", "execute"), json!({"status": "in_progress"})),
@@ -311,7 +312,7 @@ fn calls_side_by_side_are_told_apart() {
 }
 
 #[test]
-fn calls_side_by_side_without_output_are_each_told_once() {
+fn parallel_calls_without_output_are_each_printed_once() {
     check(
         &[
             call("1", "Read a", "read"),
@@ -337,7 +338,7 @@ fn calls_side_by_side_without_output_are_each_told_once() {
 }
 
 #[test]
-fn a_command_beside_another_call_is_told_once_in_its_title() {
+fn a_command_in_a_parallel_call_is_printed_once_in_its_title() {
     let runs = json!({
         "status": "in_progress",
         "rawInput": {"command": "make"},
@@ -359,7 +360,7 @@ fn a_command_beside_another_call_is_told_once_in_its_title() {
 }
 
 #[test]
-fn an_agent_has_a_key_of_its_own() {
+fn an_agent_may_use_another_meta_key() {
     let mut place = diff("a\n", "b\n");
     place["_meta"] = json!({"own": {"oldStart": 40, "newStart": 42}});
     let end = json!({"status": "failed", "_meta": {"own": {"exitCode": 3, "durationMs": 7}}});
@@ -371,7 +372,7 @@ fn an_agent_has_a_key_of_its_own() {
 }
 
 #[test]
-fn a_new_title_is_told_if_it_says_something_else() {
+fn a_new_title_is_printed_if_it_has_different_words() {
     let titled = |title: &str| change("1", json!({"title": title}));
     check(
         &[
@@ -420,7 +421,7 @@ Plan: no steps
 }
 
 #[test]
-fn nothing_of_others_moves_the_cursor() {
+fn no_text_from_the_agent_moves_the_cursor() {
     let evil = "\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}1A\r\u{8}\u{202e}b";
     let input = json!({"command": evil, evil: evil});
     let messages = [
@@ -460,7 +461,7 @@ fn nothing_of_others_moves_the_cursor() {
 }
 
 #[test]
-fn lines_of_our_own_fit_the_width() {
+fn lines_of_the_renderer_fit_the_width() {
     let long = "word ".repeat(40);
     let text = render_all(&[
         call("1", &long, "execute"),
@@ -475,7 +476,7 @@ fn lines_of_our_own_fit_the_width() {
 }
 
 #[test]
-fn colours_are_added_and_can_be_taken_off() {
+fn colours_are_added_and_can_be_removed() {
     let messages = [
         with(call("1", "Edit a", "edit"), json!({"content": [diff("a\n", "b\n")]})),
         ended("1", "completed", 1),
@@ -529,7 +530,7 @@ Tool call                             in_progress        1     {three}      –
 }
 
 #[test]
-fn the_oldest_calls_leave_their_sums() {
+fn the_oldest_calls_stay_in_the_totals() {
     let mut cards = CardRenderer::new("/p", 80);
     let ended =
         |id: usize| with(call(&id.to_string(), "Do", "other"), json!({"status": "completed"}));
@@ -541,7 +542,7 @@ fn the_oldest_calls_leave_their_sums() {
 }
 
 #[test]
-fn what_is_of_no_interest_prints_nothing() {
+fn irrelevant_updates_print_nothing() {
     check(
         &[
             json!({"sessionUpdate": "current_mode_update", "currentModeId": "ask"}),

@@ -30,18 +30,19 @@ use entry::{Author, Entry, Message, Notice, PlanStep};
 use parts::{Part, Parts};
 use session_facts::SessionFacts;
 
-/// Characters of a prompt's first line that are its heading.
+/// Maximum number of characters of a prompt's first line that become its heading.
 const MAX_HEADING_CHARS: usize = 100;
 
 /// A whole session, as a page of HTML or as Markdown.
 ///
-/// Updates are folded first and written afterwards: a call stands where it appeared first, in the
-/// state of its last update. Equal updates give equal output, because times come only from the
-/// caller and from the updates.
+/// All updates are folded before the output is written. A call is shown at the position of its
+/// first update, with the state after its last update. Equal updates give equal output, because
+/// times come only from the caller and from the updates.
 ///
-/// At most 16 MiB of a session are kept. Beyond that, the content of the oldest calls and thoughts
-/// is discarded, then the oldest messages; the newest part is always whole, up to 256 KiB of text
-/// per message or call. Wherever something is missing, the output shows how many bytes.
+/// At most 16 MiB of a session are kept. Beyond this limit, the content of the oldest calls and
+/// thoughts is discarded first, and the oldest messages afterwards. The newest part is always
+/// complete, up to 256 KiB of text per message or call. If something is missing, the output shows
+/// the number of missing bytes at that point.
 ///
 /// ```
 /// use acp_cards::Transcript;
@@ -68,19 +69,20 @@ pub struct Transcript {
     meta_key: String,
     facts: SessionFacts,
     entries: VecDeque<Entry>,
-    /// The number of the latest entry of each call, counted from the first entry of the session.
+    /// For each call, the index of its latest entry, counted from the first entry of the session.
     calls: HashMap<ToolCallId, usize>,
-    /// Approximate bytes of all entries.
+    /// Approximate size of all entries in bytes.
     bytes: usize,
     /// Number of entries whose content may have been discarded.
     discarded: usize,
-    /// Number of entries and of prompts that were removed from the beginning.
+    /// Number of entries that were removed from the beginning; the next field counts the prompts
+    /// among them.
     removed: usize,
     removed_prompts: usize,
 }
 
 impl Transcript {
-    /// Creates the transcript of a session. Paths below `cwd` are shown relative to it.
+    /// Creates an empty transcript. Paths below `cwd` are shown relative to `cwd`.
     #[must_use]
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self {
@@ -120,7 +122,7 @@ impl Transcript {
         self
     }
 
-    /// Folds a `session/update`. Kinds that a transcript does not show are skipped.
+    /// Folds a `session/update`. Updates of kinds that a transcript does not show are ignored.
     pub fn add_update(&mut self, update: &SessionUpdate) {
         match update {
             SessionUpdate::UserMessageChunk(chunk) => self.add_chunk(Author::User, chunk),
@@ -152,8 +154,9 @@ impl Transcript {
         }
     }
 
-    /// Returns the page as HTML: one file without any reference to the network, which runs no
-    /// script but its own. Without scripts only its search and its theme button are missing.
+    /// Returns the page as HTML. The page is one file without any reference to the network, and it
+    /// runs no script except its own. If scripts are disabled, only the search and the theme button
+    /// are missing.
     #[must_use]
     pub fn to_html(&self) -> String {
         to_string(|out| self.write_html(out))
@@ -163,13 +166,13 @@ impl Transcript {
     ///
     /// # Errors
     ///
-    /// The error of the writer.
+    /// Returns the error of the writer.
     pub fn write_html(&self, out: impl io::Write) -> io::Result<()> {
         html::write_page(self, out)
     }
 
-    /// Returns the session as CommonMark with tables and task lists. It contains no HTML, no
-    /// images, and only links to the web and to mail addresses.
+    /// Returns the session as CommonMark with tables and task lists. The text contains no HTML and
+    /// no images. All links are to the web or to mail addresses.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         to_string(|out| self.write_markdown(out))
@@ -179,7 +182,7 @@ impl Transcript {
     ///
     /// # Errors
     ///
-    /// The error of the writer.
+    /// Returns the error of the writer.
     pub fn write_markdown(&self, out: impl io::Write) -> io::Result<()> {
         markdown::write_document(self, out)
     }
@@ -227,7 +230,7 @@ impl Transcript {
         }
     }
 
-    /// Replaces the plan of the current prompt, or adds one.
+    /// Replaces the plan of the current prompt. Adds a plan if there is none.
     fn set_plan(&mut self, plan: &Plan) {
         let steps = plan.entries.iter().take(MAX_LIST_ITEMS).map(|step| {
             let (text, _) =
@@ -276,12 +279,13 @@ impl Transcript {
         self.bytes -= entry.byte_len();
         change(entry);
         self.bytes += entry.byte_len();
-        // Content may have come back to an entry that had lost it.
+        // An update may have added content to an entry whose content was discarded.
         self.discarded = self.discarded.min(at);
         self.discard_excess();
     }
 
-    /// Discards content, and then whole entries, from the oldest on. The last entry stays.
+    /// Discards the content of entries, and after that whole entries, each time the oldest first.
+    /// The last entry is never discarded.
     fn discard_excess(&mut self) {
         while self.bytes > MAX_TRANSCRIPT_BYTES && self.entries.len() > 1 {
             if self.discarded + 1 < self.entries.len() {
@@ -319,7 +323,7 @@ impl Transcript {
         self.date.as_deref().or(self.facts.updated_at.as_deref())
     }
 
-    /// Returns the numbers of the prompts, from 1, and their headings.
+    /// Returns the number of each prompt, counted from 1, and its heading.
     fn prompts(&self) -> impl Iterator<Item = (usize, String)> {
         let prompts = self.entries.iter().filter_map(|entry| match entry {
             Entry::Message(message) if message.author == Author::User => Some(heading(message)),
@@ -328,7 +332,7 @@ impl Transcript {
         prompts.enumerate().map(|(at, heading)| (self.removed_prompts + at + 1, heading))
     }
 
-    /// Returns the calls and how many of them did not complete.
+    /// Returns the number of calls, and the number of calls that did not complete.
     fn call_counts(&self) -> (u64, u64) {
         let calls = self.entries.iter().filter_map(|entry| match entry {
             Entry::Call(call) => Some(call.state()),
@@ -357,7 +361,8 @@ fn heading(prompt: &Message) -> String {
     }
 }
 
-/// Returns the part of a prompt's first text that its heading does not show, and the other parts.
+/// Returns the part of a prompt's first text that is not in the heading, and all other parts of the
+/// prompt.
 fn split_prompt(prompt: &Message) -> (Option<&str>, impl Iterator<Item = &Part>) {
     let mut others = prompt.content.iter().peekable();
     let first = others.next_if(|part| matches!(part, Part::Text(_)));

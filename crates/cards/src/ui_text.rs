@@ -6,11 +6,11 @@ use std::sync::Arc;
 use acp_types::CallEndReason;
 use acp_types::schema::v1::ToolKind;
 
-/// A source of translations, by the keys in [`CATALOGUE_KEYS`].
+/// A source of translations for the keys in [`CATALOGUE_KEYS`].
 ///
 /// The keys and their variables are those of Fluent messages, but any library can be used.
 pub trait Catalogue: fmt::Debug + Send + Sync {
-    /// Returns the text of `key`, or `None` for the English default.
+    /// Returns the translated text of `key`. `None` selects the English default.
     ///
     /// The arguments are pairs of a variable name and its text or count.
     fn translated_text(
@@ -20,9 +20,10 @@ pub trait Catalogue: fmt::Debug + Send + Sync {
         counts: &[(&str, u64)],
     ) -> Option<String>;
 
-    /// Translates the failure reason that an agent sent. `None` leaves it unchanged.
-    fn translate_failure_reason(&self, said: &str) -> Option<String> {
-        let _ = said;
+    /// Translates a failure reason from an agent. If the result is `None`, the reason stays
+    /// unchanged.
+    fn translate_failure_reason(&self, reason: &str) -> Option<String> {
+        let _ = reason;
         None
     }
 }
@@ -89,7 +90,7 @@ impl UiText {
         self.lookup(key, &[(name, text.into())], &[])
     }
 
-    /// Returns the line that counts omitted lines.
+    /// Returns the line that shows the number of omitted lines.
     pub(crate) fn omitted_lines_text(&self, lines: usize) -> String {
         self.lookup("more-lines", &[], &[("lines", lines as u64)])
     }
@@ -104,7 +105,7 @@ impl UiText {
         self.lookup("binary", &[("kind", kind.to_owned())], &[("bytes", bytes)])
     }
 
-    /// Returns the name of a kind, empty for `other`.
+    /// Returns the name of a kind. The name is empty for `other`.
     pub(crate) fn kind_name(&self, kind: ToolKind) -> String {
         match protocol_kind_word(kind) {
             "" => String::new(),
@@ -112,12 +113,12 @@ impl UiText {
         }
     }
 
-    /// Translates a failure reason that is a sentence of [`CallEndReason`] or that the catalogue
-    /// contains. Other reasons are returned unchanged.
-    pub(crate) fn translate_reason(&self, said: &str) -> String {
+    /// Translates a failure reason if it is a sentence of [`CallEndReason`] or if the catalogue
+    /// contains it. Other reasons are returned unchanged.
+    pub(crate) fn translate_reason(&self, failure_reason: &str) -> String {
         let ended = || {
             REASON_KEYS.iter().find_map(|(reason, key)| {
-                let acted = said.strip_prefix(reason.description())?.trim_start();
+                let acted = failure_reason.strip_prefix(reason.description())?.trim_start();
                 match acted {
                     "" => Some(self.text_for_key(key)),
                     _ if acted == english_text(MAY_HAVE_ACTED_KEY, "", 0) => Some(format!(
@@ -129,8 +130,8 @@ impl UiText {
                 }
             })
         };
-        let translated = || self.0.as_ref()?.translate_failure_reason(said);
-        ended().or_else(translated).unwrap_or_else(|| said.to_owned())
+        let translated = || self.0.as_ref()?.translate_failure_reason(failure_reason);
+        ended().or_else(translated).unwrap_or_else(|| failure_reason.to_owned())
     }
 
     fn lookup(&self, key: &str, texts: &[(&str, String)], counts: &[(&str, u64)]) -> String {
@@ -170,7 +171,7 @@ fn english_text(key: &str, text: &str, count: u64) -> String {
     word.to_owned()
 }
 
-/// Returns the protocol's word for a kind, empty for `other`.
+/// Returns the protocol's word for a kind. The word is empty for `other`.
 pub(crate) fn protocol_kind_word(kind: ToolKind) -> &'static str {
     match kind {
         ToolKind::Read => "read",
@@ -221,13 +222,13 @@ mod tests {
             (key != "failed").then(|| format!("{key} {texts:?} {counts:?}"))
         }
 
-        fn translate_failure_reason(&self, said: &str) -> Option<String> {
-            (said == "no").then(|| "nein".to_owned())
+        fn translate_failure_reason(&self, reason: &str) -> Option<String> {
+            (reason == "no").then(|| "nein".to_owned())
         }
     }
 
     #[test]
-    fn a_catalogue_says_what_it_has_and_the_rest_is_english() {
+    fn missing_catalogue_entries_are_in_english() {
         let words = UiText::from_catalogue(Arc::new(KeyCatalogue));
         assert_eq!(words.omitted_lines_text(2), "more-lines [] [(\"lines\", 2)]");
         assert_eq!(words.text_for_key("failed"), "failed");
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn english_counts_and_says_why_a_call_ended() {
+    fn english_texts_have_plurals_and_end_reasons() {
         let words = UiText::default();
         assert_eq!(words.omitted_lines_text(1), "… 1 more line");
         assert_eq!(words.binary_data_text("image/png", 1200), "[image/png, 1200 bytes]");

@@ -1,4 +1,4 @@
-//! Prints the end of a call: the texts that were held back, and the outcome line.
+//! Prints the end of a call: the texts that were stored until the end, and the outcome line.
 
 use acp_types::schema::v1::ToolCallStatus;
 use anstyle::Style;
@@ -9,7 +9,7 @@ use super::{
     TextExcerpt, TextOwner, UiText, exit_text, sanitise,
 };
 
-/// Columns that the outcome line always leaves for the title.
+/// Minimum number of columns of the title in the outcome line.
 const MIN_TITLE_COLUMNS: usize = 20;
 
 /// The text of the outcome line after its mark.
@@ -22,7 +22,7 @@ struct OutcomeLine {
 }
 
 impl Card {
-    /// Prints the outcome and discards the state that is no longer needed.
+    /// Prints the outcome, and discards the state that is needed only before the end of the call.
     pub(super) fn print_outcome(&mut self, page: &mut Page) {
         self.print_remaining_output(page);
         let has_failed = self.status == ToolCallStatus::Failed;
@@ -37,7 +37,8 @@ impl Card {
             self.open.texts.pop();
         }
         self.print_held_back_texts(page);
-        // The texts may have been printed with the title of the call.
+        // The line is computed again, because printing the texts may have printed the call's title
+        // too.
         let line = self.fit_outcome_line(page, &why);
         match page.owner {
             TextOwner::CallHead(_) | TextOwner::Call(_) => page.end_open_line(),
@@ -46,7 +47,7 @@ impl Card {
         let (mark, style) =
             if has_failed { ("✗ ", page.palette.bad) } else { ("✓ ", page.palette.good) };
         page.write_styled_text(style, mark);
-        // The first part follows the mark without its own indentation.
+        // The first part directly follows the mark, so its indentation is removed.
         let parts = [
             (Style::new(), line.title),
             (page.palette.bad, line.reason),
@@ -64,7 +65,7 @@ impl Card {
         self.discard_open_state();
     }
 
-    /// Prints the texts that were held back.
+    /// Prints the texts that were stored until the end of the call.
     pub(super) fn print_held_back_texts(&mut self, page: &mut Page) {
         let words = page.words.clone();
         for text in std::mem::take(&mut self.open.texts) {
@@ -80,8 +81,8 @@ impl Card {
         }
     }
 
-    /// Fits the outcome line into the width: first the title is truncated, then the reason. The
-    /// title is omitted if the last printed title is the title of this call.
+    /// Fits the outcome line into the width. The title is truncated first, then the reason. The
+    /// title is omitted if it is already the last title on the page.
     fn fit_outcome_line(&self, page: &Page, why: &str) -> OutcomeLine {
         let details = self.exit_and_duration_text(&page.words);
         let len = |text: &str| text.chars().count();
@@ -95,34 +96,35 @@ impl Card {
         OutcomeLine { title, reason: why, details, is_reason_truncated: is_cut }
     }
 
-    /// Returns why the call did not complete: its last text, or else the exit of its command.
+    /// Returns the reason why the call failed: its last text, or else the exit of its command.
     fn resolve_failure_reason(&mut self, words: &UiText) -> String {
         let last = self.open.texts.last_mut().filter(|text| text.excerpt.total_line_count() == 1);
         if let Some(HeldBackText { excerpt, .. }) = last {
-            let said = words.translate_reason(excerpt.first_line().unwrap_or_default());
+            let translated = words.translate_reason(excerpt.first_line().unwrap_or_default());
             *excerpt =
                 TextExcerpt::with_line_limits(MAX_EXCERPT_EDGE_LINES, MAX_EXCERPT_EDGE_LINES);
-            excerpt.push(&said);
+            excerpt.push(&translated);
         }
         let end = &self.open.meta;
         let last = self.open.texts.last();
-        let said = last.and_then(|text| text.excerpt.first_line()).filter(|line| !line.is_empty());
-        // v1 has no status for a cancelled call, so the projection sends this sentence.
+        let stated_reason =
+            last.and_then(|text| text.excerpt.first_line()).filter(|line| !line.is_empty());
+        // ACP v1 has no status for a cancelled call, so Callboard sends this sentence instead.
         let sentence = end.reason.map(|reason| words.translate_reason(reason.description()));
-        self.is_cancelled = said.is_some() && said == sentence.as_deref();
+        self.is_cancelled = stated_reason.is_some() && stated_reason == sentence.as_deref();
         if self.is_cancelled {
-            return words.text_with_variable("cancelled", "why", said.unwrap_or_default());
+            return words.text_with_variable("cancelled", "why", stated_reason.unwrap_or_default());
         }
         let (code, signal) = self.exit_status();
         let exit = exit_text(code, signal, words);
-        let why = said.map(str::to_owned).or(exit).or(sentence);
+        let why = stated_reason.map(str::to_owned).or(exit).or(sentence);
         why.map_or_else(
             || words.text_for_key("failed"),
             |why| words.text_with_variable("failed-why", "why", why),
         )
     }
 
-    /// Returns the exit of the command if it failed, and the duration of the call.
+    /// Returns the exit of the command, if the command failed, and the duration of the call.
     fn exit_and_duration_text(&self, words: &UiText) -> String {
         let (code, signal) = self.exit_status();
         let is_told = self.status == ToolCallStatus::Failed;

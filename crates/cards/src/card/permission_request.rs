@@ -1,4 +1,5 @@
-//! Prints a permission request: everything that is being decided on, untruncated, and the options.
+//! Prints a permission request: everything on which the user decides, without truncation, and the
+//! options.
 
 use acp_types::schema::v1::{PermissionOption, RequestPermissionRequest, ToolCallContent};
 use anstyle::Style;
@@ -45,10 +46,10 @@ impl Card {
         let command = raw_input::command_text(input);
         let content = fields.content.as_deref().unwrap_or_default();
         let has_diff = content.iter().any(|item| matches!(item, ToolCallContent::Diff(_)));
-        // A diff contains all information of the input of an edit.
+        // For an edit, the diff contains all information of the input.
         let fields =
             if has_diff { Vec::new() } else { raw_input::format_fields_except_command(input) };
-        // Titles of Callboard contain the whole command, so it is not repeated.
+        // A title from Callboard contains the whole command, so the command is not repeated.
         let is_in_title =
             |command: &&String| title.contains(&format!("`{}`", sanitise::escape_line(command)));
         if let Some(command) = command.as_ref().filter(|command| !is_in_title(command)) {

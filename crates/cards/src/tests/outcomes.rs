@@ -5,12 +5,12 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 #[test]
-fn commands_in_the_background_are_known_until_their_end_is_told() {
+fn background_commands_are_listed_until_their_end_is_reported() {
     let mut cards = CardRenderer::new("/p", 80);
-    let told = |running: bool| json!({"rawOutput": {"background": "bg-1", "command": "sleep \u{1b}9", "running": running}});
-    render_messages(&mut cards, &[call("1", "Run", "execute"), change("1", told(true))]);
+    let output = |running: bool| json!({"rawOutput": {"background": "bg-1", "command": "sleep \u{1b}9", "running": running}});
+    render_messages(&mut cards, &[call("1", "Run", "execute"), change("1", output(true))]);
     assert_eq!(cards.background_commands().collect::<Vec<_>>(), ["`sleep \\u{1b}9` (bg-1)"]);
-    render_messages(&mut cards, &[call("2", "Look", "read"), change("2", told(false))]);
+    render_messages(&mut cards, &[call("2", "Look", "read"), change("2", output(false))]);
     assert_eq!(cards.background_commands().count(), 0);
     assert_eq!(cards.first_failure(), None);
     render_messages(&mut cards, &[ended("2", "failed", 1), ended("1", "failed", 1)]);
@@ -52,7 +52,7 @@ fn a_call_that_does_not_complete_says_why() {
 }
 
 #[test]
-fn a_failure_of_several_lines_is_shown_before_its_end() {
+fn a_failure_of_several_lines_is_shown_before_the_outcome() {
     check(
         &[
             call("1", "Do", "other"),
@@ -72,7 +72,7 @@ fn a_failure_of_several_lines_is_shown_before_its_end() {
 }
 
 #[test]
-fn a_reason_that_does_not_fit_is_shown_before_the_end() {
+fn a_reason_that_does_not_fit_is_shown_before_the_outcome() {
     let reason = "word ".repeat(20);
     let reason = reason.trim();
     check(

@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 #[test]
-fn an_edit_shows_its_diff_once_and_asks() {
+fn an_edit_shows_its_diff_once_before_the_options() {
     let change_of_a = diff("1\n2\n3\n4\n5\n6\nseven\n8\n", "1\n2\n3\n4\n5\n6\n7\n8\n");
     let fields = json!({
         "title": "Edit src/a.rs", "kind": "edit", "status": "pending",
@@ -39,7 +39,7 @@ fn an_edit_shows_its_diff_once_and_asks() {
 }
 
 #[test]
-fn a_long_diff_is_cut_but_not_where_it_is_decided_on() {
+fn a_long_diff_is_truncated_except_in_a_permission_request() {
     let long = diff("", &"x\n".repeat(MAX_DIFF_LINES + 9));
     let first = render_all(&[with(call("1", "Edit", "edit"), json!({"content": [long]}))]);
     assert_eq!(first.matches("+ x\n").count(), MAX_DIFF_LINES - 1);
@@ -79,7 +79,7 @@ fn a_permission_request_hides_nothing() {
 }
 
 #[test]
-fn a_permission_request_without_details_shows_what_was_told_before() {
+fn a_permission_request_without_details_shows_the_earlier_details() {
     check(
         &[
             with(call("1", "Plan", "other"), json!({"rawInput": {"command": ["ls", "a b"]}})),
@@ -131,7 +131,7 @@ fn a_command_that_waits_is_shown_once() {
 }
 
 #[test]
-fn a_request_that_nobody_is_asked_about_has_no_options() {
+fn a_request_decided_without_the_user_has_no_options() {
     let mut cards = CardRenderer::new("/p", 80);
     let fields = json!({"title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"}});
     let request = serde_json::from_value(ask("1", fields)).unwrap();
@@ -146,7 +146,7 @@ fn a_request_that_nobody_is_asked_about_has_no_options() {
 }
 
 #[test]
-fn a_long_title_that_was_cut_is_whole_where_it_is_decided_on() {
+fn a_truncated_title_is_complete_in_the_permission_request() {
     let title = format!("Run `echo {}; rm -rf x`", "y".repeat(100));
     let input = json!({"command": format!("echo {}; rm -rf x", "y".repeat(100))});
     let text = render_all(&[

@@ -1,4 +1,4 @@
-//! A call as all of its updates leave it.
+//! The state of a call after all of its updates.
 
 use std::path::PathBuf;
 
@@ -14,14 +14,14 @@ use crate::limits::{
 };
 use crate::{raw_input, sanitise};
 
-/// The title of a call that has none.
+/// The title of a call for which the agent sends no title.
 const UNTITLED: &str = "Tool call";
 
 /// The state of a call.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) id: ToolCallId,
-    /// Unescaped; `None` until the call has a title or a name.
+    /// The unescaped title. `None` until the call has a title or a name.
     title: Option<String>,
     pub(super) kind: ToolKind,
     status: ToolCallStatus,
@@ -29,13 +29,13 @@ pub(super) struct Call {
     pub(super) locations: Vec<Location>,
     pub(super) input: Option<RawText>,
     pub(super) output: Option<RawText>,
-    /// Command line of the raw input.
+    /// Command line from the raw input.
     command: Option<String>,
     meta: CallMeta,
     terminals: Vec<Terminal>,
 }
 
-/// A place in a file.
+/// A location in a file.
 #[derive(Debug)]
 pub(super) struct Location {
     pub(super) path: PathBuf,
@@ -58,7 +58,7 @@ pub(super) struct Terminal {
     signal: Option<String>,
 }
 
-/// The state of a call for people.
+/// The state of a call as it is shown to the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallState {
     Pending,
@@ -108,7 +108,7 @@ impl Call {
         }
     }
 
-    /// Applies an update. Updates of an ended call are applied, too.
+    /// Applies an update. Updates of an ended call are applied too.
     pub(super) fn apply_update(&mut self, update: &ToolCallUpdate, meta_key: &str) {
         let fields = &update.fields;
         let named = |title: &&String| !title.trim().is_empty();
@@ -188,8 +188,8 @@ impl Call {
         self.title.as_deref().unwrap_or(UNTITLED)
     }
 
-    /// Returns the state. v1 has no status for a cancelled call: it is a failed one with the
-    /// sentence of its reason.
+    /// Returns the state. ACP v1 has no status for a cancelled call; a cancelled call is a failed
+    /// call whose content states the reason.
     pub(super) fn state(&self) -> CallState {
         match self.status {
             ToolCallStatus::Pending => CallState::Pending,
@@ -214,11 +214,11 @@ impl Call {
         }
     }
 
-    /// Returns the reason of the end, unless the content has it, and the duration.
+    /// Returns the reason of the end, unless the content already contains it, and the duration.
     pub(super) fn details(&self) -> impl Iterator<Item = String> {
         let reason = self.meta.reason.filter(|_| !self.is_reason_in_content());
         let reason = reason.map(|_| self.meta.end_reason_text());
-        // A call that never ran has no duration to show.
+        // A call that never ran shows no duration.
         let has_run = |millis: &u64| *millis > 0 || self.meta.started_at.is_some();
         let duration = self.meta.duration_ms.filter(has_run).map(format_duration);
         reason.into_iter().chain(duration)
@@ -230,7 +230,7 @@ impl Call {
         last.zip(reason).is_some_and(|(text, reason)| text.trim().starts_with(reason))
     }
 
-    /// Returns the terminals with output that no item of the content shows.
+    /// Returns the terminals whose output is not shown by an item of the content.
     pub(super) fn unplaced_terminals(&self) -> impl Iterator<Item = &Terminal> {
         self.terminals.iter().filter(|terminal| {
             let is_placed = |part: &Part| matches!(part, Part::Terminal(id) if *id == terminal.id);
@@ -243,7 +243,7 @@ impl Call {
         self.terminals.iter().find(|it| it.id == id && !it.output.is_empty())
     }
 
-    /// Returns the command line, unless the title or the output shows it.
+    /// Returns the command line, unless the title or the output already shows it.
     pub(super) fn unshown_command(&self) -> Option<&str> {
         let command = self.command.as_deref()?;
         let is_in_output = |text: &str| split_off_code_fence(text).1.starts_with("$ ");
@@ -252,8 +252,8 @@ impl Call {
         (!is_shown).then_some(command)
     }
 
-    /// Returns whether the card should be open at first: it shows a change or an output, or an end
-    /// that a reader looks for.
+    /// Returns whether the card is initially open. This is the case if the card shows a change or
+    /// output, or if the call did not complete.
     pub(super) fn is_notable(&self) -> bool {
         let shows = |part: &Part| match part {
             Part::Change(_) | Part::Image { .. } => true,
@@ -284,7 +284,7 @@ impl Call {
             + terminals.sum::<usize>()
     }
 
-    /// Keeps the title, the state and the places, and counts the rest.
+    /// Keeps the title, the state and the locations. Discards the rest and counts its bytes.
     pub(super) fn discard_content(&mut self) {
         let raw = [self.input.take(), self.output.take()].into_iter().flatten();
         let raw: u64 = raw.map(|raw| raw.text.len() as u64 + raw.omitted_bytes).sum();

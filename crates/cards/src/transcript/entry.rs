@@ -6,7 +6,7 @@ use super::call::Call;
 use super::parts::Parts;
 use crate::limits::PART_OVERHEAD_BYTES;
 
-/// A message, a call, a plan or a notice, in the order of first appearance.
+/// An entry: a message, a call, a plan or a notice. Entries are in the order of their first update.
 #[derive(Debug)]
 pub(super) enum Entry {
     Message(Message),
@@ -30,7 +30,7 @@ pub(super) enum Author {
     Thought,
 }
 
-/// A step of a plan, as one escaped line.
+/// A step of a plan. Its text is one escaped line.
 #[derive(Debug)]
 pub(super) struct PlanStep {
     pub(super) text: String,
@@ -45,7 +45,7 @@ pub(super) struct Notice {
 }
 
 impl Entry {
-    /// Returns the approximate bytes in memory.
+    /// Returns the approximate size in memory in bytes.
     pub(super) fn byte_len(&self) -> usize {
         PART_OVERHEAD_BYTES
             + match self {
@@ -62,8 +62,8 @@ impl Entry {
             }
     }
 
-    /// Discards the large part of the entry, and keeps the count of its bytes. The text of messages
-    /// stays.
+    /// Discards the large part of the entry, and keeps only the number of its bytes. The text of
+    /// messages is not discarded.
     pub(super) fn discard_content(&mut self) {
         match self {
             Self::Message(message) if message.author == Author::Thought => {

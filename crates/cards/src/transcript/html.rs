@@ -1,7 +1,8 @@
 //! Writes a transcript as one page of HTML.
 //!
-//! Every text of the session is escaped here or in `safe_markdown`. The policy of the page allows
-//! only its own style and script, by their hashes, and images that are part of the page.
+//! Every text of the session is escaped here or in `safe_markdown`. The content security policy of
+//! the page allows only embedded images, and only the page's own style and script, which are
+//! identified by their hashes.
 
 use std::io;
 
@@ -23,7 +24,7 @@ const SCRIPT: &str = include_str!("html/page.js");
 /// Icons for the kinds of calls, each on a square of 16 units.
 const SYMBOLS: &str = include_str!("html/icons.svg");
 
-/// SHA-256 of [`STYLE`] and [`SCRIPT`] in base64.
+/// SHA-256 of [`STYLE`] in base64; the next constant is that of [`SCRIPT`].
 const STYLE_HASH: &str = "oWqHg4i9UZBkssfveYv2LErJePc4volR49YBl5kRG/4=";
 const SCRIPT_HASH: &str = "pvfktPzdBOnn29516uNYvmAWNc7grsWqX0V+ILI+0Vs=";
 
@@ -87,7 +88,7 @@ impl Page<'_> {
         self.raw(&format!("</{name}>"));
     }
 
-    /// Appends a line with its code spans.
+    /// Appends a line of text, in which code spans are formatted as code.
     fn line_with_code(&mut self, line: &str) {
         for piece in safe_markdown::title_pieces(line) {
             match piece {
@@ -97,7 +98,7 @@ impl Page<'_> {
         }
     }
 
-    /// Appends a paragraph about what is missing.
+    /// Appends a paragraph with the number of omitted bytes.
     fn omission(&mut self, bytes: u64) {
         if bytes > 0 {
             let bytes = grouped_count_with_noun(bytes, "byte", "bytes");
@@ -254,7 +255,7 @@ impl Page<'_> {
         self.raw(if is_thought { "</details>\n" } else { "</div>\n" });
     }
 
-    /// Appends Markdown.
+    /// Appends Markdown as HTML.
     fn prose(&mut self, class: &str, text: &str) {
         self.raw(&format!("<div class=\"{class}\" dir=\"auto\">\n"));
         self.raw(&safe_markdown::to_html(text));
@@ -265,7 +266,7 @@ impl Page<'_> {
     fn attachment(&mut self, part: &Part) {
         match part {
             Part::Image { mime, data } => {
-                // Both were checked when the image was added.
+                // The type and the data were checked when the image was added.
                 self.raw("<img alt=\"Image of the session\" src=\"data:");
                 self.text(mime);
                 self.raw(";base64,");

@@ -252,7 +252,7 @@ impl Document<'_> {
     }
 }
 
-/// Returns a line with its code spans, and with its other text as `write_text` formats it.
+/// Returns a line in which code spans stay code spans. All other text is formatted by `write_text`.
 fn line_with_code(line: &str, write_text: fn(&str) -> String) -> String {
     let write = |piece| match piece {
         TitlePiece::Text(text) => write_text(&text),
@@ -261,7 +261,7 @@ fn line_with_code(line: &str, write_text: fn(&str) -> String) -> String {
     title_pieces(line).into_iter().map(write).collect()
 }
 
-/// Escapes a line of text, so that Markdown leaves it as it is.
+/// Escapes a line of text, so that Markdown shows the text unchanged.
 fn escape(line: &str) -> String {
     let mut escaped = String::with_capacity(line.len());
     let mut letters = line.chars().peekable();
@@ -279,7 +279,7 @@ fn escape(line: &str) -> String {
     escaped
 }
 
-/// Returns text in bold, without the spaces around it, which would end the emphasis.
+/// Returns text in bold. Spaces around the text are removed, because they would end the emphasis.
 fn bold(text: &str) -> String {
     let words = text.trim();
     if words.is_empty() {

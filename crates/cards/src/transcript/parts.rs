@@ -11,7 +11,7 @@ use crate::{diff, sanitise};
 #[derive(Debug)]
 pub(super) enum Part {
     Text(String),
-    /// An image as base64, of a type that every browser shows.
+    /// An image in base64. Every browser can show images of its type.
     Image {
         mime: String,
         data: String,
@@ -25,7 +25,7 @@ pub(super) enum Part {
         name: String,
         uri: String,
     },
-    /// A text that was attached to a prompt, e.g. a file.
+    /// A text that is attached to a prompt, e.g. a file.
     Resource {
         uri: String,
         text: String,
@@ -35,7 +35,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Returns the approximate bytes in memory.
+    /// Returns the approximate size in memory in bytes.
     fn byte_len(&self) -> usize {
         let lines = match self {
             Self::Change(change) => change.hunks.iter().map(|hunk| hunk.lines.len()).sum(),
@@ -44,7 +44,7 @@ impl Part {
         self.content_len() + (1 + lines) * PART_OVERHEAD_BYTES
     }
 
-    /// Returns the bytes that are lost without this part.
+    /// Returns the number of bytes that are lost if this part is discarded.
     fn content_len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -60,7 +60,7 @@ impl Part {
     }
 }
 
-/// Content within the limits of an entry. Bytes beyond them are counted.
+/// Content within the limits of an entry. Bytes beyond the limits are only counted.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     items: Vec<Part>,
@@ -105,7 +105,7 @@ impl Parts {
         self.omitted_bytes
     }
 
-    /// Returns all texts, without what was attached to them.
+    /// Returns all texts, without attachments.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.items.iter().filter_map(|part| match part {
             Part::Text(text) => Some(text.as_str()),
@@ -184,7 +184,7 @@ impl Parts {
         }
     }
 
-    /// Returns the beginning of a text that fits, and counts the rest.
+    /// Returns the beginning of a text, as much as the limits allow, and counts the rest.
     fn take_text(&mut self, text: &str) -> String {
         let taken = head(text, MAX_TEXT_BYTES - self.text_bytes);
         self.text_bytes += taken.len();
@@ -192,14 +192,14 @@ impl Parts {
         taken.to_owned()
     }
 
-    /// Discards all content, and counts it with `other_bytes`.
+    /// Discards all content. Adds its size and `other_bytes` to the number of omitted bytes.
     pub(super) fn discard(&mut self, other_bytes: u64) {
         let content: usize = self.items.iter().map(Part::content_len).sum();
         let omitted_bytes = self.omitted_bytes + content as u64 + other_bytes;
         *self = Self { omitted_bytes, text_bytes: MAX_TEXT_BYTES, ..Self::default() };
     }
 
-    /// Replaces the images by their placeholders.
+    /// Replaces each image by its placeholder.
     pub(super) fn discard_images(&mut self) {
         for part in &mut self.items {
             if let Part::Image { mime, data } = part {
@@ -211,13 +211,14 @@ impl Parts {
     }
 }
 
-/// Returns the placeholder of base64 data.
+/// Returns a placeholder for base64 data.
 fn binary(kind: &str, base64: &str) -> Part {
     let kind = sanitise::truncate_line(&sanitise::escape_line(kind), 100);
     Part::Binary { kind, bytes: base64.len() as u64 / 4 * 3 }
 }
 
-/// Returns whether an image can be part of a page: of a type without script, in plain base64.
+/// Returns whether an image may be part of a page: its type must not allow scripts, and its data
+/// must be plain base64.
 fn is_shown_image(mime: &str, data: &str) -> bool {
     matches!(mime, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
         && data.len() <= MAX_IMAGE_BYTES

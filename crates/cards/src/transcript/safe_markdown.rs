@@ -1,7 +1,8 @@
 //! Parses the Markdown of messages into events that are safe to write in any format.
 //!
-//! HTML becomes text, images become links, and a link to anything but the web or a mail address
-//! becomes its text. Headings are lowered, because those of the page come first.
+//! HTML becomes text, and images become links. A link is kept only if it leads to the web or to a
+//! mail address; any other link is replaced by its text. Headings get a lower level than the page's
+//! own headings.
 
 use pulldown_cmark::{
     Alignment, CodeBlockKind, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd, html,
@@ -20,7 +21,7 @@ pub(super) fn to_html(text: &str) -> String {
     page
 }
 
-/// Returns a message as Markdown that affects nothing after it.
+/// Returns a message as Markdown that does not change how later text is formatted.
 pub(super) fn to_markdown(text: &str) -> String {
     let text = escape_message(text);
     let mut document = String::new();
@@ -33,7 +34,7 @@ pub(super) fn to_markdown(text: &str) -> String {
     };
     match cmark_with_options(&events, &mut document, OPTIONS, options) {
         Ok(_) => document,
-        // Some unusual nestings have no form that all parsers read alike.
+        // Some unusual nestings have no form that all parsers interpret in the same way.
         Err(_) => callboard_text::code_fence("", &text),
     }
 }
@@ -44,7 +45,7 @@ pub(super) enum TitlePiece {
     Code(String),
 }
 
-/// Splits a title into its text and its code. Other Markdown stays as it is written.
+/// Splits a title into text and code. Other Markdown stays unchanged.
 pub(super) fn title_pieces(title: &str) -> Vec<TitlePiece> {
     let title = crate::sanitise::escape_line(title);
     let mut pieces = Vec::new();
@@ -74,7 +75,7 @@ pub(super) fn is_safe_link(uri: &str) -> bool {
 
 fn safe_events(text: &str) -> Vec<Event<'_>> {
     let mut events = Vec::new();
-    // Whether each open link or image is written as a link.
+    // For each open link or image: whether it is written as a link.
     let mut links = Vec::new();
     for event in Parser::new_ext(text, OPTIONS) {
         match event {
@@ -101,7 +102,8 @@ fn safe_events(text: &str) -> Vec<Event<'_>> {
                 }
             }
             Event::End(TagEnd::CodeBlock | TagEnd::HtmlBlock) => {
-                // Without its last newline, a fence would be written without its end.
+                // If the text lacked its last newline, the fence would be written without its
+                // closing line.
                 if let Some(Event::Text(text)) = events.last()
                     && !text.ends_with('\n')
                 {
@@ -110,7 +112,8 @@ fn safe_events(text: &str) -> Vec<Event<'_>> {
                 events.push(Event::End(TagEnd::CodeBlock));
             }
             Event::Code(code) => {
-                // Two code spans side by side, e.g. after a removed link, would be read as one.
+                // A parser would join two adjacent code spans (e.g. after a link was removed) into
+                // one.
                 if let Some(Event::Code(_)) = events.last() {
                     events.push(Event::Text(" ".into()));
                 }
@@ -124,7 +127,7 @@ fn safe_events(text: &str) -> Vec<Event<'_>> {
 
 fn safe_event(event: Event<'_>) -> Event<'_> {
     match event {
-        // The parser has decoded entities.
+        // The parser has decoded entities, so the text must be escaped again.
         Event::Text(text) | Event::Html(text) => Event::Text(escape_message(&text).into()),
         Event::InlineHtml(html) => Event::Text(escape_message(&html).replace('\n', " ").into()),
         Event::Start(Tag::Heading { level, .. }) => Event::Start(Tag::Heading {
@@ -134,14 +137,14 @@ fn safe_event(event: Event<'_>) -> Event<'_> {
             attrs: Vec::new(),
         }),
         Event::End(TagEnd::Heading(level)) => Event::End(TagEnd::Heading(lowered(level))),
-        // An alignment would be an inline style, which the page forbids.
+        // An alignment would become an inline style, which the policy of the page forbids.
         Event::Start(Tag::Table(columns)) => {
             Event::Start(Tag::Table(vec![Alignment::None; columns.len()]))
         }
         Event::Start(Tag::HtmlBlock) => {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced("html".into())))
         }
-        // Indented code would belong to a list before it.
+        // After a list, indented code would become a part of the list.
         Event::Start(Tag::CodeBlock(CodeBlockKind::Indented)) => {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced("".into())))
         }

@@ -1,4 +1,4 @@
-//! The state of a session besides its messages and calls.
+//! The state of a session, except its messages and calls.
 
 use acp_types::schema::MaybeUndefined;
 use acp_types::schema::v1::{
@@ -55,9 +55,9 @@ impl SessionFacts {
         }
     }
 
-    /// Returns names and values for the head of a transcript.
+    /// Returns the names and values that are shown at the beginning of a transcript.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&str, &str)> {
-        // The mode is often an option, too.
+        // Many agents send the mode as an option too.
         let has_option = |name: &str| self.options.iter().any(|(own, _)| own == name);
         let mode = self.mode.as_deref().filter(|_| !has_option("Mode"));
         let row = |name, value| Option::map(value, |value| (name, value));

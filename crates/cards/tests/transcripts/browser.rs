@@ -1,5 +1,5 @@
-//! Opens pages in Chromium without a screen, and asks it by its debugging protocol
-//! (<https://chromedevtools.github.io/devtools-protocol/>) whether anything is wrong.
+//! Opens pages in headless Chromium, and checks them through its debugging protocol
+//! (<https://chromedevtools.github.io/devtools-protocol/>).
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use crate::hostile::{PAYLOADS, updates_with};
 use crate::{session, transcript};
 
-/// A browser with one page, on pipes. It ends with the test, or after two minutes.
+/// A browser with one page, controlled through pipes. The browser exits at the end of the test, or
+/// after two minutes.
 struct Browser {
     process: Child,
     input: ChildStdin,
@@ -50,7 +51,7 @@ impl Browser {
         browser
     }
 
-    /// Calls a method and returns its result. Events that come before it are kept.
+    /// Calls a method and returns its result. Events that arrive before the result are kept.
     fn call(&mut self, method: &str, params: Value) -> Value {
         self.calls += 1;
         let mut message = json!({"id": self.calls, "method": method, "params": params});
@@ -102,9 +103,10 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// Returns errors and warnings of the console, exceptions and violations of the policy.
+    /// Returns all errors and warnings of the console, exceptions, and violations of the content
+    /// security policy.
     fn complaints(&mut self) -> Vec<String> {
-        // The answer to this comes after all events before it.
+        // The response to this request arrives after all earlier events.
         self.evaluate("0");
         let is_complaint = |event: &&Value| {
             let method = event["method"].as_str().unwrap_or_default();
@@ -132,7 +134,7 @@ impl Drop for Browser {
     }
 }
 
-/// Writes a page to a new folder, in which the pictures are kept, too.
+/// Writes a page to a new folder. The screenshots are saved in the same folder.
 fn write_page(name: &str, transcript: &Transcript) -> (PathBuf, PathBuf) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages").join(name);
     let _ignored = fs::remove_dir_all(&folder);
@@ -148,7 +150,7 @@ fn hostile_transcript() -> Transcript {
     transcript(&payloads.flat_map(updates_with).collect::<Vec<_>>())
 }
 
-/// Opens a page at both widths and in both themes, folded and unfolded.
+/// Checks a page at two widths and in both themes, with its entries folded and unfolded.
 fn check(name: &str, transcript: &Transcript) {
     let (folder, file) = write_page(name, transcript);
     let mut browser = Browser::start(&folder);
@@ -175,7 +177,8 @@ fn check(name: &str, transcript: &Transcript) {
     }
 }
 
-/// Elements that are wider than the element around them, unless that one scrolls.
+/// JavaScript that returns the elements beyond the right edge of the window, except those in tables
+/// that scroll.
 const OVERFLOWING: &str = "[...document.querySelectorAll('main *, header *, nav *')]
     .filter(it => it.checkVisibility() && !it.closest('svg, .prose table'))
     .filter(it => it.getBoundingClientRect().right > innerWidth + 0.5)
@@ -216,7 +219,8 @@ fn the_search_and_the_theme_button_work() {
     assert_eq!(browser.evaluate("CSS.highlights.get('find').size"), 1);
     browser.save_picture("search.png", &folder);
     assert_eq!(browser.evaluate(&search("nowhere to be found")), format!("0 of {all}"));
-    // A folded thought is unfolded where it has the words, and folded again.
+    // A folded thought that contains the words is unfolded, and it is folded again after the
+    // search.
     let folds = "document.querySelector('.thought').open";
     browser.evaluate(&search("one caller"));
     assert_eq!(browser.evaluate(folds), true);
@@ -232,7 +236,7 @@ fn the_search_and_the_theme_button_work() {
 
 #[test]
 #[ignore = "needs the program `chromium`"]
-fn a_print_is_unfolded_and_a_page_without_script_is_whole() {
+fn a_printed_page_is_unfolded_and_a_page_without_script_is_complete() {
     let (folder, file) = write_page("print", &session::transcript());
     let mut browser = Browser::start(&folder);
     browser.set_width(800);

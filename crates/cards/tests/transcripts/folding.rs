@@ -1,10 +1,11 @@
-//! How updates become entries, as tables of updates and what their page contains.
+//! Tests of folding updates into entries. Each test lists updates and the expected text of the
+//! page.
 
 use serde_json::{Value, json};
 
 use crate::{call, change, main_part, says, text, transcript};
 
-/// Checks the text of the page: `|` is where a block begins or ends.
+/// Checks the text of the page. The character `|` marks the beginning or the end of a block.
 #[track_caller]
 fn check(updates: &[Value], expected: &str) {
     let page = transcript(updates).to_html();
@@ -43,7 +44,7 @@ fn a_later_update_changes_the_card_of_its_call() {
 }
 
 #[test]
-fn an_id_that_is_used_again_is_another_call() {
+fn a_reused_id_is_another_call() {
     check(
         &[call("1", json!({})), done("1"), call("1", json!({"title": "Again"}))],
         "Do✓ completed|Again○ pending",
@@ -72,7 +73,7 @@ fn chunks_of_one_message_are_one_text() {
 }
 
 #[test]
-fn each_prompt_is_a_heading_and_a_long_one_is_repeated_whole() {
+fn each_prompt_is_a_heading_and_a_long_prompt_is_repeated() {
     check(
         &[
             says("user_message_chunk", "one"),
@@ -87,7 +88,7 @@ fn each_prompt_is_a_heading_and_a_long_one_is_repeated_whole() {
 }
 
 #[test]
-fn a_plan_stands_once_per_prompt_in_its_last_state() {
+fn a_plan_is_shown_once_per_prompt_in_its_last_state() {
     let plan = |status: &str| {
         let step = json!({"content": "step", "priority": "low", "status": status});
         json!({"sessionUpdate": "plan", "entries": [step]})
@@ -192,16 +193,16 @@ fn the_head_has_the_latest_state_of_the_session() {
 }
 
 #[test]
-fn no_message_of_a_document_affects_what_follows_it() {
-    for (said, expected) in [
+fn no_message_of_a_document_affects_later_text() {
+    for (message, expected) in [
         ("```\nx", "```\nx\n```\n\n✓ **Do**"),
         ("    code", "```\ncode\n```\n\n✓ **Do**"),
         ("a `b", "a \\`b\n\n✓ **Do**"),
         ("[a]: https://a.example", "\n\n✓ **Do**"),
         ("# Title", "### Title\n\n✓ **Do**"),
     ] {
-        let updates = [says("agent_message_chunk", said), call("1", json!({})), done("1")];
+        let updates = [says("agent_message_chunk", message), call("1", json!({})), done("1")];
         let document = transcript(&updates).to_markdown();
-        assert!(document.ends_with(&format!("{expected}\n\n")), "{said:?}: {document}");
+        assert!(document.ends_with(&format!("{expected}\n\n")), "{message:?}: {document}");
     }
 }

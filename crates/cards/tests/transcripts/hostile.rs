@@ -1,4 +1,4 @@
-//! Text of an agent never becomes a tag, an attribute or a script of the page.
+//! Tests that text from an agent never becomes a tag, an attribute or a script of the page.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{call, change, says, text, transcript};
 
-/// Texts that break a page which does not escape them.
+/// Texts that break a page if they are not escaped.
 pub(crate) const PAYLOADS: &[&str] = &[
     "<script>window.broken = 1</script>",
     "</script><script>window.broken = 1</script>",
@@ -43,7 +43,7 @@ pub(crate) const PAYLOADS: &[&str] = &[
     "<iframe srcdoc=\"<script>window.broken=1</script>\"></iframe>",
 ];
 
-/// Tags of a page. A session adds no other ones.
+/// All tags of a page. Text of a session adds no other tags.
 const TAGS: &[&str] = &[
     "a",
     "article",
@@ -106,7 +106,7 @@ const ATTRIBUTES: &[&str] = &[
     "type",
 ];
 
-/// Reads a page strictly: every tag is closed, and every tag and attribute is known.
+/// Parses a page strictly. Every tag must be closed, and every tag and attribute must be known.
 fn check_page(page: &str) -> Result<(), String> {
     let mut open = Vec::new();
     let mut rest = crate::main_part(page);
@@ -165,7 +165,7 @@ fn check_attributes(attributes: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads a document as CommonMark: it has no HTML, no image and no link to a script.
+/// Parses a document as CommonMark. It must contain no HTML, no image and no link to a script.
 fn check_document(document: &str) -> Result<(), String> {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
@@ -188,77 +188,83 @@ fn check_document(document: &str) -> Result<(), String> {
     }
 }
 
-/// Returns a session that has `said` in every field that an agent can fill.
-pub(crate) fn updates_with(said: &str) -> Vec<Value> {
-    let fenced = format!("```console\n{said}\n```");
-    let image = json!({"type": "image", "mimeType": said, "data": said});
-    let link = json!({"type": "resource_link", "name": said, "uri": said});
-    let file = json!({"type": "resource", "resource": {"uri": said, "text": said}});
+/// Returns a session that has `payload` in every field that an agent can fill.
+pub(crate) fn updates_with(payload: &str) -> Vec<Value> {
+    let fenced = format!("```console\n{payload}\n```");
+    let image = json!({"type": "image", "mimeType": payload, "data": payload});
+    let link = json!({"type": "resource_link", "name": payload, "uri": payload});
+    let file = json!({"type": "resource", "resource": {"uri": payload, "text": payload}});
     let content = |content: Value| json!({"type": "content", "content": content});
     let chunk = |kind: &str, content: Value| json!({"sessionUpdate": kind, "content": content});
     vec![
-        json!({"sessionUpdate": "session_info_update", "title": said, "updatedAt": said}),
-        json!({"sessionUpdate": "current_mode_update", "currentModeId": said}),
+        json!({"sessionUpdate": "session_info_update", "title": payload, "updatedAt": payload}),
+        json!({"sessionUpdate": "current_mode_update", "currentModeId": payload}),
         json!({
             "sessionUpdate": "available_commands_update",
-            "availableCommands": [{"name": said, "description": said}],
+            "availableCommands": [{"name": payload, "description": payload}],
         }),
         json!({
             "sessionUpdate": "config_option_update",
             "configOptions": [{
-                "id": said, "name": said, "type": "select", "currentValue": said,
-                "options": [{"value": said, "name": said}],
+                "id": payload, "name": payload, "type": "select", "currentValue": payload,
+                "options": [{"value": payload, "name": payload}],
             }],
         }),
-        json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 1.0, "currency": said}}),
-        says("agent_message_chunk", said),
-        says("user_message_chunk", said),
+        json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 1.0, "currency": payload}}),
+        says("agent_message_chunk", payload),
+        says("user_message_chunk", payload),
         chunk("user_message_chunk", link.clone()),
         chunk("user_message_chunk", file.clone()),
         chunk("user_message_chunk", image.clone()),
-        says("agent_thought_chunk", said),
+        says("agent_thought_chunk", payload),
         chunk("agent_message_chunk", link.clone()),
         json!({
             "sessionUpdate": "plan",
-            "entries": [{"content": said, "priority": "low", "status": "pending"}],
+            "entries": [{"content": payload, "priority": "low", "status": "pending"}],
         }),
-        json!({"sessionUpdate": "notice", "severity": said, "title": said, "description": said}),
+        json!({"sessionUpdate": "notice", "severity": payload, "title": payload, "description": payload}),
         call(
-            said,
+            payload,
             json!({
-                "title": said,
+                "title": payload,
                 "kind": "execute",
-                "rawInput": {"command": said, said: said},
-                "rawOutput": said,
-                "locations": [{"path": format!("/p/{said}")}],
+                "rawInput": {"command": payload, payload: payload},
+                "rawOutput": payload,
+                "locations": [{"path": format!("/p/{payload}")}],
                 "content": [
-                    text(said),
+                    text(payload),
                     text(&fenced),
-                    {"type": "diff", "path": said, "oldText": said, "newText": format!("{said}\n{said}")},
-                    {"type": "terminal", "terminalId": said},
+                    {"type": "diff", "path": payload, "oldText": payload, "newText": format!("{payload}\n{payload}")},
+                    {"type": "terminal", "terminalId": payload},
                     content(image),
                     content(link),
                     content(file),
                 ],
             }),
         ),
-        change(said, json!({"_meta": {"terminal_output": {"terminal_id": said, "data": said}}})),
         change(
-            said,
+            payload,
+            json!({"_meta": {"terminal_output": {"terminal_id": payload, "data": payload}}}),
+        ),
+        change(
+            payload,
             json!({
                 "status": "failed",
                 "_meta": {
-                    "callboard": {"signal": said, "reason": "user"},
-                    "terminal_exit": {"terminal_id": said, "signal": said},
+                    "callboard": {"signal": payload, "reason": "user"},
+                    "terminal_exit": {"terminal_id": payload, "signal": payload},
                 },
             }),
         ),
-        call(&format!("{said}2"), json!({"title": said, "rawInput": said, "rawOutput": [said]})),
+        call(
+            &format!("{payload}2"),
+            json!({"title": payload, "rawInput": payload, "rawOutput": [payload]}),
+        ),
     ]
 }
 
-fn check(said: &str) -> Result<(), String> {
-    let transcript = transcript(&updates_with(said));
+fn check(payload: &str) -> Result<(), String> {
+    let transcript = transcript(&updates_with(payload));
     check_page(&transcript.to_html()).map_err(|why| format!("page: {why}"))?;
     check_document(&transcript.to_markdown()).map_err(|why| format!("document: {why}"))
 }
@@ -271,15 +277,16 @@ fn no_payload_becomes_a_part_of_the_page() {
 }
 
 #[test]
-fn deep_nesting_and_long_words_end() {
-    for said in ["> ".repeat(3_000), "- ".repeat(3_000), "*a ".repeat(3_000), "[".repeat(3_000)] {
-        assert_eq!(check(&said), Ok(()), "{}", &said[..8]);
+fn deep_nesting_and_long_words_are_handled() {
+    for payload in ["> ".repeat(3_000), "- ".repeat(3_000), "*a ".repeat(3_000), "[".repeat(3_000)]
+    {
+        assert_eq!(check(&payload), Ok(()), "{}", &payload[..8]);
     }
     assert_eq!(check(&"w".repeat(100_000)), Ok(()));
 }
 
 #[test]
-fn a_page_that_is_not_escaped_is_found() {
+fn a_page_that_is_not_escaped_is_detected() {
     for broken in [
         "<main id=\"session\"><script>x</script></main>",
         "<main id=\"session\"><p onclick=\"x\"></p></main>",
@@ -306,7 +313,7 @@ proptest! {
             1..6,
         ),
     ) {
-        let said = pieces.concat();
-        prop_assert_eq!(check(&said), Ok(()), "{:?}", said);
+        let payload = pieces.concat();
+        prop_assert_eq!(check(&payload), Ok(()), "{:?}", payload);
     }
 }

@@ -1,4 +1,4 @@
-//! The limits of a transcript, and how the page reports what they cut off.
+//! Tests of the limits of a transcript, and of the notes about omitted parts.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::{call, change, main_part, says, text, transcript};
 const MIB: usize = 1 << 20;
 
 #[test]
-fn a_long_text_is_cut_and_counted() {
+fn a_long_text_is_truncated_and_counted() {
     let long = says("agent_message_chunk", &"x".repeat(300 << 10));
     let transcript = transcript(&[long, says("agent_message_chunk", "more")]);
     let page = transcript.to_html();
@@ -31,7 +31,7 @@ fn a_long_output_keeps_its_beginning_and_its_end() {
 }
 
 #[test]
-fn a_large_change_lists_its_first_lines() {
+fn a_large_change_shows_its_first_lines() {
     let lines = |word: &str| (0..20_000).map(|at| format!("{word} {at}\n")).collect::<String>();
     let diff = json!({
         "type": "diff", "path": "/p/a", "oldText": lines("old"), "newText": lines("new"),
@@ -42,7 +42,7 @@ fn a_large_change_lists_its_first_lines() {
 }
 
 #[test]
-fn a_long_file_with_a_small_change_shows_only_that() {
+fn a_small_change_of_a_long_file_shows_only_the_change() {
     let old: String = (0..9_000).map(|at| format!("line {at}\n")).collect();
     let new = old.replace("line 4000\n", "changed\n");
     let diff = json!({"type": "diff", "path": "/p/a", "oldText": old, "newText": new});
@@ -54,7 +54,7 @@ fn a_long_file_with_a_small_change_shows_only_that() {
 }
 
 #[test]
-fn an_image_that_is_too_large_or_no_image_is_named() {
+fn invalid_and_too_large_images_are_named() {
     let image = |mime: &str, data: &str| {
         let block = json!({"type": "image", "mimeType": mime, "data": data});
         transcript(&[json!({"sessionUpdate": "agent_message_chunk", "content": block})]).to_html()
@@ -71,7 +71,7 @@ fn an_image_that_is_too_large_or_no_image_is_named() {
 }
 
 #[test]
-fn the_oldest_content_makes_room_and_the_newest_is_whole() {
+fn the_oldest_content_is_discarded_and_the_newest_is_complete() {
     let mut updates = vec![says("user_message_chunk", "the prompt")];
     for number in 0..70 {
         let output = format!("result {number} {}", "z".repeat(250 << 10));
@@ -90,7 +90,7 @@ fn the_oldest_content_makes_room_and_the_newest_is_whole() {
 }
 
 #[test]
-fn the_oldest_messages_go_last_and_are_counted() {
+fn the_oldest_messages_are_discarded_last_and_counted() {
     let mut updates = Vec::new();
     for number in 0..70 {
         updates.push(says("user_message_chunk", &format!("prompt {number}")));

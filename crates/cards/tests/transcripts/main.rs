@@ -1,5 +1,4 @@
-//! Tests of transcripts: the updates of whole sessions, and the page and the document that they
-//! make.
+//! Tests of transcripts: the updates of whole sessions, and the resulting page and document.
 
 #![cfg(test)]
 

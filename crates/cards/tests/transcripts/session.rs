@@ -13,7 +13,7 @@ pub(crate) const SESSION: &str = include_str!("session.jsonl");
 pub(crate) fn transcript() -> Transcript {
     let mut transcript = Transcript::new("/srv/greeter").with_date("2026-11-05 14:03");
     for line in SESSION.lines() {
-        // As a client does it: an update of an unknown kind is skipped.
+        // Updates of an unknown kind are skipped, as in a client.
         if let Ok(update) = serde_json::from_str(line) {
             transcript.add_update(&update);
         }
@@ -21,7 +21,7 @@ pub(crate) fn transcript() -> Transcript {
     transcript
 }
 
-/// Returns the part of a text between two others.
+/// Returns the part of `text` between `before` and `after`.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     text.split_once(before).unwrap().1.split_once(after).unwrap().0
 }
@@ -33,7 +33,7 @@ fn every_kind_of_card_is_on_the_page() {
     let (_, rest) = rest.split_once("</style>").unwrap();
     let (body, end) = rest.split_once("<script>").unwrap();
     let (_, end) = end.split_once("</script>").unwrap();
-    // The hashes change with every change of the style.
+    // Each hash changes with every change of the style or the script.
     let hash = between(head, "style-src 'sha256-", "'");
     let head = head.replace(hash, "STYLE");
     let hash = between(&head, "script-src 'sha256-", "'").to_owned();

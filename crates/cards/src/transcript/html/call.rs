@@ -27,7 +27,7 @@ impl Page<'_> {
         if self.html.len() > body {
             self.raw("</div>\n</details>\n");
         } else {
-            // Nothing to unfold.
+            // The card has no content, so it cannot be unfolded.
             self.html.truncate(head);
             self.raw("<div class=\"head\">");
             self.call_head(call);

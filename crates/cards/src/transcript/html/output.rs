@@ -37,8 +37,8 @@ impl Page<'_> {
     }
 }
 
-/// Returns the classes of a style. Colours of 8 and of 24 bits become the nearest of the 16 of the
-/// page, which can be read in both themes.
+/// Returns the CSS classes of a style. A colour of 8 or 24 bits becomes the nearest of the page's
+/// 16 colours, which are readable in both themes.
 fn classes(style: Style) -> Vec<String> {
     let effects = style.get_effects();
     let colour = |prefix: &str, colour: Color| {
