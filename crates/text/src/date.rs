@@ -1,16 +1,16 @@
-//! The UTC date and time of a `SystemTime`, formatted.
+//! Formats a `SystemTime` as a UTC date, or as a UTC date and time.
 
 use std::time::{Duration, SystemTime};
 
 const DAY_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
-/// Days of the 400 years after which the calendar repeats.
+/// Number of days in 400 years. The calendar repeats after 400 years.
 const DAYS_400: u64 = 146_097;
 
-/// Returns the UTC date of a time, as `2026-11-22`. A time before 1970 gives `1970-01-01`.
+/// Returns the UTC date of a time, e.g. `2026-11-22`. For a time before 1970, returns `1970-01-01`.
 #[must_use]
 pub fn utc_date(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // Counted from 1 March 0000, so that a leap day is the last day of its year.
+    // The days are counted from 1 March 0000, so that a leap day is the last day of a counted year.
     let days = since.as_secs() / DAY_DURATION.as_secs() + 719_468;
     let (era, day) = (days / DAYS_400, days % DAYS_400);
     let year = (day - day / 1_460 + day / 36_524 - day / (DAYS_400 - 1)) / 365;
@@ -22,7 +22,8 @@ pub fn utc_date(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Returns a UTC time in RFC 3339 format, to the second: `2026-11-22T09:05:00Z`.
+/// Returns a UTC time in RFC 3339 format with a precision of one second, e.g.
+/// `2026-11-22T09:05:00Z`.
 #[must_use]
 pub fn rfc3339_utc(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

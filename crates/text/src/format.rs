@@ -1,6 +1,6 @@
 //! Truncates text, and formats counts, durations and code fences.
 
-/// Returns the longest prefix of `text` of at most `max` bytes.
+/// Returns the longest prefix of `text` that has at most `max` bytes.
 #[must_use]
 pub fn head(text: &str, max: usize) -> &str {
     let mut end = max.min(text.len());
@@ -10,7 +10,7 @@ pub fn head(text: &str, max: usize) -> &str {
     &text[..end]
 }
 
-/// Returns the longest suffix of `text` of at most `max` bytes.
+/// Returns the longest suffix of `text` that has at most `max` bytes.
 #[must_use]
 pub fn tail(text: &str, max: usize) -> &str {
     let mut start = text.len().saturating_sub(max);
@@ -46,7 +46,7 @@ pub fn group_thousands(number: u64) -> String {
     grouped
 }
 
-/// Formats a duration in a suitable unit: `3 ms`, `1.2 s`, `2 min 5 s`.
+/// Formats a duration in milliseconds with a suitable unit: `3 ms`, `1.2 s`, `2 min 5 s`.
 #[must_use]
 pub fn format_duration(millis: u64) -> String {
     match millis {
@@ -56,7 +56,8 @@ pub fn format_duration(millis: u64) -> String {
     }
 }
 
-/// Wraps `text` in a Markdown fence that is longer than any run of backticks in the text.
+/// Wraps `text` in a Markdown code fence. The fence has more backticks than any run of backticks in
+/// the text.
 #[must_use]
 pub fn code_fence(language: &str, text: &str) -> String {
     let mut longest = 0;
@@ -79,7 +80,7 @@ mod tests {
     };
 
     #[test]
-    fn cuts_keep_characters_whole() {
+    fn truncation_splits_no_character() {
         assert_eq!(head("aäb", 2), "a");
         assert_eq!(head("aäb", 3), "aä");
         assert_eq!(head("a", 9), "a");
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_is_longer_than_what_it_holds() {
+    fn a_fence_is_longer_than_any_run_of_backticks() {
         assert_eq!(code_fence("rs", "x"), "```rs\nx\n```");
         assert_eq!(code_fence("", "```\n"), "````\n```\n````");
     }

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 /// Returns whether a character is invisible or looks like a space
-/// (<https://www.unicode.org/reports/tr36/>).
+/// (<https://www.unicode.org/reports/tr36/>). A plain space does not count as invisible.
 ///
 /// The invisible characters are the controls, separators, default-ignorable characters and
-/// noncharacters of Unicode, and the format characters except the ones that are drawn around
-/// digits. They also include blanks that Unicode classifies as letters or symbols.
+/// noncharacters of Unicode. Format characters are invisible too, except those that are drawn
+/// around digits. Some blank characters that Unicode classifies as letters or symbols are also
+/// invisible.
 #[must_use]
 #[inline]
 pub fn is_invisible(letter: char) -> bool {
@@ -18,15 +19,16 @@ pub fn is_invisible(letter: char) -> bool {
         | '\u{3000}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
         | '\u{fff0}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
-    // An empty Braille cell, an object replacement character, a null notehead, a Khitan filler.
+    // The empty Braille cell, the object replacement character, the null notehead, the Khitan
+    // filler.
     let is_blank = matches!(letter, '\u{2800}' | '\u{fffc}' | '\u{1d159}' | '\u{16fe4}');
     let is_none = matches!(letter, '\u{fdd0}'..='\u{fdef}') || u32::from(letter) & 0xfffe == 0xfffe;
     is_unseen || is_blank || is_none
 }
 
-/// Returns whether a character should be stripped from the output of a program: the character is
-/// [invisible](is_invisible), and is not a control or a space. Controls and spaces are normal in
-/// the output of programs.
+/// Returns whether a character should be stripped from the output of a program. Such a character is
+/// [invisible](is_invisible), but is neither a control nor a space. Controls and spaces are normal
+/// in the output of programs.
 #[must_use]
 #[inline]
 pub fn is_strippable(letter: char) -> bool {
@@ -39,8 +41,7 @@ pub fn is_strippable(letter: char) -> bool {
         && letter != '\u{2800}'
 }
 
-/// Appends a character, escaped as `\u{…}` if it is [invisible](is_invisible) and not a plain
-/// space.
+/// Appends a character. An [invisible](is_invisible) character is escaped as `\u{…}`.
 pub fn push_escaping_invisible(shown: &mut String, letter: char) {
     if is_invisible(letter) {
         // Writing to a string cannot fail.
@@ -55,7 +56,7 @@ mod tests {
     use super::{is_invisible, is_strippable};
 
     #[test]
-    fn what_hides_is_neither_a_space_nor_a_control() {
+    fn strippable_characters_are_neither_spaces_nor_controls() {
         for letter in "\u{202e}\u{2066}\u{200b}\u{200d}\u{2028}\u{ad}\u{feff}\u{e0041}".chars() {
             assert!(is_strippable(letter) && is_invisible(letter), "{letter:?}");
         }

@@ -1,8 +1,8 @@
 //! Text for people and models: truncation at character boundaries, escapes for invisible and
 //! reordering characters, code fences, dates, and paths as text.
 //!
-//! This crate contains *only* pure functions over values of the standard library, on which alone it
-//! depends. For terminal output, use `callboard-process`. For the length of JSON, use
+//! This crate contains *only* pure functions over types of the standard library, and has no other
+//! dependency. For terminal output, use `callboard-process`. For the length of JSON, use
 //! `acp-types`.
 #![doc = include_str!("../README.md")]
 

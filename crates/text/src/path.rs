@@ -6,10 +6,10 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::is_invisible;
 
-/// Resolves `.` and `..` lexically; `..` above the root stays at the root.
+/// Resolves `.` and `..` lexically. At the root, `..` has no effect.
 ///
-/// Symbolic links are not followed, so the result is the name that the user would use. Never use it
-/// to decide whether access to a file is allowed.
+/// Symbolic links are not followed, so the result is the path that the user would use. Never use
+/// the result to decide whether access to a file is allowed.
 #[must_use]
 pub fn normalise(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
@@ -27,10 +27,10 @@ pub fn normalise(path: &Path) -> PathBuf {
 
 /// Returns a path as one line of text that [`parse_path`] converts back to the same path.
 ///
-/// A name that is valid UTF-8 without [invisible](is_invisible) characters is unchanged. Any other
-/// name is quoted like in bash, `$'a\xff.txt'`. Each name is quoted separately, so an absolute path
-/// still begins with `/`, and the text also works in a command. A name that already looks quoted is
-/// quoted again.
+/// A file name in the path is unchanged if it is valid UTF-8 without [invisible](is_invisible)
+/// characters. Any other file name is quoted as in bash, e.g. `$'a\xff.txt'`. Each file name is
+/// quoted separately, so an absolute path still begins with `/`, and the text also works in a
+/// command. A file name that already looks quoted is quoted again.
 ///
 /// ```
 /// # #[cfg(unix)] {
@@ -50,8 +50,8 @@ pub fn path_text(path: &Path) -> Cow<'_, str> {
 
 /// Parses the text of a path: the inverse of [`path_text`].
 ///
-/// Other forms of quotes in bash, e.g. octal escapes, are accepted as well. A name that is quoted
-/// incorrectly, or whose quotes contain a `/` or a NUL, is read literally.
+/// Other escapes in bash's quotes, e.g. octal escapes, are accepted too. A file name is taken
+/// literally if its quotes are invalid, or if the unquoted name would contain a `/` or a NUL.
 #[must_use]
 pub fn parse_path(text: &str) -> Cow<'_, Path> {
     if !text.contains("$'") {
@@ -124,7 +124,7 @@ fn quote_name(name: &[u8], text: &mut String) {
     text.push('\'');
 }
 
-/// Returns the bytes of a quoted name, or `None` if it is not quoted.
+/// Returns the bytes of a quoted file name, or `None` if the file name is not quoted.
 fn unquote_name(name: &str) -> Option<Vec<u8>> {
     let mut rest = name.strip_prefix("$'")?.strip_suffix('\'')?;
     let mut bytes = Vec::with_capacity(rest.len());
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn other_escapes_of_bash_are_read_and_what_is_no_name_is_literal() {
+    fn other_bash_escapes_are_parsed_and_invalid_quotes_are_literal() {
         for (text, bytes) in [
             (r"$'a\377.txt'", &b"a\xff.txt"[..]),
             (r"$'\xf\e\u00e4\a'", b"\x0f\x1b\xc3\xa4\x07"),
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(utf8_path(path(b"/a\xff")), path(br"/$'a\xff'"));
     }
 
-    /// Generates names of any bytes. Bytes that matter for quoting are more frequent.
+    /// Generates file names of any bytes. Bytes that matter for quoting are more frequent.
     fn names() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![
             Just(b'\''),
@@ -284,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_path_comes_back(bytes in names()) {
+        fn every_path_round_trips(bytes in names()) {
             let text = path_text(path(&bytes));
             prop_assert!(!text.contains(is_invisible), "{}", text);
             // The bytes are compared, because paths can be equal even if their slashes differ.

@@ -1,11 +1,11 @@
-//! Escapes characters that hide, reorder or break a line.
+//! Escapes characters that would hide text, reorder text or break a line.
 
 use std::fmt::Write as _;
 
 use crate::{is_invisible, push_escaping_invisible};
 
-/// Escapes every character that would hide, reorder or break a line, so that readers see the actual
-/// characters (<https://www.unicode.org/reports/tr36/>).
+/// Escapes every character that would hide text, reorder text or break a line, so that readers see
+/// the actual characters (<https://www.unicode.org/reports/tr36/>).
 ///
 /// The result is one line of visible characters and plain spaces. The result is at most six times
 /// as long as the text. The function is idempotent, because a backslash is not escaped.
@@ -14,8 +14,8 @@ pub fn escape_invisible(text: &str) -> String {
     escape_invisible_prefix(text, usize::MAX).0
 }
 
-/// Escapes a text and truncates it to `max` bytes, with `…` as the last character of a truncated
-/// text. Returns the result, and whether it was truncated. An escape is never split.
+/// Escapes a text and truncates it to `max` bytes. A truncated text ends with `…`, and an escape is
+/// never split. Returns the result, and whether it was truncated.
 #[must_use]
 pub fn escape_invisible_truncated(text: &str, max: usize) -> (String, bool) {
     let (shown, is_whole) = escape_invisible_prefix(text, max);
@@ -27,8 +27,8 @@ pub fn escape_invisible_truncated(text: &str, max: usize) -> (String, bool) {
     (shown, true)
 }
 
-/// Escapes the longest prefix of a text that fits into `max` bytes, and returns whether the prefix
-/// is the whole text.
+/// Escapes the longest prefix of a text whose escaped form has at most `max` bytes. Also returns
+/// whether the prefix is the whole text.
 #[must_use]
 pub fn escape_invisible_prefix(text: &str, max: usize) -> (String, bool) {
     let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
@@ -67,8 +67,8 @@ fn push_visible_char(shown: &mut String, letter: char) {
 
 const ELLIPSIS: char = '…';
 
-/// Minimum number of consecutive spaces that are replaced by their count. More spaces would move
-/// the following text out of sight.
+/// Minimum number of consecutive spaces that are replaced by their count. So many spaces could move
+/// the text after them out of the visible area.
 const MIN_COUNTED_BLANKS: usize = 40;
 
 const SPACES: &str = "                                        ";
@@ -111,7 +111,8 @@ mod tests {
         assert_eq!(escaped, "{\n \"a\": \"\\u009b31m\\u202e\\u007f\\udb40\\udc41\u{e4}\"}");
     }
 
-    /// Returns the characters of a class of regular expressions, from an independent library.
+    /// Returns the characters that a regular-expression class matches, according to an independent
+    /// library.
     fn class(pattern: &str) -> impl Iterator<Item = char> {
         let HirKind::Class(Class::Unicode(class)) =
             regex_syntax::parse(pattern).unwrap().into_kind()
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_unicode_calls_invisible_becomes_an_escape() {
+    fn invisible_unicode_characters_are_escaped() {
         let pattern = r"[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}--[\ \p{Prepended_Concatenation_Mark}]]";
         let mut count = 0;
         for letter in class(pattern) {
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_can_be_seen_becomes_an_escape() {
+    fn visible_characters_are_not_escaped() {
         for letter in class(r"[\p{L}\p{M}\p{N}\p{P}\p{S}--\p{Default_Ignorable_Code_Point}]") {
             let is_blank = ['\u{2800}', '\u{fffc}', '\u{1d159}', '\u{16fe4}'].contains(&letter);
             assert_eq!(
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_says_so_and_leaves_escapes_whole() {
+    fn truncated_text_ends_with_an_ellipsis_and_splits_no_escape() {
         for (given, max, expected) in [
             ("abc", 3, "abc"),
             ("abcd", 5, "abcd"),
@@ -172,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_shown_once_bounded_and_whole(
+        fn escaping_any_text_is_idempotent_and_bounded(
             letters in vec(prop_oneof![any::<char>(), invisible()], 0..80),
             max in 3_usize..80,
         ) {
