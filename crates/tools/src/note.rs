@@ -1,5 +1,5 @@
-//! Notes about a call. The user receives a note in the language of the session, and the model
-//! receives it in English.
+//! Notes about a call. The user receives a note in the language of the session. The model receives
+//! it in English.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -8,10 +8,11 @@ use acp_lifecycle::Titles;
 use callboard_shell::risks::RiskReason;
 use callboard_text::{escape_invisible, head};
 
-/// A sentence or a part of a sentence: a message of a catalogue with its arguments.
+/// A sentence or a part of a sentence. It refers to a message of a catalogue, and holds the
+/// arguments of this message.
 ///
-/// [`Note::render`] translates a note for the user. `Display` writes the English text for the
-/// model.
+/// [`Note::render`] returns the text for the user, in the user's language. `Display` writes the
+/// English text for the model.
 ///
 /// ```
 /// use acp_lifecycle::Titles;
@@ -31,7 +32,7 @@ pub struct Note {
     notes: Vec<(&'static str, JoinedNotes)>,
 }
 
-/// Notes that are an argument of another note, with their separator.
+/// Notes that are an argument of another note, and the text that separates them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct JoinedNotes {
     notes: Vec<Note>,
@@ -39,27 +40,27 @@ struct JoinedNotes {
 }
 
 impl Note {
-    /// Creates a note from the key of its message.
+    /// Creates a note with the key of its message.
     #[must_use]
     pub fn new(key: &'static str) -> Self {
         Self { key, texts: Vec::new(), counts: Vec::new(), notes: Vec::new() }
     }
 
-    /// Adds a text as an argument. The text is inserted unchanged.
+    /// Adds a text as an argument of the message. The text is inserted unchanged.
     #[must_use]
     pub fn with_text(mut self, name: &'static str, text: impl Into<String>) -> Self {
         self.texts.push((name, text.into()));
         self
     }
 
-    /// Adds a number as an argument. See [`Titles::render_sentence`].
+    /// Adds a number as an argument of the message. See [`Titles::render_sentence`].
     #[must_use]
     pub(crate) fn with_count(mut self, name: &'static str, count: u64) -> Self {
         self.counts.push((name, count));
         self
     }
 
-    /// Adds notes as one argument, joined with `separator`.
+    /// Adds several notes as one argument of the message, joined with a separator.
     #[must_use]
     pub(crate) fn with_notes(
         mut self,
@@ -72,7 +73,7 @@ impl Note {
         self
     }
 
-    /// Truncates each text argument to `bytes` bytes, and makes invisible characters visible.
+    /// Truncates each text argument to `bytes` bytes, and escapes invisible characters in it.
     #[must_use]
     pub(crate) fn truncated(mut self, bytes: usize) -> Self {
         for (_, text) in &mut self.texts {
@@ -81,7 +82,8 @@ impl Note {
         self
     }
 
-    /// Returns the text from a catalogue, or in English if the catalogue does not have the key.
+    /// Returns the text in the language of a catalogue. Returns the English text if the catalogue
+    /// does not contain the key.
     #[must_use]
     pub fn render(&self, titles: &Titles) -> String {
         let titles = if titles.has(self.key) { titles } else { &*ENGLISH };
@@ -117,18 +119,18 @@ impl From<String> for Note {
     }
 }
 
-/// The titles and notes of the built-in tools, for each locale. English is the first locale and the
-/// fallback.
+/// The titles and notes of the built-in tools, one catalogue per locale. English comes first, and
+/// is used if no other locale fits.
 ///
-/// An agent with additional tools appends its own catalogues:
+/// An agent that has additional tools appends its own catalogues:
 /// `Titles::negotiate(&[CATALOGUES, MINE].concat(), locale)`.
 pub const CATALOGUES: &[(&str, &str)] =
     &[("en", include_str!("../locales/en.ftl")), ("de", include_str!("../locales/de.ftl"))];
 
-/// The messages for the model.
+/// The messages in English, which the model receives.
 static ENGLISH: LazyLock<Titles> = LazyLock::new(|| {
-    // A test checks that the catalogue is valid. With an invalid catalogue, the keys are shown
-    // instead of the messages.
+    // A test checks that the catalogue is valid. If it were invalid, the keys of the messages would
+    // be shown instead.
     Titles::negotiate(CATALOGUES, "en").unwrap_or_default()
 });
 

@@ -1,4 +1,4 @@
-//! Throttled progress reports of calls that work on files.
+//! Progress reports of calls that work on files. A throttle limits the number of reports.
 
 use std::time::Instant;
 
@@ -8,13 +8,13 @@ use callboard_text::{group_thousands, grouped_count_with_noun};
 
 use crate::limits::PROGRESS_INTERVAL;
 
-/// A throttle that allows one report per [`PROGRESS_INTERVAL`].
+/// A throttle that allows one report in each [`PROGRESS_INTERVAL`].
 #[derive(Debug)]
 pub(crate) struct ProgressThrottle(Instant);
 
 impl ProgressThrottle {
-    /// Creates a throttle whose first interval starts now, so that a short call reports no
-    /// progress.
+    /// Creates a throttle whose first interval starts now. A call that ends within this interval
+    /// therefore reports no progress.
     pub(crate) fn begin() -> Self {
         Self::begin_at(Instant::now())
     }
@@ -36,19 +36,19 @@ impl ProgressThrottle {
     }
 }
 
-/// Progress of an operation on files.
+/// The progress of an operation on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileProgress {
     pub(crate) files: usize,
     pub(crate) total_files: usize,
     pub(crate) bytes: usize,
-    /// The total number of bytes, or `None` if it is not known.
+    /// The total number of bytes. `None` if it is unknown.
     pub(crate) total_bytes: Option<usize>,
 }
 
 impl FileProgress {
-    /// Converts this value to a number of files if there are several files, otherwise to a number
-    /// of bytes.
+    /// Converts the progress to a number of files if the operation has several files. Otherwise
+    /// converts it to a number of bytes.
     fn to_progress(self) -> Progress {
         let bytes = |count| group_thousands(count as u64);
         let (current, total, message) = if self.total_files > 1 {
@@ -63,10 +63,10 @@ impl FileProgress {
     }
 }
 
-/// A callback for the progress of writing files.
+/// A callback that receives the progress of writing files.
 pub(crate) type OnProgress<'a> = dyn FnMut(FileProgress) + 'a;
 
-/// Reports progress and current locations of a call to the client.
+/// Reports the progress of a call and its current locations to the client.
 #[derive(Debug)]
 pub(crate) struct ProgressReporter {
     call: Option<CallHandle>,
@@ -81,7 +81,7 @@ impl ProgressReporter {
     }
 
     /// Reports the progress if a report is due. `places` returns the current locations of the call.
-    /// If it returns no locations, the reported locations are not changed.
+    /// If it returns none, the locations that were already reported stay unchanged.
     pub(crate) fn report_if_due(
         &mut self,
         far: FileProgress,
@@ -96,7 +96,7 @@ impl ProgressReporter {
         self.has_reported = true;
     }
 
-    /// Removes the reported progress before another step starts.
+    /// Removes the reported progress, so that the next step starts without progress.
     pub(crate) fn clear_reported_progress(&mut self) {
         if let Some(call) = self.call.as_ref().filter(|_| self.has_reported) {
             call.set_subtitle(None);

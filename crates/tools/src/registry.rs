@@ -1,4 +1,4 @@
-//! The tools of a session, with their names, schemas, titles and dispatch.
+//! The tools of a session. A registry holds their names, schemas and titles, and dispatches calls.
 
 pub(crate) mod arguments;
 mod changes;
@@ -39,7 +39,7 @@ pub struct Registry {
     locale: String,
 }
 
-/// A registered tool, with its cached description.
+/// A registered tool, with its cached spec and schema.
 #[derive(Debug)]
 struct RegisteredTool {
     tool: Box<dyn DynTool>,
@@ -47,7 +47,7 @@ struct RegisteredTool {
     schema: OnceLock<Value>,
 }
 
-/// A registered tool as it is presented to the model.
+/// The definition of a registered tool, as the model receives it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolDefinition {
@@ -58,33 +58,34 @@ pub struct ToolDefinition {
 }
 
 impl Registry {
-    /// Creates an empty registry with the titles of a catalogue.
+    /// Creates an empty registry that uses the titles of a catalogue.
     #[must_use]
     pub fn new(titles: Titles) -> Self {
         Self { tools: Vec::new(), titles: Arc::new(titles), locale: String::new() }
     }
 
-    /// Creates a registry of all built-in tools, with English titles.
+    /// Creates a registry that contains all built-in tools, with English titles.
     #[must_use]
     pub fn builtin() -> Self {
         Self::builtin_in_locale("en")
     }
 
-    /// Creates a registry of all built-in tools. The titles are in the language of a locale such as
-    /// `de` or `de_AT.UTF-8`. If that language is not available, the titles are in English.
+    /// Creates a registry that contains all built-in tools. The titles are in the language of a
+    /// locale such as `de` or `de_AT.UTF-8`. If there is no catalogue for that language, the titles
+    /// are in English.
     #[must_use]
     pub fn builtin_in_locale(locale: &str) -> Self {
         Self::with_builtin_tools(Titles::from_static_lazily(CATALOGUES, locale), locale)
     }
 
-    /// Creates a registry of all built-in tools, with additional catalogues for tools that are
-    /// added later. A catalogue is a pair of a locale and its Fluent messages, as in
+    /// Creates a registry that contains all built-in tools. `catalogues` contains the messages of
+    /// tools that are added later. A catalogue is a pair of a locale and its Fluent messages, as in
     /// [`CATALOGUES`].
     ///
-    /// The title of a tool is the message of [`Spec::title`] plus `-pending` before the arguments
-    /// are known, and the message of [`CallDescription::key`] afterwards. If the catalogues do not
-    /// contain these messages, the title consists of the name of the tool and the arguments of the
-    /// title.
+    /// Before the arguments of a call are known, its title is the message with the key
+    /// [`Spec::title`] plus `-pending`. Afterwards, its title is the message with the key
+    /// [`CallDescription::key`]. If the catalogues do not contain these messages, the title
+    /// consists of the name of the tool and the arguments of the title.
     ///
     /// # Errors
     ///
@@ -103,21 +104,22 @@ impl Registry {
         registry
     }
 
-    /// Returns the locale of the titles. The locale is empty if the caller provided the catalogue.
+    /// Returns the locale of the titles. It is empty if the registry was created with
+    /// [`Registry::new`].
     #[must_use]
     pub fn locale(&self) -> &str {
         &self.locale
     }
 
-    /// Adds a tool. Replaces a tool of the same name.
+    /// Adds a tool. A tool that has the same name is replaced.
     pub fn add(&mut self, tool: impl Tool) {
         self.insert(Tool::spec(&tool), Box::new(tool));
     }
 
-    /// Adds a tool that is known only at run time. Replaces a tool of the same name.
+    /// Adds a tool that is known only at run time. A tool that has the same name is replaced.
     ///
     /// The title of the tool consists of its name and arguments, unless [`Spec::with_title`] sets
-    /// another key. So a tool of a server cannot adopt the title of another tool by using the other
+    /// another key. Therefore a tool of a server cannot get the title of another tool by using that
     /// tool's name.
     pub fn add_dyn(&mut self, tool: Box<dyn DynTool>) {
         let spec = tool.spec();
@@ -130,12 +132,12 @@ impl Registry {
         self.tools.push(Arc::new(RegisteredTool { tool, spec, schema: OnceLock::new() }));
     }
 
-    /// Keeps only the tools that satisfy a predicate.
+    /// Removes all tools for which a predicate returns `false`.
     pub fn retain(&mut self, mut is_wanted: impl FnMut(&Spec) -> bool) {
         self.tools.retain(|entry| is_wanted(&entry.spec));
     }
 
-    /// Returns the definition of each tool for the model.
+    /// Returns the definitions of all tools, as the model receives them.
     pub fn iter(&self) -> impl Iterator<Item = ToolDefinition> {
         self.tools.iter().map(|entry| {
             let mut input_schema = entry.schema().clone();
@@ -144,14 +146,14 @@ impl Registry {
         })
     }
 
-    /// Returns the spec of a tool. The tool is found by its name or an alias.
+    /// Returns the spec of a tool, given its name or an alias.
     #[must_use]
     pub fn spec(&self, name: &str) -> Option<Spec> {
         self.find(name).map(|entry| entry.spec.clone())
     }
 
-    /// Returns the usage hints of the tools for the instructions of a model, one line per hint. A
-    /// hint that names an unregistered tool is omitted.
+    /// Returns the usage hints of the tools, for the instructions of a model. Each hint is one line.
+    /// A hint is omitted if it names a tool that is not registered.
     #[must_use]
     pub fn hints(&self) -> Vec<Cow<'static, str>> {
         let is_there = |name: &&str| self.tools.iter().any(|entry| entry.spec.name == **name);
@@ -160,16 +162,17 @@ impl Registry {
     }
 
     /// Returns the spec of the tool that the agent itself calls for a purpose. If several tools
-    /// have this role, returns the last of them.
+    /// have this role, returns the spec of the last one.
     #[must_use]
     pub fn for_role(&self, role: ToolRole) -> Option<Spec> {
         let found = self.tools.iter().rfind(|entry| entry.tool.role() == Some(role));
         found.map(|entry| entry.spec.clone())
     }
 
-    /// Announces a call before its arguments are known. The first report waits for the title for at
-    /// most 200 ms. If the tool needs no arguments, the first report is sent at once. A call of an
-    /// unknown tool is also announced, so that the user sees that the model tried it.
+    /// Announces a call before its arguments are known. The first report is sent when the title is
+    /// known, or after at most 200 ms. If the tool has no arguments, the first report is sent at
+    /// once. A call of an unknown tool is also announced, so that the user sees what the model
+    /// tried.
     pub fn announce_call(
         &self,
         session: &SessionHandle,
@@ -189,7 +192,8 @@ impl Registry {
         let meta = CallMeta { title: told, ..CallMeta::default() };
         let mut patch = ToolCallPatch::for_new_call(&*spec.name, title, spec.kind).with_meta(meta);
         if spec.display == OutputDisplay::Terminal {
-            // Clients that only display terminals need the terminal in the first report.
+            // Clients that can only display terminals need to receive the terminal in the first
+            // report.
             let terminal = TerminalId::new(id.0.clone());
             let cwd = Some(context.workspace.cwd().to_owned());
             let open = TerminalPatch { cwd, ..TerminalPatch::default() };
@@ -202,8 +206,8 @@ impl Registry {
         }
     }
 
-    /// Reports the title, the named files and the arguments of a call to the client, as soon as the
-    /// arguments are known.
+    /// Reports the title, the files and the arguments of a call to the client. Must be called as
+    /// soon as the arguments are known.
     pub fn report_call_description(
         &self,
         call: &CallHandle,
@@ -221,8 +225,8 @@ impl Registry {
         }
     }
 
-    /// Returns the locations that the arguments of a call name. A tool that changes files either
-    /// names all changed files or none.
+    /// Returns the locations of the files that the arguments of a call name. For a tool that
+    /// changes files, these are either all changed files or none.
     #[must_use]
     pub fn named_locations(&self, name: &str, args: &Value, context: &Context) -> Vec<Location> {
         let about = self
@@ -231,9 +235,9 @@ impl Registry {
         about.map(|about| about.locations).unwrap_or_default()
     }
 
-    /// Reports a call to the client while its arguments stream. The report contains the complete
-    /// arguments and the received size of incomplete arguments. The title and the files are added
-    /// as soon as they are known.
+    /// Reports a call to the client while its arguments are streamed. The report contains the
+    /// complete arguments, and the size of the incomplete argument. The title and the files are
+    /// added as soon as they are known.
     pub fn report_partial_call(
         &self,
         call: &CallHandle,
@@ -281,14 +285,14 @@ impl Registry {
         call.set_subtitle((kib > 0).then(|| format!("{kib} KiB …")).as_deref());
     }
 
-    /// Creates the executor of a call, for [`execute_call`](acp_lifecycle::execute_call()).
+    /// Creates the value that [`execute_call`](acp_lifecycle::execute_call()) needs to run a call.
     #[must_use]
     pub fn prepare_call(&self, name: &str, args: Value, context: &Context) -> PreparedCall {
         let names = self.tools.iter().map(|entry| entry.spec.name.clone()).collect();
         PreparedCall::new(self.find(name), names, name, args, context, &self.titles)
     }
 
-    /// Finds a tool by its name. If no tool has this name, finds a tool by an alias.
+    /// Finds a tool by its name, or by an alias if no tool has this name.
     fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         let named = self.tools.iter().find(|entry| entry.spec.name == name);
         let aliased = || self.tools.iter().find(|entry| entry.spec.aliases.contains(&name));
@@ -297,12 +301,13 @@ impl Registry {
 }
 
 impl RegisteredTool {
-    /// Returns the schema of the arguments, including the keywords of [`arguments`].
+    /// Returns the schema of the arguments. It includes the internal keywords that [`arguments`]
+    /// describes.
     fn schema(&self) -> &Value {
         self.schema.get_or_init(|| self.tool.input_schema())
     }
 
-    /// Converts arguments to the form that the tool accepts.
+    /// Converts arguments to the form that the tool accepts. Fails if this is impossible.
     fn normalise(&self, args: &Value) -> Result<NormalisedArguments, ToolError> {
         if !args.is_object() || self.tool.accepts(args) {
             return Ok(NormalisedArguments { args: args.clone(), notes: Vec::new() });
@@ -310,28 +315,28 @@ impl RegisteredTool {
         arguments::normalise(self.schema(), args)
     }
 
-    /// Returns the arguments in the form that the tool accepts. Arguments that cannot be converted
-    /// are returned unchanged.
+    /// Returns the arguments in the form that the tool accepts. If they cannot be converted,
+    /// returns them unchanged.
     fn normalised_or_raw<'a>(&self, args: &'a Value) -> Cow<'a, Value> {
         match catch_unwind(AssertUnwindSafe(|| self.normalise(args))) {
             Ok(Ok(formed)) => Cow::Owned(formed.args),
-            // Invalid arguments are shown unchanged. Arguments on which the tool panics are also
-            // shown unchanged.
+            // Invalid arguments are shown unchanged. The same applies if the tool panics on these
+            // arguments.
             Ok(Err(_)) | Err(_) => Cow::Borrowed(args),
         }
     }
 
-    /// Describes a call by its arguments. This method is called while the arguments stream, before
-    /// the call is executed. If the tool panics on partial arguments, the result is `None` and the
-    /// turn continues.
+    /// Describes a call by its arguments. This method is called before the call runs, while the
+    /// arguments are streamed. If the tool panics on incomplete arguments, the result is `None`,
+    /// and the turn continues.
     fn describe_catching_panics(&self, args: &Value, context: &Context) -> Option<CallDescription> {
         let about = || self.tool.describe(args, context);
         catch_unwind(AssertUnwindSafe(about)).ok().flatten()
     }
 
-    /// Returns the title of a call, with the key and the arguments that a client needs to translate
-    /// the title. If the catalogue does not have the key, the title consists of the name of the
-    /// tool and the arguments.
+    /// Returns the title of a call. Also returns the key and the arguments that a client needs to
+    /// translate the title. If the catalogue does not contain the key, the title consists of the
+    /// name of the tool and the arguments.
     fn title(
         &self,
         titles: &Titles,
@@ -351,8 +356,9 @@ impl RegisteredTool {
         }
     }
 
-    /// Reports a call to the client: its description, the arguments as the model wrote them, and
-    /// the normalised arguments. Returns whether the title shows all named files.
+    /// Reports the description of a call and its arguments to the client. `written` are the
+    /// arguments as the model wrote them, and `args` are the normalised arguments. Returns whether
+    /// the title shows all files that the call names.
     fn send_description(
         &self,
         titles: &Titles,
@@ -381,8 +387,8 @@ impl RegisteredTool {
     }
 }
 
-/// Returns the data that a client needs to translate a title. Invisible characters in the data are
-/// escaped too, so that a translated title cannot mislead the user.
+/// Returns the data that a client needs to translate a title. Invisible characters are escaped in
+/// these data too, so that a translated title cannot mislead the user.
 fn localizable_title(key: &str, arguments: &[(&str, String)]) -> Value {
     let arguments =
         arguments.iter().map(|(name, value)| ((*name).to_owned(), json!(escape_invisible(value))));

@@ -1,4 +1,5 @@
-//! Searches file contents ([`grep`]) and file names ([`find`]), and lists directories ([`list`]).
+//! Searches the contents ([`grep`]) and the names ([`find`]) of files, and lists directories
+//! ([`list`]).
 
 pub mod find;
 pub mod grep;
@@ -14,7 +15,7 @@ use crate::error::{ErrorCode, ToolError};
 use crate::files::walk::EarlyStop;
 use crate::limits::{MAX_DIRECTORY_ENTRIES, MAX_PATTERN_BYTES};
 
-/// A glob that matches file names. A glob with a slash matches paths.
+/// A glob that matches the names of files. If the glob contains a slash, it matches their paths.
 #[derive(Debug)]
 pub(crate) struct SearchGlob {
     matcher: GlobMatcher,
@@ -56,30 +57,30 @@ impl SearchGlob {
     }
 }
 
-/// One page of the entries beneath a directory, with the number of entries that are not shown.
+/// One page of the entries of a directory and its subdirectories, and the number of entries that
+/// the page does not show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EntryPage<E> {
     /// The absolute path of the listed or searched directory.
     pub path: PathBuf,
-    /// At most 1,000 entries. Their paths are relative to `path`.
+    /// At most 1,000 entries. Each path is relative to the field `path`.
     pub entries: Vec<E>,
-    /// Number of requested entries that were skipped before this page.
+    /// Number of entries before this page, which were skipped as requested.
     pub skipped_entries: usize,
-    /// Number of entries that are not shown. If [`Self::stop`] is set, this number is a lower
-    /// bound.
+    /// Number of entries after this page. If [`Self::stop`] is set, there may be more.
     pub omitted_entries: usize,
-    /// The reason why the search stopped early. `None` if the search is complete.
+    /// The reason why the search stopped before its end. `None` if the search is complete.
     pub stop: Option<EarlyStop>,
     /// Number of directories that could not be read.
     pub unreadable: usize,
-    /// Number of directories of which only the first 500,000 entries were read.
+    /// Number of directories in which only the first 500,000 entries were read.
     pub truncated_directories: usize,
 }
 
 impl<E> EntryPage<E> {
-    /// Returns the lines at the end of a result, which report omitted entries and the offset of the
-    /// next page.
+    /// Returns the last lines of a result. They report the entries that are not shown, and the
+    /// offset of the next page.
     fn omission_footer(&self, next: Option<usize>) -> String {
         let mut text = String::new();
         if self.omitted_entries > 0 {

@@ -1,4 +1,5 @@
-//! The [`Tool`] trait: a spec, a preview without side effects, and a run that requires a grant.
+//! The [`Tool`] trait. A tool has a spec, a preview without side effects, and a run that requires a
+//! grant.
 
 pub mod backend;
 mod context;
@@ -29,32 +30,32 @@ pub(crate) use self::context::{run_on_blocking_thread, run_to_completion};
 pub use self::dynamic::DynTool;
 pub use self::role::{ToolHint, ToolRole};
 
-/// The static description of a tool.
+/// The static description of a tool. It is the same for all calls.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Spec {
-    /// The name by which the model calls the tool.
+    /// The name that the model uses to call the tool.
     pub name: Cow<'static, str>,
-    /// Other names by which models call the tool.
+    /// Other names that models may use to call the tool.
     pub aliases: &'static [&'static str],
-    /// The description of the tool and its use, for the model.
+    /// A text for the model that describes the tool and its use.
     pub description: Cow<'static, str>,
     /// The category of the tool.
     pub kind: ToolKind,
-    /// The worst-case side effects of the tool, for any arguments.
+    /// The worst side effects that the tool may have with any arguments.
     pub side_effects: SideEffects,
-    /// The key of the title in the catalogue. `{key}-pending` is the key of the title before the
-    /// arguments are known. If the catalogue does not contain these messages, the title is the name
-    /// of the tool.
+    /// The key of the title in the catalogue. Before the arguments are known, the key is this key
+    /// plus `-pending`. If the catalogue does not contain the message, the title is the name of the
+    /// tool.
     pub title: Cow<'static, str>,
-    /// How the output is shown.
+    /// How the client shows the output.
     pub display: OutputDisplay,
 }
 
 impl Spec {
-    /// Creates a spec with the side effects [`Anything`](SideEffects::Anything). So each call
-    /// requires permission unless its preview declares the effects. The key of the title is the
-    /// name, and the output is shown as content.
+    /// Creates a spec with the side effects [`Anything`](SideEffects::Anything). Each call then
+    /// requires permission, unless its preview declares the effects. The key of the title is the
+    /// name of the tool, and the output is shown as content.
     #[must_use]
     pub fn new(
         name: impl Into<Cow<'static, str>>,
@@ -73,15 +74,15 @@ impl Spec {
         }
     }
 
-    /// Sets the worst-case side effects. For a tool with less than
-    /// [`Anything`](SideEffects::Anything), a call runs without permission if its [`ToolPreview`]
-    /// has no effects and no changes. So the preview of such a tool must list all effects.
+    /// Sets the worst side effects that the tool may have. If these are less than
+    /// [`Anything`](SideEffects::Anything), a call whose [`ToolPreview`] contains no effects and no
+    /// changes runs without permission. Therefore the preview of such a tool must list all effects.
     #[must_use]
     pub fn with_side_effects(self, reach: SideEffects) -> Self {
         Self { side_effects: reach, ..self }
     }
 
-    /// Returns the key of the title. Returns an empty string if the key is the name of the tool.
+    /// Returns the key of the title. If the key is the name of the tool, returns an empty string.
     pub(crate) fn title_key_unless_name(&self) -> String {
         if self.title == self.name { String::new() } else { self.title.clone().into_owned() }
     }
@@ -92,14 +93,14 @@ impl Spec {
         Self { title: key.into(), ..self }
     }
 
-    /// Sets how the output is shown.
+    /// Sets how the client shows the output.
     #[must_use]
     pub fn with_display(self, surface: OutputDisplay) -> Self {
         Self { display: surface, ..self }
     }
 }
 
-/// The worst-case side effects of a tool.
+/// The worst side effects that a tool may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SideEffects {
@@ -113,21 +114,21 @@ pub enum SideEffects {
     Anything,
 }
 
-/// How the output of a tool is shown.
+/// How the client shows the output of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OutputDisplay {
-    /// The output is shown as content items.
+    /// The output is shown as content items of the call.
     Content,
-    /// The output is shown as a terminal, which is opened when the call is announced.
+    /// The output is shown in a terminal, which is opened when the call is announced.
     Terminal,
 }
 
-/// One call during its preview or run.
+/// One call, while it is previewed or while it runs.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Invocation<'a> {
-    /// The handle of the call, for progress, locations and output.
+    /// The handle of the call. The tool uses it to report progress, locations and output.
     pub call: &'a CallHandle,
     /// The context of the call.
     pub context: &'a Context,
@@ -145,28 +146,28 @@ impl<'a> Invocation<'a> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ToolPreview<P> {
-    /// The plan that [`Tool::run`] receives.
+    /// The plan that [`Tool::run`] will receive.
     pub plan: P,
-    /// The places that the call would change. `None` if the places that the arguments name are
-    /// exact enough.
+    /// The places that the call would change. `None` if the locations from the arguments are exact
+    /// enough.
     pub locations: Option<Vec<Location>>,
-    /// The file changes that the call would make.
+    /// The changes of files that the call would make.
     pub changes: Vec<FileChange>,
     /// The effects that the call would have.
     pub effects: Effects,
-    /// The folder in which the call works. `None` for the working directory of the session.
+    /// The folder in which the call runs. `None` for the working directory of the session.
     pub cwd: Option<PathBuf>,
-    /// The state on which the change is based, as bytes. This value should be small, because it is
-    /// kept until the call has finished. If a call is previewed again with the same effects and the
-    /// same pre-image, permission is not requested again. In this case the run must do exactly what
-    /// was permitted.
+    /// The state on which the change depends, as bytes. This value is kept until the call has
+    /// ended, so it should be small. If a second preview has the same effects and the same
+    /// pre-image, permission is not requested again. In this case, the run must do exactly what was
+    /// permitted.
     pub pre_image: Vec<u8>,
-    /// Further information for the permission request. Each note is one sentence.
+    /// Further information that the permission request shows. Each note is one sentence.
     pub notes: Vec<Note>,
 }
 
 impl<P> ToolPreview<P> {
-    /// Creates the preview of a call without effects.
+    /// Creates the preview of a call that has no effects.
     #[must_use]
     pub fn new(plan: P) -> Self {
         Self {
@@ -186,13 +187,13 @@ impl<P> ToolPreview<P> {
         Self { effects, ..self }
     }
 
-    /// Sets the file changes that the call would make.
+    /// Sets the changes of files that the call would make.
     #[must_use]
     pub fn with_changes(self, changes: Vec<FileChange>) -> Self {
         Self { changes, ..self }
     }
 
-    /// Requires permission for this call, regardless of the policy, if `is_guarded` is set.
+    /// If `is_guarded` is set, the call requires permission even if the policy allows it.
     #[must_use]
     pub(crate) fn always_ask_if(mut self, is_guarded: bool) -> Self {
         if is_guarded {
@@ -202,37 +203,38 @@ impl<P> ToolPreview<P> {
     }
 }
 
-/// The description of a call by its arguments alone. The client shows the description before the
-/// preview.
+/// The description of a call, based only on its arguments. The client shows it before the preview.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CallDescription {
-    /// The key of the title in the catalogue. If the catalogue does not have this message, the
+    /// The key of the title in the catalogue. If the catalogue does not contain this message, the
     /// title consists of the name of the tool and the arguments of the title.
     pub key: Cow<'static, str>,
     /// The arguments of the title.
     pub arguments: Vec<(&'static str, String)>,
-    /// The files that the call names. A tool that changes files has two options. If the tool names
-    /// all changed files, calls on the same file run one after the other. If the tool names no
-    /// files, its call runs alone.
+    /// The files that the call names. A tool that changes files must name either all changed files
+    /// or none. If it names them, calls on the same file run one after the other. If it names none,
+    /// its call runs alone.
     pub locations: Vec<Location>,
-    /// The command of the terminal. Only tools whose output is shown as a terminal set this field.
+    /// The terminal with the command. Only tools whose output is shown in a terminal set this
+    /// field.
     pub terminal: Option<TerminalPatch>,
-    /// The name of the argument that contains the lines of the named file, from the first line.
-    /// While this argument streams, the client receives the current line number.
+    /// The name of the argument that contains the text of the named file, from its first line.
+    /// While this argument is streamed, the client receives the number of the current line.
     pub file_text_argument: Option<&'static str>,
 }
 
 impl CallDescription {
-    /// Creates a description from the key of its title.
+    /// Creates a description with the key of its title.
     #[must_use]
     pub fn new(key: impl Into<Cow<'static, str>>) -> Self {
         let (key, arguments, locations) = (key.into(), Vec::new(), Vec::new());
         Self { key, arguments, locations, terminal: None, file_text_argument: None }
     }
 
-    /// Creates a description of a call on a directory. For the working directory the key is `here`.
-    /// For any other directory the key is `there`, with the path as an argument.
+    /// Creates the description of a call on a directory. The key is `here` for the working
+    /// directory. For any other directory, the key is `there`, and the path is an argument of the
+    /// title.
     #[must_use]
     pub(crate) fn for_directory(
         there: &'static str,
@@ -254,7 +256,7 @@ impl CallDescription {
         self
     }
 
-    /// Adds a path as an argument of the title. The path has the form that the session displays.
+    /// Adds a path as an argument of the title. The path gets the form that the session displays.
     #[must_use]
     pub fn with_path(self, name: &'static str, given: &str, context: &Context) -> Self {
         let workspace = &context.workspace;
@@ -262,7 +264,8 @@ impl CallDescription {
         self.with_argument(name, shown.unwrap_or_else(|_| given.to_owned()))
     }
 
-    /// Adds a file that the call names, with a line number. The line number 0 means no line.
+    /// Adds the location of a file that the call names. The line number 0 means that there is no
+    /// line.
     #[must_use]
     pub fn with_location(mut self, given: &str, line: u32, context: &Context) -> Self {
         let at = context.workspace.resolve(given).ok();
@@ -272,26 +275,28 @@ impl CallDescription {
     }
 }
 
-/// The result of a call.
+/// The result of a call, as the tool returns it.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ToolOutput {
-    /// The result for the model. The text is within its size limit.
+    /// The result for the model. The tool keeps this text within its size limit.
     pub text: String,
-    /// Images for the model that are too large for the client. Images in the content are always
+    /// Images for the model that are too large for the client. In contrast, images in `content` are
     /// sent to both the model and the client.
     pub images: Vec<Image>,
-    /// The content for the client. `None` if the content that is already shown stays.
+    /// The content for the client. If it is `None`, the client keeps the content that it already
+    /// shows.
     pub content: Option<Vec<Content>>,
-    /// The result as data.
+    /// The result as JSON data.
     pub raw_output: Option<Value>,
-    /// The files that the call worked on. `None` if the reported locations stay.
+    /// The files on which the call worked. If it is `None`, the locations that were already
+    /// reported stay.
     pub locations: Option<Vec<Location>>,
-    /// Whether the text is already stored in a file that the model can read. Such a text is not
+    /// Whether the text is already stored in a file that the model can read. If so, it is not
     /// stored again.
     pub is_stored: bool,
-    /// The reason why the call counts as failed although it completed, e.g. because of the exit
-    /// code of a command.
+    /// The reason why the call counts as failed although it ran to its end, e.g. because of the
+    /// exit code of a command.
     pub failure: Option<(ErrorCode, CallEndReason)>,
 }
 
@@ -302,15 +307,15 @@ impl ToolOutput {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Creates a result that the model and the client receive in the same form.
+    /// Creates a result that the model and the client receive as the same text.
     #[must_use]
     pub fn for_model_and_client(text: String, raw: Value) -> Self {
         let content = Some(vec![Content::fenced_code_block("", &text)]);
         Self { text, content, raw_output: Some(raw), ..Self::default() }
     }
 
-    /// Creates the result of a file change. Adds reports of late writes by other programs, and of
-    /// changes that can no longer be undone.
+    /// Creates the result of a file change. Also reports late writes by other programs, and changes
+    /// that can no longer be undone.
     pub(crate) fn for_change(mut text: String, raw: Value, workspace: &Workspace) -> Self {
         workspace.append_late_writes(&mut text);
         for path in workspace.undo_store().take_unrecoverable() {
@@ -332,7 +337,7 @@ impl ToolOutput {
     }
 }
 
-/// Redacts the secrets of a call's session in a text for the model.
+/// Redacts the secrets of the call's session in a text for the model.
 pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
     let secrets = call.session().update(|session, _| session.secrets().clone());
     secrets.redact(text).into_owned()
@@ -390,37 +395,38 @@ pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
 /// }
 /// ```
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
-    /// The arguments of the tool, as the model sends them.
+    /// The arguments of the tool, in the form in which the model sends them.
     type Args: DeserializeOwned + JsonSchema + Send;
-    /// The plan that the preview makes and that the run executes.
+    /// The plan that the preview creates and the run executes.
     type Plan: Send + 'static;
 
     /// Returns the static description of the tool.
     fn spec(&self) -> Spec;
 
-    /// Returns the purpose for which the agent itself may call the tool. The default is `None`.
+    /// Returns the purpose for which the agent itself may call the tool. By default, there is none.
     fn role(&self) -> Option<ToolRole> {
         None
     }
 
-    /// Returns a usage hint in addition to the description. The default is `None`.
+    /// Returns a usage hint that the model receives in addition to the description. By default,
+    /// there is none.
     fn hint(&self) -> Option<ToolHint> {
         None
     }
 
-    /// Describes a call by its arguments alone.
+    /// Describes a call, based only on its arguments.
     fn describe(&self, args: &Self::Args, context: &Context) -> CallDescription;
 
-    /// Returns the paths of the files whose text the preview shows or quotes. The paths have the
-    /// form that the model used. The permission to read these files is checked before the preview
-    /// starts. The permission is requested if the session asks about reads.
+    /// Returns the paths of the files whose text the preview shows or quotes. Each path has the
+    /// form in which the model wrote it. Before the preview starts, the permission to read these
+    /// files is checked. If the session requires permission to read, it is requested.
     ///
-    /// By default, a tool that may change files returns the paths of [`describe`](Self::describe),
-    /// and any other tool returns no paths.
+    /// By default, a tool that may change files returns the paths of [`describe`](Self::describe).
+    /// Any other tool returns no paths.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call is impossible. In this case no permission is requested.
+    /// [`ToolError`] if the call is impossible. In this case, no permission is requested.
     fn paths_to_read(
         &self,
         args: &Self::Args,
@@ -430,19 +436,19 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
         std::future::ready(Ok(default_paths_to_read(self.spec().side_effects, describe)))
     }
 
-    /// Determines the effects of a call, without side effects.
+    /// Determines the effects of a call. Must not have side effects.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call is impossible. In this case no permission is requested.
+    /// [`ToolError`] if the call is impossible. In this case, no permission is requested.
     fn preview(
         &self,
         args: Self::Args,
         invocation: Invocation<'_>,
     ) -> impl Future<Output = Result<ToolPreview<Self::Plan>, ToolError>> + Send;
 
-    /// Runs the permitted call. `pinned` contains the plan and releases it only for the matching
-    /// grant.
+    /// Runs a call for which permission was given. `pinned` contains the plan, and releases it only
+    /// for the grant that belongs to it.
     ///
     /// # Errors
     ///
@@ -474,7 +480,7 @@ impl From<GrantMismatch> for ToolError {
     }
 }
 
-/// Creates a patch with the fields that changed at the end of a call.
+/// Creates the patch that sets the final content, raw output and locations of a call.
 pub(crate) fn to_final_patch(output: ToolOutput) -> ToolCallPatch {
     let mut patch = ToolCallPatch::new();
     if let Some(content) = output.content {

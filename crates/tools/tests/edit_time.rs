@@ -1,8 +1,9 @@
-//! Measures the duration of a one-line change in a file of 100,000 lines. The duration is compared
-//! with a plain program that reads the file, finds the place, writes another file and renames it.
+//! Measures how long it takes to change one line in a file of 100,000 lines. The time is compared
+//! with that of a simple program. This program reads the file, finds the place, writes another file
+//! and renames it.
 //!
 //! `cargo xtask accept edit-engine` runs this test. `EDIT_ROUNDS` sets the number of measurements
-//! for each of the two programs.
+//! of each program.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -22,8 +23,8 @@ use serde_json::json;
 const LINES: usize = 100_000;
 const CAP: u64 = 64 * 1024 * 1024;
 
-/// Performs all steps of `edit_file` except the permission request. The steps are the preview with
-/// its diff and hash, and the write with a backup of the old file.
+/// Performs all steps of `edit_file` except the permission request. These are the preview with its
+/// diff and hash, and the write with a backup of the old file.
 fn edit_with_engine(workspace: &Workspace, old: &str, new: &str) {
     let at = workspace.resolve_and_follow_links("file").unwrap();
     let PreImage::Bytes(bytes) = read_whole(workspace, &at, CAP).unwrap() else { return };

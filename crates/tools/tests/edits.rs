@@ -1,8 +1,8 @@
-//! Tests with random files and random edits that bytes outside of the replaced text stay the same.
-//! The tests also check that the diff transforms the old bytes into the new bytes.
+//! Tests edits with random files. They check that bytes outside of the replaced text stay the same.
+//! They also check that applying the diff to the old bytes results in the new bytes.
 //!
-//! `PROPTEST_CASES` sets the number of edits of each kind; `cargo xtask test` and
-//! `cargo xtask accept edits` use many more edits than a plain test run.
+//! `PROPTEST_CASES` sets the number of edits of each kind. `cargo xtask test` and `cargo xtask
+//! accept edits` set a much higher number than the default.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by them")]
 
@@ -21,14 +21,14 @@ use proptest::prelude::*;
 use case::RandomEditCase;
 use random::Random;
 
-/// A file that was edited in memory.
+/// A file with edits that were applied in memory.
 struct AppliedEdits {
     old: Vec<u8>,
     new: Vec<u8>,
 }
 
-/// Applies the edits of a case, and checks the bytes outside of the edits and the diff. Returns
-/// `None` if the edits were refused.
+/// Applies the edits of a case. Checks the diff, and the bytes outside of the edits. Returns `None`
+/// if the edits were rejected.
 fn apply_edits(case: &RandomEditCase, edits: &[Edit]) -> Option<AppliedEdits> {
     let old = DecodedText::decode("f", case.bytes.clone()).ok()?;
     let edited = apply(old.as_str(), edits).ok()?;
@@ -43,14 +43,14 @@ fn apply_edits(case: &RandomEditCase, edits: &[Edit]) -> Option<AppliedEdits> {
     let kept = case::bytes_outside(&old, &edited.splices);
     let new = edited.into_bytes(&old).expect("only characters that every encoding has come in");
     case::require_in_order(&new, &kept, case);
-    // Reading the file again results in the text for which the diff was computed.
+    // If the file is read again, its text must be the text for which the diff was computed.
     let form = case::FileEncoding::detect(&old);
     assert_eq!(form.encode(&text), new, "{case:?}");
     assert_eq!(apply_change(old.as_str(), &change), text, "{case:?}");
     Some(AppliedEdits { old: old.original_bytes().to_vec(), new })
 }
 
-/// Applies the hunks by their line numbers, as a patch program does.
+/// Applies the hunks of a diff by their line numbers, as a patch program does.
 fn apply_change(old: &str, change: &FileChange) -> String {
     let old: Vec<_> = old.split_inclusive('\n').collect();
     let (mut new, mut at) = (Vec::new(), 0);
@@ -95,8 +95,8 @@ proptest! {
     }
 }
 
-/// Checks that most of the inexact edits find their place. Otherwise the test above would check too
-/// few edits.
+/// Checks that most of the inexact edits find their place. Otherwise, the previous test would check
+/// too few edits.
 #[test]
 fn most_of_the_weaker_matches_are_found() {
     let cases = (0..500).map(|seed| RandomEditCase::new(&mut Random::new(seed)));
@@ -106,8 +106,8 @@ fn most_of_the_weaker_matches_are_found() {
     assert!(made.len() > 300 && found * 3 > made.len(), "{found} of {}", made.len());
 }
 
-/// `EDITED_FILES` sets the number of files that are edited on the disk. `PROPTEST_RNG_SEED` sets
-/// the first seed.
+/// `EDITED_FILES` sets the number of files that are edited on disk. `PROPTEST_RNG_SEED` sets the
+/// first seed.
 #[test]
 fn files_hold_what_the_edits_made_of_them() {
     let number = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
@@ -136,7 +136,7 @@ fn files_hold_what_the_edits_made_of_them() {
     }
 }
 
-/// An edit that is applied a second time is reported as already applied.
+/// If an edit is applied a second time, it is reported as already applied.
 #[test]
 fn an_edit_is_not_made_twice() {
     let text = "fn answer() -> u8 {\n    41\n}\n";

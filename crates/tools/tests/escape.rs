@@ -1,10 +1,10 @@
-//! Reads and writes that race with a thread that replaces directories by links. One link points to
-//! the outside, the other link points to a place in the root that was not inspected.
+//! Reads and writes files while another thread replaces directories by links. One link leads out of
+//! the project folder. The other link leads to a place inside it that was not inspected.
 //!
-//! `ESCAPE_TRIES` sets the number of reads and writes; `cargo xtask accept escape` uses a million.
-//! The same run includes a control that works like many programs: it canonicalizes the path,
-//! compares the result and opens it. The control must sometimes read outside of the root. Otherwise
-//! the race proves nothing.
+//! `ESCAPE_TRIES` sets the number of reads and writes. `cargo xtask accept escape` sets one
+//! million. For comparison, the same test also opens files as many programs do: it canonicalizes
+//! the path, compares the result, and opens it. This control must sometimes read a file outside of
+//! the project folder. Otherwise the race proves nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by them")]
@@ -29,21 +29,21 @@ use tempfile::TempDir;
 const INSIDE: &str = "inside";
 const OUTSIDE: &str = "outside";
 
-/// A root with directories. Each directory is swapped with a link.
+/// A project folder with directories. Each directory is swapped with a link.
 struct SwapRace {
     _outer: TempDir,
     root: PathBuf,
-    /// The targets of the links. Nothing may be read or written there.
+    /// The targets of the links. No file may be read or written there.
     evil: [PathBuf; 2],
     workspace: Workspace,
 }
 
-/// The counted results of the attempts.
+/// The number of attempts with each result.
 #[derive(Debug, Default)]
 struct EscapeTally {
     done: u64,
-    /// Attempts that failed because the file had changed, or because permission would have been
-    /// needed.
+    /// Number of attempts that failed, because the file had changed or permission would have been
+    /// required.
     refused: u64,
     escaped: u64,
 }
@@ -74,7 +74,7 @@ fn who_swaps_a_directory_for_a_link_sees_no_read_and_no_write_outside() {
         }
         over.store(true, Ordering::Relaxed);
     });
-    // Any creation, change or removal there leaves a trace.
+    // If a file there was created, changed or removed, this state differs.
     let is_touched = race.outside_state() != before;
     writes.escaped += u64::from(is_touched);
     let told =
@@ -91,7 +91,8 @@ fn who_swaps_a_directory_for_a_link_sees_no_read_and_no_write_outside() {
 }
 
 impl EscapeTally {
-    /// Counts an attempt by the text that it read. `None` means that the attempt was refused.
+    /// Counts an attempt according to the text that it read. `None` means that the attempt was
+    /// rejected.
     fn count(&mut self, found: Option<String>) {
         match found.as_deref() {
             None => self.refused += 1,
@@ -123,7 +124,8 @@ impl SwapRace {
         Self { _outer: outer, root, evil, workspace }
     }
 
-    /// Swaps the directories and the links, with each pause between two swaps.
+    /// Swaps the directories and the links again and again, with different pauses between two
+    /// swaps.
     fn keep_swapping(&self, over: &AtomicBool) {
         let mut paces = PACES.iter().cycle();
         while !over.load(Ordering::Relaxed) {
@@ -139,10 +141,11 @@ impl SwapRace {
         }
     }
 
-    /// Reads a file in one of the ways that tools use, and returns its content.
+    /// Reads a file in one of the ways in which tools read files. Returns its content.
     fn read(&self, number: u64) -> Option<String> {
         let path = PATHS[(number / 3) as usize % PATHS.len()];
-        // If the path was not inspected, a link to another place within the root may be followed.
+        // A path that was not inspected may lead through a link to another place inside the project
+        // folder.
         let away = PATHS[(number / 3) as usize % 2];
         match number % 3 {
             0 => text(self.workspace.open_read(&self.workspace.resolve(away).ok()?).ok()?),
@@ -152,7 +155,7 @@ impl SwapRace {
         .map(|found| found.trim_end().to_owned())
     }
 
-    /// Replaces a file, or creates a file and removes it again.
+    /// Replaces a file, or creates a file and then removes it.
     fn write(&self, number: u64) -> Option<String> {
         if number.is_multiple_of(2) {
             let at = self.inspected_path(PATHS[(number / 2) as usize % PATHS.len()])?;
@@ -180,7 +183,7 @@ impl SwapRace {
         written.ok().map(|()| INSIDE.to_owned())
     }
 
-    /// Returns an inspected path, if the path resolves to the expected location.
+    /// Returns an inspected path. Returns `None` if the path currently leads to another place.
     fn inspected_path(&self, path: &str) -> Option<WorkspacePath> {
         let at = self.workspace.resolve_and_follow_links(path).ok()?;
         let is_there =
@@ -188,15 +191,16 @@ impl SwapRace {
         is_there.then_some(at)
     }
 
-    /// The control: canonicalizes the path, compares it with the root, and opens it.
+    /// Opens a file as the control does: canonicalizes the path, compares it with the project
+    /// folder, and opens it.
     fn read_by_canonical_path(&self) -> Option<String> {
         let path = self.root.join(PATHS[0]);
         let real = path.canonicalize().ok()?;
         if real.starts_with(&self.root) { text(File::open(&path).ok()?) } else { None }
     }
 
-    /// Returns a state of the outside directories. Two states differ if a file there was created,
-    /// changed or removed between them.
+    /// Returns the state of the directories outside of the project folder. The state changes if a
+    /// file there is created, changed or removed.
     fn outside_state(&self) -> Vec<(PathBuf, [i64; 4], String)> {
         let mark = |path: &Path| {
             let seen = fs::metadata(path).unwrap();
@@ -215,7 +219,7 @@ fn text(file: File) -> Option<String> {
 
 const PATHS: [&str; 4] = ["dir/file", "dir/deep/file", "near/file", "near/deep/file"];
 
-/// Durations between swaps.
+/// Durations of the pauses between two swaps.
 const PACES: [Duration; 7] = [
     Duration::ZERO,
     Duration::from_micros(3),
@@ -226,5 +230,5 @@ const PACES: [Duration; 7] = [
     Duration::from_micros(1_500),
 ];
 
-/// Maximum number of attempts that only the control makes, in addition to the common attempts.
+/// Maximum number of additional attempts that only the control makes.
 const CONTROLS: u64 = 2_000_000;

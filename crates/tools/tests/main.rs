@@ -1,5 +1,5 @@
-//! Tests of the tools through their public interface. Some tests read their number of cases from
-//! the environment. `cargo xtask accept` runs these tests with many more cases.
+//! Tests of the tools through their public interface. Some tests read the number of their cases
+//! from environment variables. `cargo xtask accept` runs these tests with many more cases.
 
 mod edit_time;
 mod edits;

@@ -1,8 +1,9 @@
-//! Paths that a call may name. The tools read and write the path in every row of the table.
+//! Tests the paths that a call may name. The tools read and write the path in each row of the
+//! table.
 //!
-//! Each row is previewed like the call of a model, and a policy judges it. Calls that the policy
-//! allows without a permission request are then run. After these calls, no file outside of the
-//! roots may have changed.
+//! Each row is previewed like a call of a model, and a policy judges it. Calls that the policy
+//! allows without a permission request are then run. These calls must not change any file outside
+//! of the project folders.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by them")]
@@ -20,18 +21,18 @@ use serde_json::{Value, json};
 use path_table::{PathCase, path_cases};
 use path_tree::PathTree;
 
-/// Expected decision about a call before any permission request.
+/// The expected decision about a call, before any permission request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ExpectedVerdict {
-    /// The path is inside the roots, so the call runs without a permission request.
+    /// The path is inside a project folder, so the call runs without a permission request.
     Inside,
-    /// Permission is required because the path is outside of the roots.
+    /// Permission is required because the path is outside of the project folders.
     Outside,
-    /// Permission is required because programs execute or obey files with this name.
+    /// Permission is required because other programs execute or obey files with this name.
     Obeyed,
-    /// Permission is required for each call, regardless of the policy.
+    /// Permission is required for each call, even if the policy allows it.
     Protected,
-    /// The call is refused, and the error has this code.
+    /// The call is rejected with an error that has this code.
     Refused(&'static str),
 }
 
@@ -77,7 +78,7 @@ async fn check(
     let handle = open.handle().clone();
     let judged = match call.preview(&handle).await {
         Err(failure) => {
-            // The codes in the table have a `'static` lifetime.
+            // Use the code from the list, because it has a `'static` lifetime.
             let code = CODES.iter().find(|code| **code == failure.code);
             ExpectedVerdict::Refused(code.unwrap_or(&"another code"))
         }
@@ -89,8 +90,8 @@ async fn check(
             match verdict {
                 Verdict::Allow => ExpectedVerdict::Inside,
                 _ if preview.effects.is_always_asked() => ExpectedVerdict::Protected,
-                // Permission is required because the session has not read the file, not because of
-                // the path.
+                // Permission is required only because the session has not read the file. The path
+                // itself requires no permission.
                 _ if preview.effects.is_sensitive() && !is_outside => ExpectedVerdict::Inside,
                 _ if !is_outside => ExpectedVerdict::Obeyed,
                 _ => ExpectedVerdict::Outside,
@@ -103,7 +104,7 @@ async fn check(
         let ended = execute_call(open, call).await;
         assert!(!ended.text.contains(path_tree::SECRET), "{args}: {}", ended.text);
         let is_done = ended.status == Status::Completed;
-        // A missing file is read without a permission request, and the result reports that it is
+        // Reading a missing file requires no permission. The result reports that the file is
         // missing.
         assert!(is_done || tool == "read_file", "{args}: {}", ended.text);
     }

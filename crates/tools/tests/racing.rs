@@ -1,10 +1,10 @@
-//! Edits that race with writes of other programs. No write is lost. If the other program replaces
-//! the file by a rename, its bytes are in the file, or in the text on which the edit is based. If
-//! the other program writes in place after our comparison, the write is reported and its bytes are
-//! kept.
+//! Edits a file while another program writes to it. No write may be lost. If the other program
+//! replaces the file by a rename, its bytes must be in the file, or in the text on which the edit
+//! is based. If the other program writes in place after the comparison of the edit, the write must
+//! be reported and its bytes must be kept.
 //!
-//! `RACING_REWRITES` sets the number of rewrites by other programs; `cargo xtask accept racing`
-//! uses more rewrites than a plain test run.
+//! `RACING_REWRITES` sets the number of rewrites by the other program. `cargo xtask accept racing`
+//! sets a higher number than the default.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
@@ -24,30 +24,31 @@ use acp_tools::files::write::{PreImage, atomic_write, read_whole};
 use acp_tools::{ToolError, Workspace};
 use tempfile::TempDir;
 
-/// Returns the minimum number of rewrites by other programs. The default is 200.
+/// Returns the minimum number of rewrites by the other program. The default is 200.
 fn rewrites() -> u32 {
     let asked = std::env::var("RACING_REWRITES").ok().and_then(|count| count.parse().ok());
     asked.unwrap_or(200)
 }
 
-/// Number of rounds after which the test stops waiting for a collision.
+/// Maximum number of rounds in which both programs must have written at the same time at least
+/// once.
 const PATIENCE: u32 = 20_000;
 
 /// A file that the test edits while another thread rewrites it.
 struct WriteRace {
     outer: TempDir,
     workspace: Workspace,
-    /// Sends the number of a round and a delay to the other thread. The other thread then writes.
+    /// Sends the number of a round and a delay to the other thread, which then writes to the file.
     go: Sender<(u32, Duration)>,
     is_written: Receiver<()>,
     other: JoinHandle<()>,
-    /// Duration of the last edit.
+    /// The duration of the last edit.
     took: Cell<Duration>,
 }
 
 impl WriteRace {
-    /// Starts with an empty file. `write` receives the path of the file, the number of the round,
-    /// and a delay.
+    /// Starts with an empty file. The other thread calls `write` with the path of the file, the
+    /// number of the round, and a delay.
     fn new(write: fn(&Path, u32, Duration)) -> Self {
         let outer = tempfile::tempdir().unwrap();
         let root = outer.path().join("root");
@@ -81,12 +82,13 @@ impl WriteRace {
         read_whole(&self.workspace, &self.workspace.resolve("file").unwrap(), 1 << 20).unwrap()
     }
 
-    /// Edits the file while the other thread writes. `seen` is the content of the file at the
-    /// preview.
+    /// Edits the file while the other thread writes to it. `seen` is the content that the file had
+    /// in the preview.
     fn edit(&self, seen: &PreImage, number: u32) -> (String, Result<(), ToolError>) {
         let ours = format!("{} + ours {number}", text(seen));
         let at = self.workspace.resolve("file").unwrap();
-        // Each round uses a different moment, from before the edit until after its end.
+        // In each round, the other thread writes at a different time, which may be before, during
+        // or after the edit.
         let part = f64::from(number.wrapping_mul(2_654_435_761)) / f64::from(u32::MAX);
         self.go.send((number, self.took.get().mul_f64(1.5 * part))).unwrap();
         let start = Instant::now();
@@ -119,7 +121,7 @@ fn pause(wait: Duration) {
     }
 }
 
-/// Replaces the file up to three times, like editors that save by a rename.
+/// Replaces the file up to three times, as editors do that save by a rename.
 fn replace(path: &Path, number: u32, wait: Duration) {
     let beside = path.with_file_name("beside");
     for part in 1..=burst_count(number) {
@@ -129,7 +131,7 @@ fn replace(path: &Path, number: u32, wait: Duration) {
     }
 }
 
-/// Returns the number of replacements in one round.
+/// Returns how often the file is replaced in one round.
 fn burst_count(number: u32) -> u32 {
     1 + number % 3
 }
@@ -145,9 +147,9 @@ fn no_rewrite_by_a_rename_is_lost() {
         let (ours, done) = race.edit(&seen, round);
         let last = format!("{round}.{}", burst_count(round));
         let now = race.read();
-        // The last version of the other program is intact: either it was written after our version,
-        // or our edit was refused. Our version is based on a state before all versions of the other
-        // program. So our version can never replace a version of the other program.
+        // The last version of the other program is intact. Either it was written after the version
+        // of this test, or the edit was rejected. The edit is based on a state before all versions
+        // of the other program, so it can never replace one of them.
         assert_eq!(now, last, "ours: {ours:?}, {done:?}");
         outcomes[usize::from(done.is_ok())] += 1;
     }
@@ -155,8 +157,8 @@ fn no_rewrite_by_a_rename_is_lost() {
     race.end();
 }
 
-/// Opens the file, waits, and writes to the opened file, even if the name now refers to another
-/// file.
+/// Opens the file, waits, and then writes to the file that it opened. At this time, the name may
+/// refer to another file.
 fn overwrite(path: &Path, number: u32, wait: Duration) {
     let file = OpenOptions::new().write(true).open(path).unwrap();
     pause(wait);
@@ -180,11 +182,11 @@ fn every_late_write_in_place_is_told_and_kept() {
         let late = race.workspace.take_late_writes();
         let now = race.read();
         let outcome = match (done.is_ok(), now == theirs) {
-            // The other program wrote before our edit, so our edit was refused.
+            // The other program wrote before the edit, so the edit was rejected.
             (false, true) => 0,
-            // The other program opened the file that our edit had created.
+            // The other program opened the file that the edit had created.
             (true, true) => 1,
-            // The other program had opened the old file.
+            // The other program opened the old file before the edit replaced it.
             (true, false) => {
                 assert_eq!(now, ours);
                 let [late] = &late[..] else { panic!("{theirs:?} was not told: {late:?}") };
@@ -203,7 +205,7 @@ fn every_late_write_in_place_is_told_and_kept() {
     race.end();
 }
 
-/// An undo of the edit restores the late write.
+/// Undoing the edit restores the late write.
 #[test]
 fn what_was_written_late_is_restored_by_undo() {
     let race = WriteRace::new(overwrite);

@@ -1,4 +1,4 @@
-//! The example of tools that are registered at run time.
+//! Tests the example that registers tools at run time.
 
 use acp_types::Status;
 use pretty_assertions::assert_eq;

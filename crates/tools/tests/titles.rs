@@ -1,5 +1,5 @@
-//! Tests the titles of all built-in tools in all locales. The titles are complete, equal to the
-//! snapshots, and without hidden characters.
+//! Tests the titles of all built-in tools in all locales. The titles must be complete, must match
+//! the snapshots, and must not contain hidden characters.
 
 #![expect(
     clippy::expect_used,

@@ -1,16 +1,18 @@
-//! Normalises the arguments that models write to the form of a tool's schema.
+//! Converts the arguments that a model wrote to the form of the tool's schema.
 //!
-//! Models use other names for a field or a value. Keywords in the schema declare these names:
+//! Models sometimes use other names for a field or a value. These keywords in the schema declare
+//! such names:
 //!
-//! - `x-aliases` lists other names.
-//! - `x-opposites` lists names with the opposite meaning of a boolean.
-//! - `x-fallback` is the value of a field that replaces unknown values.
-//! - `x-refused` of an object lists fields that the object does not have. If such a field were
-//!   ignored, the call would do something else than the model requested. The entry `append` refuses
-//!   the field unless it is false; the entry `mode=a` refuses only this value.
-//! - `x-instead` is the advice for the model after a refusal.
+//! - `x-aliases` lists other names of a field or a value.
+//! - `x-opposites` lists names whose meaning is the opposite of a boolean field.
+//! - `x-fallback` of a field is the value that replaces unknown values.
+//! - `x-refused` of an object lists fields that the object does not have, but that must not be
+//!   ignored. If such a field were ignored, the call would do something else than the model
+//!   requested. The entry `append` rejects this field unless its value is false or empty. The entry
+//!   `mode=a` rejects the field `mode` only if its value is `a`.
+//! - `x-instead` is the advice that the model receives if such a field is rejected.
 //!
-//! The schema for models has none of these keywords. Valid arguments are not changed.
+//! The schema that models receive does not contain these keywords. Valid arguments are not changed.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -21,21 +23,22 @@ use crate::error::ToolError;
 use crate::limits::{MAX_ARGUMENT_NAME_BYTES, MAX_ARGUMENT_NOTES};
 use crate::tool::CallDescription;
 
-/// Normalised arguments, and notes for the model about the changes.
+/// Normalised arguments, and notes that inform the model about the changes.
 #[derive(Debug, Default)]
 pub(crate) struct NormalisedArguments {
     pub(crate) args: Value,
     pub(crate) notes: Vec<String>,
 }
 
-/// Removes the keywords that are not for models from a schema.
+/// Removes the internal keywords from a schema, because they are not for models.
 pub(crate) fn strip_internal_keywords(schema: &mut Value) {
     match schema {
         Value::Object(keywords) => {
             keywords.retain(|name, _| !name.starts_with("x-"));
             for (keyword, value) in keywords {
                 match (&**keyword, value) {
-                    // The tool chooses the names of its fields, so a name may begin with `x-`.
+                    // Keep names of fields that begin with `x-`, because a tool may choose such a
+                    // name.
                     ("properties" | "patternProperties" | "$defs", Value::Object(named)) => {
                         named.values_mut().for_each(strip_internal_keywords);
                     }
@@ -49,31 +52,31 @@ pub(crate) fn strip_internal_keywords(schema: &mut Value) {
     }
 }
 
-/// Converts arguments to the form of a schema, as far as the arguments can be interpreted.
+/// Converts arguments to the form of a schema. Values that cannot be interpreted stay unchanged.
 ///
 /// # Errors
 ///
-/// `invalid_arguments` for a field that is given under two names with different values, and for a
-/// refused field.
+/// `invalid_arguments` if a field is given under two names with different values, or if a field is
+/// rejected.
 pub(crate) fn normalise(schema: &Value, args: &Value) -> Result<NormalisedArguments, ToolError> {
     let mut form = Normaliser { root: schema, notes: Vec::new() };
     let args = form.normalise_value(schema, args, "")?.unwrap_or(Value::Null);
     Ok(NormalisedArguments { args, notes: form.notes })
 }
 
-/// Whether a name that a model wrote means this field.
+/// Returns whether a model means this field by a name.
 pub(crate) fn is_name_of_field(schema: &Value, field: &str, written: &str) -> bool {
     let property = &schema["properties"][field];
     written == field
         || name_and_aliases(field, property).any(|name| fold_name(name) == fold_name(written))
 }
 
-/// Describes a call by partial arguments. Returns `None` if the arguments are not sufficient for a
+/// Describes a call whose arguments are incomplete. Returns `None` if they are not sufficient for a
 /// title.
 ///
-/// A tool can only describe complete arguments. Missing strings are replaced by a placeholder that
-/// cannot occur in a path or title. If a part of the description depends on a placeholder, there is
-/// no title yet.
+/// A tool can only describe complete arguments, so a placeholder replaces each missing string. The
+/// placeholder cannot occur in a path or title. If a part of the description contains the
+/// placeholder, the title is not known yet.
 pub(super) fn describe_partial(
     schema: &Value,
     args: &Map<String, Value>,
@@ -83,8 +86,8 @@ pub(super) fn describe_partial(
     let is_text = |name: &&str| schema["properties"][*name]["type"] == "string";
     let missing = required.filter_map(Value::as_str).filter(|name| !args.contains_key(*name));
     let missing: Vec<_> = missing.filter(is_text).collect();
-    // If a field was given under an alias, the arguments are valid only if the same field has no
-    // placeholder.
+    // If the model gave a field under an alias, an additional placeholder for this field makes the
+    // arguments invalid. Therefore each placeholder is also omitted once.
     let mut left_out = std::iter::once(None).chain(missing.iter().map(Some));
     let about = left_out.find_map(|left_out| {
         let mut args = args.clone();
@@ -92,14 +95,14 @@ pub(super) fn describe_partial(
         args.extend(stood_in.map(|name| ((*name).to_owned(), PENDING_STRING.into())));
         describe(&Value::Object(args))
     })?;
-    // An empty value may come from an optional argument that is not complete yet.
+    // An empty value may belong to an optional argument that is still incomplete.
     let is_known =
         |(_, value): &(&str, String)| !value.contains(PENDING_STRING) && !value.is_empty();
     about.arguments.iter().all(is_known).then_some(about)
 }
 
-/// Placeholder for a string that has not been received completely. No system allows this character
-/// in a path.
+/// Placeholder for a string that has not been received completely. This character cannot occur in a
+/// path on any system.
 const PENDING_STRING: &str = "\0";
 
 struct Normaliser<'a> {
@@ -108,7 +111,7 @@ struct Normaliser<'a> {
 }
 
 impl<'a> Normaliser<'a> {
-    /// Converts a value. Returns `None` if the value means that the field is not given.
+    /// Converts a value. Returns `None` if the value means that the model did not give the field.
     fn normalise_value(
         &mut self,
         schema: &'a Value,
@@ -214,7 +217,7 @@ impl<'a> Normaliser<'a> {
         Ok(Value::Object(formed))
     }
 
-    /// Removes unknown fields if a schema does not allow additional fields.
+    /// Removes unknown fields, unless the schema allows additional fields.
     fn drop_unknown_fields(
         &mut self,
         schema: &Value,
@@ -239,7 +242,7 @@ impl<'a> Normaliser<'a> {
         Ok(Map::new())
     }
 
-    /// Returns the matching value of an enumeration.
+    /// Returns the value of an enumeration that a model means by a text.
     fn match_enum_value(
         &mut self,
         spellings: &[(&str, &Value)],
@@ -268,9 +271,10 @@ impl<'a> Normaliser<'a> {
         }
     }
 
-    /// Resolves references in a schema, and skips wrappers that only allow null.
+    /// Follows the references in a schema. If a schema only adds `null` to another schema, returns
+    /// the other schema.
     fn resolve_schema(&self, mut schema: &'a Value) -> &'a Value {
-        // The limit only affects a schema that refers to itself, and no tool has such a schema.
+        // The limit only matters for a schema that refers to itself. No tool has such a schema.
         for _ in 0..8 {
             let name = schema["$ref"].as_str().and_then(|name| name.strip_prefix('#'));
             let some = schema["anyOf"].as_array().into_iter().flatten();
@@ -291,7 +295,8 @@ impl<'a> Normaliser<'a> {
     }
 }
 
-/// Returns the field that a name means, and whether the name has the opposite meaning.
+/// Returns the field that a model means by a name. The `bool` is whether the name has the opposite
+/// meaning.
 fn find_field<'a>(
     properties: &'a Map<String, Value>,
     written: &str,
@@ -308,7 +313,7 @@ fn find_field<'a>(
     })
 }
 
-/// Whether an entry of `x-refused` matches a field with this value.
+/// Returns whether an entry of `x-refused` rejects a field with this value.
 fn is_refused(refused: &str, name: &str, value: &Value) -> bool {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     match refused.split_once('=') {
@@ -324,14 +329,14 @@ fn is_refused(refused: &str, name: &str, value: &Value) -> bool {
     }
 }
 
-/// Returns the values of an enumeration, each with its schema.
+/// Returns the values of an enumeration. For each value, also returns its schema.
 fn enum_values(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let plain = string_items(&schema["enum"]).map(|name| (name, &Value::Null));
     let described = schema["oneOf"].as_array().into_iter().flatten();
     plain.chain(described.filter_map(|schema| Some((schema["const"].as_str()?, schema))))
 }
 
-/// Returns the name and the aliases of a field or a value.
+/// Returns the name of a field or value, followed by its aliases.
 fn name_and_aliases<'a>(name: &'a str, schema: &'a Value) -> impl Iterator<Item = &'a str> {
     std::iter::once(name).chain(string_items(&schema["x-aliases"]))
 }
@@ -340,7 +345,8 @@ fn string_items(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Folds a name for comparison: `filePath` and `FILE-PATH` become `file_path`.
+/// Converts a name to a form for comparisons. The names `filePath`, `FILE-PATH` and `file_path`
+/// have the same form.
 fn fold_name(name: &str) -> String {
     let letters = name.chars().filter(|letter| letter.is_alphanumeric());
     letters.flat_map(char::to_lowercase).collect()
@@ -354,7 +360,8 @@ fn parse_bool(text: &str) -> Option<Value> {
     }
 }
 
-/// Parses a number. A number without a fraction becomes an integer, however it is written.
+/// Parses a number. If the number has no fraction, it becomes an integer, even if it is written as
+/// `1.0`.
 fn parse_number(text: &str) -> Option<Value> {
     let whole = |float: f64| float.fract() == 0.0 && float.abs() < 9e15;
     let float = || text.parse::<f64>().ok();
@@ -380,7 +387,7 @@ mod tests {
     use serde::Deserialize;
     use serde_json::{Value, json};
 
-    /// A type with one field of each kind.
+    /// A struct with one field of each kind.
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "its schema is used")]
@@ -464,7 +471,8 @@ mod tests {
     fn what_is_unknown_is_left_out_and_noted() {
         let args = json!({"path": "a", "color": 1, "edits": [
             {"text": "x", "state": "soon", "why": 1}, {"text": "y", "state": 3, "why": 2},
-            // A refused field is accepted if its value only requests the default behaviour.
+            // A field that is normally rejected is accepted if its value means the default
+            // behaviour.
             {"text": "z", "append": false, "mode": "w"}, {"text": "z", "append": null},
         ]});
         let expected = json!({"path": "a", "edits": [
@@ -575,8 +583,8 @@ mod tests {
         assert_eq!(describe_partial_args(&json!({"text": "x"})), None);
         assert_eq!(describe_partial_args(&json!({"path": 1, "text": "x"})), None);
         assert_eq!(describe_partial_args(&json!({"path": "", "text": "x"})), None);
-        // The field is given under an alias, and the schema refuses an additional placeholder for
-        // the same field.
+        // The model gave the field under an alias. With an additional placeholder for the same
+        // field, the arguments do not match the schema.
         assert_eq!(describe_partial_args(&json!({"file": "a.rs"})), known);
     }
 }

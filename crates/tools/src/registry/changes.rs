@@ -1,4 +1,5 @@
-//! The changes in a permission request: truncated to the limit, with a link to a patch file.
+//! The changes that a permission request shows. Their size is limited, and a patch file contains
+//! the rest.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -14,9 +15,9 @@ use crate::limits::{MAX_CHANGES_NAMED, MAX_CHANGES_SHOWN, MAX_NOTES_SHOWN};
 use crate::note::Note;
 use crate::tool::{Context, run_on_blocking_thread};
 
-/// Returns the content items for changes, truncated to the limit. Also returns whether all changes
-/// are shown completely. If not, a patch file of the session contains all changes, and the last
-/// content item is a link to this file.
+/// Returns the content items that show some changes, truncated to the size limit. Also returns
+/// whether they show all changes completely. If they do not, all changes are stored in a patch file
+/// of the session, and the last content item is a link to this file.
 pub(super) async fn content_and_patch_for_changes(
     changes: Vec<FileChange>,
     context: &Context,
@@ -29,8 +30,8 @@ pub(super) async fn content_and_patch_for_changes(
         let staged = run_on_blocking_thread(move || {
             Ok(write_patch_file(&changes, workspace.outputs(), title))
         });
-        // If the patch file cannot be written, the request is still correct, because it reports the
-        // omitted part.
+        // If the patch file cannot be written, the request is still correct, because it states what
+        // was omitted.
         shown.extend(staged.await.ok().flatten());
     }
     (shown, is_whole)
@@ -42,7 +43,7 @@ fn changes_to_bounded_content(changes: &[FileChange], titles: &Titles) -> (Vec<C
     for change in changes {
         let bounded = diff::shorten_change(change, room).unwrap_or_else(|| change.clone());
         let cut = bounded.unlisted;
-        // If all hunks were omitted, the change would look like a deletion of the content.
+        // Without any hunk, the change would look as if all content was deleted.
         let is_empty = bounded.hunks.is_empty() && (!change.hunks.is_empty() || cut != (0, 0));
         if is_empty || shown.len() >= MAX_CHANGES_SHOWN {
             rest.push(change);
@@ -61,7 +62,7 @@ fn changes_to_bounded_content(changes: &[FileChange], titles: &Titles) -> (Vec<C
     (shown, is_whole && rest.is_empty())
 }
 
-/// Describes a change for which neither text nor hunks can be shown.
+/// Returns a sentence that describes a change without text and hunks.
 fn change_sentence(change: &FileChange) -> Option<Note> {
     let is_shown = change.old_text.is_some() || change.new_text.is_some();
     if is_shown || !change.hunks.is_empty() {
@@ -79,7 +80,7 @@ fn change_sentence(change: &FileChange) -> Option<Note> {
     Some(from.into_iter().fold(note, |note, from| note.with_text("from", path_text(from))))
 }
 
-/// Returns a note on the changes that are not shown at all.
+/// Returns a note about the changes that are not shown at all.
 fn omitted_files_note(rest: &[&FileChange]) -> Option<Note> {
     if let [only] = rest {
         return Some(omitted_lines_note("lines-not-shown", &only.path, only.line_counts()));
@@ -99,8 +100,8 @@ fn omitted_files_note(rest: &[&FileChange]) -> Option<Note> {
     (!rest.is_empty()).then(|| numbers.into_iter().fold(note, with))
 }
 
-/// Returns the notes of a call as content items. If there are too many notes, the last notes are
-/// joined.
+/// Returns the notes of a call as content items. If there are too many notes, the last ones are
+/// merged.
 pub(super) fn notes_to_content(mut notes: Vec<String>) -> Vec<Content> {
     if notes.len() > MAX_NOTES_SHOWN {
         let rest = notes.split_off(MAX_NOTES_SHOWN - 1).join("\n");
@@ -115,7 +116,7 @@ fn omitted_lines_note(key: &'static str, path: &Path, (added, removed): (usize, 
     note.with_text("added", added.to_string()).with_text("removed", removed.to_string())
 }
 
-/// Writes changes as one patch into a file that only its owner can read.
+/// Writes changes to a file as one patch. Only the owner can read this file.
 fn write_patch_file<R>(
     changes: &[FileChange],
     outputs: &OutputStore<R>,
@@ -132,8 +133,8 @@ fn write_patch_file<R>(
         }
         bytes += patch.len();
         if file.write_all(patch.as_bytes()).is_err() {
-            // A model or user would mistake an incomplete patch for the complete patch. If the
-            // incomplete file cannot be deleted, it does no harm, because no link refers to it.
+            // Users and models would think that an incomplete patch is complete. If the incomplete
+            // file cannot be deleted, it causes no problem, because no link leads to it.
             drop(std::fs::remove_file(&path));
             return None;
         }
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
     use crate::files::workspace::Workspace;
 
-    /// A change of `lines` lines of 1 KiB each.
+    /// Returns a change with `lines` lines of 1 KiB each.
     fn change(lines: usize) -> FileChange {
         let text = "x".repeat(1023) + "\n";
         let lines = vec![HunkLine { tag: LineTag::Added, text }; lines];

@@ -1,5 +1,5 @@
-//! One call of a tool, which [`execute_call`](acp_lifecycle::execute_call()) previews, permits and
-//! runs.
+//! One call of a tool. [`execute_call`](acp_lifecycle::execute_call()) previews it, requests
+//! permission and runs it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use crate::tool::{
     Context, Invocation, OutputDisplay, SideEffects, Spec, ToolPreview, to_final_patch,
 };
 
-/// One call of a tool, ready to be previewed, permitted and run.
+/// One call of a tool, for [`execute_call`](acp_lifecycle::execute_call()).
 #[derive(Debug)]
 pub struct PreparedCall {
     tool: Option<Arc<RegisteredTool>>,
@@ -33,16 +33,17 @@ pub struct PreparedCall {
     name: String,
     /// The arguments as the model wrote them.
     args: Value,
-    /// The normalised arguments. The `bool` is whether the title shows all named files.
+    /// The normalised arguments. The `bool` is whether the title shows all files that the call
+    /// names.
     normalised: Option<(Value, bool)>,
-    /// Notes for the model on the arguments.
+    /// Notes for the model about the arguments.
     notes: Vec<String>,
     context: Context,
     titles: Arc<Titles>,
-    /// Whether the content of an earlier preview is shown. This content may be outdated.
+    /// Whether the client shows the content of an earlier preview. This content may be outdated.
     is_previewed: bool,
-    /// URIs of the patch files that contain the omitted part of the permission request. If the call
-    /// does not run, these files are deleted.
+    /// URIs of the patch files for the permission request. Each contains the changes that the
+    /// request omits. These files are deleted if the call does not run.
     patch_file_uris: Vec<String>,
 }
 
@@ -68,13 +69,13 @@ impl CallExecutor for PreparedCall {
         if call.judge_effects(&reads) != Verdict::Ask {
             return Ok(reads);
         }
-        // Files that the session has read need no further permission.
+        // If the session has already read a file, reading it again requires no permission.
         let unread = self.context.run_blocking(move |workspace| {
             Ok(effects_of_reading(workspace, &shared, |at| !is_already_read(workspace, at)))
         });
         let unread = unread.await.map_err(|error| to_failure(error, call))?;
         if call.judge_effects(&unread) == Verdict::Ask {
-            // The permission request for these reads shows a note as content. The preview must
+            // The permission request for these reads shows a note. The content of the preview must
             // replace this note.
             self.is_previewed = true;
         }
@@ -105,7 +106,7 @@ impl CallExecutor for PreparedCall {
         let notes = draft.notes.into_iter().chain(outside).map(|note| note.render(&titles));
         shown.extend(changes::notes_to_content(notes.collect()));
         if entry.spec.display == OutputDisplay::Terminal {
-            // The terminal of the call is kept.
+            // Keep the terminal of the call: append the content instead of replacing it.
             patch = shown.into_iter().fold(patch, ToolCallPatch::with_appended_content);
         } else if !shown.is_empty() || self.is_previewed {
             patch = patch.with_content(shown);
@@ -137,7 +138,7 @@ impl CallExecutor for PreparedCall {
         match failed {
             None => Ok(CallSuccess { text, images, patch }),
             Some((code, reason)) => {
-                // The client already shows the error for this call.
+                // The client already shows the error of this call.
                 let failure = CallFailure::recoverable(code.as_str(), text);
                 Err(CallFailure { note: None, reason, patch, ..failure })
             }
@@ -152,8 +153,8 @@ impl Drop for PreparedCall {
 }
 
 impl PreparedCall {
-    /// Creates a call of a tool. `names` are the names of the registered tools. The error for an
-    /// unknown tool contains these names.
+    /// Creates a call of a tool. `tool_names` are the names of all registered tools. If the tool is
+    /// unknown, the error lists them.
     pub(super) fn new(
         tool: Option<Arc<RegisteredTool>>,
         tool_names: Vec<Cow<'static, str>>,
@@ -176,7 +177,8 @@ impl PreparedCall {
         }
     }
 
-    /// Reports the description of the call to the client. Returns the tool and its arguments.
+    /// Normalises the arguments and reports the description of the call to the client. Returns the
+    /// tool, the arguments, and whether the title shows all files that the call names.
     async fn normalise_and_report_description(
         &mut self,
         call: &CallHandle,
@@ -210,7 +212,7 @@ impl PreparedCall {
         self.patch_file_uris.drain(..).for_each(|uri| outputs.remove(&uri));
     }
 
-    /// Appends the notes on the arguments to a text for the model.
+    /// Appends the notes about the arguments to a text for the model.
     fn text_with_notes(&self, text: &str) -> String {
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         match &self.notes[..] {
@@ -237,8 +239,8 @@ fn linked_uri(content: &Content) -> Option<String> {
     }
 }
 
-/// Returns the effects of reading the named files that `is_meant` selects. A file that does not
-/// exist or has an invalid path has no effects.
+/// Returns the effects of reading those files that `is_meant` selects. A file that does not exist
+/// or has an invalid path has no effects.
 fn effects_of_reading(
     workspace: &Workspace,
     paths: &[String],
@@ -255,7 +257,7 @@ fn effects_of_reading(
     guard::mark_outside_effects(workspace, distinct.into_iter().collect())
 }
 
-/// Whether the session has read the current content of a file.
+/// Returns whether the session has already read the current content of a file.
 fn is_already_read(workspace: &Workspace, at: &WorkspacePath) -> bool {
     let Ok(PreImage::Bytes(bytes)) = read_whole(workspace, at, MAX_WHOLE_FILE_BYTES) else {
         return false;
@@ -266,8 +268,8 @@ fn is_already_read(workspace: &Workspace, at: &WorkspacePath) -> bool {
     })
 }
 
-/// Returns the effects of a call. If the preview declares no effects, they are unknown for a tool
-/// that can do anything or would change files. Unknown effects always require permission.
+/// Returns the effects that the preview declares. If it declares none, but the tool changes files
+/// or may have any effect, the effects are unknown. Unknown effects always require permission.
 pub(super) fn declared_or_unknown_effects<P>(spec: &Spec, draft: &ToolPreview<P>) -> Effects {
     let is_silent = draft.effects.iter().next().is_none();
     let changes = |change: &FileChange| {
@@ -278,14 +280,14 @@ pub(super) fn declared_or_unknown_effects<P>(spec: &Spec, draft: &ToolPreview<P>
     if is_silent && acts { Effects::from(Effect::Unknown) } else { draft.effects.clone() }
 }
 
-/// Returns files as locations. Returns `None` if the list of files is empty.
+/// Converts paths to locations. Returns `None` if there are no locations.
 fn to_locations(paths: &[PathBuf]) -> Option<Vec<Location>> {
     let located: Vec<_> = paths.iter().filter_map(|path| Location::try_new(path).ok()).collect();
     (!located.is_empty()).then_some(located)
 }
 
-/// Converts an error to the failure of a call. Names of files that the call may not read are
-/// removed.
+/// Converts an error to the failure of a call. Removes the names of files that the call may not
+/// read.
 fn to_failure(error: ToolError, call: &CallHandle) -> CallFailure {
     match error {
         ToolError::Recoverable(mut report) => {

@@ -1,5 +1,5 @@
-//! Stores long results in a file of the session, and adds a link for the client. Outputs of
-//! commands are stored separately while the commands run.
+//! Stores a long result in a file of the session, and gives the client a link to it. The output of
+//! a command is not stored here, because it is already stored while the command runs.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ use crate::limits::{MAX_INLINE_RESULT_BYTES, MAX_OUTPUT_FILE_BYTES};
 use crate::tool::{Context, ToolOutput, run_on_blocking_thread};
 use callboard_text::path_text;
 
-/// Stores a result in a file, if the result is long and is not already stored.
+/// Stores a result in a file if it is long and is not stored yet.
 pub(super) async fn store_long_result(
     output: &mut ToolOutput,
     call: &CallHandle,
@@ -51,12 +51,12 @@ pub(super) async fn store_long_result(
     output.text.insert_str(0, &told);
 }
 
-/// Writes a result to a file. Returns `None` if the session stores no files.
+/// Writes a result to a file. Returns `None` if the session has no folder for outputs.
 fn write_result_file<R>(text: &str, outputs: &OutputStore<R>) -> io::Result<Option<PathBuf>> {
     let Some((mut file, path)) = outputs.create_output_file(OutputKind::Reproducible)? else {
         return Ok(None);
     };
-    // An incomplete result would be mistaken for the complete result.
+    // Remove an incomplete file, because it would look like a complete result.
     file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(&path)))?;
     Ok(Some(path))
 }

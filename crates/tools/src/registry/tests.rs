@@ -1,4 +1,4 @@
-//! Tests for the registry and for the arguments that models write.
+//! Tests for the registry, and for the arguments that models write.
 
 use super::Registry;
 use super::prepared_call::declared_or_unknown_effects;
@@ -58,7 +58,7 @@ fn no_two_arguments_of_a_tool_share_a_name() {
     }
 }
 
-/// Calls in the style of Claude Code, Codex, Gemini CLI, OpenCode, Zed, Cline and Cursor. Each line
+/// Calls as Claude Code, Codex, Gemini CLI, OpenCode, Zed, Cline and Cursor write them. Each line
 /// contains one call: the tool, the arguments, the normalised arguments, and the number of notes.
 const CALLS_OF_OTHER_AGENTS: &str = r#"
     ["read_file", {"file_path": "a", "offset": "3", "limit": 10.0}, {"path": "a", "offset": 3, "limit": 10}, 0]
@@ -97,7 +97,7 @@ fn arguments_that_models_know_from_elsewhere_are_understood() {
         let formed = tool.normalise(&args).unwrap();
         assert_eq!(formed.args, expected, "{args}");
         assert_eq!(formed.notes.len(), notes, "{args} {:?}", formed.notes);
-        // Normalised arguments are valid, and normalising them again does not change them.
+        // Normalised arguments are valid, so normalising them again does not change them.
         let again = tool.normalise(&formed.args).unwrap();
         assert_eq!((again.args, again.notes.len()), (expected, 0));
     }
@@ -145,7 +145,7 @@ fn a_tool_that_panics_over_its_arguments_says_nothing_of_them() {
     assert_eq!(registry.named_locations("fragile", &json!({}), &context), []);
 }
 
-/// A tool of a server, with its name and the key of its title.
+/// A tool of a server. The fields are its name and the key of its title.
 #[derive(Debug)]
 struct ServerTool(&'static str, Option<&'static str>);
 
@@ -199,8 +199,8 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
     for (name, key, pending, whole) in [
         ("word_count", None, "word_count", "word_count query: \"two\", more: 1"),
         ("word_count", Some("count"), "Soon", "Count"),
-        // The name of a server's tool does not select the title of another tool. An alias does not
-        // redirect the calls of a server's tool.
+        // A server's tool does not get the title of another tool by using its name. Its calls are
+        // not redirected to a tool that has its name as an alias.
         ("count", None, "count", "count query: \"two\", more: 1"),
         (
             "list-directory-here",
@@ -217,7 +217,7 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
             registry.announce_call(&session, &id, &"t".into(), name, &context, &cancel).unwrap();
         let title = |id| session.call_report(id).unwrap().title;
         assert_eq!(title(&id).replace('`', ""), pending);
-        // The registry does not remove fields that are not in the schema.
+        // The registry keeps fields that the schema does not contain.
         let call = registry.prepare_call(name, json!({ "query": "two", "more": 1 }), &context);
         let ended = execute_call(open, call).await;
         assert!(ended.text.contains("\"more\": Number(1)"), "{}", ended.text);
@@ -226,7 +226,7 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
     }
 }
 
-/// A tool of a server that shows the file that it would change.
+/// A tool of a server. Its preview shows the file that it would change.
 #[derive(Debug, Default)]
 struct ShowingServerTool(Arc<AtomicBool>);
 

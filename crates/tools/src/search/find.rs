@@ -1,4 +1,4 @@
-//! Finds files and directories by name.
+//! Finds files and directories by their names.
 
 mod fuzzy;
 
@@ -18,38 +18,38 @@ use crate::search::{EntryPage, SearchGlob};
 
 use self::fuzzy::{BestMatches, FuzzyMatcher};
 
-/// The parameters of a search for names.
+/// The parameters of a search for file names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameQuery {
-    /// A glob. For [`NamePatternKind::Fuzzy`], the letters to find.
+    /// The glob. For [`NamePatternKind::Fuzzy`], the letters to find in this order.
     pub pattern: String,
     /// The kind of the pattern.
     pub pattern_kind: NamePatternKind,
-    /// The directory to search. `cwd` if the value is `None`.
+    /// The directory to search. `None` means `cwd`.
     pub path: Option<String>,
     /// Whether to include paths that `.gitignore` and similar files exclude.
     pub include_ignored: bool,
-    /// Maximum number of paths to show. The default and the maximum are 1,000.
+    /// Maximum number of paths to show. The default is 1,000, which is also the maximum.
     pub max_results: Option<u32>,
-    /// Number of paths to skip before the first path that is shown; at most 20,000.
+    /// Number of paths to skip before the first path that is shown. The maximum is 20,000.
     pub offset: u32,
 }
 
-/// The kind of a pattern for names.
+/// The kind of a pattern for file names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NamePatternKind {
-    /// A glob. A glob without a slash matches names anywhere. A glob with a slash matches paths
-    /// relative to the searched directory. In such a path `*` matches within one component, and
-    /// `**` matches any number of components.
+    /// A glob. Without a slash, it matches file names in any directory. With a slash, it matches
+    /// paths relative to the searched directory. In such a glob, `*` matches within one path
+    /// component, and `**` matches any number of components.
     Glob,
-    /// Letters that occur in a path in the same order. A lower-case letter matches both cases. The
-    /// best match is first.
+    /// Letters that must occur in a path in this order. A lower-case letter also matches its
+    /// upper-case letter. The best match comes first.
     Fuzzy,
 }
 
 impl NameQuery {
-    /// Creates a search for a glob beneath `cwd`.
+    /// Creates a search for a glob in `cwd` and its subdirectories.
     #[must_use]
     pub fn new(pattern: impl Into<String>) -> Self {
         Self {
@@ -63,11 +63,11 @@ impl NameQuery {
     }
 }
 
-/// The result of a search for names. The paths are ordered by name for a glob, otherwise the best
-/// match is first.
+/// The result of a search for file names. For a glob, the paths are ordered by name. For a fuzzy
+/// pattern, the best match comes first.
 pub type FoundPaths = EntryPage<FoundPath>;
 
-/// One path found by a search for names.
+/// A path that a search for file names found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FoundPath {
@@ -77,15 +77,15 @@ pub struct FoundPath {
     pub is_directory: bool,
 }
 
-/// Finds the paths beneath a directory that match a pattern.
+/// Finds the paths in a directory and its subdirectories that match a pattern.
 ///
-/// Hidden files are included, but `.git` is not included. Ignored files are included only on
-/// request. After 20 s the search stops and returns a partial result, which reports the timeout.
+/// Hidden files are included, except `.git`. Ignored files are only included on request. After 20
+/// s, the search stops. The result is then partial, and reports the timeout.
 ///
 /// # Errors
 ///
-/// The errors of [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` for an offset that is
-/// too large; `not_found`, `not_a_directory`, `not_permitted`.
+/// The errors of [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` if the offset is too
+/// large; `not_found`, `not_a_directory`, `not_permitted`.
 pub fn find(
     workspace: &Workspace,
     query: &NameQuery,
@@ -95,9 +95,9 @@ pub fn find(
     find_at(workspace, query, &at, cancel, &|_| {})
 }
 
-/// Finds paths as [`find`] does. `at` is an inspected path, which replaces the path of the query.
-/// Reports progress every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL). For a glob, the
-/// locations of the first matches are reported as soon as they are found.
+/// Finds paths in the same way as [`find`]. The inspected path `at` replaces the path of the query.
+/// Reports the progress every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL). For a glob,
+/// the locations of the first matches are reported as soon as they are found.
 pub(crate) fn find_at(
     workspace: &Workspace,
     query: &NameQuery,
@@ -153,20 +153,22 @@ enum NameMatcher {
     Fuzzy(FuzzyMatcher),
 }
 
-/// A walk that counts the entries and reports the progress.
+/// A walk that counts the entries it returns, and reports the progress.
 struct PathSearch<'a> {
     walk: Walk<'a>,
-    /// The start of the walk, in the form that the session displays.
+    /// The top directory of the walk, in the form that the session displays.
     root_path: &'a Path,
     on_progress: &'a OnSearchProgress<'a>,
-    /// Number of entries that the walk returned so far. `match_count` is the number of matches.
+    /// Number of entries that the walk has returned so far. The field `match_count` is the number
+    /// of matches among them.
     entries_seen: usize,
     match_count: usize,
     throttle: ProgressThrottle,
 }
 
 impl PathSearch<'_> {
-    /// Collects the matches of the page in order. Counts the remaining matches up to a limit.
+    /// Collects the matches of the page in the order of the walk. Counts the matches after the
+    /// page, up to a limit.
     fn collect_page_in_order(
         &mut self,
         glob: &SearchGlob,
@@ -198,7 +200,7 @@ impl PathSearch<'_> {
         });
     }
 
-    /// Searches all entries and keeps the best matches.
+    /// Searches all entries, and keeps the best matches.
     fn collect_best(
         &mut self,
         fuzzy: &mut FuzzyMatcher,
@@ -212,7 +214,7 @@ impl PathSearch<'_> {
         (offset.min(self.match_count), best.into_sorted().skip(offset).collect())
     }
 
-    /// Returns the next match, with its value.
+    /// Returns the next match, with the value that `matches` returned for it.
     fn next_match<T>(
         &mut self,
         mut matches: impl FnMut(&Path) -> Option<T>,
@@ -233,14 +235,14 @@ impl PathSearch<'_> {
 }
 
 impl FoundPaths {
-    /// Returns the offset of the next page. Returns `None` on the last page.
+    /// Returns the offset of the next page, or `None` if this is the last page.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {
         let next = self.skipped_entries + self.entries.len();
         (self.omitted_entries > 0 && next <= MAX_ENTRIES_GATHERED).then_some(next)
     }
 
-    /// Returns the paths as text, one path per line. Paths inside `cwd` are relative to `cwd`.
+    /// Returns the paths as text, one path per line. A path inside `cwd` is relative to `cwd`.
     #[must_use]
     pub fn to_text(&self, workspace: &Workspace) -> String {
         let mut text = String::new();
@@ -257,7 +259,7 @@ impl FoundPaths {
         text + &self.omission_footer(self.next_offset())
     }
 
-    /// Returns the first paths as locations, which a client can follow.
+    /// Returns the first paths as locations, for the client.
     pub fn locations(&self) -> impl Iterator<Item = Location> {
         locations(&self.path, &self.entries)
     }

@@ -1,10 +1,10 @@
-//! Searches the contents of files for a regular expression, in this process.
+//! Searches the contents of files for a regular expression. The search runs in this process.
 //!
-//! Several threads receive files from one walk in the order of their names. The results of the
-//! threads are put back into the order of the names. If there are more matches than can be shown,
-//! no further file is searched. So the first matches in the order of the names are always shown,
-//! whichever thread is faster. Each file is opened relative to the directory in which it was found,
-//! beneath its root. Links are not followed.
+//! One walk returns the files in the order of their names, and several threads search these files.
+//! The results of the threads are put into the order of the names again. If there are more matches
+//! than the page can show, no further file is searched. The page therefore always shows the first
+//! matches in the order of the names, regardless of which thread is faster. Each file is opened
+//! relative to the directory in which the walk found it. Links are not followed.
 
 mod file_queue;
 mod file_search;
@@ -40,101 +40,101 @@ pub use self::query::GrepQuery;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Matches {
-    /// The files with matches, in the order of their names.
+    /// The files that have matches, in the order of their names.
     pub files: Vec<FileMatches>,
-    /// Number of matching lines that are shown.
+    /// Number of matching lines in this result.
     pub count: usize,
-    /// Number of requested matching lines that were skipped before this page.
+    /// Number of matching lines before this page, which were skipped as requested.
     pub skipped_matches: usize,
-    /// Whether there are more matches than are shown.
+    /// Whether there are more matches after this page.
     pub truncated: bool,
-    /// The reason why the search stopped early. `None` if it stopped because of too many matches,
-    /// or is complete.
+    /// The reason why the search stopped before its end. `None` if the search is complete, or if it
+    /// stopped because the page is full.
     pub stop: Option<EarlyStop>,
-    /// Numbers of files that were not searched. If matches are omitted, these numbers may differ
-    /// between equal searches.
+    /// Numbers of files that were not searched. If there are more matches after this page, two
+    /// equal searches may return different numbers.
     pub unsearched: UnsearchedCounts,
 }
 
-/// The matches of one file.
+/// The matches in one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileMatches {
     /// The absolute path of the file.
     pub path: PathBuf,
-    /// The matching lines and their context lines.
+    /// The matching lines, and the context lines around them.
     pub lines: Vec<MatchLine>,
-    /// The reason why the file was searched only in part. `None` if the file was searched
-    /// completely, or is the last file that is shown.
+    /// The reason why only a part of the file was searched. `None` if the whole file was searched,
+    /// and for the last file of the page.
     pub partial_reason: Option<PartialSearchReason>,
 }
 
-/// The reason why a file with matches was searched only in part.
+/// The reason why only a part of a file was searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PartialSearchReason {
-    /// The file has more matches than requested per file.
+    /// The file has more matches than the query allows per file.
     MatchLimit,
-    /// The rest of the file contains a NUL byte.
+    /// The rest of the file contains a NUL byte, so it is treated as binary.
     Binary,
-    /// The next line of the file is longer than 4 MiB.
+    /// The next line of the file is longer than 4 MiB, so it cannot be searched.
     LongLine,
 }
 
-/// One line of a file with matches.
+/// One line of a file that has matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MatchLine {
-    /// The line number, from 1.
+    /// The line number, counted from 1.
     pub number: u64,
-    /// The text of the line. For a long line, only the part around the match.
+    /// The text of the line. If the line is long, this is only the part around the match.
     pub text: String,
-    /// Whether the line matches. A line that does not match is a context line.
+    /// Whether the line matches. All other lines are context lines.
     pub is_match: bool,
 }
 
-/// Numbers of files and directories that were not searched, or were searched only in part.
+/// Numbers of files and directories that were not searched, or of which only a part was searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct UnsearchedCounts {
-    /// Files that contain a NUL byte, and no match before this byte.
+    /// Number of files with a NUL byte and without a match before it.
     pub binary: usize,
-    /// Files larger than 8 MiB in a multi-line search.
+    /// Number of files that a multi-line search skipped, because they are larger than 8 MiB.
     pub large: usize,
-    /// Files that were searched only up to a line longer than 4 MiB.
+    /// Number of files whose search ended at a line longer than 4 MiB.
     pub long_lines: usize,
-    /// Files or directories that could not be read.
+    /// Number of files or directories that could not be read.
     pub unreadable: usize,
-    /// Directories of which only the first 500,000 entries were read.
+    /// Number of directories in which only the first 500,000 entries were read.
     pub truncated_directories: usize,
 }
 
 /// The progress of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SearchProgress {
-    /// Number of files that were searched.
+    /// Number of files that were searched so far.
     pub(crate) files_searched: usize,
-    /// Number of files found so far, if known.
+    /// Number of files that were found so far. `None` if it is unknown.
     pub(crate) files_found: Option<usize>,
-    /// Number of matching lines on the page.
+    /// Number of matching lines on the page so far.
     pub(crate) match_count: usize,
-    /// The locations of the first matches in the order of the file names. `None` if the locations
-    /// have not changed. Locations that were already reported are never removed.
+    /// The locations of the first matches, in the order of the file names. `None` if they have not
+    /// changed. A location that was already reported is never removed.
     pub(crate) locations: Option<Vec<Location>>,
 }
 
-/// A callback for the progress of a search. Several threads call this function, one thread at a
-/// time.
+/// A callback that receives the progress of a search. Several threads call it, but never at the
+/// same time.
 pub(crate) type OnSearchProgress<'a> = dyn Fn(SearchProgress) + Sync + 'a;
 
-/// Searches the contents of a file, or of all files beneath a directory.
+/// Searches the contents of a file, or of all files in a directory and its subdirectories.
 ///
-/// After 20 s the search stops and returns a partial result, which reports the timeout.
+/// After 20 s, the search stops. The result is then partial, and reports the timeout.
 ///
 /// # Errors
 ///
-/// The errors of [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` for an unknown file
-/// type or an offset that is too large; `not_found`, `not_a_regular_file`, `not_permitted`.
+/// The errors of [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` if the file type is
+/// unknown or the offset is too large; `not_found`, `not_a_regular_file`, `not_permitted`.
 pub fn search(
     workspace: &Workspace,
     query: &GrepQuery,
@@ -144,8 +144,8 @@ pub fn search(
     search_at(workspace, query, &at, cancel, &|_| {})
 }
 
-/// Searches contents as [`search`] does. `at` is an inspected path, which replaces the path of the
-/// query. Reports the locations of the first matches as soon as they are found. Reports the
+/// Searches contents in the same way as [`search`]. The inspected path `at` replaces the path of
+/// the query. Reports the locations of the first matches as soon as they are found. Reports the
 /// progress every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
 pub(crate) fn search_at(
     workspace: &Workspace,
@@ -179,7 +179,7 @@ pub(crate) fn search_at(
     Ok(run.run_on_threads())
 }
 
-/// One search of a directory, which several threads share.
+/// One search of a directory. Several threads share this value.
 struct ParallelSearch<'a> {
     file_search: FileSearchParameters<'a>,
     files: FileQueue<'a>,
@@ -190,7 +190,7 @@ struct ParallelSearch<'a> {
 impl ParallelSearch<'_> {
     fn run_on_threads(self) -> Matches {
         thread::scope(|scope| {
-            // The current thread is one of the search threads.
+            // The current thread also searches files, so one thread less is started.
             let others: Vec<_> =
                 (1..search_thread_count()).map(|_| scope.spawn(|| self.run_worker())).collect();
             self.run_worker();
@@ -224,7 +224,7 @@ impl ParallelSearch<'_> {
         if page.has_enough_matches() {
             self.files.close();
         }
-        // Called while the lock is held, so that the reports stay in order.
+        // Call this while the lock is held, so that the reports are in order.
         if let Some(seen) = page.progress_update(Instant::now()) {
             (self.on_progress)(SearchProgress {
                 files_found: Some(self.files.found_count()),

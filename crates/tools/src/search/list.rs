@@ -14,11 +14,11 @@ use crate::limits::{MAX_ENTRIES_GATHERED, MAX_ENTRIES_SHOWN, MAX_LIST_DEPTH};
 use crate::progress::ProgressThrottle;
 use crate::search::EntryPage;
 
-/// The entries of a directory. Directories come first, and entries are ordered by name. Each
-/// directory is followed by its own entries.
+/// The entries of a directory. Directories come before other entries. Both groups are ordered by
+/// name, and each directory is followed by its own entries.
 pub type Listing = EntryPage<ListEntry>;
 
-/// One entry of a listing.
+/// One entry of a directory listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListEntry {
@@ -28,7 +28,7 @@ pub struct ListEntry {
     pub kind: ListEntryKind,
 }
 
-/// The kind of an entry of a listing.
+/// The kind of an entry in a directory listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListEntryKind {
@@ -41,19 +41,19 @@ pub enum ListEntryKind {
     },
     /// A symbolic link, which is not followed.
     Link {
-        /// The path stored in the link.
+        /// The path that the link contains.
         target: PathBuf,
     },
     /// A FIFO, socket or device.
     Special,
 }
 
-/// The parameters of a listing.
+/// The parameters of a directory listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListQuery {
     /// The directory to list.
     pub path: String,
-    /// Number of levels to show. The default is 1, and the maximum is 10.
+    /// Number of levels to show. The default is 1. The maximum is 10.
     pub depth: Option<u32>,
     /// Whether to include entries that `.gitignore` and similar files exclude.
     pub include_ignored: bool,
@@ -62,17 +62,17 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// Creates a listing of a directory.
+    /// Creates the query for a listing of a directory.
     #[must_use]
     pub fn new(path: impl Into<String>) -> Self {
         Self { path: path.into(), depth: None, include_ignored: false, offset: 0 }
     }
 }
 
-/// Lists a directory.
+/// Lists a directory, and its subdirectories if requested.
 ///
-/// Hidden files are included, but `.git` is not included. Ignored files are included only on
-/// request. After 20 s the listing stops and returns a partial result, which reports the timeout.
+/// Hidden files are included, except `.git`. Ignored files are only included on request. After 20
+/// s, the listing stops. The result is then partial, and reports the timeout.
 ///
 /// # Errors
 ///
@@ -85,7 +85,7 @@ pub fn list(
     list_at(workspace, query, &workspace.resolve(&query.path)?, cancel, &|_| {})
 }
 
-/// Lists a directory as [`list`] does. `at` is an inspected path, which replaces the path of the
+/// Lists a directory in the same way as [`list`]. The inspected path `at` replaces the path of the
 /// query. Reports the number of entries every
 /// [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
 pub(crate) fn list_at(
@@ -141,13 +141,13 @@ fn entry_kind(workspace: &Workspace, at: &WorkspacePath, kind: FileKind) -> List
 }
 
 impl Listing {
-    /// Returns the offset of the next page. Returns `None` on the last page.
+    /// Returns the offset of the next page, or `None` if this is the last page.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {
         (self.omitted_entries > 0).then_some(self.skipped_entries + self.entries.len())
     }
 
-    /// Returns the listing as text, one entry per line.
+    /// Returns the directory listing as text, one entry per line.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(listed(&tree, "b", Some(0)).entries.len(), 3);
         tree.write("d/e/e/p/e/r/t/h/a/n/t/e/n", "");
         assert_eq!(listed(&tree, "d", Some(99)).entries.len(), 10);
-        // A directory that the call names is listed even if it is ignored.
+        // If a call names a directory, the directory is listed even if it is ignored.
         assert_eq!(listed(&tree, "target", None).to_text(), "x (0 bytes)\n");
         assert!(listed(&tree, "z", None).to_text().contains("nothing here"));
     }

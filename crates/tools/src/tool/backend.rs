@@ -1,7 +1,6 @@
-//! The client as a backend of tools: the texts that the client's editor holds, and the client's
-//! terminals.
+//! The client as a backend of tools: the texts in the client's editor, and the client's terminals.
 //!
-//! An embedder implements [`TextBackend`] and [`TerminalBackend`].
+//! A program that embeds this crate implements [`TextBackend`] and [`TerminalBackend`].
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,27 +12,27 @@ use futures::future::BoxFuture;
 
 use crate::limits::MAX_CLIENT_ERROR_BYTES;
 
-/// The texts of files that a client holds, including unsaved changes.
+/// The texts of the files that are open in a client, including unsaved changes.
 ///
-/// Each method ends within a bounded time. Dropping the returned future cancels the request.
+/// Each method must end within a limited time. Dropping the returned future cancels the request.
 pub trait TextBackend: fmt::Debug + Send + Sync {
-    /// Returns whether the client accepts new texts. If this method returns `false`,
-    /// [`write`](Self::write) is never called.
+    /// Returns whether the client accepts new texts. If not, [`write`](Self::write) is never
+    /// called.
     fn can_write(&self) -> bool;
 
-    /// Requests the whole text of a file by its absolute path.
+    /// Requests the whole text of a file, given its absolute path.
     ///
     /// # Errors
     ///
-    /// Returns the error of the client, or a timeout.
+    /// Returns the error of the client, or an error for a timeout.
     fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, ClientError>>;
 
-    /// Sends the new text of a whole file.
+    /// Sends the new text of a whole file to the client.
     ///
     /// # Errors
     ///
-    /// The errors of [`read`](Self::read). After an error it is unknown whether the client has
-    /// accepted the text.
+    /// Returns the errors of [`read`](Self::read). After an error, it is unknown whether the client
+    /// has accepted the text.
     fn write<'a>(&'a self, path: &'a Path, text: &'a str)
     -> BoxFuture<'a, Result<(), ClientError>>;
 }
@@ -44,8 +43,8 @@ pub trait TextBackend: fmt::Debug + Send + Sync {
 pub struct ClientError(String);
 
 impl ClientError {
-    /// Creates an error from the message of the client. Only the beginning of the message is kept,
-    /// and invisible characters are escaped.
+    /// Creates an error with the message of the client. Only the beginning of the message is kept,
+    /// and its invisible characters are escaped.
     #[must_use]
     pub fn new(why: &str) -> Self {
         Self(
@@ -56,29 +55,29 @@ impl ClientError {
     }
 }
 
-/// The terminals of a client that runs commands itself.
+/// The terminals of a client that can run commands itself.
 ///
-/// Each method of this trait and of [`ClientTerminal`] ends within a bounded time. The only
+/// Each method of this trait and of [`ClientTerminal`] must end within a limited time. The only
 /// exception is [`ClientTerminal::wait`], for which the caller sets the time limit. Dropping the
 /// returned future cancels the request.
 pub trait TerminalBackend: fmt::Debug + Send + Sync {
-    /// Starts a command. If the client creates the terminal after the future was dropped, the
-    /// terminal is released.
+    /// Starts a command. The future may be dropped before the client creates the terminal. In this
+    /// case, the terminal is released as soon as it exists.
     ///
     /// # Errors
     ///
-    /// The error of the client, or a timeout.
+    /// Returns the error of the client, or an error for a timeout.
     fn create(
         &self,
         command: ClientCommand,
     ) -> BoxFuture<'_, Result<Arc<dyn ClientTerminal>, ClientError>>;
 }
 
-/// A terminal of the client. Dropping this value releases the terminal once. A release ends a
-/// command that still runs, and the client keeps showing the output.
+/// A terminal of the client. When this value is dropped, the terminal is released exactly once. The
+/// release ends a command that still runs. The client continues to show the output.
 ///
-/// Clients reject updates of a call that shows a released terminal. So the terminal is
-/// [kept](acp_lifecycle::CallHandle::keep_until_end) until its call has ended.
+/// Clients reject updates of a call that shows a released terminal. Therefore the terminal is
+/// [kept](acp_lifecycle::CallHandle::keep_until_end) until the end of its call.
 pub trait ClientTerminal: fmt::Debug + Send + Sync {
     /// Returns the id of the terminal.
     fn id(&self) -> &str;
@@ -87,48 +86,48 @@ pub trait ClientTerminal: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// The error of the client.
+    /// Returns the error of the client.
     fn wait(&self) -> BoxFuture<'_, Result<TerminalExit, ClientError>>;
 
     /// Requests the output that the command has written so far.
     ///
     /// # Errors
     ///
-    /// The error of the client, or a timeout.
+    /// Returns the error of the client, or an error for a timeout.
     fn output(&self) -> BoxFuture<'_, Result<ClientOutput, ClientError>>;
 
-    /// Ends the command. The terminal is not released.
+    /// Kills the command. This does not release the terminal.
     ///
     /// # Errors
     ///
-    /// The errors of [`output`](Self::output).
+    /// Returns the errors of [`output`](Self::output).
     fn kill(&self) -> BoxFuture<'_, Result<(), ClientError>>;
 }
 
-/// A command for a client to run.
+/// A command that a client should run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCommand {
     /// The program to run.
     pub program: String,
     /// The arguments of the program.
     pub args: Vec<String>,
-    /// Environment variables that are added to the environment of the client.
+    /// Environment variables that the client adds to its own environment.
     pub env: Vec<(String, String)>,
     /// The absolute path of the working directory.
     pub cwd: PathBuf,
-    /// Maximum number of bytes of output that the client keeps. If the output is longer, its
-    /// beginning is dropped.
+    /// Maximum number of bytes of the output that the client should keep. If the output is longer,
+    /// the client drops its beginning.
     pub output_bytes: u64,
 }
 
-/// The output of a command that a client runs.
+/// The output of a command that a client runs or ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientOutput {
     /// The output that the client kept.
     pub text: String,
-    /// Whether the text is incomplete. Depending on the client, the beginning or the end is
-    /// missing.
+    /// Whether a part of the output is missing. Depending on the client, this is the beginning or
+    /// the end.
     pub is_truncated: bool,
-    /// How the command ended. `None` while the command runs.
+    /// How the command ended. `None` if it still runs.
     pub exit: Option<TerminalExit>,
 }

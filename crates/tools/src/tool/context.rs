@@ -1,4 +1,5 @@
-//! The context of a session's calls: files, environment, and the client's texts and terminals.
+//! The context of a session's calls: files, environment variables, and the client's texts and
+//! terminals.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,54 +20,56 @@ use crate::files::workspace::{Workspace, WorkspacePath, guard};
 pub struct Context {
     /// The files that calls may access.
     pub workspace: Arc<Workspace>,
-    /// The environment of commands.
+    /// The environment variables for commands.
     pub env: Arc<BTreeMap<String, String>>,
-    /// The backend for the unsaved texts of the client. `None` if the client does not support it.
+    /// The backend for unsaved texts of the client. `None` if the client does not support this.
     pub text: Option<Arc<dyn TextBackend>>,
-    /// The backend for the terminals of the client. `None` if the client does not support it.
+    /// The backend for terminals of the client. `None` if the client does not support this.
     pub terminal: Option<Arc<dyn TerminalBackend>>,
 }
 
 impl Context {
-    /// Creates a context with an empty environment for commands. The context has no backends for
+    /// Creates a context. It has no environment variables for commands, and no backend for the
     /// texts and terminals of a client.
     #[must_use]
     pub fn new(workspace: Arc<Workspace>) -> Self {
         Self { workspace, env: Arc::default(), text: None, terminal: None }
     }
 
-    /// Sets the environment of commands.
+    /// Sets the environment variables for commands.
     #[must_use]
     pub fn with_env(self, env: Arc<BTreeMap<String, String>>) -> Self {
         Self { env, ..self }
     }
 
-    /// Sets the backend for the unsaved texts of the client. `None` if the client does not support
-    /// it.
+    /// Sets the backend for unsaved texts of the client. Pass `None` if the client does not support
+    /// this.
     #[must_use]
     pub fn with_text_backend(self, text: Option<Arc<dyn TextBackend>>) -> Self {
         Self { text, ..self }
     }
 
-    /// Sets the backend for the terminals of the client. `None` if the client does not support it.
+    /// Sets the backend for terminals of the client. Pass `None` if the client does not support
+    /// this.
     #[must_use]
     pub fn with_terminal_backend(self, terminal: Option<Arc<dyn TerminalBackend>>) -> Self {
         Self { terminal, ..self }
     }
 
-    /// Detects late writes and returns a report of each late write. A late write is a write by
-    /// another program to a file that the session had replaced, or was just writing.
+    /// Detects late writes, and returns a text that reports each of them. A late write is a write
+    /// by another program to a file that the session has replaced or was just writing.
     ///
-    /// Each late write is reported only once. If the future is dropped, the next caller receives
-    /// the reports. The results of changes also include these reports. So this method is for late
-    /// writes after the last change: call it between requests, and at the end of a turn or session.
+    /// Each late write is reported only once. If the returned future is dropped, the next call of
+    /// this method returns its reports. The results of file changes also contain such reports, so
+    /// this method only matters for writes after the last change. It should be called between two
+    /// requests to the model, and at the end of a turn or session.
     pub async fn take_foreign_change_reports(&self) -> Vec<String> {
         if self.workspace.undo_store().is_watching() {
             let look = |workspace: &Workspace| {
                 workspace.detect_late_writes();
                 Ok(())
             };
-            // The closure returns no errors. If the closure panics, the detected late writes are
+            // The closure returns no error. If it panics, the late writes that it detected are
             // lost.
             drop(self.run_blocking(look).await);
         }
@@ -75,7 +78,7 @@ impl Context {
         late.iter().map(told).collect()
     }
 
-    /// Runs blocking work on files on a separate thread, so that no other task is blocked.
+    /// Runs blocking work on files on a separate thread, so that it does not block other tasks.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Workspace) -> Result<T, ToolError> + Send + 'static,
@@ -84,8 +87,8 @@ impl Context {
         run_on_blocking_thread(move || work(&workspace)).await
     }
 
-    /// Inspects a path of a call on a blocking thread. Returns the path with the effects of reading
-    /// or searching it.
+    /// Inspects a path that a call names, on a separate thread. Also returns the effects of reading
+    /// or searching this path.
     pub(crate) async fn inspect_with_effects(
         &self,
         given: &str,
@@ -100,7 +103,7 @@ impl Context {
         .await
     }
 
-    /// Waits until the changes that killed processes left unfinished have been recovered.
+    /// Waits for the recovery of changes that killed processes left unfinished.
     pub(crate) async fn wait_for_recovery(&self) -> Result<(), ToolError> {
         if self.workspace.is_recovered() {
             return Ok(());
@@ -115,7 +118,7 @@ impl Context {
 
 impl fmt::Debug for Context {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Values of the environment may be secrets, so they are not formatted.
+        // Environment variables may contain secrets, so they are not printed.
         formatter
             .debug_struct("Context")
             .field("workspace", &self.workspace)
@@ -123,15 +126,15 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Runs blocking work on a separate thread, so that no other task is blocked.
+/// Runs blocking work on a separate thread, so that it does not block other tasks.
 pub(crate) async fn run_on_blocking_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     result_or_resume_panic(tokio::task::spawn_blocking(work).await)
 }
 
-/// Runs a future to completion even if the caller is dropped, because a cancelled call must not
-/// leave files in a partly changed state.
+/// Runs a future to its end, even if the caller is dropped. Otherwise a cancelled call could leave
+/// files partly changed.
 pub(crate) async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
 ) -> Result<T, ToolError> {
@@ -143,7 +146,7 @@ fn result_or_resume_panic<T>(
 ) -> Result<T, ToolError> {
     match ended {
         Ok(result) => result,
-        // Re-raises the panic in the caller, which fails the call.
+        // Re-raise the panic in the caller, which fails the call.
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(error) => Err(ToolError::fatal(error)),

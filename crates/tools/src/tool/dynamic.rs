@@ -1,4 +1,4 @@
-//! Tools that are known only at run time, and the adapter for typed tools.
+//! Tools that are known only at run time, and an adapter for typed tools.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use super::{
 };
 use crate::error::ToolError;
 
-/// A tool whose name, description and schema are known only at run time, e.g. of a server.
+/// A tool whose name, description and schema are known only at run time, e.g. a tool of a server.
 ///
-/// This trait is like [`Tool`] with JSON arguments and [`ErasedPlan`] as the plan. Every [`Tool`]
-/// also implements this trait. [`Registry::add_dyn`](crate::Registry::add_dyn) adds such a tool to
-/// a session.
+/// This trait is like [`Tool`], but the arguments are JSON and the plan is an [`ErasedPlan`]. Every
+/// [`Tool`] also implements this trait. [`Registry::add_dyn`](crate::Registry::add_dyn) adds such a
+/// tool to a session.
 ///
-/// Arguments are validated against the schema only if [`DynTool::accepts`] validates them.
+/// Arguments are only validated against the schema if [`DynTool::accepts`] does this.
 ///
 /// ```
 /// use acp_lifecycle::{ErasedPlan, Grant, PinnedPlan};
@@ -72,38 +72,39 @@ use crate::error::ToolError;
 /// # Ok::<(), acp_lifecycle::TitlesError>(())
 /// ```
 pub trait DynTool: fmt::Debug + Send + Sync {
-    /// Returns the name, the description and other static data of the tool. Each call must return
-    /// the same value.
+    /// Returns the name, the description and other static data of the tool. Must always return the
+    /// same value.
     fn spec(&self) -> Spec;
 
-    /// Returns the purpose for which the agent itself may call the tool. The default is `None`.
+    /// Returns the purpose for which the agent itself may call the tool. By default, there is none.
     fn role(&self) -> Option<ToolRole> {
         None
     }
 
-    /// Returns a usage hint in addition to the description. The default is `None`.
+    /// Returns a usage hint that the model receives in addition to the description. By default,
+    /// there is none.
     fn hint(&self) -> Option<ToolHint> {
         None
     }
 
-    /// Returns the JSON Schema of the arguments, which is an object. Each call must return the same
-    /// value. Models receive the schema without keywords that begin with `x-`.
+    /// Returns the JSON Schema of the arguments. It must describe an object, and must always be the
+    /// same. Models receive the schema without the keywords that begin with `x-`.
     fn input_schema(&self) -> Value;
 
-    /// Returns whether the tool accepts the arguments unchanged. If this method returns `false`,
-    /// the registry converts the arguments to the form of the schema: numbers in strings become
-    /// numbers, and unknown fields are removed and reported to the model.
+    /// Returns whether the tool accepts the arguments unchanged. If not, the registry converts them
+    /// to the form of the schema. For example, it converts numbers in strings to numbers. It also
+    /// removes unknown fields and reports them to the model.
     ///
-    /// By default all arguments are accepted unchanged.
+    /// By default, all arguments are accepted unchanged.
     fn accepts(&self, args: &Value) -> bool {
         let _ = args;
         true
     }
 
-    /// Describes a call by its arguments alone. Returns `None` if the arguments are invalid.
+    /// Describes a call, based only on its arguments. Returns `None` if the arguments are invalid.
     ///
-    /// By default the title consists of the name of the tool and the arguments. If
-    /// [`Spec::with_title`] sets another key, the title is the message of this key.
+    /// By default, the title consists of the name of the tool and the arguments. If
+    /// [`Spec::with_title`] sets another key, the title is the message with this key.
     fn describe(&self, args: &Value, context: &Context) -> Option<CallDescription> {
         let _ = context;
         Some(
@@ -112,14 +113,14 @@ pub trait DynTool: fmt::Debug + Send + Sync {
         )
     }
 
-    /// Returns the paths of the files whose text the preview shows or quotes, as
-    /// [`Tool::paths_to_read`] does.
+    /// Returns the paths of the files whose text the preview shows or quotes. See
+    /// [`Tool::paths_to_read`].
     ///
     /// By default, a tool that may change files returns the paths of [`describe`](Self::describe).
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call is impossible. In this case no permission is requested.
+    /// [`ToolError`] if the call is impossible. In this case, no permission is requested.
     fn paths_to_read<'a>(
         &'a self,
         args: Value,
@@ -129,18 +130,18 @@ pub trait DynTool: fmt::Debug + Send + Sync {
         ready(Ok(default_paths_to_read(self.spec().side_effects, describe))).boxed()
     }
 
-    /// Determines the effects of a call, without side effects, as [`Tool::preview`] does.
+    /// Determines the effects of a call. Must not have side effects. See [`Tool::preview`].
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call is impossible. In this case no permission is requested.
+    /// [`ToolError`] if the call is impossible. In this case, no permission is requested.
     fn preview<'a>(
         &'a self,
         args: Value,
         invocation: Invocation<'a>,
     ) -> BoxFuture<'a, Result<ToolPreview<ErasedPlan>, ToolError>>;
 
-    /// Runs the permitted call, as [`Tool::run`] does.
+    /// Runs a call for which permission was given. See [`Tool::run`].
     ///
     /// # Errors
     ///
@@ -169,7 +170,8 @@ impl<T: Tool> DynTool for T {
     fn input_schema(&self) -> Value {
         let mut schema = schemars::schema_for!(T::Args).to_value();
         if let Value::Object(schema) = &mut schema {
-            // Some model servers require `properties`, even for a tool without arguments.
+            // Some model servers require the keyword `properties`, even if the tool has no
+            // arguments.
             schema.entry("properties").or_insert_with(|| json!({}));
         }
         schema
@@ -226,7 +228,7 @@ impl<T: Tool> DynTool for T {
     }
 }
 
-/// Deserializes the arguments of a tool.
+/// Deserializes the arguments of a tool. The error names the argument that is invalid.
 fn parse_args<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
     serde_path_to_error::deserialize(args).map_err(|error| {
         let (name, path) = (Tool::spec(tool).name, error.path().to_string());
@@ -239,8 +241,8 @@ fn parse_args<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
 /// Formats the arguments of a call for its title: `query: "x", limit: 3`.
 fn format_arguments_for_title(args: &Value) -> String {
     let word = |(name, value): (&String, &Value)| match value {
-        // The text is not escaped, so that the placeholder of an incomplete argument is found in
-        // it.
+        // The text is not escaped. An incomplete argument contains a placeholder, which must be
+        // found in the title.
         Value::String(text) => format!("{name}: \"{text}\""),
         other => format!("{name}: {other}"),
     };

@@ -1,4 +1,4 @@
-//! The file changes that the tests interrupt, and the states that are allowed after an
+//! The file changes that the tests interrupt, and the states that are correct after an
 //! interruption.
 
 use std::fs;
@@ -10,8 +10,8 @@ use acp_tools::files::write::{FileWrite, write_all_or_none};
 use acp_tools::{ToolError, Workspace};
 use tempfile::TempDir;
 
-/// File names that are looked up at the start and the end of a change, so that they mark the change
-/// in a trace.
+/// Names of two files that do not exist. The process looks them up before and after a change, so
+/// that a trace shows where the change begins and ends.
 pub(crate) const BEGIN_MARKER: &str = "/crash-begins-here";
 pub(crate) const END_MARKER: &str = "/crash-ends-here";
 
@@ -26,10 +26,10 @@ pub(crate) struct CrashCase {
 /// The kinds of rename that the file system supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RenameSupport {
-    /// The file system supports all renames, including exchanges and renames that never replace a
-    /// file.
+    /// The file system supports all renames. These include exchanges, and renames that never
+    /// replace a file.
     All,
-    /// The file system supports only renames that may replace the target.
+    /// The file system only supports plain renames, which may replace an existing file.
     Plain,
 }
 
@@ -43,10 +43,10 @@ enum ChangeKind {
 /// A file that a case changes.
 struct ChangedFile {
     path: String,
-    /// The content before the change. `None` if the file does not exist.
+    /// The content before the change. `None` if the file does not exist then.
     old: Option<String>,
     new: String,
-    /// Whether the file has a second hard link, so that it is written in place.
+    /// Whether the file has a second hard link. Such a file is written in place.
     is_linked: bool,
 }
 
@@ -107,8 +107,7 @@ pub(crate) const CASES: [CrashCase; 10] = [
     plain("plain-delete", ChangeKind::Delete, || vec![edited(0)]),
 ];
 
-/// Creates a case on a file system that supports neither exchanges nor renames that never replace a
-/// file.
+/// Creates a case for a file system that only supports plain renames.
 const fn plain(name: &'static str, kind: ChangeKind, files: fn() -> Vec<ChangedFile>) -> CrashCase {
     CrashCase { name, kind, renames: RenameSupport::Plain, files }
 }
@@ -144,7 +143,8 @@ impl CrashCase {
         self.renames
     }
 
-    /// Creates the files in their initial state. The folder is in memory if possible.
+    /// Creates the files in their state before the change. If possible, they are in a file system
+    /// in memory.
     pub(crate) fn prepare_folder(&self) -> TempDir {
         let shared = tempfile::tempdir_in("/dev/shm");
         let scene = shared.unwrap_or_else(|_| tempfile::tempdir().unwrap());
@@ -162,7 +162,7 @@ impl CrashCase {
         scene
     }
 
-    /// Applies the change.
+    /// Applies the change of this case to the files in a folder.
     pub(crate) fn change(&self, folder: &Path) -> Result<(), ToolError> {
         let workspace = workspace(folder);
         let files = (self.files)();
@@ -189,8 +189,8 @@ impl CrashCase {
         done
     }
 
-    /// Returns whether all files are old or all files are new. Also checks that no other files are
-    /// left.
+    /// Returns whether all files are old or all files are new. Also checks that no temporary file
+    /// remains.
     pub(crate) fn state(&self, folder: &Path) -> FilesState {
         let (mut olds, mut news) = (0, 0);
         let files = (self.files)();
@@ -225,7 +225,7 @@ impl CrashCase {
         }
     }
 
-    /// Returns all files that should not exist.
+    /// Returns all files that should not remain after a change.
     fn leftover_files(&self, folder: &Path) -> Vec<PathBuf> {
         let (mut folders, mut left) = (vec![folder.join("root"), folder.join("state")], Vec::new());
         while let Some(folder) = folders.pop() {

@@ -1,9 +1,10 @@
-//! Edits whose process is killed, or receives an error, at any of its file system calls. After the
-//! next start, either all files of a call are old or all are new, and no other files are left.
+//! Interrupts edits of files: at one file system call, the process is killed or receives an error.
+//! After the next start, all files of the edit must be old, or all must be new. No temporary file
+//! may remain.
 //!
 //! The tests need strace, which injects the signals and errors. `CRASH_STEP` sets the step between
-//! the calls that are tried. `CRASH_CASES` selects cases; the default is all cases.
-//! `cargo xtask accept crash` tries every call.
+//! the calls that are tested. `CRASH_CASES` selects some cases; all cases are tested by default.
+//! `cargo xtask accept crash` tests every call.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by them")]
@@ -16,11 +17,12 @@ use strace::{InjectedFault, Strace, SystemCall};
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Errors that are injected into a call, in addition to the signal that kills its process.
+/// Errors that are injected into a call. In addition, each call is tested with a signal that kills
+/// the process.
 const ERRORS: [&str; 5] = ["EIO", "ENOSPC", "EACCES", "EROFS", "EMFILE"];
 
-/// The test that runs under strace in a separate process. The test applies the change of the case
-/// that an environment variable names.
+/// Runs under strace in a separate process. It applies the change of the case that an environment
+/// variable names.
 #[test]
 #[ignore = "it is the process that is killed; the other tests run it"]
 fn subject() {
@@ -29,7 +31,7 @@ fn subject() {
         return;
     };
     let case = CASES.iter().find(|known| known.name == case).unwrap();
-    // The outcome is also written to a file, because the exit code only describes the test.
+    // Write the outcome to a file, because the exit code is that of the test.
     let told = case.change(folder.as_ref()).map_err(|error| error.to_string());
     std::fs::write(
         std::path::Path::new(&folder).join("told"),
@@ -49,8 +51,8 @@ fn cases() -> impl Iterator<Item = &'static CrashCase> {
     })
 }
 
-/// Runs a case with one fault, then starts once more. Asserts that all files are old or all files
-/// are new.
+/// Runs a case with one fault, and then starts a new process. Asserts that all files are old or
+/// that all files are new.
 fn require_all_or_nothing(case: &CrashCase, call: &SystemCall, fault: &InjectedFault<'_>) {
     let scene = case.prepare_folder();
     Strace::run(case, scene.path(), Some((call, fault)));
@@ -78,7 +80,7 @@ fn each_file_is_old_or_new_wherever_its_writer_dies() {
         let calls = Strace::calls(case, scene.path());
         assert_eq!(case.state(scene.path()), FilesState::New, "{}", case.name);
         assert!(calls.len() > 20, "{} of {}", calls.len(), case.name);
-        // The directory entries of written files must also be synced to the disk.
+        // The directory entries of the written files must be synced too.
         let syncs = calls.iter().filter(|call| call.name == "fsync").count();
         assert_eq!(syncs > 0, !case.name.ends_with("delete"), "{}", case.name);
         for call in calls {
@@ -100,6 +102,6 @@ fn each_file_is_old_or_new_wherever_its_writer_dies() {
             });
         }
     });
-    // This line is visible if the test runs with `--nocapture`.
+    // This line is only visible if the test runs with `--nocapture`.
     eprintln!("{} faults tried of {}", faults.len().div_ceil(step()), faults.len());
 }

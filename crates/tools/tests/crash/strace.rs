@@ -1,5 +1,5 @@
-//! Runs the change of a case under strace. Records the file system calls of the change, or makes
-//! one of them fail.
+//! Runs the change of a case under strace. This records the file system calls of the change, or
+//! makes one of these calls fail.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,11 +14,11 @@ const FLAGGED: &str = "renameat2";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SystemCall {
     pub(crate) name: String,
-    /// The position among the calls with the same name in the process, from 1.
+    /// The position of the call among all calls of the process with the same name, counted from 1.
     number: usize,
 }
 
-/// A fault injected in place of a call.
+/// A fault that is injected into a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum InjectedFault<'a> {
     Kill,
@@ -28,7 +28,7 @@ pub(crate) enum InjectedFault<'a> {
 pub(crate) struct Strace;
 
 impl Strace {
-    /// Whether strace is installed and is permitted to trace. If not, the tests are skipped.
+    /// Returns whether strace is installed and may trace processes. If not, the tests are skipped.
     pub(crate) fn is_installed() -> bool {
         let mut command = Command::new("strace");
         command.args(["-f", "-qq", "-o", "/dev/null", "true"]).stderr(Stdio::null());
@@ -40,7 +40,7 @@ impl Strace {
         is_installed
     }
 
-    /// Runs the change of a case, and returns its file system calls.
+    /// Runs the change of a case without a fault. Returns its file system calls.
     pub(crate) fn calls(case: &CrashCase, folder: &Path) -> Vec<SystemCall> {
         Self::run(case, folder, None);
         let log = std::fs::read_to_string(folder.join("log")).unwrap();
@@ -68,7 +68,7 @@ impl Strace {
         calls
     }
 
-    /// Runs the change of a case, with a fault at one call.
+    /// Runs the change of a case. If `fault` is given, injects it into one call.
     pub(crate) fn run(
         case: &CrashCase,
         folder: &Path,
@@ -78,7 +78,8 @@ impl Strace {
         command.args(["-f", "-qq", "--seccomp-bpf", "-o"]).arg(folder.join("log"));
         let also = fault.is_none_or(|(call, _)| call.name != FLAGGED);
         if also && case.renames() == RenameSupport::Plain {
-            // The error of a file system that does not support such renames.
+            // The error of a file system that does not support exchanges, nor renames that never
+            // replace a file.
             command.arg(format!("--inject={FLAGGED}:error=EINVAL"));
         }
         match fault {

@@ -1,4 +1,4 @@
-//! A random file, edits of it, and their expected results.
+//! A random file, random edits of it, and checks of their results.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -10,23 +10,22 @@ use encoding_rs::{Encoding, SHIFT_JIS, WINDOWS_1252};
 
 use super::random::Random;
 
-/// Words that every encoding used here can represent.
+/// Words that all encodings in these tests can represent.
 const PLAIN: [&str; 8] = ["let", "x", "=", "foo();", "{", "}", "\"it's\"", "a-b"];
 const LATIN: [&str; 6] = ["Größe", "straße", "fällt", "déjà", "über", "être"];
 const CJK: [&str; 6] = ["吾輩は", "猫である", "名前は", "まだ無い", "東京", "日本語"];
 const SIGNS: [&str; 5] = ["“x”", "it’s", "a – b", "\u{a0}", "𝄞"];
 const BLANKS: [&str; 5] = ["", "", "", "  ", "\t"];
 
-/// A random file. Its debug output contains the seed of its edits and its bytes, which is enough to
-/// reproduce the case.
+/// A random file. Its debug output contains its bytes and the seed of its edits, from which the
+/// case can be reproduced.
 #[derive(Debug)]
 pub(crate) struct RandomEditCase {
     pub(crate) bytes: Vec<u8>,
     seed: u64,
 }
 
-/// The encoding of a file's characters. Where possible, its implementation is independent of the
-/// implementation under test.
+/// The encoding of a file. If possible, it is not implemented by the code under test.
 pub(crate) enum FileEncoding {
     Utf8,
     Utf16(fn(u16) -> [u8; 2]),
@@ -92,9 +91,9 @@ impl RandomEditCase {
         Self { bytes: form.encode(&text), seed: random.next() }
     }
 
-    /// Generates edits of one to three places, from the last place to the first. The places do not
-    /// touch. Also returns the spans of the places in the text. Returns `None` for files without
-    /// text.
+    /// Generates edits of one to three places, beginning with the last place. The places do not
+    /// touch. Also returns the spans of these places in the text. Returns `None` for a file that is
+    /// not text.
     pub(crate) fn exact_edits(&self) -> Option<(Vec<Edit>, Vec<Range<usize>>)> {
         let text = DecodedText::decode("f", self.bytes.clone()).ok()?;
         let text = text.as_str();
@@ -117,7 +116,7 @@ impl RandomEditCase {
         (!edits.is_empty()).then_some((edits, spans))
     }
 
-    /// Generates an edit whose old text differs slightly from the file.
+    /// Generates an edit whose old text differs slightly from the text of the file.
     pub(crate) fn loose_edits(&self) -> Option<Vec<Edit>> {
         let text = DecodedText::decode("f", self.bytes.clone()).ok()?;
         let random = &mut Random::new(self.seed);
@@ -148,8 +147,8 @@ impl RandomEditCase {
         (!old_text.trim().is_empty()).then(|| vec![Edit { old_text, new_text, occurrence: which }])
     }
 
-    /// Asserts that the new bytes equal the old bytes outside of the spans, and equal the new texts
-    /// inside the spans. Differences in line endings are ignored.
+    /// Asserts that the new bytes equal the old bytes outside of the spans. Inside the spans, they
+    /// must equal the new texts. Differences in line endings are ignored.
     pub(crate) fn require_spans(&self, new: &[u8], edits: &[Edit], spans: &[Range<usize>]) {
         let old = DecodedText::decode("f", self.bytes.clone()).unwrap();
         let form = FileEncoding::detect(&old);
@@ -163,8 +162,8 @@ impl RandomEditCase {
         assert!(rest.is_empty(), "{self:?} {edits:?}");
     }
 
-    /// Asserts that an edit of a single place changes no byte of the lines before and after the
-    /// place. This check does not use the place that the edit reports.
+    /// Asserts that an edit of a single place changes no byte in the lines before and after this
+    /// place. Does not rely on the place that the edit reports.
     pub(crate) fn require_lines(&self, new: &[u8], edit: &Edit) {
         if edit.occurrence != Occurrence::Only {
             return;
@@ -192,7 +191,7 @@ impl RandomEditCase {
         bytes.strip_prefix(start).unwrap_or_else(|| panic!("{self:?}: {bytes:?} {start:?}"))
     }
 
-    /// Skips a text at the start of the bytes. The line endings of the bytes may differ from the
+    /// Skips a text at the beginning of some bytes. The bytes may have other line endings than the
     /// text.
     fn skip_text<'a>(&self, mut bytes: &'a [u8], text: &str, form: &FileEncoding) -> &'a [u8] {
         for (at, line) in text.split('\n').enumerate() {
@@ -217,7 +216,8 @@ impl Random {
     }
 }
 
-/// Returns a random span that does not split a line ending.
+/// Returns a random span of a text that does not begin or end between the two bytes of a line
+/// ending.
 fn random_span(random: &mut Random, text: &str) -> Option<Range<usize>> {
     let fits = |at: &usize| text.is_char_boundary(*at) && !is_inside_character(text, *at);
     let start = random.below(text.len() + 1);
@@ -227,7 +227,7 @@ fn random_span(random: &mut Random, text: &str) -> Option<Range<usize>> {
     Some(start..end)
 }
 
-/// Whether a position is between the two bytes of a line ending.
+/// Returns whether a position is between the two bytes of a line ending.
 fn is_inside_character(text: &str, at: usize) -> bool {
     text.as_bytes()[..at].ends_with(b"\r") && text.as_bytes()[at..].starts_with(b"\n")
 }
@@ -245,8 +245,8 @@ fn new_text(random: &mut Random, old: &str) -> String {
     new
 }
 
-/// Returns an edit that replaces a span. The edit has an occurrence number if the text of the span
-/// occurs more than once.
+/// Returns an edit that replaces a span. If the text of the span occurs several times, the edit has
+/// an occurrence number.
 fn exact_edit(
     random: &mut Random,
     text: &str,
@@ -258,8 +258,8 @@ fn exact_edit(
     let lf =
         |part: &str| if is_mac { part.replace('\r', "\n") } else { part.replace("\r\n", "\n") };
     let (old, before) = (&text[span.clone()], &text[..span.start]);
-    // An explicit carriage return is matched literally. In this case occurrences are counted in the
-    // raw text.
+    // If the old text contains a carriage return, it is matched literally. The occurrences are then
+    // counted in the raw text.
     let is_raw = lf(old).contains('\r') || (old.contains('\r') && random.one_in(2));
     let as_meant = |part: &str| if is_raw { part.to_owned() } else { lf(part) };
     let (old_text, text, before) = (as_meant(old), as_meant(text), as_meant(before));
@@ -272,10 +272,11 @@ fn exact_edit(
     });
     let number = places.position(|at| at == before.len()).unwrap() + 1;
     let is_only = number == 1 && places.next().is_none();
-    // A line feed would change the kind of line endings of a file that has no line feed.
+    // If the file has no line feed, a line feed in the new text would change the kind of its line
+    // endings.
     let new_text = if is_raw && is_mac { new_text.replace('\n', "\r") } else { new_text };
-    // A new text that contains the old text may already exist in the file. An earlier edit may also
-    // contain the new text.
+    // If the new text contains the old text, it may already exist in the file, or an earlier edit
+    // may have inserted it.
     let which = if is_first && is_only && !new_text.contains(&old_text) && random.one_in(2) {
         Occurrence::Only
     } else {
@@ -284,7 +285,7 @@ fn exact_edit(
     Edit { old_text, new_text, occurrence: which }
 }
 
-/// Returns the bytes between the replaced spans.
+/// Returns the parts of a file, as bytes, that are not in a replaced span.
 pub(crate) fn bytes_outside(old: &DecodedText, splices: &[TextEdit]) -> Vec<Vec<u8>> {
     let form = FileEncoding::detect(old);
     let starts = std::iter::once(0).chain(splices.iter().map(|splice| splice.old.end));
@@ -292,8 +293,8 @@ pub(crate) fn bytes_outside(old: &DecodedText, splices: &[TextEdit]) -> Vec<Vec<
     starts.zip(ends).map(|(start, end)| form.encode(&old.as_str()[start..end])).collect()
 }
 
-/// Asserts that the bytes begin and end with the preserved parts, and contain all preserved parts
-/// in order.
+/// Asserts that the new bytes begin with the first preserved part and end with the last one. All
+/// preserved parts must occur in order.
 pub(crate) fn require_in_order(new: &[u8], kept: &[Vec<u8>], case: &RandomEditCase) {
     assert!(new.starts_with(&kept[0]), "{case:?}");
     assert!(new.ends_with(&kept[kept.len() - 1]), "{case:?}");

@@ -1,4 +1,4 @@
-//! Deterministic and fast pseudo-random numbers. Other tests use this file too.
+//! Deterministic pseudo-random numbers that are fast to generate. Other tests use this file too.
 
 /// A SplitMix64 generator.
 pub(crate) struct Random(u64);

@@ -1,8 +1,8 @@
-//! Typical mistakes of models in edits. No such edit may be applied at the wrong place. A program
-//! must be able to repair each refused edit using only the error.
+//! Tests edits that contain typical mistakes of models. No such edit may be applied at the wrong
+//! place. If an edit is rejected, a program must be able to repair it from the error alone.
 //!
-//! `EDIT_REPAIRS` sets the number of edits, and `PROPTEST_RNG_SEED` sets the first seed.
-//! `cargo xtask accept edit-repair` uses 2,000 edits.
+//! `EDIT_REPAIRS` sets the number of edits. `PROPTEST_RNG_SEED` sets the first seed. `cargo xtask
+//! accept edit-repair` tests 2,000 edits.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -13,14 +13,14 @@ use similar::TextDiff;
 
 use super::random::Random;
 
-/// The replacement for the intended line.
+/// The new text of the line that the model wants to change.
 const EXPECTED_LINE: &str = "the_edit_that_was_meant();";
 
-/// The edit that a model intended, and the edit that it wrote.
+/// The edit that a model wanted to make, and the edit that it wrote.
 struct Attempt {
     text: String,
-    /// The index of the first intended line. `count` is the number of intended lines. `changes` is
-    /// the offset of the changed line from the first intended line.
+    /// The index of the first line that the model meant. The field `count` is the number of these
+    /// lines. The field `changes` is the offset of the changed line from the first of them.
     first: usize,
     count: usize,
     changes: usize,
@@ -43,7 +43,7 @@ impl Attempt {
             return None;
         }
         let changes = random.pick(&telling);
-        // A placeholder stands for the changed line while the other lines are corrupted.
+        // While the other lines are corrupted, a flag marks the line to change.
         let mut old: Vec<_> = meant
             .iter()
             .enumerate()
@@ -58,7 +58,7 @@ impl Attempt {
         });
         let new = new.collect();
         let old: Vec<_> = old.into_iter().map(|(_, line)| line).collect();
-        // An edit that exactly matches another place cannot be detected as a mistake.
+        // If the edit exactly matches another place, the mistake cannot be detected.
         let before: usize = lines[..first].iter().map(|line| line.len() + 1).sum();
         let after = before + meant.iter().map(|line| line.len() + 1).sum::<usize>();
         let wanted = old.join("\n");
@@ -68,7 +68,7 @@ impl Attempt {
         Some(Self { first, count, changes, old, new, text })
     }
 
-    /// Whether only the intended line changed, and the new line contains the mark.
+    /// Returns whether only the intended line was changed, and has the expected new text.
     fn is_applied(&self, text: &str) -> bool {
         let mut lines: Vec<_> = text.split('\n').collect();
         let mut expected: Vec<_> = self.text.split('\n').collect();
@@ -80,7 +80,7 @@ impl Attempt {
         is_marked && lines == expected
     }
 
-    /// Whether something changed outside the intended lines.
+    /// Returns whether anything was changed outside of the intended lines.
     fn is_applied_elsewhere(&self, text: &str) -> bool {
         let lines: Vec<_> = self.text.split_inclusive('\n').collect();
         let before = lines[..self.first].concat();
@@ -93,8 +93,8 @@ impl Attempt {
         Edit { old_text, new_text, occurrence: Occurrence::Only }
     }
 
-    /// Repairs the edit from an error. Uses the lines that the error shows, and applies the change
-    /// of the edit to the most similar line.
+    /// Repairs the edit with the lines that an error shows. Applies the change of the edit to the
+    /// most similar of these lines.
     fn repair_from_error(&self, error: &str) -> Option<(f32, Edit)> {
         let (_, shown) = error.split_once(":\n```")?;
         let ticks = shown.len() - shown.trim_start_matches('`').len();
@@ -127,11 +127,11 @@ fn indent(line: &str) -> &str {
     &line[..line.len() - line.trim_start().len()]
 }
 
-/// Applies one of the typical mistakes of models. The intended line stays, possibly altered.
+/// Makes one of the typical mistakes of models. The line to change is kept, but may be altered.
 fn corrupt_lines(random: &mut Random, lines: &mut Vec<(bool, String)>, file: &[&str]) {
     let at = random.below(lines.len());
     match random.below(7) {
-        // A word is changed.
+        // Change a word.
         0 => {
             let line = &mut lines[at].1;
             let words: Vec<_> = line.split(|letter: char| !letter.is_alphanumeric()).collect();
@@ -143,13 +143,13 @@ fn corrupt_lines(random: &mut Random, lines: &mut Vec<(bool, String)>, file: &[&
         }
         1 if !lines[at].0 && lines.len() > 1 => drop(lines.remove(at)),
         2 if !lines[at].0 => lines.insert(at, lines[at].clone()),
-        // The quotes are different.
+        // Use other quotes.
         3 => {
             let (from, to) = random.pick(&[('"', '\''), ('\'', '"'), ('"', '“'), ('`', '\'')]);
             lines.iter_mut().for_each(|(_, line)| *line = line.replace(from, &to.to_string()));
         }
         4 => lines.iter_mut().for_each(|(_, line)| *line = line.replace("    ", "\t")),
-        // The indentation is wrong.
+        // Use a wrong indentation.
         5 => {
             let (more, less) = random.pick(&[("  ", ""), ("    ", ""), ("", "    "), ("\t", "")]);
             for (_, line) in lines.iter_mut().filter(|(_, line)| !line.is_empty()) {
@@ -157,7 +157,7 @@ fn corrupt_lines(random: &mut Random, lines: &mut Vec<(bool, String)>, file: &[&
                 *line = format!("{more}{rest}");
             }
         }
-        // A neighbouring line is invented, or copied from another place.
+        // Invent a neighbouring line, or copy one from another place.
         _ => {
             let invented = match random.below(3) {
                 0 => "// Next, the value is checked.".to_owned(),
@@ -170,7 +170,7 @@ fn corrupt_lines(random: &mut Random, lines: &mut Vec<(bool, String)>, file: &[&
     }
 }
 
-/// Returns the text files of this repository.
+/// Returns the text files in this repository.
 fn files() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root =

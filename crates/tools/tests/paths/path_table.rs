@@ -1,8 +1,9 @@
-//! The table of paths as a model gives them, with the expected decisions for reading and writing.
+//! The table of paths as models write them. Each row has the expected decisions for reading and
+//! writing.
 
 use super::ExpectedVerdict::{self, Inside, Obeyed, Outside, Protected, Refused};
 
-/// The path that the model gives. `{}` stands for the folder around the roots.
+/// A row of the table. In the path, `{}` stands for the folder that contains the project folders.
 pub(crate) struct PathCase {
     pub(crate) given: String,
     pub(crate) read: ExpectedVerdict,
@@ -53,7 +54,7 @@ pub(crate) fn path_cases() -> Vec<PathCase> {
     add(&["circle", "circle/x", "loop-a", "loop-b/x"], IO, IO);
     let devices = ["fifo", "socket", "../fifo", "out-dir/fifo", "/dev/null", "/dev/zero"];
     add(&devices, NOT_A_REGULAR_FILE, NOT_A_REGULAR_FILE);
-    // The length limits in bytes of a path, of a name, and of the operating system.
+    // Paths at the length limits of a whole path, of a file name, and of the operating system.
     let whole = format!("{}file", "./".repeat(2_046));
     add(&[&whole, &"n".repeat(255)], Inside, Inside);
     add(&[&"n".repeat(256)], IO, IO);
@@ -87,7 +88,7 @@ const PLAIN_PATHS: &[&str] = &[
     "../more/../more/dir/file",
 ];
 
-/// Names that look like special syntax.
+/// File names that look like special syntax.
 const ONLY_NAMES: &[&str] = &[
     " ",
     "file ",
@@ -112,7 +113,8 @@ const ONLY_NAMES: &[&str] = &[
     "a;b|c&d",
 ];
 
-/// Unusual forms of letters, dots and slashes, invisible characters, and other writing directions.
+/// Unusual spellings of letters, dots and slashes, invisible characters, and changes of the writing
+/// direction.
 const PATH_SPELLINGS: &[&str] = &[
     "nf\u{e9}",
     "nfe\u{301}",
@@ -154,8 +156,8 @@ const LINKED_PATHS: &[&str] = &[
 
 const UNGUARDED_PATHS: &[&str] = &[".gitignore", ".env.example", "git/config", "my.git/config"];
 
-/// Files that programs execute or obey. A mode that accepts edits requests permission for these
-/// files.
+/// Files that other programs execute or obey. Even if the session accepts edits, changing these
+/// files requires permission.
 const EXECUTED_FILES: &[&str] = &[
     "x.code-workspace",
     "lefthook.yml",
@@ -251,7 +253,7 @@ const OUTSIDE_PATHS: &[&str] = &[
     "again/out",
 ];
 
-/// Paths in `/proc` through which the files and the state of processes can be accessed.
+/// Paths in `/proc` that give access to the files and the state of processes.
 const PROC_PATHS: &[&str] = &[
     "/proc/self/root/etc/passwd",
     "/proc/self/root/none",

@@ -1,4 +1,5 @@
-//! Two roots and their surroundings, with links in every position.
+//! Creates two project folders with other folders around them. Links in many positions lead from
+//! one to another.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -20,7 +21,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// Content of every file outside the roots.
+/// The content of every file outside of the project folders.
 pub(crate) const SECRET: &str = "outside, and nobody's business";
 
 const FILES: [&str; 8] = [
@@ -36,7 +37,7 @@ const FILES: [&str; 8] = [
 
 const FILES_OUTSIDE: [&str; 4] = ["secret", "root-evil/secret", ".ssh/key", "home/.bashrc"];
 
-/// Links and their targets. `{}` stands for the folder around everything.
+/// Links and their targets. In a target, `{}` stands for the folder that contains the whole tree.
 const LINKS: [(&str, &str); 24] = [
     ("root/in", "dir/file"),
     ("root/in-dir", "dir"),
@@ -76,7 +77,8 @@ pub(crate) struct PathTree {
 
 impl PathTree {
     pub(crate) fn new() -> Self {
-        // The folder is in memory if possible, because a tree is created for each row.
+        // If possible, the folder is in a file system in memory, because each row creates such a
+        // tree.
         let mut folder = tempfile::Builder::new();
         folder.prefix("tree");
         let outer = folder.tempdir_in("/dev/shm").or_else(|_| folder.tempdir()).unwrap();
@@ -118,7 +120,7 @@ impl PathTree {
         self.context.workspace.roots().map(Path::to_owned).collect()
     }
 
-    /// Replaces the placeholder in a path with the folder of this tree.
+    /// Replaces the placeholder in a path by the folder of this tree.
     pub(crate) fn expand_placeholders(&self, given: &str) -> String {
         given.replace("{}", self.outer.path().to_str().unwrap())
     }
@@ -133,7 +135,7 @@ impl PathTree {
         (open, REGISTRY.prepare_call(tool, args.clone(), &self.context))
     }
 
-    /// Returns the names and contents of all files outside of the roots.
+    /// Returns the paths and contents of all files outside of the project folders.
     pub(crate) fn files_outside(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.outer.path().to_owned()];

@@ -1,5 +1,5 @@
-//! Tests that every catalogue has the messages of the English catalogue, with exactly the same
-//! variables.
+//! Tests that each catalogue has the same messages as the English catalogue. Each message must use
+//! exactly the same variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use fluent_syntax::ast::{Entry, Resource};
 use fluent_syntax::{parser, serializer};
 use pretty_assertions::assert_eq;
 
-/// Returns the variables of each message. The key of the map is the key of the message.
+/// Returns the variables of each message. The keys of the map are the keys of the messages.
 fn variables(messages: &str) -> BTreeMap<String, BTreeSet<String>> {
     let resource = parser::parse(messages).expect("the catalogue is valid");
     let messages = resource.body.into_iter().filter_map(|entry| match entry {

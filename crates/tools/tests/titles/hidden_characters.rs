@@ -1,4 +1,4 @@
-//! Tests that no hidden character reaches a title through any input.
+//! Tests that no input can bring a hidden character into a title.
 
 use acp_lifecycle::{Effect, Effects, PermissionSubject, PermitDecision, Titles};
 use acp_tools::CATALOGUES;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::hostile_texts::HOSTILE;
 use super::title_session::{TitleSession, args};
 
-/// Characters of the hostile texts that may appear in a title without escaping.
+/// Characters from the hostile texts that may appear in a title unescaped.
 const HARMLESS: [char; 4] = ['👩', '👧', '\u{20e3}', '…'];
 
 #[track_caller]
@@ -59,7 +59,7 @@ fn no_tool_shows_an_argument_raw_in_title_or_metadata() {
                 check(&report.title, hostile, &format!("{name} in {tool}"));
                 let told = report.meta.title.expect("a title has a key");
                 let told = told["arguments"].as_object().unwrap();
-                // The titles of `undo` and `terminal_list` have no arguments.
+                // The titles of `undo` and `terminal_list` have no arguments to check.
                 let says_nothing = ["undo", "terminal_list"].contains(&&**tool);
                 assert_eq!(told.is_empty(), says_nothing, "{tool}");
                 for value in told.values().filter_map(Value::as_str) {
@@ -121,7 +121,8 @@ fn no_option_shows_an_effect_raw() {
 fn a_path_that_is_no_text_is_shown_without_what_hides() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
-    // The path contains an incomplete character, a surrogate, and a direction override.
+    // The path contains an incomplete character, a surrogate, and a character that reverses the
+    // text direction.
     let path = OsStr::from_bytes(b"/p/a\xe2\x80b\xed\xa0\x80c\xe2\x80\xaed");
     let shown = acp_lifecycle::session::display_path(path.as_ref(), "/p".as_ref());
     assert_eq!(shown, r"$'a\xe2\x80b\xed\xa0\x80c\xe2\x80\xaed'");

@@ -1,7 +1,7 @@
-//! Texts that must never be shown without escaping. Their characters and sequences hide text,
+//! Texts that must be escaped before they are shown. Their characters and sequences hide text,
 //! reorder text or break a line.
 
-/// Hostile texts, each with a name.
+/// Hostile texts. Each has a name.
 pub(crate) const HOSTILE: &[(&str, &str)] = &[
     ("arabic letter mark", "\u{61c}"),
     ("left-to-right mark", "\u{200e}"),

@@ -1,4 +1,4 @@
-//! A session in which the tests make calls, and typical arguments of every tool.
+//! A session in which tests make calls, and typical arguments for each tool.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// A session in a folder, with an additional root.
+/// A session in a folder, with an additional project folder.
 pub(crate) struct TitleSession {
     pub(crate) session: SessionHandle,
     pub(crate) registry: Registry,
@@ -37,12 +37,12 @@ impl TitleSession {
         }
     }
 
-    /// Returns the root that is not the session's `cwd`.
+    /// Returns the project folder that is not the session's `cwd`.
     pub(crate) fn additional_folder(&self) -> PathBuf {
         self.folder.path().join("more")
     }
 
-    /// Announces a call and returns the open call.
+    /// Announces a call of a tool.
     pub(crate) fn announce(&mut self, name: &str) -> OpenCall {
         self.calls += 1;
         let id = ToolCallId::new(format!("call{}", self.calls));
@@ -66,17 +66,17 @@ impl TitleSession {
         self.session.update(report).expect("the call is open")
     }
 
-    /// Replaces values that differ between tests.
+    /// Replaces parts of a text that differ from run to run.
     pub(crate) fn normalised(&self, text: &str) -> String {
         text.replace(&self.folder.path().display().to_string(), "/tmp")
     }
 }
 
-/// Returns the arguments of a tool. The field that the title shows contains the given text.
+/// Returns arguments for a tool. The argument that the title shows is `text`.
 ///
 /// # Panics
 ///
-/// Panics if the tool has no row here, because its titles would not be tested.
+/// Panics if this function has no arguments for the tool, because its titles would not be tested.
 pub(crate) fn args(tool: &str, text: &str) -> Value {
     match tool {
         "read_file" => json!({ "path": text, "offset": 3, "limit": 5 }),
@@ -104,7 +104,7 @@ pub(crate) fn args(tool: &str, text: &str) -> Value {
     }
 }
 
-/// Returns sample values for the field that a title shows, each with a name.
+/// Returns sample values for the argument that a title shows. Each value has a name.
 pub(crate) fn sample_texts(more: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("relative", "src/main.rs".to_owned()),

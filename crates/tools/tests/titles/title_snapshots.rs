@@ -1,4 +1,4 @@
-//! Tests the titles of every tool in every locale against `seen.txt`.
+//! Compares the titles of each tool in each locale with `seen.txt`.
 //!
 //! After an intended change, run `UPDATE_SEEN=1 cargo test -p acp-tools --test tools titles::`.
 
@@ -43,7 +43,7 @@ fn titles_are_those_that_were_last_seen() {
     assert_eq!(seen, std::fs::read_to_string(path).unwrap());
 }
 
-/// Returns the other forms of arguments that a tool accepts.
+/// Returns further forms of arguments that a tool accepts. Each has a name.
 fn argument_forms(tool: &str) -> Vec<(&'static str, serde_json::Value)> {
     match tool {
         "read_file" => vec![
@@ -65,7 +65,7 @@ fn argument_forms(tool: &str) -> Vec<(&'static str, serde_json::Value)> {
     }
 }
 
-/// Omits the middle of very long titles.
+/// Omits the middle of a title that is very long.
 fn shorten_title(title: &str) -> String {
     let letters: Vec<_> = title.chars().collect();
     if letters.len() <= 200 {

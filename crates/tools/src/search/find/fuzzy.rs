@@ -1,4 +1,4 @@
-//! Fuzzy matching of letters with paths.
+//! Fuzzy matching of paths: a path matches if it contains some letters in a given order.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -11,7 +11,7 @@ use super::FoundPath;
 use crate::error::{ErrorCode, ToolError};
 use crate::limits::MAX_FUZZY_PATTERN_BYTES;
 
-/// Scores how well paths match a few letters.
+/// Scores how well a path matches some letters.
 pub(super) struct FuzzyMatcher {
     pattern: Pattern,
     matcher: Matcher,
@@ -19,8 +19,8 @@ pub(super) struct FuzzyMatcher {
 }
 
 impl FuzzyMatcher {
-    /// Parses a pattern. The letters of each word must occur in a path in the same order; each word
-    /// is matched separately.
+    /// Parses a pattern. For each word of the pattern, a path must contain its letters in the same
+    /// order. The words may match in any order.
     pub(super) fn parse(pattern: &str) -> Result<Self, ToolError> {
         if pattern.len() > MAX_FUZZY_PATTERN_BYTES || pattern.trim().is_empty() {
             let message = format!("a fuzzy pattern has 1 to {MAX_FUZZY_PATTERN_BYTES} bytes");
@@ -34,14 +34,14 @@ impl FuzzyMatcher {
         })
     }
 
-    /// Returns the score of a path if the path matches. A higher score is better.
+    /// Returns the score of a path, or `None` if the path does not match. A higher score is better.
     pub(super) fn score(&mut self, path: &Path) -> Option<u32> {
         let path = path.to_string_lossy();
         self.pattern.score(Utf32Str::new(&path, &mut self.letters), &mut self.matcher)
     }
 }
 
-/// The best matches found so far, up to a limit.
+/// The best matches that were found so far, up to a maximum number.
 pub(super) struct BestMatches {
     limit: usize,
     worst_first: BinaryHeap<RankedPath>,
@@ -59,7 +59,8 @@ impl BestMatches {
         }
     }
 
-    /// Returns the matches, the best match first. Matches with equal scores are ordered by name.
+    /// Returns the matches, beginning with the best. Matches with the same score are ordered by
+    /// name.
     pub(super) fn into_sorted(self) -> impl Iterator<Item = FoundPath> {
         self.worst_first.into_sorted_vec().into_iter().map(|ranked| ranked.found)
     }

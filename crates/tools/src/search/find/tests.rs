@@ -1,4 +1,4 @@
-//! Tests for the results of name searches and their order.
+//! Tests for the results of searches for file names, and for their order.
 
 use super::{FoundPaths, NamePatternKind, NameQuery, find, find_at};
 use crate::error::ErrorCode;

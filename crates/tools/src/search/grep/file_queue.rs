@@ -1,6 +1,6 @@
-//! The files of a walk, which are distributed to several threads in the order of their names.
+//! A queue of the files to search, in the order of their names. Several threads take files from it.
 //!
-//! One thread at a time continues the walk, while the other threads search the queued files.
+//! Only one thread at a time continues the walk. The other threads search the files in the queue.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -18,30 +18,30 @@ use crate::lock::lock;
 
 /// A file to search.
 pub(super) struct QueuedFile {
-    /// The position of the file in the order of the walk, from 0.
+    /// The position of the file in the order of the walk, counted from 0.
     pub(super) index: usize,
-    /// The path relative to the root of the walk.
+    /// The path relative to the top directory of the walk.
     pub(super) path: PathBuf,
     dir: Arc<Dir>,
 }
 
 impl QueuedFile {
-    /// Opens the file relative to the directory in which it was found. This directory is beneath
-    /// the root.
+    /// Opens the file relative to the directory in which the walk found it. This directory is
+    /// inside the project folder.
     pub(super) fn open(&self) -> io::Result<File> {
         self.dir.open_file(self.path.file_name().unwrap_or(OsStr::new("")))
     }
 }
 
-/// A queue of the files beneath a directory that will be searched.
+/// A queue of the files in a directory and its subdirectories that will be searched.
 pub(super) struct FileQueue<'a> {
     walk: Mutex<WalkState<'a>>,
     ready: Mutex<VecDeque<QueuedFile>>,
     filter: FileFilter,
-    /// The root of the walk.
+    /// The top directory of the walk.
     top: PathBuf,
     is_enough: AtomicBool,
-    /// Number of files found so far.
+    /// Number of files that the walk has found so far.
     found_count: AtomicUsize,
 }
 
@@ -63,7 +63,7 @@ impl<'a> FileQueue<'a> {
         }
     }
 
-    /// Removes and returns the next file. Returns `None` after the last file.
+    /// Removes the next file from the queue and returns it. Returns `None` after the last file.
     pub(super) fn next(&self) -> Option<QueuedFile> {
         loop {
             if self.is_enough.load(Ordering::Relaxed) {
@@ -78,7 +78,7 @@ impl<'a> FileQueue<'a> {
                 }
                 return Some(next);
             }
-            // While this thread waited for the lock, another thread may have filled the queue.
+            // Another thread may have filled the queue while this thread waited for the lock.
             let mut ahead = lock(&self.walk);
             if lock(&self.ready).is_empty() {
                 if ahead.is_over {
@@ -89,12 +89,12 @@ impl<'a> FileQueue<'a> {
         }
     }
 
-    /// Closes the queue. A closed queue returns no further file.
+    /// Closes the queue. From then on, the queue returns no more files.
     pub(super) fn close(&self) {
         self.is_enough.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the number of files found so far.
+    /// Returns the number of files that were found so far.
     pub(super) fn found_count(&self) -> usize {
         self.found_count.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The search of one file.
+//! Searches one file for the matches of a query.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -21,7 +21,7 @@ use crate::limits::{
     MAX_SEARCHED_LINE_BYTES,
 };
 
-/// The parameters of the search of each file.
+/// The parameters of a search that are the same for each file.
 pub(super) struct FileSearchParameters<'a> {
     matcher: RegexMatcher,
     pub(super) budget: SearchBudget<'a>,
@@ -49,7 +49,8 @@ impl<'a> FileSearchParameters<'a> {
 
     /// Creates a searcher for one thread.
     pub(super) fn create_file_searcher(&self) -> FileSearcher<'_> {
-        // Threads that share a matcher would wait for each other, so each thread has a clone.
+        // Each thread has a clone of the matcher. Threads that share one matcher would wait for
+        // each other.
         let matcher = BudgetedMatcher::new(self.matcher.clone(), self.budget);
         let matcher = Rc::new(matcher);
         FileSearcher { spec: self, matcher, searcher: self.searcher(), buffer: Vec::new() }
@@ -67,7 +68,7 @@ impl<'a> FileSearchParameters<'a> {
             .build()
     }
 
-    /// Removes the context lines of a match that was omitted.
+    /// Removes context lines that belong to a match that was omitted.
     fn trim_trailing_context(&self, lines: &mut Vec<MatchLine>) {
         let last = lines.iter().rfind(|line| line.is_match).map_or(0, |line| line.number);
         lines.retain(|line| line.number <= last + self.range.context as u64);
@@ -79,12 +80,12 @@ pub(super) struct FileSearcher<'a> {
     spec: &'a FileSearchParameters<'a>,
     matcher: Rc<BudgetedMatcher<'a>>,
     searcher: Searcher,
-    /// The buffer for files that are read as a whole.
+    /// The buffer for small files, which are read as a whole.
     buffer: Vec<u8>,
 }
 
 impl FileSearcher<'_> {
-    /// Searches an open file. `path` is called only if the file has a match.
+    /// Searches an open file. The function `path` is only called if the file has a match.
     pub(super) fn search_file(
         &mut self,
         file: io::Result<File>,
@@ -97,7 +98,7 @@ impl FileSearcher<'_> {
         }
         let mut sink = MatchCollector::new(look, self.matcher.clone());
         let opened = file.and_then(|file| Ok((file.metadata()?, file)));
-        // Another file type may have replaced the file since the walk.
+        // Since the walk, another kind of file may have replaced this file.
         let Some((metadata, file)) = opened.ok().filter(|(metadata, _)| metadata.is_file()) else {
             skipped.unreadable = 1;
             return FileSearchResult { skipped, ..FileSearchResult::default() };
@@ -105,8 +106,8 @@ impl FileSearcher<'_> {
         match self.search(file, metadata.len(), &mut sink) {
             Ok(()) => {}
             Err(_) if sink.is_stopped() => {}
-            // Errors of the operating system have an error code. The only other error of the
-            // searcher is the size limit.
+            // An error of the operating system has an error code. The searcher has only one other
+            // error, which reports that the size limit was exceeded.
             Err(error) if error.raw_os_error().is_some() => skipped.unreadable = 1,
             Err(_) if self.searcher.multi_line_with_matcher(&*self.matcher) => skipped.large = 1,
             Err(_) => {
@@ -128,8 +129,8 @@ impl FileSearcher<'_> {
         FileSearchResult { found, skipped, stop }
     }
 
-    /// Searches a file. A small file is read as a whole, which needs fewer system calls. A larger
-    /// file is streamed.
+    /// Searches a file. A small file is read as a whole, because that needs fewer system calls. A
+    /// larger file is streamed.
     fn search(
         &mut self,
         mut file: File,
@@ -144,8 +145,8 @@ impl FileSearcher<'_> {
         if memchr::memchr(0, text).is_none() {
             return self.searcher.search_slice(&*self.matcher, text, sink);
         }
-        // Small files are read as a stream too if they contain a NUL byte, so that binary files are
-        // detected in the same way at any size.
+        // A small file that contains a NUL byte is also searched as a stream. In this way, binary
+        // files of any size are detected by the same rule.
         let buffer = mem::take(&mut self.buffer);
         let result = self.search_stream(&buffer[..read], sink);
         self.buffer = buffer;
@@ -153,7 +154,7 @@ impl FileSearcher<'_> {
     }
 
     fn fill_buffer(&mut self, file: &mut File, length: usize) -> io::Result<usize> {
-        // Some system files are longer than their reported length.
+        // Some system files have more bytes than their reported length.
         let length = if length == 0 { BUFFER_BYTES } else { length };
         if self.buffer.len() < length {
             self.buffer.resize(length, 0);
@@ -184,18 +185,18 @@ impl FileSearcher<'_> {
     }
 }
 
-/// A reader that returns an error when the search must stop.
+/// A reader that fails as soon as the search must stop.
 struct BudgetedReader<'a, R> {
     input: R,
     budget: SearchBudget<'a>,
     /// Number of reads that could have filled the initial buffer of a searcher. A second read of
-    /// this size is possible only after a part of the buffer was consumed, or after the buffer grew
-    /// for a long line. A grown buffer stays large and detects binary files in another way. So a
-    /// searcher with a grown buffer must not be used for another file.
+    /// this size is only possible after a part of the buffer was consumed, or after the buffer grew
+    /// for a long line. A buffer that has grown stays large, and then binary files are detected in
+    /// another way. Therefore a searcher whose buffer may have grown is not used for another file.
     large_reads: usize,
 }
 
-/// Initial buffer size of a searcher.
+/// The initial size of a searcher's buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 impl<R: io::Read> io::Read for BudgetedReader<'_, R> {
@@ -253,7 +254,7 @@ impl<'a> MatchCollector<'a> {
         self.stop.is_some()
     }
 
-    /// Returns whether the collector accepts another matching line.
+    /// Returns whether the collector accepts one more matching line.
     fn takes_match(&mut self) -> bool {
         if self.found >= self.spec.max_matches_per_file {
             self.end = Some(PartialSearchReason::MatchLimit);
@@ -266,11 +267,12 @@ impl<'a> MatchCollector<'a> {
 impl Sink for MatchCollector<'_> {
     type Error = io::Error;
 
-    /// Adds the lines of adjacent matches: one line in a normal search, or several lines in a
-    /// multi-line search.
+    /// Adds the lines of matches that are adjacent. In a normal search this is one line, and in a
+    /// multi-line search it may be several lines.
     fn matched(&mut self, _: &Searcher, block: &SinkMatch<'_>) -> io::Result<bool> {
         let (mut number, mut at) = (block.line_number().unwrap_or(0), 0);
-        // A long line is shown around its match. The matches of a block are searched only once.
+        // Of a long line, only the part around its match is shown. The matches in a block are only
+        // searched once.
         let mut found = Some(Match::zero(0));
         for line in block.lines() {
             if !self.takes_match() {

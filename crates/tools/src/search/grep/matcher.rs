@@ -1,15 +1,16 @@
-//! A regular expression matcher with a budget, so that a search can be stopped.
+//! A regular-expression matcher that checks a budget, so that a search can be stopped.
 //!
-//! Lines are searched in chunks of whole lines, and the budget is checked between two chunks. A
-//! multi-line search has no chunks, so the budget is checked before each match attempt. Adjacent
-//! matches are joined before they are reported, so the sink cannot check the budget.
+//! A search in lines processes chunks of whole lines, and checks the budget between two chunks. A
+//! multi-line search has no chunks, so the budget is checked before each match attempt. The sink
+//! cannot check the budget, because adjacent matches are merged before the sink receives them.
 //!
-//! A single match attempt cannot be stopped. A match attempt covers one line of at most
-//! [`MAX_SEARCHED_LINE_BYTES`](crate::limits::MAX_SEARCHED_LINE_BYTES), or in a multi-line search
-//! one file of at most [`MAX_MULTILINE_FILE_BYTES`](crate::limits::MAX_MULTILINE_FILE_BYTES). Most
-//! expressions need some milliseconds for this amount, because they search hundreds of megabytes
-//! per second. An expression with very many ways to match, such as `(.?){1000}\d`, may need half a
-//! second for a file of maximum size.
+//! A single match attempt cannot be stopped. It covers one line of at most
+//! [`MAX_SEARCHED_LINE_BYTES`](crate::limits::MAX_SEARCHED_LINE_BYTES). In a multi-line search, it
+//! covers one file of at most
+//! [`MAX_MULTILINE_FILE_BYTES`](crate::limits::MAX_MULTILINE_FILE_BYTES). Most expressions need
+//! some milliseconds for this, because they search hundreds of megabytes per second. An expression
+//! that can match in very many ways, such as `(.?){1000}\d`, may need half a second for a file of
+//! maximum size.
 
 use std::cell::Cell;
 use std::fmt;
@@ -20,17 +21,17 @@ use grep_regex::RegexMatcher;
 use crate::files::walk::SearchBudget;
 use crate::limits::BYTES_PER_SEARCH_CANCEL_CHECK;
 
-/// A matcher with a budget.
+/// A matcher that checks a budget.
 pub(super) struct BudgetedMatcher<'a> {
     matcher: RegexMatcher,
     budget: SearchBudget<'a>,
-    /// Bytes searched since the last check of the budget.
+    /// Number of bytes that were searched since the last check of the budget.
     bytes_since_check: Cell<usize>,
     #[cfg(test)]
     find_calls: Cell<u32>,
 }
 
-/// The error for an exhausted budget.
+/// The error that stops a search because its budget is exhausted.
 #[derive(Debug)]
 pub(super) struct BudgetExhausted;
 
@@ -45,14 +46,14 @@ impl<'a> BudgetedMatcher<'a> {
         }
     }
 
-    /// Returns the number of match attempts of a multi-line search.
+    /// Returns the number of match attempts in a multi-line search.
     #[cfg(test)]
     pub(super) fn find_call_count(&self) -> u32 {
         self.find_calls.get()
     }
 
-    /// Counts searched bytes. A check of the budget costs as much as searching some hundred bytes,
-    /// so the budget is checked only at intervals.
+    /// Counts bytes that were searched, and checks the budget at intervals. More frequent checks
+    /// would be too slow, because one check takes as long as searching some hundred bytes.
     fn charge_bytes(&self, bytes: usize) -> Result<(), BudgetExhausted> {
         let looked = self.bytes_since_check.get() + bytes;
         let is_time = looked >= BYTES_PER_SEARCH_CANCEL_CHECK;
@@ -65,7 +66,7 @@ impl Matcher for BudgetedMatcher<'_> {
     type Captures = NoCaptures;
     type Error = BudgetExhausted;
 
-    /// Finds a match in a multi-line search. Each match attempt may scan the rest of the text.
+    /// Finds a match in a multi-line search. One match attempt may scan the rest of the text.
     fn find_at(&self, text: &[u8], at: usize) -> Result<Option<Match>, BudgetExhausted> {
         #[cfg(test)]
         self.find_calls.set(self.find_calls.get() + 1);
@@ -91,8 +92,8 @@ impl Matcher for BudgetedMatcher<'_> {
         self.matcher.line_terminator()
     }
 
-    /// Searches many lines at once, if the expression matches no line end. In this case the matches
-    /// in a chunk of whole lines are the same as the matches of these lines in the whole text.
+    /// Searches many lines at once, if no match can contain a line end. In this case, searching a
+    /// chunk of whole lines finds the same matches as searching the whole text.
     fn find_candidate_line(&self, text: &[u8]) -> Result<Option<LineMatchKind>, BudgetExhausted> {
         let mut start = 0;
         loop {
@@ -101,7 +102,8 @@ impl Matcher for BudgetedMatcher<'_> {
             let found = found.map(|found| shift_match(found, start));
             let passed = found.map_or(end, match_offset);
             self.charge_bytes(passed - start)?;
-            // A match after the last line of the chunk may disappear if another line follows.
+            // A match after the last line of the chunk may not exist if another line follows the
+            // chunk.
             if end == text.len() || passed < end {
                 return Ok(found);
             }
@@ -110,8 +112,8 @@ impl Matcher for BudgetedMatcher<'_> {
     }
 }
 
-/// Returns the end of the chunk that begins at `start`. The chunk ends after a line, or at the end
-/// of the text.
+/// Returns the end of the chunk that begins at `start`. A chunk ends at the end of a line or of the
+/// text.
 fn chunk_end(text: &[u8], start: usize) -> usize {
     let Some(rest) = text.get(start + BYTES_PER_SEARCH_CANCEL_CHECK - 1..) else {
         return text.len();

@@ -1,4 +1,4 @@
-//! The query of a content search, and the filter for its files.
+//! The query of a content search, and the filter that selects the files.
 
 use std::path::Path;
 
@@ -17,39 +17,40 @@ use crate::search::SearchGlob;
 pub struct GrepQuery {
     /// A regular expression, or literal text if [`GrepQuery::literal`] is set.
     pub pattern: String,
-    /// The file or directory to search. `cwd` if the value is `None`.
+    /// The file or directory to search. `None` means `cwd`.
     pub path: Option<String>,
-    /// Globs of the files to search, separated by spaces, with the syntax of
-    /// [`find`](crate::search::find::find). A glob that begins with `!` excludes files. A file must
-    /// match one of the other globs, and no glob that begins with `!`.
+    /// Globs of the files to search, separated by spaces. Each glob has the syntax of
+    /// [`find`](crate::search::find::find). A glob that begins with `!` excludes files. If there
+    /// are other globs, a file must match at least one of them.
     pub glob: Option<String>,
-    /// The file types to search, separated by spaces or commas. The names of the types are the same
+    /// The types of files to search, separated by spaces or commas. The types have the same names
     /// as in ripgrep.
     pub file_type: Option<String>,
     /// Whether the search is case-sensitive.
     pub case_sensitive: bool,
-    /// Whether the pattern is literal text instead of a regular expression.
+    /// Whether the pattern is literal text and not a regular expression.
     pub literal: bool,
-    /// Whether a match must begin and end at word boundaries.
+    /// Whether a match must begin and end at a word boundary.
     pub word: bool,
     /// Whether a match may span several lines.
     pub multiline: bool,
     /// Whether to include files that `.gitignore` and similar files exclude.
     pub include_ignored: bool,
-    /// Number of context lines before and after each match; at most 20.
+    /// Number of context lines before and after each match. The maximum is 20.
     pub context: u32,
     /// Maximum number of matching lines to show. The default is 250, and the maximum is
     /// [`MAX_MATCHES_SHOWN`].
     pub max_results: Option<u32>,
-    /// Maximum number of matching lines per file; unlimited by default.
+    /// Maximum number of matching lines to show per file. By default, there is no limit.
     pub max_per_file: Option<u32>,
-    /// Number of matching lines to skip before the first line that is shown; at most
+    /// Number of matching lines to skip before the first line that is shown. The maximum is
     /// [`MAX_MATCH_OFFSET`].
     pub offset: u32,
 }
 
 impl GrepQuery {
-    /// Creates a case-sensitive search for a regular expression in all files beneath `cwd`.
+    /// Creates a case-sensitive search for a regular expression in all files in `cwd` and its
+    /// subdirectories.
     #[must_use]
     pub fn new(pattern: impl Into<String>) -> Self {
         Self {
@@ -115,7 +116,7 @@ impl GrepQuery {
     }
 }
 
-/// The filter for the files of a directory.
+/// The filter that selects the files to search in a directory.
 #[derive(Debug)]
 pub(super) struct FileFilter {
     included: Vec<SearchGlob>,
@@ -136,7 +137,7 @@ impl FileFilter {
         Ok(filter)
     }
 
-    /// Returns whether a path relative to the searched directory passes the filter.
+    /// Returns whether the filter selects a file. The path is relative to the searched directory.
     pub(super) fn matches(&self, path: &Path) -> bool {
         let matches = |glob: &SearchGlob| glob.matches(path);
         (self.included.is_empty() || self.included.iter().any(matches))
@@ -145,7 +146,7 @@ impl FileFilter {
     }
 }
 
-/// Parses a list of file types, such as `rust,py`.
+/// Parses a list of file types that are separated by spaces or commas, such as `rust,py`.
 fn parse_file_types(names: &str) -> Result<Types, ToolError> {
     let mut builder = TypesBuilder::new();
     builder.add_defaults();

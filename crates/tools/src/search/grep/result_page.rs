@@ -1,8 +1,8 @@
-//! Brings the matches of all files into the order of the file names, and selects the page to show.
+//! Puts the matches of all files into the order of the file names, and selects the page to show.
 //!
-//! The searches of the files finish in any order. Each result waits until the searches of all
-//! earlier files have finished, so the page only grows. The page can be reported at once, and the
-//! search can stop when the page is full.
+//! The searches of the files may end in any order. Each result waits until the searches of all
+//! earlier files have ended, so the page only grows at its end. Therefore the page can be reported
+//! at any time, and the search can stop when the page is full.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,68 +14,68 @@ use crate::files::walk::EarlyStop;
 use crate::limits::{MAX_GATHERED_MATCHES_BYTES, MAX_MATCH_LOCATIONS, MAX_MATCHES_TEXT_BYTES};
 use crate::progress::ProgressThrottle;
 
-/// The range of matches on the page.
+/// The range of matches that a page shows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PageRange {
     pub(super) offset: usize,
     pub(super) limit: usize,
-    /// Number of context lines around each match.
+    /// Number of context lines on each side of a match.
     pub(super) context: usize,
 }
 
 impl PageRange {
-    /// Maximum number of matching lines that a file search needs to find. These are the lines
-    /// before the page, the lines on the page, and one line after the page. The last line shows
-    /// that there are more matches.
+    /// Returns the maximum number of matching lines that the search of one file needs to find.
+    /// These are the lines before the page, the lines on the page, and one line after the page. The
+    /// line after the page shows that there are more matches.
     pub(super) fn match_limit(self) -> usize {
         self.offset + self.limit + 1
     }
 
-    /// Maximum number of bytes of lines that a file search needs to keep.
+    /// Returns the maximum number of bytes of lines that the search of one file needs to keep.
     pub(super) fn byte_limit(self) -> usize {
         if self.offset == 0 { MAX_MATCHES_TEXT_BYTES } else { MAX_GATHERED_MATCHES_BYTES }
     }
 }
 
-/// The result of one file.
+/// The result of searching one file.
 #[derive(Debug, Default)]
 pub(super) struct FileSearchResult {
     pub(super) found: Option<Box<FoundMatches>>,
     pub(super) skipped: UnsearchedCounts,
-    /// The reason why the search of the file stopped early. `None` if the search did not stop
-    /// early.
+    /// The reason why the search of the file stopped before its end. `None` if it did not.
     pub(super) stop: Option<EarlyStop>,
 }
 
-/// The matches of one file.
+/// The matches that were found in one file.
 #[derive(Debug)]
 pub(super) struct FoundMatches {
     pub(super) file: FileMatches,
-    /// Number of matching lines.
+    /// Number of matching lines in the file.
     pub(super) matches: usize,
-    /// Number of bytes of the lines of the file.
+    /// Total number of bytes in the lines of the file.
     pub(super) bytes: usize,
-    /// Whether matches were omitted, in this file or after it.
+    /// Whether matches were omitted, either in this file or in a later file.
     pub(super) is_truncated: bool,
 }
 
-/// The page, and the results that wait for the results of earlier files.
+/// The page, and the results that still wait for the results of earlier files.
 pub(super) struct ResultPage {
     range: PageRange,
     matches: Matches,
     bytes: usize,
-    /// The position of the next file to add to the page.
+    /// The position of the file that is added to the page next.
     next_index: usize,
     waiting: BTreeMap<usize, Option<Box<FoundMatches>>>,
-    /// Number of matches in the waiting results. `waiting_bytes` is their number of bytes.
+    /// Number of matches in the waiting results. The field `waiting_bytes` is the number of bytes
+    /// in their lines.
     waiting_matches: usize,
     waiting_bytes: usize,
-    /// The last file position that may be shown, if it is known.
+    /// The position of the last file that the page may show. `None` if it is not known yet.
     last_index: Option<usize>,
-    /// The first file position at which a search stopped early, with the reason.
+    /// The first position of a file whose search stopped before its end, and the reason.
     first_stop: Option<(usize, EarlyStop)>,
     files: usize,
-    /// Number of locations that were reported.
+    /// Number of locations that were already reported.
     reported_locations: usize,
     throttle: ProgressThrottle,
 }
@@ -98,7 +98,7 @@ impl ResultPage {
         }
     }
 
-    /// Adds the result of the file at a position. Each position must be added exactly once.
+    /// Adds the result of the file at a position. Must be called exactly once for each position.
     pub(super) fn add_file_result(&mut self, place: usize, searched: FileSearchResult) {
         let FileSearchResult { found, skipped, stop } = searched;
         self.files += 1;
@@ -130,14 +130,14 @@ impl ResultPage {
         self.drop_surplus();
     }
 
-    /// Returns whether no further file needs to be started: all files that may be shown have been
-    /// started, and all files before them.
+    /// Returns whether no further file needs to be searched. In this case, all files that the page
+    /// may show, and all files before them, are already being searched.
     pub(super) fn has_enough_matches(&self) -> bool {
         self.last_index.is_some()
     }
 
-    /// Returns a progress report if a report is due. New first matches are reported at once, and
-    /// the number of searched files is reported at intervals.
+    /// Returns a progress report if one is due. If there are new matches among the first ones, a
+    /// report is due at once. Otherwise it is due at the next interval.
     pub(super) fn progress_update(&mut self, now: Instant) -> Option<SearchProgress> {
         let shown = self.matches.count.min(MAX_MATCH_LOCATIONS);
         let locations: Option<Vec<Location>> =
@@ -156,14 +156,15 @@ impl ResultPage {
     }
 
     pub(super) fn into_matches(self) -> Matches {
-        // Files after the page have no effect on the page.
+        // A search that stopped after the last file of the page has no effect on the page.
         let matters = |place: &usize| self.last_index.is_none_or(|last| *place <= last);
         let stop = self.first_stop.filter(|(place, _)| matters(place)).map(|(_, stop)| stop);
         Matches { stop, ..self.matches }
     }
 
-    /// Drops waiting results that cannot be shown, because there are enough matches before them. So
-    /// a slow first file does not cause the results of all other files to be kept.
+    /// Drops waiting results that the page cannot show, because the results before them contain
+    /// enough matches. Without this, a slow first file would keep the results of all other files in
+    /// memory.
     fn drop_surplus(&mut self) {
         let mut matches = self.matches.skipped_matches + self.matches.count;
         let mut bytes = self.bytes;
@@ -184,7 +185,7 @@ impl ResultPage {
         }
     }
 
-    /// Sets the last file position that may be shown.
+    /// Sets the position of the last file that the page may show. Drops the results after it.
     fn set_last_index(&mut self, place: usize) {
         self.last_index = Some(place);
         for found in self.waiting.split_off(&(place + 1)).into_values().flatten() {
@@ -211,7 +212,7 @@ impl ResultPage {
         let kept = kept.count();
         if self.matches.truncated {
             file.lines.truncate(kept);
-            // The context lines of an omitted match are removed too.
+            // Remove the context lines of the omitted matches too.
             file.lines.retain(|line| line.number <= last_match + self.range.context as u64);
             file.partial_reason = None;
         }
@@ -221,7 +222,7 @@ impl ResultPage {
         }
     }
 
-    /// Removes the matches that belong to earlier pages.
+    /// Removes the matches of a file that belong to earlier pages.
     fn skip_to_offset(&mut self, file: &mut FileMatches) {
         let left = self.range.offset - self.matches.skipped_matches;
         let mut matching = file.lines.iter().filter(|line| line.is_match);

@@ -1,4 +1,4 @@
-//! Formats the result of a search as text and as locations.
+//! Converts the result of a content search to text and to locations.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use crate::limits::MAX_MATCH_LOCATIONS;
 use super::{FileMatches, MatchLine, Matches, PartialSearchReason, UnsearchedCounts};
 
 impl Matches {
-    /// Returns the offset of the next page. Returns `None` on the last page.
+    /// Returns the offset of the next page, or `None` if this is the last page.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {
         (self.truncated && self.count > 0).then_some(self.skipped_matches + self.count)
     }
 
-    /// Removes files and their matches from the result.
+    /// Removes some files and their matches from the result.
     pub(crate) fn exclude_files(&mut self, is_left_out: impl Fn(&Path) -> bool) {
         let matching = |files: &[FileMatches]| {
             files.iter().flat_map(|file| &file.lines).filter(|line| line.is_match).count()
@@ -30,7 +30,7 @@ impl Matches {
         self.count = self.count.saturating_sub(before - matching(&self.files));
     }
 
-    /// Returns the first matches as locations, which a client can follow.
+    /// Returns the first matches as locations, for the client.
     pub fn locations(&self) -> impl Iterator<Item = Location> {
         let lines = self.files.iter().flat_map(|file| {
             file.lines.iter().filter(|line| line.is_match).map(|line| (&file.path, line.number))
@@ -41,7 +41,7 @@ impl Matches {
         })
     }
 
-    /// Returns the matches as text, grouped by file. Paths inside `cwd` are relative to `cwd`.
+    /// Returns the matches as text, grouped by file. A path inside `cwd` is relative to `cwd`.
     #[must_use]
     pub fn to_text(&self, workspace: &Workspace) -> String {
         let mut text = String::new();
@@ -50,7 +50,7 @@ impl Matches {
             let _ = writeln!(text, "{}", workspace.display(&file.path));
             let mut expected = None;
             for MatchLine { number, text: line, is_match } in &file.lines {
-                // Only results with context lines have gaps between lines.
+                // Gaps between lines are only marked if the result has context lines.
                 let has_gap = expected.is_some_and(|expected| expected != *number);
                 if has_gap && file.lines.iter().any(|line| !line.is_match) {
                     text.push_str("--\n");
@@ -123,7 +123,7 @@ fn in_files_text(files: usize) -> String {
     grouped_count_with_noun(files as u64, "file", "files")
 }
 
-/// Returns about `max` bytes of a line with the match in the middle. Marks the omitted text.
+/// Returns about `max` bytes of a line, with the match in the middle. Marks where text was omitted.
 pub(super) fn excerpt_around(line: &[u8], found: Range<usize>, max: usize) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -140,10 +140,11 @@ pub(super) fn excerpt_around(line: &[u8], found: Range<usize>, max: usize) -> St
     }
 }
 
-/// Returns the start of the character at `at`, if the bytes are UTF-8.
+/// Returns the offset at which the character at `at` begins. The bytes should be UTF-8.
 fn char_boundary(line: &[u8], at: usize) -> usize {
     let is_continuation = |at: &usize| line.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
-    // A character has at most three continuation bytes. A longer sequence is not UTF-8.
+    // A character has at most three continuation bytes. A longer sequence of such bytes is not
+    // UTF-8.
     (at.saturating_sub(3)..=at).rev().find(|at| !is_continuation(at)).unwrap_or(at)
 }
 

@@ -1,4 +1,4 @@
-//! Tests for the results of content searches and the reported omissions.
+//! Tests for the results of content searches, and for the omissions that they report.
 
 use super::{
     GrepQuery, Matches, PartialSearchReason, SearchProgress, UnsearchedCounts, search, search_at,

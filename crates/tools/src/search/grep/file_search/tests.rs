@@ -1,4 +1,5 @@
-//! Tests for the collected lines of multi-line matches, and for the number of match attempts.
+//! Tests for the lines that are collected from multi-line matches, and for the number of match
+//! attempts.
 
 use super::{FileSearchParameters, FileSearchResult};
 use crate::files::walk::{EarlyStop, SearchBudget};
@@ -11,7 +12,7 @@ use std::io::{Seek as _, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Searches a text with a multi-line pattern. Returns the result and the number of match attempts.
+/// Searches a text with a multi-line pattern. Returns the result, and the number of match attempts.
 fn search(
     text: &str,
     pattern: &str,
@@ -68,7 +69,7 @@ fn each_long_line_is_shown_around_its_own_match() {
     assert!(lines.iter().map(|line| line.text.as_str()).enumerate().all(shown), "{lines:?}");
 }
 
-/// Adjacent matches are joined before they are reported, and each match attempt scans the rest of
+/// The search merges adjacent matches before it reports them. Each match attempt scans the rest of
 /// the file.
 #[test]
 fn a_search_over_several_lines_stops_between_its_matches() {

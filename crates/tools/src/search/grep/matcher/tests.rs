@@ -1,5 +1,5 @@
-//! Tests that the matches in chunks equal the matches in the whole text, and that the budget is
-//! checked between chunks.
+//! Tests that a search in chunks finds the same matches as a search of the whole text. Other tests
+//! check that the budget is checked between two chunks.
 
 use super::BudgetedMatcher;
 use crate::files::walk::SearchBudget;
@@ -10,7 +10,7 @@ use grep_searcher::{SearcherBuilder, sinks};
 use pretty_assertions::assert_eq;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Returns the numbers of the matching lines. Returns `None` if the search was stopped.
+/// Returns the numbers of the matching lines, or `None` if the search was stopped.
 fn lines(matcher: impl Matcher, text: &str, multiline: bool) -> Option<Vec<u64>> {
     let mut numbers = Vec::new();
     let sink = sinks::Bytes(|number, _| {
@@ -24,8 +24,8 @@ fn lines(matcher: impl Matcher, text: &str, multiline: bool) -> Option<Vec<u64>>
     searcher.search_slice(matcher, text.as_bytes(), sink).ok().map(|()| numbers)
 }
 
-/// Searches with a budget that is exhausted at check number `asks`. Returns the matching lines and
-/// the number of checks.
+/// Runs a search whose budget is exhausted at its check number `asks`. Returns the matching lines,
+/// and the number of checks.
 fn asked(pattern: &str, text: &str, multiline: bool, asks: usize) -> (Option<Vec<u64>>, usize) {
     let asked = AtomicUsize::new(0);
     let cancel = || asked.fetch_add(1, Ordering::Relaxed) + 1 >= asks;
@@ -38,7 +38,7 @@ fn asked(pattern: &str, text: &str, multiline: bool, asks: usize) -> (Option<Vec
 #[test]
 fn pieces_have_the_matches_of_the_whole() {
     let end = "foo bar\r\nfoo\r\nb\n\n\nfoo\r\r\n\r\n a\rb\n\nno end";
-    // These expressions are always searched line by line, because they match no line end.
+    // No match of these expressions can contain a line end, so they are always searched in lines.
     let always = ["foo", r"\bbar\b", r"\w+ \w+", "a.b", "x?", "end", "q"];
     let by_lines =
         ["^$", "^", "$", "foo$", "^foo", "^a", r"\B", "o*$", r"\s", r"\s*$", r"\Afoo", "[^x]"];
@@ -47,8 +47,8 @@ fn pieces_have_the_matches_of_the_whole() {
     let cases: Vec<_> = cases.collect();
     let line = "x".repeat(1023) + "\n";
     let filler = line.repeat(BYTES_PER_SEARCH_CANCEL_CHECK / line.len());
-    // The first chunk ends before the first of these lines. Each further chunk ends after one of
-    // these lines.
+    // The first chunk ends before the first of these lines. In each further round, it ends after
+    // one of these lines.
     let behind = end.match_indices('\n').map(|(at, _)| at + 1);
     for at in std::iter::once(0).chain(behind) {
         let text = filler[at..].to_owned() + end;
@@ -69,7 +69,7 @@ fn a_search_without_a_match_can_be_stopped_after_each_piece() {
     for (pattern, multiline) in [
         ("needle", false),
         (r"\w{7}\d{9}", false),
-        // Every line is a candidate for this expression until the line is checked.
+        // For this expression, every line is a candidate until the line is checked.
         (r"\bwor\b", false),
         (r"\Aneedle", false),
         ("needle", true),
@@ -81,7 +81,7 @@ fn a_search_without_a_match_can_be_stopped_after_each_piece() {
             assert_eq!(asked(pattern, &text, multiline, most), (None, most), "{pattern}");
         }
     }
-    // There is only one multi-line match attempt, which scans the whole text.
+    // A multi-line search makes only one match attempt, which scans the whole text.
     assert_eq!(asked("(?s)needle.*", &text, true, usize::MAX), (Some(vec![]), 1));
     assert_eq!(asked("(?s)needle.*", &text, true, 1), (None, 1));
 }

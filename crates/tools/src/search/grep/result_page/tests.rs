@@ -1,5 +1,5 @@
-//! Tests for results that arrive in any order: the page, the progress reports, and the kept
-//! results.
+//! Tests for results that are added in any order. They check the page, the progress reports, and
+//! the results that are kept in memory.
 
 use super::{FileSearchResult, FoundMatches, PageRange, ResultPage};
 use crate::files::walk::EarlyStop;
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 const ALL: PageRange = PageRange { offset: 0, limit: 250, context: 0 };
 
-/// Returns the result of a file with `matches` matches of `bytes` bytes each.
+/// Returns the result of a file that has `matches` matches of `bytes` bytes each.
 fn file(place: usize, matches: usize, bytes: usize) -> FileSearchResult {
     if matches == 0 {
         return FileSearchResult::default();
