@@ -49,15 +49,15 @@ pub enum AgentTestError {
 
 /// A running agent and the client that serves it.
 ///
-/// Dropping the value kills the agent; [`AgentUnderTest::close_input_and_wait_for_exit`] lets the
-/// agent exit. Messages of the agent are processed, and answered by the client, only while a method
-/// waits.
+/// Dropping the value kills the agent. [`AgentUnderTest::close_input_and_wait_for_exit`] lets the
+/// agent exit. The client processes and answers messages of the agent only while a method of this
+/// type waits.
 pub struct AgentUnderTest {
     child: Option<Child>,
     input: Option<AgentStdin>,
     sender: Sender<ClientEvent>,
     events: Receiver<ClientEvent>,
-    /// Events that arrived during a write.
+    /// Events that arrived during a write and are not processed yet.
     unprocessed: VecDeque<ClientEvent>,
     has_ended: bool,
     reader: JoinHandle<()>,
@@ -70,7 +70,7 @@ pub struct AgentUnderTest {
 }
 
 impl AgentUnderTest {
-    /// Starts the command of an agent with piped streams, and sends no message.
+    /// Starts the command of an agent with piped streams. No message is sent.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl AgentUnderTest {
         Ok(agent)
     }
 
-    /// Connects to an agent by two streams: the output and the input of the agent.
+    /// Connects to an agent through two streams: the output and the input of the agent.
     pub fn connect(
         output: impl AsyncRead + Send + Unpin + 'static,
         input: impl AsyncWrite + Send + Unpin + 'static,
@@ -120,8 +120,8 @@ impl AgentUnderTest {
         }
     }
 
-    /// Serves an agent in this process, over the same line format as an agent in a separate
-    /// process.
+    /// Starts an agent in this process. Its messages have the same line format as the messages of
+    /// an agent in a separate process.
     pub fn in_process(
         agent: impl ConnectTo<agent_client_protocol::Client> + 'static,
         behaviour: impl Into<ClientBehaviour>,
@@ -137,7 +137,7 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::send_request_and_wait`].
+    /// Returns the same errors as [`AgentUnderTest::send_request_and_wait`].
     pub async fn initialize(&mut self) -> Result<Value, AgentTestError> {
         let params = json!({
             "protocolVersion": 1,
@@ -151,7 +151,7 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::send_request_and_wait`].
+    /// Returns the same errors as [`AgentUnderTest::send_request_and_wait`].
     pub async fn new_session(&mut self, cwd: &Path) -> Result<String, AgentTestError> {
         let params = json!({"cwd": cwd, "mcpServers": []});
         let result = self.send_request_and_wait("session/new", params).await?;
@@ -162,7 +162,7 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::send_raw_line`].
+    /// Returns the same errors as [`AgentUnderTest::send_raw_line`].
     pub async fn send_prompt(
         &mut self,
         session: &str,
@@ -176,7 +176,7 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::send_request_and_wait`].
+    /// Returns the same errors as [`AgentUnderTest::send_request_and_wait`].
     pub async fn prompt_and_wait_for_stop(
         &mut self,
         session: &str,
@@ -190,7 +190,7 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::wait_for_result`].
+    /// Returns the same errors as [`AgentUnderTest::wait_for_result`].
     pub async fn wait_for_stop_reason(&mut self, prompt: &Value) -> Result<String, AgentTestError> {
         let result = self.wait_for_result(prompt).await?;
         result["stopReason"]
@@ -203,7 +203,7 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::send_raw_line`].
+    /// Returns the same errors as [`AgentUnderTest::send_raw_line`].
     pub async fn cancel_and_send_deferred_replies(
         &mut self,
         session: &str,
@@ -216,11 +216,11 @@ impl AgentUnderTest {
     }
 
     /// Answers a permission request, even if it was answered before. `asked` is the index of the
-    /// request, from 0.
+    /// request. The first request has the index 0.
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::send_raw_line`].
+    /// Returns the same errors as [`AgentUnderTest::send_raw_line`].
     pub async fn answer_permission(
         &mut self,
         asked: usize,
@@ -237,7 +237,8 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::send_raw_line`] and [`AgentUnderTest::wait_for_result`].
+    /// Returns the same errors as [`AgentUnderTest::send_raw_line`] and
+    /// [`AgentUnderTest::wait_for_result`].
     pub async fn send_request_and_wait(
         &mut self,
         method: &str,
@@ -251,7 +252,7 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::send_raw_line`].
+    /// Returns the same errors as [`AgentUnderTest::send_raw_line`].
     pub async fn send_request(
         &mut self,
         method: &str,
@@ -268,7 +269,7 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::send_raw_line`].
+    /// Returns the same errors as [`AgentUnderTest::send_raw_line`].
     pub async fn notify(&mut self, method: &str, params: Value) -> Result<(), AgentTestError> {
         self.send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await
     }
@@ -277,7 +278,7 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::send_raw_line`].
+    /// Returns the same errors as [`AgentUnderTest::send_raw_line`].
     pub async fn flood(
         &mut self,
         times: usize,
@@ -327,8 +328,8 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::wait_until`], and [`AgentTestError::ErrorResponse`] if the response is an
-    /// error.
+    /// Returns the same errors as [`AgentUnderTest::wait_until`]. If the response is an error,
+    /// returns [`AgentTestError::ErrorResponse`].
     pub async fn wait_for_result(&mut self, id: &Value) -> Result<Value, AgentTestError> {
         self.wait_until(|client| client.response(id).is_some()).await?;
         match self.client.response(id).cloned() {
@@ -337,11 +338,11 @@ impl AgentUnderTest {
         }
     }
 
-    /// Processes messages until a condition of the client holds.
+    /// Processes messages until the condition `has` is true for the client.
     ///
     /// # Errors
     ///
-    /// Returns [`AgentTestError::TimedOut`] if the condition does not hold in time,
+    /// Returns [`AgentTestError::TimedOut`] if the condition does not become true in time,
     /// [`AgentTestError::OutputClosed`] if the agent closes its output, and [`AgentTestError::Io`]
     /// if a reply of the client cannot be written.
     pub async fn wait_until(
@@ -430,7 +431,7 @@ impl AgentUnderTest {
         tokio::spawn(async move { sender.send(ClientEvent::Send(reply.await)).await });
     }
 
-    /// Stops reading, after at most one more line, until the guard is dropped.
+    /// Stops reading the agent's output until the guard is dropped. At most one more line is read.
     pub async fn pause_reading(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.reading_lock).lock_owned().await
     }
@@ -458,11 +459,12 @@ impl AgentUnderTest {
         Ok(Some(with_deadline(deadline, child.wait()).await??))
     }
 
-    /// Closes the agent's input, processes its remaining output, and waits until it has exited.
+    /// Closes the agent's input, processes its remaining output, and waits until the agent has
+    /// exited.
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::drain_and_wait`].
+    /// Returns the same errors as [`AgentUnderTest::drain_and_wait`].
     pub async fn close_input_and_wait_for_exit(
         &mut self,
     ) -> Result<Option<ExitStatus>, AgentTestError> {
@@ -470,8 +472,8 @@ impl AgentUnderTest {
         self.drain_and_wait().await
     }
 
-    /// Processes the agent's remaining output until the agent closes it, and waits until the agent
-    /// has exited.
+    /// Processes the agent's output until the agent closes it, and then waits until the agent has
+    /// exited.
     ///
     /// # Errors
     ///
@@ -494,7 +496,7 @@ impl AgentUnderTest {
         self.child.as_ref().and_then(Child::id)
     }
 
-    /// Returns the agent's output to standard error so far.
+    /// Returns the text that the agent has written to standard error so far, at most 1 MiB.
     #[must_use]
     pub fn stderr_log(&self) -> String {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -16,7 +16,7 @@ pub struct ClientBehaviour {
     pub capabilities: Value,
     /// Reply to permission requests.
     pub permission: PermissionReply,
-    /// Time of the reply to permission requests.
+    /// The time at which the client replies to permission requests.
     pub timing: ReplyTiming,
     /// Reply to forms; `None` if the client supports no forms.
     pub form: Option<FormReply>,
@@ -115,15 +115,15 @@ pub enum FormReply {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyTiming {
-    /// As soon as the client reads the request.
+    /// The client answers as soon as it reads the request.
     #[default]
     Immediately,
-    /// At once, followed by a second, identical reply.
+    /// The client answers at once, and then sends a second, identical reply.
     Twice,
-    /// After a delay. To answer after any other event, use
+    /// The client answers after a delay. To answer after any other event, use
     /// [`AgentUnderTest::answer_permission`](crate::AgentUnderTest::answer_permission).
     Delayed(Duration),
-    /// After the next `session/cancel`.
+    /// The client answers after the next `session/cancel`.
     AfterCancel,
 }
 
@@ -145,7 +145,7 @@ pub enum ServiceBehaviour {
 /// The files of an editor: the files on the disk, and unsaved text.
 #[derive(Debug, Clone)]
 pub struct FileService {
-    /// Unsaved text by file. A write saves the file.
+    /// The unsaved text of each file. When the agent writes a file, the file is saved.
     pub unsaved: BTreeMap<PathBuf, String>,
     /// The behaviour for reads. If reads fail or get no reply, writes behave in the same way.
     pub reads: ServiceBehaviour,
@@ -162,16 +162,17 @@ impl Default for FileService {
 
 /// The terminals of a client that runs the commands itself.
 ///
-/// If every method except `terminal/create` fails, the client has forgotten its terminals.
+/// To test a client that has forgotten its terminals, let every method except `terminal/create`
+/// fail.
 #[derive(Debug, Clone, Default)]
 pub struct TerminalService {
     /// Truncation of the output.
     pub truncation: OutputTruncation,
     /// The behaviour for requests.
     pub service: ServiceBehaviour,
-    /// Methods that are served differently, such as `terminal/kill`.
+    /// Methods that are served in a different way, e.g. `terminal/kill`.
     pub method_overrides: BTreeMap<&'static str, ServiceBehaviour>,
-    /// Replaces every command by a script, so that no process is started.
+    /// Replaces every command with a script, so that no process is started.
     pub scripted_command: Option<ScriptedCommand>,
 }
 
@@ -181,8 +182,8 @@ pub struct ScriptedCommand {
     /// Texts that the command writes, each with its delay after the previous text. A text is
     /// written even if the command has already exited.
     pub output: Vec<(Duration, String)>,
-    /// Time from the start to the exit of the command, and its exit status. `None`: the command
-    /// runs until it is killed.
+    /// Time from the start to the exit of the command, and its exit status. If the value is `None`,
+    /// the command runs until it is killed.
     pub exit: Option<(Duration, Value)>,
 }
 
@@ -191,11 +192,11 @@ pub struct ScriptedCommand {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputTruncation {
-    /// Keeps as many last bytes as the agent requested.
+    /// Keeps the last bytes of the output, as many as the agent requested.
     #[default]
     ToRequestedLimit,
-    /// Keeps this number of last bytes, regardless of the requested limit.
+    /// Keeps this number of bytes at the end of the output, regardless of the requested limit.
     KeepLastBytes(usize),
-    /// Keeps this number of first bytes, so that the end is missing.
+    /// Keeps this number of bytes at the beginning of the output, so that the end is missing.
     KeepFirstBytes(usize),
 }

@@ -15,7 +15,7 @@ use crate::limits::{MAX_KEPT_ITEMS, MAX_KEPT_TRANSCRIPT_BYTES};
 use crate::session::ObservedSession;
 use crate::{RuleViolation, Side, TranscriptJudge};
 
-/// A result, or an error object.
+/// The content of a JSON-RPC response: the result, or the error object.
 pub type JsonRpcResult = Result<Value, Value>;
 
 /// A permission request that the client received.
@@ -61,7 +61,7 @@ pub struct TestClient {
     transcript_bytes: usize,
     sessions: HashMap<String, ObservedSession>,
     deferred_replies: Vec<Value>,
-    /// The first session that was opened.
+    /// The id of the first session that was opened.
     pub first_session: Option<String>,
     /// All permission requests, in order.
     pub permission_requests: Vec<ReceivedPermissionRequest>,
@@ -69,7 +69,7 @@ pub struct TestClient {
     pub forms: Vec<Value>,
     /// The ids of the requests that the agent cancelled.
     pub cancelled_requests: Vec<Value>,
-    /// Responses without a matching request.
+    /// The results and error objects of responses without a matching request.
     pub unmatched_errors: Vec<Value>,
 }
 
@@ -105,7 +105,7 @@ impl TestClient {
         self.answers.get(&id.to_string())
     }
 
-    /// Returns the state of a session, which is empty for an unknown session.
+    /// Returns the state of a session. For an unknown session, the state is empty.
     #[must_use]
     pub fn session(&self, id: &str) -> &ObservedSession {
         static NONE: LazyLock<ObservedSession> = LazyLock::new(ObservedSession::default);
@@ -117,14 +117,15 @@ impl TestClient {
         self.sessions.iter().map(|(id, session)| (id.as_str(), session))
     }
 
-    /// Returns every violation by a side; at most 100,000 of both sides are kept.
+    /// Returns the violations of one side. At most 100,000 violations of both sides together are
+    /// kept.
     #[must_use]
     pub fn violations_by(&self, side: Side) -> Vec<RuleViolation> {
         self.violations.iter().filter(|fault| fault.side == side).cloned().collect()
     }
 
-    /// Returns the last 64 MiB of the transcript, one message per line, as `callboard check-wire`
-    /// reads it.
+    /// Returns the last 64 MiB of the transcript, one message per line, in the format that
+    /// `callboard check-wire` reads.
     #[must_use]
     pub fn transcript(&self) -> String {
         self.transcript.iter().map(|line| format!("{line}\n")).collect()
@@ -143,7 +144,7 @@ impl TestClient {
                     session.prompts.push(id.clone());
                 }
             }
-            // The session's history is replayed before the response.
+            // The agent replays the history of the session before it responds.
             ("session/load" | "session/resume", Some(session)) => {
                 self.sessions.insert(session.clone(), ObservedSession::default());
             }
@@ -240,9 +241,9 @@ impl TestClient {
     fn handle_notification(&mut self, method: &str, params: &Value) {
         match method {
             "session/update" => {
-                let Ok(told) = SessionNotification::deserialize(params) else { return };
-                if let Some(session) = self.sessions.get_mut(&*told.session_id.0) {
-                    session.apply_update(told.update);
+                let Ok(notification) = SessionNotification::deserialize(params) else { return };
+                if let Some(session) = self.sessions.get_mut(&*notification.session_id.0) {
+                    session.apply_update(notification.update);
                 }
             }
             "$/cancel_request" => {
@@ -305,7 +306,7 @@ impl TestClient {
 }
 
 impl ReceivedPermissionRequest {
-    /// Returns the client's reply, if it sends one.
+    /// Returns the client's reply to this request. Returns `None` if the client does not reply.
     #[must_use]
     pub fn build_reply(&self, permission: PermissionReply) -> Option<Value> {
         let selected = |id: &str| json!({"outcome": {"outcome": "selected", "optionId": id}});
@@ -330,7 +331,8 @@ impl ReceivedPermissionRequest {
 }
 
 impl FormReply {
-    /// Returns the client's reply to a form request with these parameters, if it sends one.
+    /// Returns the client's reply to a form request with these parameters. Returns `None` if the
+    /// client does not reply.
     fn build_reply(self, id: &Value, params: &Value) -> Option<Value> {
         let filled = |text: &str| {
             let fields = params["requestedSchema"]["properties"].as_object();

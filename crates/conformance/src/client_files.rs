@@ -1,5 +1,5 @@
-//! The client's `fs/*` methods: they return the unsaved text of a file, or else its text on the
-//! disk.
+//! The client's `fs/*` methods. A read returns the unsaved text of a file. If there is no unsaved
+//! text, the read returns the file on the disk.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ impl FileService {
     }
 }
 
-/// Serves a request.
+/// Serves a request of the agent to read or write a file.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ mod tests {
     use super::line_range;
 
     #[test]
-    fn a_part_of_a_file_is_some_of_its_lines() {
+    fn a_read_returns_the_requested_lines() {
         let text = "one\ntwo\nthree";
         for (line, limit, expected) in [
             (json!(null), json!(null), text),

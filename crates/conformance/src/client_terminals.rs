@@ -31,7 +31,7 @@ struct HostedTerminal {
 }
 
 impl OpenTerminals {
-    /// Serves a request.
+    /// Serves a request of the agent about a terminal.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl TerminalService {
     }
 }
 
-/// Returns the exit status, once it is known.
+/// Waits until the exit status is known, and returns it.
 async fn wait_for_exit_status(mut exit: watch::Receiver<Option<Value>>) -> Value {
     let status = exit.wait_for(Option::is_some).await;
     let status = status.ok().and_then(|status| status.clone());
@@ -186,8 +186,8 @@ fn terminal_command(params: &Value) -> Command {
     if let Some(cwd) = params["cwd"].as_str() {
         command.current_dir(cwd);
     }
-    // The command gets a separate process group, so that the processes that it starts can be killed
-    // with it.
+    // Start the command in a separate process group, so that its child processes can be killed with
+    // the command.
     #[cfg(unix)]
     command.process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

@@ -55,14 +55,15 @@ impl fmt::Display for Side {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleViolation {
-    /// The number of the line, from 1. If a message is missing at the end of the transcript, the
-    /// number of the last line.
+    /// The number of the line. The first line has the number 1. If a message is missing at the end
+    /// of the transcript, this is the number of the last line.
     pub line: u64,
     /// The rule, whose name is stable.
     pub rule: ConformanceRule,
-    /// The side that broke the rule. A malformed line of an unknown side counts as the agent's.
+    /// The side that broke the rule. A malformed line of an unknown side counts as a line of the
+    /// agent.
     pub side: Side,
-    /// The tool call concerned, if any.
+    /// The id of the tool call that the violation concerns, if any.
     pub tool_call_id: Option<String>,
     /// Explanation of the violation, on one line that is safe to display.
     pub text: String,

@@ -2,7 +2,7 @@
 //! and a fault-injecting client.
 //!
 //! This crate is *only* a test kit that observes an agent from outside. The crate shares no code
-//! with the projections of `acp-types`, so that it can judge them.
+//! with the projections of `acp-types`, because it must find faults in their messages.
 #![doc = include_str!("../README.md")]
 
 mod agent;

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 /// The reply to a request.
 pub(crate) enum ServiceReply {
     Now(Value),
-    /// The result, once it is known.
+    /// The reply is sent later. The future returns the result.
     Later(BoxFuture<'static, Value>),
     Never,
 }

@@ -21,7 +21,7 @@ impl ClientServices {
         Self { files, terminals, open_terminals: OpenTerminals::default() }
     }
 
-    /// Serves a request.
+    /// Serves a request of the agent for a file or a terminal.
     ///
     /// # Errors
     ///

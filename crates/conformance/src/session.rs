@@ -13,8 +13,8 @@ use crate::limits::MAX_KEPT_ITEMS;
 /// The observed state of one session.
 #[derive(Debug, Default)]
 pub struct ObservedSession {
-    /// The first 100,000 updates, in order. Of later updates, only the effect on the other fields
-    /// is kept.
+    /// The first 100,000 updates, in order. Later updates are not kept, but change the other
+    /// fields.
     pub updates: Vec<SessionUpdate>,
     /// The state that results from all updates.
     pub observer: V1Observer,
@@ -76,7 +76,8 @@ impl ObservedSession {
         }
     }
 
-    /// Records the response to a prompt. Only the response to the first prompt ends a turn.
+    /// Records the response to a prompt. Only the response to the oldest unanswered prompt ends a
+    /// turn.
     pub(crate) fn record_prompt_response(&mut self, prompt: &Value) {
         let Some(at) = self.prompts.iter().position(|waiting| waiting == prompt) else { return };
         self.prompts.remove(at);
@@ -91,7 +92,7 @@ impl ObservedSession {
         self.observer.observed_calls().collect()
     }
 
-    /// Returns the only call of a tool; `None` if the tool has no call or several calls.
+    /// Returns the only call of a tool. Returns `None` if the tool has no call or several calls.
     #[must_use]
     pub fn only_call_of_tool(&self, name: &str) -> Option<&ToolCall> {
         let is_named = |call: &&ToolCall| call.name.as_deref() == Some(name);
@@ -116,11 +117,11 @@ impl ObservedSession {
     #[must_use]
     pub fn reported_statuses(&self, call: &ToolCall) -> Vec<ToolCallStatus> {
         let status = |update: &SessionUpdate| match update {
-            SessionUpdate::ToolCall(told) if told.tool_call_id == call.tool_call_id => {
-                Some(told.status)
+            SessionUpdate::ToolCall(report) if report.tool_call_id == call.tool_call_id => {
+                Some(report.status)
             }
-            SessionUpdate::ToolCallUpdate(told) if told.tool_call_id == call.tool_call_id => {
-                told.fields.status
+            SessionUpdate::ToolCallUpdate(report) if report.tool_call_id == call.tool_call_id => {
+                report.fields.status
             }
             _ => None,
         };

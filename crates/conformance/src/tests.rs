@@ -61,8 +61,8 @@ async fn request_from_client(
 ) -> Value {
     puppet.send_request(1, method, params).await;
     puppet.cancel_request(1).await;
-    let seen = agent.client.cancelled_requests.len();
-    agent.wait_until(|client| client.cancelled_requests.len() > seen).await.unwrap();
+    let before = agent.client.cancelled_requests.len();
+    agent.wait_until(|client| client.cancelled_requests.len() > before).await.unwrap();
     puppet.receive().await
 }
 
@@ -92,7 +92,7 @@ async fn permission_answers(behaviour: impl Into<ClientBehaviour>) -> Vec<Value>
 }
 
 #[tokio::test]
-async fn permission_is_answered_as_it_is_told() {
+async fn permission_is_answered_as_configured() {
     let yes = json!({"outcome": "selected", "optionId": "yes"});
     let cancel = json!("session/cancel");
     let with = |timing| ClientBehaviour { timing, ..ClientBehaviour::default() };
@@ -118,7 +118,7 @@ async fn permission_is_answered_as_it_is_told() {
 }
 
 #[tokio::test]
-async fn forms_are_answered_as_it_is_told() {
+async fn forms_are_answered_as_configured() {
     let schema = json!({"type": "object", "properties": {"why": {"type": "string"}}});
     let params = json!({"mode": "form", "message": "Why?", "requestedSchema": schema});
     for (form, expected) in [
@@ -145,7 +145,7 @@ async fn forms_are_answered_as_it_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_comes_when_its_time_has_come() {
+async fn a_delayed_answer_is_sent_after_its_delay() {
     let timing = ReplyTiming::Delayed(Duration::from_secs(5));
     let (mut agent, mut puppet) =
         start_scripted_agent(ClientBehaviour { timing, ..ClientBehaviour::default() });
@@ -162,7 +162,7 @@ async fn a_late_answer_comes_when_its_time_has_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reads_slowly_takes_its_time() {
+async fn a_slow_client_waits_after_each_line() {
     let pause = Duration::from_secs(1);
     let (mut agent, mut puppet) =
         start_scripted_agent(ClientBehaviour { read_delay: pause, ..ClientBehaviour::default() });
@@ -175,7 +175,7 @@ async fn a_client_that_reads_slowly_takes_its_time() {
 }
 
 #[tokio::test]
-async fn files_are_those_of_an_editor() {
+async fn files_include_unsaved_text() {
     let folder = TempDir::new().unwrap();
     let (saved, open) = (folder.path().join("saved"), folder.path().join("open"));
     std::fs::write(&saved, "one\ntwo\n").unwrap();
@@ -206,7 +206,7 @@ async fn files_are_those_of_an_editor() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn terminals_run_commands_and_lose_what_they_are_told_to_lose() {
+async fn terminals_run_commands_and_truncate_output_as_configured() {
     for (cut, limit, expected, truncated) in [
         (OutputTruncation::ToRequestedLimit, json!(null), "12345678", false),
         (OutputTruncation::ToRequestedLimit, json!(3), "678", true),
@@ -253,7 +253,7 @@ async fn next_message(agent: &mut AgentUnderTest, puppet: &mut ScriptedAgent) ->
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_terminal_is_killed_with_what_it_started() {
+async fn a_terminal_is_killed_with_its_child_processes() {
     let terminals = Some(TerminalService::default());
     let (mut agent, mut puppet) =
         start_scripted_agent(ClientBehaviour { terminals, ..ClientBehaviour::default() });
@@ -306,7 +306,7 @@ async fn a_scripted_command_may_end_before_its_output_and_each_method_may_fail()
 }
 
 #[tokio::test]
-async fn services_that_fail_and_that_never_answer() {
+async fn services_fail_or_do_not_reply_as_configured() {
     for (service, expected) in
         [(ServiceBehaviour::Fails, Some(-32603)), (ServiceBehaviour::NoReply, None)]
     {
@@ -347,7 +347,7 @@ async fn faults_of_the_agent_are_kept_with_the_transcript() {
 }
 
 #[tokio::test]
-async fn a_flood_does_not_drown_an_agent_that_answers_each_request() {
+async fn a_flood_does_not_block_an_agent_that_answers_each_request() {
     let (mut agent, puppet) = start_scripted_agent(ClientBehaviour::default());
     let ScriptedAgent { mut output, mut input } = puppet;
     let echo = tokio::spawn(async move {
@@ -369,7 +369,7 @@ async fn a_flood_does_not_drown_an_agent_that_answers_each_request() {
 }
 
 #[tokio::test]
-async fn what_cannot_come_is_an_error_and_no_hang() {
+async fn waiting_for_a_closed_agent_returns_an_error() {
     let (mut agent, puppet) = start_scripted_agent(ClientBehaviour::default());
     drop(puppet);
     let ended = agent.wait_until(|client| client.first_session.is_some()).await;

@@ -6,7 +6,7 @@ use callboard_text::head;
 
 use crate::limits::MAX_KEY_BYTES;
 
-/// The newest `capacity` values, by id.
+/// A map of at most `capacity` values by id. If the map is full, the oldest value is removed.
 #[derive(Debug)]
 pub(super) struct BoundedMap<T> {
     capacity: usize,
@@ -19,7 +19,7 @@ impl<T> BoundedMap<T> {
         Self { capacity, values: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// Inserts a value; returns the previous value of the id.
+    /// Inserts a value, and returns the previous value of the same id.
     pub(super) fn insert(&mut self, id: &str, value: T) -> Option<T> {
         let id = truncate_key(id);
         let before = self.values.insert(id.to_owned(), value);
@@ -48,7 +48,7 @@ impl<T> BoundedMap<T> {
     }
 }
 
-/// Returns the part of an id that is kept.
+/// Returns the beginning of an id, which is used as the key.
 pub(super) fn truncate_key(id: &str) -> &str {
     head(id, MAX_KEY_BYTES)
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::BoundedMap;
 
     #[test]
-    fn the_oldest_is_forgotten() {
+    fn the_oldest_entry_is_removed() {
         let mut known = BoundedMap::new(2);
         for (id, value) in [("a", 1), ("b", 2), ("a", 3), ("c", 4)] {
             known.insert(id, value);

@@ -32,7 +32,7 @@ enum PermissionState {
 struct JudgedCall {
     status: CallPhase,
     permission: PermissionState,
-    /// Hashes of the arrays that the client holds.
+    /// Hashes of the most recently reported content and locations.
     content: u64,
     locations: u64,
     /// Whether a violation was already reported because the call was open at the end of its turn.
@@ -86,7 +86,7 @@ impl JudgedCalls {
                 UpdateCarrier::Permission => ConformanceRule::PermissionUnknownCall,
             };
             faults.report_call_violation(rule, id, "it was not announced");
-            // The violation is reported once; afterwards the call counts as announced.
+            // The violation is reported only once, because the call then counts as announced.
             return self.insert_unannounced(update);
         };
         if call.status == CallPhase::Final {

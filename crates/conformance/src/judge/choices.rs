@@ -9,7 +9,7 @@ use super::calls::array_objects;
 use super::{ConformanceRule, ViolationLog, value_excerpt};
 use crate::limits::MAX_JUDGED_CHOICES;
 
-/// The offered ids; `None` if their number exceeds the limit of the judge.
+/// The offered ids, or `None` if their number exceeds the limit of the judge.
 type OfferedIds = Option<HashSet<String>>;
 
 /// The modes and options of a session.
@@ -21,13 +21,13 @@ pub(super) struct SessionChoices {
 }
 
 impl SessionChoices {
-    /// Updates the modes and options from a result or an update, which contain complete lists.
-    pub(super) fn update_offered(&mut self, told: &Value, faults: &mut ViolationLog) {
-        if let Some(modes) = told.get("modes").filter(|modes| modes.is_object()) {
+    /// Updates the modes and options from a result or an update. Both contain complete lists.
+    pub(super) fn update_offered(&mut self, source: &Value, faults: &mut ViolationLog) {
+        if let Some(modes) = source.get("modes").filter(|modes| modes.is_object()) {
             self.modes = collect_offered_ids(array_objects(&modes["availableModes"]), "id");
             self.check_mode(&modes["currentModeId"], faults);
         }
-        let Some(options) = told.get("configOptions").filter(|options| options.is_array()) else {
+        let Some(options) = source.get("configOptions").filter(|options| options.is_array()) else {
             return;
         };
         let lists = || array_objects(options).filter(|option| option["type"] == "select");

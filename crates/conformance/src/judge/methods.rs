@@ -1,4 +1,5 @@
-//! The stable methods of ACP v1 as data: sender, schemas, required capability.
+//! The stable methods of ACP v1, each with its sender, its schemas and the capability that it
+//! needs.
 
 use acp_types::schema::v1;
 
@@ -19,13 +20,13 @@ pub(super) struct ProtocolMethod {
 /// The method that both sides send.
 pub(super) const CANCEL_REQUEST: &str = "$/cancel_request";
 
-/// Returns the method with a name.
+/// Returns the method with this name.
 pub(super) fn find_method(name: &str) -> Option<&'static ProtocolMethod> {
     STABLE_METHODS.iter().find(|method| method.name == name)
 }
 
-/// Returns whether a method outside of the stable protocol is legal: an extension, or a draft
-/// method behind a capability.
+/// Returns whether a method outside of the stable protocol is legal. Legal methods are extensions,
+/// and draft methods that need a capability.
 pub(super) fn is_extension_or_draft(name: &str) -> bool {
     name.starts_with('_') || DRAFT_METHODS.contains(&name)
 }

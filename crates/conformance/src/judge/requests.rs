@@ -14,13 +14,13 @@ pub(super) struct OpenJsonRpcRequest {
     pub(super) name: String,
     pub(super) method: Option<&'static ProtocolMethod>,
     pub(super) session: Option<String>,
-    /// The question of a permission request.
+    /// The call and the options of the request, if it is a permission request.
     pub(super) permission: Option<AskedPermission>,
     /// Whether the JSON-RPC fields of the request are valid, so that it must be answered.
     pub(super) is_valid: bool,
 }
 
-/// The question of a permission request.
+/// The call and the options of a permission request.
 pub(super) struct AskedPermission {
     pub(super) call: String,
     /// The options, and whether each one allows the call.
@@ -35,7 +35,7 @@ pub(super) struct RequestLog {
 }
 
 impl RequestLog {
-    /// Inserts a request; returns false if there are too many.
+    /// Inserts a request. Returns false if there are too many unanswered requests.
     pub(super) fn insert(&mut self, id: &Value, asked: OpenJsonRpcRequest) -> bool {
         if self.open.len() >= MAX_OPEN_REQUESTS {
             return false;
@@ -80,7 +80,7 @@ impl RequestLog {
     }
 }
 
-/// Returns an id as JSON text: `1` and `"1"` differ.
+/// Returns an id as JSON text, so that `1` and `"1"` differ.
 fn id_text(id: &Value) -> String {
     truncate_key(&id.to_string()).to_owned()
 }

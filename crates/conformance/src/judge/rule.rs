@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The effect of a broken rule on a client.
+/// The effect of a rule violation on a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The violation is costly or confusing, but nothing breaks.
@@ -65,7 +65,7 @@ rules! {
     LongUpdate = Warning, "long-update";
     /// `jsonrpc` is not `"2.0"`.
     JsonrpcVersion = Error, "jsonrpc-version";
-    /// A key that JSON-RPC does not define.
+    /// A message has a key that JSON-RPC does not define.
     StrayKey = Error, "stray-key";
     /// An id is neither a string nor an integer.
     BadId = Error, "bad-id";
@@ -75,13 +75,13 @@ rules! {
     ResultOrError = Error, "result-or-error";
     /// The message of an error is empty or has several lines.
     ErrorMessage = Warning, "error-message";
-    /// A method that the protocol does not define.
+    /// A message has a method that the protocol does not define.
     UnknownMethod = Error, "unknown-method";
-    /// A method of the other side.
+    /// A side sends a method that only the other side may send.
     WrongSide = Error, "wrong-side";
     /// A request without an id, or a notification with an id.
     WrongForm = Error, "wrong-form";
-    /// The id of a request that is not answered yet.
+    /// A request has the same id as an earlier request that is not answered yet.
     IdReused = Error, "id-reused";
     /// A response without a request.
     UnaskedAnswer = Error, "unasked-answer";
@@ -89,18 +89,18 @@ rules! {
     AnsweredTwice = Error, "answered-twice";
     /// A request is not answered at the end of the transcript.
     NeverAnswered = Error, "never-answered";
-    /// A field is missing or is not of its type.
+    /// A required field is missing, or a field has a wrong type.
     Schema = Error, "schema";
-    /// A field that the protocol's types drop silently: unknown, or malformed.
+    /// A field is unknown or malformed, so that the protocol's types drop it silently.
     LostField = Error, "lost-field";
     /// A message before the `initialize` request, or a message of the agent before the response to
     /// `initialize`.
     BeforeInitialize = Error, "before-initialize";
-    /// A version of the protocol other than 1, which is not judged.
+    /// The protocol version is not 1. Messages of other versions are not judged.
     ProtocolVersion = Error, "protocol-version";
-    /// A method or an update without the capability that it needs.
+    /// A method or an update needs a capability that the other side did not declare.
     Capability = Error, "capability";
-    /// A session that was not opened.
+    /// A message names a session that was not opened.
     UnknownSession = Error, "unknown-session";
     /// The id of a session was used before.
     SessionTwice = Error, "session-twice";
@@ -118,13 +118,13 @@ rules! {
     CallTwice = Error, "call-twice";
     /// An update of a call after its final status.
     CallAfterEnd = Error, "call-after-end";
-    /// A status that precedes the current status.
+    /// The status of a call changes back to an earlier status.
     StatusBack = Error, "status-back";
     /// A call is completed although it was never in progress.
     StatusSkipped = Warning, "status-skipped";
     /// A call is not final when its turn is answered.
     CallOpenAtAnswer = Error, "call-open-at-answer";
-    /// An update without content.
+    /// An update of a call has no field with a value.
     EmptyUpdate = Warning, "empty-update";
     /// Content or locations that did not change are sent again.
     ArrayResent = Warning, "array-resent";
@@ -136,7 +136,7 @@ rules! {
     LineZero = Error, "line-zero";
     /// Permission is requested for a call that was not announced.
     PermissionUnknownCall = Error, "permission-unknown-call";
-    /// Permission is requested without an option, or with two options of the same id.
+    /// Permission is requested without an option, or with two options that have the same id.
     PermissionOptions = Error, "permission-options";
     /// Two options have the same kind. A client with one key per kind selects one of the two
     /// options, and the user does not see which one.
@@ -147,12 +147,12 @@ rules! {
     NotOffered = Error, "not-offered";
     /// A call runs although its permission is rejected or still pending.
     RanUnpermitted = Error, "ran-unpermitted";
-    /// A terminal that was not opened, or was released. Clients refuse an update that shows such a
-    /// terminal.
+    /// A message names a terminal that was not opened or that was released. Clients refuse an
+    /// update that shows such a terminal.
     TerminalUnknown = Error, "terminal-unknown";
     /// A terminal is opened a second time.
     TerminalTwice = Error, "terminal-twice";
-    /// Output or an exit of a terminal after its exit.
+    /// Output of a terminal, or a second exit, is reported after the terminal's exit.
     TerminalAfterExit = Error, "terminal-after-exit";
     /// A terminal of the client is not released when its session is closed.
     TerminalLeft = Error, "terminal-left";

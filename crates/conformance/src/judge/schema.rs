@@ -1,4 +1,4 @@
-//! Schema checks: parses a value as a protocol type and reports the fields that were lost.
+//! Schema checks. A value is parsed as a protocol type, and lost fields are reported.
 //!
 //! Like other agents and clients, the types of the schema crate silently drop unknown keys and
 //! malformed optional fields. A JSON Schema would find the same fields, but needs a validator as a
@@ -10,10 +10,11 @@ use serde_json::{Map, Value};
 
 use super::{ConformanceRule, ViolationLog, escaped_excerpt, value_excerpt};
 
-/// A function that checks a value against one type; `what` names the value in violations.
+/// A function that checks a value against one type. `what` is the name of the value in violations.
 pub(super) type SchemaCheck = fn(value: &Value, what: &str, faults: &mut ViolationLog);
 
-/// Maximum number of lost fields that are reported per value; one is enough to find the cause.
+/// Maximum number of lost fields that are reported per value. One lost field is enough to find the
+/// cause.
 const MAX_REPORTED_LOST_FIELDS: usize = 3;
 
 /// Checks that a value can be parsed, and that no field is lost by parsing.
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_parse_drops_is_seen_and_defaults_are_none_of_it() {
+    fn dropped_fields_are_reported_and_omitted_defaults_are_not() {
         let call = check_schema::<ToolCall>;
         let rows = [
             (json!({"toolCallId": "c", "title": "T"}), &[][..]),

@@ -68,7 +68,7 @@ impl JudgedSession {
         self.earlier = earlier.map(Box::new);
     }
 
-    /// Judges the response to `session/load` or `session/resume`.
+    /// Records the response to `session/load` or `session/resume`, which ends the replay.
     pub(super) fn finish_replay(&mut self) {
         self.earlier = None;
         self.phase = SessionPhase::Open;
@@ -121,7 +121,7 @@ impl JudgedSession {
         }
     }
 
-    /// Records a `session/cancel`, which affects every unanswered prompt.
+    /// Records a `session/cancel`. It cancels every unanswered prompt.
     pub(super) fn record_cancel(&mut self) {
         for prompt in &mut self.prompts {
             prompt.is_cancelled = true;
@@ -275,8 +275,8 @@ impl JudgedSession {
         let call = update["toolCallId"].as_str().unwrap_or_default();
         let id = |event: &str| update["_meta"][event]["terminal_id"].as_str();
         if let Some(id) = id("terminal_info") {
-            // The working directory is known when the call's arguments are complete. At that time
-            // it is sent again.
+            // An update may repeat this event for an open terminal without output, because the
+            // working directory is known only when the arguments of the call are complete.
             let is_update = update["sessionUpdate"] == "tool_call_update";
             let before = self.terminals.insert(id, TerminalPhase::Open);
             if before.is_some_and(|before| !is_update || before != TerminalPhase::Open) {
@@ -322,7 +322,7 @@ impl JudgedSession {
         }
     }
 
-    /// Judges a plan, which is always complete.
+    /// Judges a plan. Each update of a plan contains the complete plan.
     fn judge_plan(&mut self, entries: &Value, faults: &mut ViolationLog) {
         let text = |entry: &Value| entry["content"].as_str().unwrap_or_default().to_owned();
         if array_objects(entries).any(|entry| text(entry).trim().is_empty()) {

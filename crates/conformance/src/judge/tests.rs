@@ -14,16 +14,16 @@ use crate::limits::MAX_STREAMED_UPDATE_BYTES;
 /// session.
 const RECORDED: &str = include_str!("recorded.jsonl");
 
-/// An edit of the recorded transcript. Lines count from 1.
+/// An edit of the recorded transcript. The first line has the number 1.
 #[derive(Clone)]
 enum TranscriptEdit {
-    /// Replaces the first text by the second text, in a line.
+    /// Replaces the first text with the second text, in the line with this number.
     Replace(usize, &'static str, String),
-    /// Inserts a line before a line.
+    /// Inserts a line before the line with this number.
     Insert(usize, Vec<u8>),
-    /// Removes a line.
+    /// Removes the line with this number.
     Remove(usize),
-    /// Moves the first line to the place before the second line.
+    /// Moves the line with the first number to the place before the line with the second number.
     Move(usize, usize),
 }
 use TranscriptEdit::{Insert, Move, Remove, Replace};
@@ -232,12 +232,12 @@ fn session_faults() -> Vec<PlantedFault> {
 
 /// Faults of modes and options: the session begins with one mode and two options.
 fn choice_faults() -> Vec<PlantedFault> {
-    let told = |edits: Vec<TranscriptEdit>| [vec![replace(4, "\"s1\"", OFFERED)], edits].concat();
+    let offer = |edits: Vec<TranscriptEdit>| [vec![replace(4, "\"s1\"", OFFERED)], edits].concat();
     let set = |method: &str, params: Value| {
         let mut params = params;
         params["sessionId"] = json!("s1");
         let set = request(9, method, params);
-        told(vec![
+        offer(vec![
             insert_client_line(5, &set),
             insert_agent_line(6, &result(9.into(), json!({"configOptions": []}))),
         ])
@@ -249,15 +249,15 @@ fn choice_faults() -> Vec<PlantedFault> {
         (
             NotOffered,
             4,
-            told(vec![replace(4, "\"currentModeId\":\"ask\"", "\"currentModeId\":\"no\"")]),
+            offer(vec![replace(4, "\"currentModeId\":\"ask\"", "\"currentModeId\":\"no\"")]),
         ),
         (
             NotOffered,
             4,
-            told(vec![replace(4, "\"currentValue\":\"big\"", "\"currentValue\":\"no\"")]),
+            offer(vec![replace(4, "\"currentValue\":\"big\"", "\"currentValue\":\"no\"")]),
         ),
-        (NotOffered, 4, told(vec![replace(4, "\"id\":\"size\"", "\"id\":\"model\"")])),
-        (NotOffered, 5, told(vec![mode("no")])),
+        (NotOffered, 4, offer(vec![replace(4, "\"id\":\"size\"", "\"id\":\"model\"")])),
+        (NotOffered, 5, offer(vec![mode("no")])),
         (NotOffered, 5, set("session/set_mode", json!({"modeId": "no"}))),
         (
             NotOffered,
@@ -276,7 +276,7 @@ fn choice_faults() -> Vec<PlantedFault> {
 const OFFERED: &str = r#""s1","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"}]},"configOptions":[{"id":"model","name":"Model","type":"select","currentValue":"big","options":[{"value":"big","name":"Big"}]},{"id":"size","name":"Size","type":"select","currentValue":"a","options":[{"group":"g","name":"G","options":[{"value":"a","name":"A"}]}]}]"#;
 
 #[test]
-fn what_is_offered_may_be_chosen() {
+fn offered_modes_and_options_may_be_selected() {
     let mode =
         insert_update(5, &json!({"sessionUpdate": "current_mode_update", "currentModeId": "ask"}));
     let params = json!({"sessionId": "s1", "configId": "size", "value": "a"});
@@ -406,14 +406,14 @@ fn every_planted_fault_is_found_by_its_rule_in_its_line() {
 }
 
 #[test]
-fn every_rule_is_planted() {
+fn every_rule_has_a_planted_fault() {
     let planted: BTreeSet<_> = all_planted_faults().into_iter().map(|(rule, ..)| rule).collect();
     let all: BTreeSet<_> = ConformanceRule::all().iter().copied().collect();
     assert_eq!(all.difference(&planted).collect::<Vec<_>>(), [&PermissionOptions; 0]);
 }
 
 #[test]
-fn a_fault_says_whose_it_is_and_of_which_call() {
+fn a_violation_names_its_side_and_its_call() {
     let call = judge(&apply_edits(&[replace(7, "/project/notes.txt", "no\u{202e}tes")]));
     let [fault] = &call[..] else { panic!("{call:#?}") };
     assert_eq!((fault.side, fault.tool_call_id.as_deref()), (Side::Agent, Some("t1/call_1")));
@@ -425,7 +425,8 @@ fn a_fault_says_whose_it_is_and_of_which_call() {
     assert_eq!(client[0].side, Side::Client);
 }
 
-/// Returns the start of a connection whose client has files, terminals and sessions to load.
+/// Returns the first messages of a connection. The client supports files and terminals, and the
+/// agent can load sessions.
 fn start() -> Vec<Value> {
     let client = json!({"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true});
     let params = json!({"protocolVersion": 1, "clientCapabilities": client});
@@ -451,7 +452,7 @@ fn broken_rules(messages: &[Value]) -> Vec<(ConformanceRule, u64)> {
 }
 
 #[test]
-fn ids_of_both_sides_may_meet_and_terminals_end_with_their_release() {
+fn both_sides_may_use_the_same_ids_and_released_terminals_end() {
     let terminal = json!({"sessionId": "s1", "terminalId": "t"});
     let shows = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c",
         "content": [{"type": "terminal", "terminalId": "t"}]});
@@ -484,7 +485,7 @@ fn ids_of_both_sides_may_meet_and_terminals_end_with_their_release() {
     assert_eq!(broken_rules(&messages), []);
     messages.insert(14, request(3, "terminal/output", terminal));
     messages.insert(15, result(3.into(), json!({"output": "", "truncated": false})));
-    // The released terminal is shown again, which clients refuse.
+    // The released terminal is shown again. Clients refuse such an update.
     let mut again = shows.clone();
     again["content"].as_array_mut().unwrap().push(json!({"type": "terminal", "terminalId": "t"}));
     messages.insert(16, session_update_message("s1", &again));
@@ -498,7 +499,7 @@ fn ids_of_both_sides_may_meet_and_terminals_end_with_their_release() {
 }
 
 #[test]
-fn the_past_of_a_session_is_told_outside_of_its_turns() {
+fn the_history_of_a_session_is_replayed_outside_of_turns() {
     let load = json!({"sessionId": "s1", "cwd": "/", "mcpServers": []});
     let mut messages = start();
     messages.extend([
@@ -555,7 +556,7 @@ fn a_deleted_session_is_closed_and_a_fork_is_a_new_session() {
 }
 
 #[test]
-fn nothing_that_a_transcript_holds_ends_the_judge() {
+fn truncated_and_malformed_lines_never_panic() {
     let lines = apply_edits(&[]);
     for at in 0..lines.len() {
         for cut in [1, lines[at].len() / 3, lines[at].len() / 2, lines[at].len() - 2] {

@@ -406,8 +406,8 @@ impl TranscriptJudge {
         }
     }
 
-    /// Records a message that may be a malformed request. The other side may answer it, because its
-    /// id is valid.
+    /// Records a message that may be a malformed request. The other side may answer the request,
+    /// because the id is valid.
     fn record_malformed_request(&mut self, side: Option<Side>, id: Option<&Value>) {
         let Some(id) = id.filter(|id| is_valid_request_id(id)) else { return };
         let (name, is_sound) = (String::new(), false);
@@ -477,8 +477,8 @@ impl TranscriptJudge {
         self.faults.report_violation(rule, format!("a response to {}", value_excerpt(id)));
     }
 
-    /// Infers the requester of a response in a transcript without directions. If both sides have a
-    /// request with this id, the method that can have such a result decides.
+    /// Infers the requester of a response in a transcript without directions. If both sides have an
+    /// open request with this id, the requester is the side whose method can have such a result.
     fn infer_requester(&self, id: &Value, result: Option<&Value>) -> Side {
         let fits = |requests: &RequestLog| {
             let asked = requests.find_oldest(id)?;
@@ -586,7 +586,7 @@ impl fmt::Debug for TranscriptJudge {
     }
 }
 
-/// The bytes of `{"dir":"out","msg":` and its closing brace.
+/// Number of bytes of `{"dir":"out","msg":` and the closing brace.
 const WRAPPER_BYTES: usize = 20;
 
 /// Returns the side of a line that contains its direction.
@@ -615,7 +615,7 @@ fn session_id(params: &Value) -> Option<&str> {
     params["sessionId"].as_str()
 }
 
-/// Returns the question of a permission request.
+/// Returns the call and the options of a permission request.
 fn asked_permission(name: &str, params: &Value) -> Option<AskedPermission> {
     let option = |option: &Value| {
         let allows = matches!(option["kind"].as_str(), Some("allow_once" | "allow_always"));
