@@ -1,6 +1,6 @@
 //! Measures the calls of the lifecycle bench when they are also sent through the SDK connection.
-//! The result is the CPU time up to the line that a transport writes. The CPU time is shown as a
-//! multiple of the CPU time for serialising the same updates alone.
+//! The CPU time is measured up to the line that a transport writes. The result is this CPU time
+//! divided by the CPU time that only serialising the same updates takes.
 
 #![expect(clippy::print_stdout, reason = "the figure is the output")]
 #![expect(clippy::expect_used, reason = "a bench may fail by a panic")]

@@ -1,4 +1,4 @@
-//! A complete ACP agent around tools that do not use ACP: diffs, permission, progress,
+//! A complete ACP agent around tools that do not use ACP, with diffs, permission, progress and
 //! cancellation.
 //!
 //! `cargo run -p acp-connection --example middleware_agent` starts the agent. A prompt contains the
@@ -41,7 +41,7 @@ fn effects(name: &str, args: &Value) -> Effects {
     }
 }
 
-/// Returns the change of a file, which is shown before the permission request.
+/// Returns the change of a file. The change is shown before the permission request.
 async fn preview(path: Value) -> Result<ToolCallPatch, String> {
     let path = path.as_str().ok_or("There is no such note in the project folder.")?;
     let note = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
@@ -64,7 +64,7 @@ async fn run_turn(name: String, turn: Turn) -> acp::Result<StopReason> {
     let args = json!({ "path": resolve(&turn.cwd, &name) });
     let calls = [("a", "count_lines"), ("b", "add_line")];
     let calls = calls.map(|(id, name)| BatchCall::new(id, name, args.clone()));
-    // A loop ends if a result has `ends_turn`, and passes the results to its model otherwise.
+    // A real loop ends if a result has `ends_turn`. Otherwise, it passes the results to its model.
     let _for_the_model = tools.call_batch(&turn.id, calls.into(), &turn.cancel, run_tool).await;
     Ok(StopReason::EndTurn)
 }

@@ -1,4 +1,4 @@
-//! The JSON-RPC errors of a session, in the same shape as those of the transport.
+//! The JSON-RPC errors of a session. They have the same structure as the errors of the transport.
 
 use acp_transport::jsonrpc_error;
 use agent_client_protocol::{Error, ErrorCode};
@@ -14,7 +14,7 @@ pub(crate) fn unknown_session_error() -> Error {
     jsonrpc_error(ErrorCode::RESOURCE_NOT_FOUND, "unknown_session", what)
 }
 
-/// Returns the error for a limit that is reached. A later attempt may succeed.
+/// Returns the error for a request that exceeds a limit. A later attempt may succeed.
 pub(crate) fn busy_error(what: &str) -> Error {
     jsonrpc_error(ErrorCode::INTERNAL_ERROR, "busy", what)
 }

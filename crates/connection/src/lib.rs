@@ -1,10 +1,10 @@
 //! A session of `acp-lifecycle` on a connection of the Agent Client Protocol (ACP) SDK: its
 //! updates, permission requests and prompt responses, in order.
 //!
-//! This crate *only* connects a session's outbox to a connection, and a prompt to its response. The
-//! only handlers are those that [`ClientSessions::agent_builder`] offers: the agent decides which
-//! methods to serve. For the byte streams of a connection use `acp-transport`; for a complete agent,
-//! `callboard-runtime`.
+//! This crate *only* connects a session's outbox to a connection, and each prompt to its response.
+//! The only handlers are the handlers of [`ClientSessions::agent_builder`]. The agent decides which
+//! other methods to serve. For the byte streams of a connection, use `acp-transport`. For a
+//! complete agent, use `callboard-runtime`.
 #![doc = include_str!("../README.md")]
 
 mod errors;

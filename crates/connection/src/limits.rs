@@ -6,7 +6,7 @@ use std::time::Duration;
 /// answered as busy.
 pub(crate) const MAX_WAITING_PROMPTS: usize = 8;
 
-/// Maximum number of waiting prompts that can be configured.
+/// Largest value that can be configured for the number of waiting prompts.
 pub(crate) const WAITING_PROMPTS_BOUND: usize = 64;
 
 /// Time limit for dropping aborted turns. A turn that blocks its thread cannot be dropped in time,
@@ -14,5 +14,5 @@ pub(crate) const WAITING_PROMPTS_BOUND: usize = 64;
 pub(crate) const ABORTED_TURN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Time limit for an aborted session to send its last items. The limit is longer than
-/// [`ABORTED_TURN_TIMEOUT`], because the items of aborted turns come last.
+/// [`ABORTED_TURN_TIMEOUT`], because the items of aborted turns are sent last.
 pub(crate) const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_millis(300);

@@ -1,4 +1,4 @@
-//! An update notification that serialises the projection's own JSON for the SDK.
+//! An update notification that the SDK sends with the JSON of the projection.
 
 use acp_types::wire::ClientMessage as _;
 use acp_types::wire::v1::SessionUpdateParams;

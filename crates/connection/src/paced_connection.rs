@@ -1,4 +1,4 @@
-//! Sends a session's messages on the connection, no faster than the transport writes them.
+//! A connection that sends a session's messages no faster than the transport writes them.
 
 #![expect(clippy::disallowed_methods, reason = "all else goes through the outbox, to here")]
 

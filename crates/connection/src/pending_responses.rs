@@ -1,7 +1,7 @@
 //! Client requests whose responses are sent in order with the session's updates.
 //!
-//! Each request is answered exactly once: when its response is due in the order of updates, or at
-//! once after the session has sent its last item.
+//! Each request is answered exactly once. The response is sent when it is due in the order of the
+//! updates. After the session has sent its last item, the response is sent at once.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,8 @@ pub(crate) struct PendingResponses(Arc<Mutex<ResponseQueue>>);
 struct ResponseQueue {
     /// The requests in the order of arrival.
     requests: Vec<(PendingResponseId, Box<dyn PendingResponse>)>,
-    /// Number of requests other than prompts so far; used as the id of the next request.
+    /// Number of requests, other than prompts, so far. The number is used as the id of the next
+    /// request.
     response_count: u64,
     /// Whether the session's sink was dropped. Responses are then no longer ordered with updates.
     is_closed: bool,
@@ -90,7 +91,7 @@ impl PendingResponses {
     }
 
     /// Sends the response to a request if the response is available. If the response is not
-    /// available, the request is kept, and this method is called for the request again.
+    /// available, the request is kept, and this method must be called for the request again.
     pub(crate) fn send_response_if_ready(
         &self,
         id: &PendingResponseId,
@@ -122,7 +123,7 @@ impl PendingResponses {
     }
 }
 
-/// A request of the client other than a prompt. The response is sent after everything that was sent
+/// A request of the client other than a prompt. The response is sent after all items that were sent
 /// before [`respond`](Self::respond) was called.
 ///
 /// A request that is dropped without a response, e.g. by a panic, is answered with an error. If the
@@ -146,7 +147,7 @@ impl<T: JsonRpcResponse> OpenRequest<T> {
         Self { handle, id, slot }
     }
 
-    /// Sends the response, after everything that was sent before this call.
+    /// Sends the response after all items that were sent before this call.
     pub fn respond(self, answer: Result<T>) {
         *lock(&self.slot) = Some(answer);
     }

@@ -19,19 +19,19 @@ use crate::pending_responses::{PendingResponseId, PendingResponses, ResponseSlot
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Turn {
-    /// The id of the turn, with which its calls are announced. The id is unique in the session.
+    /// The id of the turn. Calls of the turn are announced with this id. The id is unique in the
+    /// session.
     pub id: TurnId,
     /// Cancelled when the turn should end: the client cancelled the turn, the session closes, or
     /// the prompt is answered.
     pub cancel: CancellationToken,
-    /// The folder of the session, in which relative paths begin.
+    /// The folder of the session, i.e. the base folder of relative paths.
     pub cwd: PathBuf,
     /// The handle with which the turn sends messages and announces calls.
     pub session: SessionHandle,
 }
 
-/// An unanswered prompt. The prompt's response is sent after everything that the prompt's turn
-/// sent.
+/// An unanswered prompt. The prompt's response is sent after all items that the prompt's turn sent.
 ///
 /// If an open prompt is dropped without a response, e.g. by a panic, its turn ends with
 /// [`CallEndReason::Dropped`] and the response is `cancelled`. The response is `cancelled` too if
@@ -68,8 +68,8 @@ impl OpenPrompt {
     }
 
     /// Returns a signal that fires when the client sends `$/cancel_request` for the prompt. The
-    /// signal does not cancel the turn by itself, because a waiting prompt may be answered
-    /// differently.
+    /// signal does not cancel the turn, because the agent may answer a waiting prompt in a
+    /// different way.
     ///
     /// See <https://agentclientprotocol.com/protocol/cancellation>.
     #[must_use]
@@ -106,7 +106,7 @@ pub(crate) fn cancelled_response() -> PromptResponse {
     PromptResponse::new(StopReason::Cancelled)
 }
 
-/// The turns of a session whose prompts are unanswered.
+/// The turns of a session that are not ended, i.e. whose prompts are not answered yet.
 #[derive(Default)]
 pub(crate) struct OpenTurns {
     turns: Mutex<TurnRegistry>,
@@ -117,9 +117,9 @@ pub(crate) struct OpenTurns {
 #[derive(Default)]
 struct TurnRegistry {
     cancel_tokens: HashMap<TurnId, CancellationToken>,
-    /// Number of these turns whose response may be on its way.
+    /// Number of these turns that are about to end, so that their response may already be sent.
     responding: usize,
-    /// Number of prompts so far; used as the id of the next turn.
+    /// Number of prompts so far. The number is used as the id of the next turn.
     turn_count: u64,
     /// Whether the session is closed. New turns are then cancelled before they begin.
     is_closed: bool,
@@ -144,7 +144,8 @@ impl OpenTurns {
         (id, cancel)
     }
 
-    /// Frees the place of a turn before its response can be sent. [`end`](Self::end) follows.
+    /// Frees the place of a turn for another prompt, before the response of the turn can be sent.
+    /// [`end`](Self::end) must be called afterwards.
     fn begin_response(&self) {
         lock(&self.turns).responding += 1;
     }
@@ -157,7 +158,7 @@ impl OpenTurns {
         self.ended.notify_waiters();
     }
 
-    /// Returns the number of prompts whose response is not on its way.
+    /// Returns the number of unanswered prompts. Prompts whose turn is about to end do not count.
     pub(crate) fn unanswered_count(&self) -> usize {
         let turns = lock(&self.turns);
         turns.cancel_tokens.len() - turns.responding
@@ -172,7 +173,7 @@ impl OpenTurns {
         lock(&self.turns).cancel_tokens.values().for_each(CancellationToken::cancel);
     }
 
-    /// Cancels every turn, including those that begin later.
+    /// Cancels every turn, including turns that begin later.
     pub(crate) fn close_and_cancel_all(&self) {
         lock(&self.turns).is_closed = true;
         self.cancel_all();

@@ -20,8 +20,9 @@ use crate::paced_connection::PacedConnection;
 /// Sends requests to the client of a session, e.g. for a file, a terminal or a form. Cheap to
 /// clone.
 ///
-/// Each request is sent after everything that the session sent before, and its deadline begins when
-/// it is sent. A request is cancelled at the client when its response is no longer awaited.
+/// Each request is sent after all earlier items of the session. The deadline of a request begins
+/// when the request is sent. If the caller no longer waits for the response, the request is
+/// cancelled at the client.
 #[derive(Clone)]
 pub struct ClientRequestSender {
     handle: SessionHandle,
@@ -54,7 +55,7 @@ enum RequestKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientRequestError {
-    /// The client answered with an error, which has this message.
+    /// The client answered with an error. The value is the message of the error.
     #[error("{0}")]
     ErrorResponse(String),
     /// The client did not answer in time. The client may have performed the request.
@@ -99,9 +100,9 @@ impl ClientRequestSender {
         answered.await.unwrap_or(Err(ClientRequestError::Disconnected))
     }
 
-    /// Sends a request for a resource that the client then holds, as
-    /// [`send_and_wait`](Self::send_and_wait) does. `make` converts the result into a guard. When
-    /// the guard is dropped, it should [release](Self::release_resource) the resource.
+    /// Sends a request for a resource that the client then holds, in the same way as
+    /// [`send_and_wait`](Self::send_and_wait). `make` converts the result into a guard. When the
+    /// guard is dropped, it should [release](Self::release_resource) the resource.
     ///
     /// If the future is dropped or times out, the request is cancelled at the client. A result that
     /// still arrives within `patience` is passed to `make`, and the guard is dropped.
@@ -137,8 +138,8 @@ impl ClientRequestSender {
     }
 
     /// Sends a request that releases a resource of the client. This method does not wait for the
-    /// response, which may arrive until `deadline`. After the session's end, the request is sent at
-    /// once.
+    /// response. The response may arrive until `deadline`. After the session's end, the request is
+    /// sent at once.
     pub fn release_resource<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
         let send = request_and_handler_fn(request, move |asked| async move {
             drop(await_response(deadline, asked.block_task()).await);
@@ -146,7 +147,8 @@ impl ClientRequestSender {
         self.enqueue(RequestKind::Release, send);
     }
 
-    /// Sends a queued request when the outbox reaches it, unless its caller has dropped it.
+    /// Sends a queued request, unless its caller has dropped it. Called when the outbox has sent
+    /// all earlier items.
     pub(crate) fn send_queued(&self, number: AgentRequestId) {
         if let Some(send) = self.take_queued(number) {
             send(&self.line);
@@ -201,7 +203,7 @@ fn request_and_handler_fn<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'st
     attend: impl FnOnce(SentRequest<T::Response>) -> A + Send + 'static,
 ) -> SendRequest {
     Box::new(move |line| {
-        // Without a runtime, which is shutting down, no task can handle the response.
+        // If there is no runtime because it is shutting down, no task can handle the response.
         let Ok(runtime) = Handle::try_current() else { return };
         drop(runtime.spawn(attend(line.request(request))));
     })

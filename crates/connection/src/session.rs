@@ -75,15 +75,15 @@ impl ClientSessionBuilder {
         Self { counters: counters.into(), ..self }
     }
 
-    /// Sets the key of metadata in `_meta`; the default is `callboard`. A key of more than 64 bytes
+    /// Sets the key of metadata in `_meta`. The default is `callboard`. A key of more than 64 bytes
     /// is truncated.
     pub fn with_meta_key(self, key: impl Into<String>) -> Self {
         Self { meta_key: key.into(), ..self }
     }
 
-    /// Sets how many prompts may wait for earlier turns: 8 by default, at most 64. A further prompt
-    /// is answered as busy. If the number is zero, each prompt is refused while a turn runs. The
-    /// setting applies to [`ClientSession::queue_prompt_turn`], not to
+    /// Sets how many prompts may wait for earlier turns. The default is 8, and the maximum is 64. A
+    /// further prompt is answered as busy. If the number is zero, each prompt is refused while a
+    /// turn runs. The setting applies to [`ClientSession::queue_prompt_turn`], not to
     /// [`ClientSession::open_prompt`].
     pub fn with_waiting_prompts(self, prompts: usize) -> Self {
         Self { waiting_prompts: prompts.min(limits::WAITING_PROMPTS_BOUND), ..self }
@@ -116,7 +116,7 @@ impl ClientSessionBuilder {
         Self { turn_count, ..self }
     }
 
-    /// Opens the session, and spawns the task that sends its items, in the current span.
+    /// Opens the session. Spawns, in the current span, the task that sends the session's items.
     ///
     /// # Panics
     ///
@@ -216,12 +216,13 @@ impl ClientSession {
         &self.0.requests
     }
 
-    /// Runs the turn of a prompt, and responds with its result after everything that the turn sent.
+    /// Runs the turn of a prompt. Responds with the result of the turn, after all items that the
+    /// turn sent.
     ///
     /// Turns run one after the other. By default, up to 8 prompts wait, and a further prompt is
     /// answered as busy. A turn that was cancelled by [`cancel`](Self::cancel), `$/cancel_request`
     /// or [`close`](Self::close) is answered `cancelled`, regardless of its result. A turn that is
-    /// cancelled before it begins never begins. A panic of a turn is answered with an error. A
+    /// cancelled while it waits is never run. A panic of a turn is answered with an error. A
     /// `$/cancel_request` for a waiting prompt is answered with an error at once.
     ///
     /// # Errors
@@ -254,16 +255,16 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Opens a prompt whose turn the caller runs. Use it for turns that wait for each other in a
-    /// different order than with [`queue_prompt_turn`](Self::queue_prompt_turn). An open prompt is
-    /// also useful for turns that share state which only one turn may change at a time.
+    /// Opens a prompt whose turn the caller runs. Use this method if turns must run in a different
+    /// order than with [`queue_prompt_turn`](Self::queue_prompt_turn). It is also useful if turns
+    /// share state that only one turn may change at a time.
     pub fn open_prompt(&self, responder: Responder<PromptResponse>) -> OpenPrompt {
         let SessionTaskState { handle, answers, turns, .. } = &*self.0.state;
         OpenPrompt::new(handle.clone(), answers, turns.clone(), responder)
     }
 
-    /// Opens a request other than a prompt whose response must not overtake earlier updates. An
-    /// example is a change of the mode, which is also sent as an update.
+    /// Opens a request, other than a prompt, whose response must be sent after earlier updates. An
+    /// example is a change of the mode, because the change is also sent as an update.
     pub fn open_request<T: JsonRpcResponse>(&self, responder: Responder<T>) -> OpenRequest<T> {
         let SessionTaskState { handle, answers, .. } = &*self.0.state;
         OpenRequest::new(handle.clone(), answers, responder)
@@ -274,8 +275,9 @@ impl ClientSession {
         self.0.state.turns.cancel_all();
     }
 
-    /// Cancels every turn and waits until their ends are sent. Turns that still run after
-    /// `deadline` are dropped, which takes at most 300 ms more. Later prompts are refused.
+    /// Cancels every turn, and waits until the ends of all turns are sent. Turns that still run
+    /// after `deadline` are dropped. Dropping them takes at most 300 ms more. Later prompts are
+    /// refused.
     ///
     /// Call this method in `on_close` of the connection's builder, because responses are not sent
     /// after `on_close`. The builder waits for `on_close`.
@@ -310,12 +312,12 @@ struct SessionTaskState {
     closing: CancellationToken,
     /// Cancelled when running turns are aborted.
     aborting: CancellationToken,
-    /// Cancelled when everything is sent.
+    /// Cancelled when all items are sent.
     closed: CancellationToken,
 }
 
 impl SessionTaskState {
-    /// Sends the session's items until it is closed and everything is sent.
+    /// Sends the session's items until the session is closed and all items are sent.
     async fn run_sender(self: Arc<Self>, sink: ClientSink, client: ConnectionTo<Client>) {
         let _closed = self.closed.clone().drop_guard();
         let stop = CancellationToken::new();

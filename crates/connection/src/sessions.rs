@@ -26,8 +26,8 @@ use crate::{ClientSession, ClientSessionBuilder, errors};
 /// The open sessions of a connection, by id. Cheap to clone; all clones share one table of
 /// sessions.
 ///
-/// A request for an unknown session is answered with the error `-32002`, whose `data.reason` is
-/// `unknown_session`.
+/// A request for an unknown session is answered with the error `-32002`. The `data.reason` of this
+/// error is `unknown_session`.
 #[derive(Debug, Clone, Default)]
 pub struct ClientSessions(Arc<Mutex<OpenSessions>>);
 
@@ -43,8 +43,9 @@ struct OpenSessions {
 
 impl ClientSessions {
     /// Returns the SDK's builder of an agent that handles `session/cancel`, `session/close` and the
-    /// end of the connection for these sessions. Turns have `grace` to end. It also reads the
-    /// client's capabilities from `initialize`, which your handler still answers.
+    /// end of the connection for these sessions. `grace` is the time that turns have to end. The
+    /// builder also reads the client's capabilities from `initialize`, but your handler must answer
+    /// `initialize`.
     ///
     /// To handle one of these methods yourself, begin with `Agent.v1()` instead, and call
     /// [`set_client_capabilities`](Self::set_client_capabilities), [`cancel`](Self::cancel),

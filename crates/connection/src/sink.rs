@@ -1,7 +1,7 @@
 //! Converts a session's items to messages of ACP v1.
 //!
-//! Each request to the client has a separate task, which ends with the response or when the request
-//! is withdrawn. A request that is dropped is cancelled at the client.
+//! Each request to the client has a separate task. The task ends when the response arrives or when
+//! the request is withdrawn. A request that is dropped is cancelled at the client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) type PermissionAnswerHook = Arc<dyn Fn() -> BoxFuture<'static, ()> + 
 /// A hook that runs before each item is sent.
 pub(crate) type DeliveryHook = Box<dyn FnMut(&OutboxItem) -> BoxFuture<'static, ()> + Send>;
 
-/// The sink of one session, which sends to its client.
+/// The sink of one session. It sends the session's items to the client.
 pub(crate) struct ClientSink {
     session: SessionId,
     handle: SessionHandle,
@@ -158,7 +158,8 @@ impl OutboxSink for ClientSink {
 }
 
 impl Drop for ClientSink {
-    /// Closes the queues of requests and responses. The driver has sent every item by then.
+    /// Closes the queues of requests and responses. When the sink is dropped, the driver has
+    /// already sent every item.
     fn drop(&mut self) {
         self.requests.close_and_send_releases();
         self.answers.respond_all();
@@ -212,7 +213,7 @@ fn answer_from_response(
     }
 }
 
-/// The name of the user's reason for a rejection, in the form and in `_meta`.
+/// The name of the field with the user's reason for a rejection, in the form and in `_meta`.
 const REASON_FIELD: &str = "reason";
 
 const REJECTION_QUESTION: &str =

@@ -6,11 +6,12 @@ use agent_client_protocol::v1::schema::ClientCapabilities;
 
 use crate::update_support::UpdateSupport;
 
-/// Encodes what a session sends as updates for one client. The first update of a call, and what was
-/// sent of its terminals, are remembered, so each connection has its own encoder.
+/// Encodes the items of a session as updates for one client. The encoder remembers the first update
+/// of each call, and the sent output of the call's terminals. Each connection therefore needs a
+/// separate encoder.
 ///
-/// A [`ClientSession`](crate::ClientSession) has one. Another one is needed only to write the updates
-/// of a stored session somewhere else, e.g. into a file.
+/// A [`ClientSession`](crate::ClientSession) contains an encoder. Create another encoder only to
+/// write the updates of a stored session to another destination, e.g. to a file.
 #[derive(Debug)]
 pub struct UpdateEncoder {
     pub(crate) projection: V1Projection,
@@ -30,7 +31,7 @@ impl UpdateEncoder {
         }
     }
 
-    /// Sets the key of `_meta` for data that the protocol has no field for. The default is
+    /// Sets the key in `_meta` for data for which the protocol has no field. The default is
     /// `callboard`.
     #[must_use]
     pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
@@ -38,18 +39,20 @@ impl UpdateEncoder {
         self
     }
 
-    /// Returns whether the client shows terminals, for
+    /// Returns whether the client shows terminals. Pass the result to
     /// [`Session::set_shows_terminals`](acp_lifecycle::Session::set_shows_terminals).
     #[must_use]
     pub fn shows_terminals(&self) -> bool {
         self.display == TerminalDisplay::MetaEvents
     }
 
-    /// Encodes an item. It may have no update, e.g. if the client already has all of it.
+    /// Encodes an item. The result may be empty, e.g. if the client already has all data of the
+    /// item.
     ///
     /// # Errors
     ///
-    /// Returns an item that is no update: a request to the client, or a response.
+    /// Returns the item if it is not an update, i.e. if it is a request to the client or a
+    /// response.
     pub fn encode(&mut self, item: OutboxItem) -> Result<Vec<WireUpdate>, Box<OutboxItem>> {
         let projection = &mut self.projection;
         Ok(match item {

@@ -1,5 +1,5 @@
 //! Optional updates that a client supports, and the replacements for clients that lack support
-//! (G8).
+//! (guarantee G8 in `ARCHITECTURE.md`).
 
 use acp_types::wire::v1::{V1Projection, WireUpdate};
 use acp_types::{MessageChunk, Role, SessionStatePart};
@@ -23,9 +23,9 @@ impl UpdateSupport {
         }
     }
 
-    /// Returns the update in a form that this client supports. For a client without compactions, a
-    /// compaction becomes a notice with the first text of its summary. For a client that supports
-    /// neither, a compaction becomes a thought.
+    /// Returns the update in a form that this client supports. For a client that does not support
+    /// compactions, a compaction becomes a notice with the first text of its summary. For a client
+    /// that supports neither compactions nor notices, a compaction becomes a thought.
     pub(crate) fn supported_update(
         self,
         state: &SessionStatePart,
@@ -54,7 +54,7 @@ mod tests {
     use pretty_assertions::assert_eq;
     use serde_json::{Value, json};
 
-    fn told(capabilities: &Value, state: &SessionStatePart) -> Value {
+    fn sent_json(capabilities: &Value, state: &SessionStatePart) -> Value {
         let session = serde_json::from_value(json!({ "session": capabilities })).unwrap();
         let sent = V1Projection::new(TerminalDisplay::Text);
         serde_json::to_value(
@@ -64,12 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn a_compaction_is_told_as_the_client_can_show_it() {
+    fn a_compaction_is_sent_in_a_form_that_the_client_supports() {
         let summary = vec!["It is shorter.".to_owned(), "All of it.".to_owned()];
         let compaction = Compaction::new("c1", CompactionStatus::Completed, summary);
         let state = SessionStatePart::Compaction(compaction);
         assert_eq!(
-            told(&json!({"compaction": {}, "notices": {}}), &state),
+            sent_json(&json!({"compaction": {}, "notices": {}}), &state),
             json!({
                 "sessionUpdate": "compaction_update",
                 "compactionId": "c1",
@@ -81,7 +81,7 @@ mod tests {
             })
         );
         assert_eq!(
-            told(&json!({"notices": {}}), &state),
+            sent_json(&json!({"notices": {}}), &state),
             json!({
                 "sessionUpdate": "notice",
                 "severity": "info",
@@ -91,7 +91,7 @@ mod tests {
         );
         for capabilities in [json!({}), Value::Null] {
             assert_eq!(
-                told(&capabilities, &state),
+                sent_json(&capabilities, &state),
                 json!({
                     "sessionUpdate": "agent_thought_chunk",
                     "messageId": "c1",
@@ -102,9 +102,9 @@ mod tests {
     }
 
     #[test]
-    fn what_every_client_takes_is_sent_as_it_is() {
+    fn updates_that_every_client_supports_are_unchanged() {
         assert_eq!(
-            told(&Value::Null, &SessionStatePart::Usage(ContextUsage::new(1, 2))),
+            sent_json(&Value::Null, &SessionStatePart::Usage(ContextUsage::new(1, 2))),
             json!({"sessionUpdate": "usage_update", "used": 1, "size": 2})
         );
     }

@@ -234,7 +234,7 @@ async fn run(text: &str, turn: Turn) -> Result<StopReason> {
             assert!(never.recv_timeout(BLOCKING_TURN_TIME).is_err());
             Ok(StopReason::EndTurn)
         }
-        // Faulty turns. The request must still get its own answer.
+        // Faulty turns. Each prompt must still receive the response of its turn.
         "end twice" => {
             turn.session.end_turn(&turn.id, CallEndReason::Turn);
             for _ in 0..100 {

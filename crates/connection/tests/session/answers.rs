@@ -1,4 +1,5 @@
-//! Tests how requests are answered: by their own turn, however it ends, and in any order.
+//! Tests of the responses to requests. Each prompt is answered by its own turn, for every end of
+//! the turn and for any order of requests.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
@@ -23,15 +24,15 @@ use tokio::task::block_in_place;
 use crate::agent::{BLOCKING_TURN_TIME, BuilderChange};
 use crate::{outcome, send_mode, start, start_with};
 
-/// Sends a request to the agent and waits for its answer, so that everything sent earlier is
-/// processed.
+/// Sends a request to the agent and waits for the response. The agent has then processed all
+/// earlier messages.
 async fn wait_until_processed(agent: &mut AgentUnderTest) -> Result<(), AgentTestError> {
     let mode = send_mode(agent, "settled").await?;
     agent.wait_for_result(&mode).await.map(drop)
 }
 
 #[tokio::test]
-async fn a_prompt_is_answered_with_what_its_turn_comes_to() -> Result<(), AgentTestError> {
+async fn a_prompt_is_answered_with_the_result_of_its_turn() -> Result<(), AgentTestError> {
     for (prompt, expected) in [
         ("end", "end_turn"),
         ("refuse", "refusal"),
@@ -48,8 +49,7 @@ async fn a_prompt_is_answered_with_what_its_turn_comes_to() -> Result<(), AgentT
 }
 
 #[tokio::test]
-async fn a_turn_that_is_cancelled_is_answered_so_whatever_it_returns() -> Result<(), AgentTestError>
-{
+async fn a_cancelled_turn_is_answered_as_cancelled_for_any_result() -> Result<(), AgentTestError> {
     for (prompt, how) in [
         ("wait", "session/cancel"),
         ("wait", "$/cancel_request"),
@@ -74,7 +74,7 @@ async fn a_turn_that_is_cancelled_is_answered_so_whatever_it_returns() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_that_blocks_its_thread_is_answered_without_it() -> Result<(), AgentTestError> {
+async fn a_turn_that_blocks_its_thread_is_answered_before_it_ends() -> Result<(), AgentTestError> {
     let mut agent = start(PermissionReply::NoReply).await?;
     let begun = std::time::Instant::now();
     let prompt = agent.send_prompt("s", "block").await?;
@@ -111,7 +111,7 @@ async fn turns_run_one_after_the_other_and_few_prompts_wait() -> Result<(), Agen
 }
 
 #[tokio::test]
-async fn the_number_of_prompts_that_wait_can_be_set() -> Result<(), AgentTestError> {
+async fn the_number_of_waiting_prompts_can_be_set() -> Result<(), AgentTestError> {
     let changes: [(BuilderChange, usize); 3] = [
         (|builder| builder.with_waiting_prompts(0), 0),
         (|builder| builder.with_waiting_prompts(2), 2),
@@ -131,7 +131,7 @@ async fn the_number_of_prompts_that_wait_can_be_set() -> Result<(), AgentTestErr
     Ok(())
 }
 
-/// Blocks the thread that wakes it until its channel has a message or is closed.
+/// A waker that, when it is woken, blocks the thread until its channel has a message or is closed.
 struct Gate(Mutex<mpsc::Receiver<()>>);
 
 impl Wake for Gate {
@@ -140,8 +140,9 @@ impl Wake for Gate {
     }
 }
 
-/// Returns an agent without waiting prompts, whose first turn is dropped no sooner than its second
-/// prompt has arrived: the cancellation of the turn, after its response, waits.
+/// Returns an agent that lets no prompt wait. After its response, the first turn is cancelled, and
+/// this cancellation waits for the second prompt. The first turn is therefore dropped only after
+/// the second prompt has arrived.
 fn agent_with_late_drop() -> impl ConnectTo<Client> {
     let (sessions, (open, opened)) = (ClientSessions::default(), mpsc::channel());
     let (new, prompted, opened) = (sessions.clone(), sessions.clone(), Mutex::new(Some(opened)));
@@ -171,7 +172,7 @@ fn agent_with_late_drop() -> impl ConnectTo<Client> {
                         let mut cancelled = Box::pin(turn.cancel.cancelled_owned());
                         let poll = cancelled.as_mut().poll(&mut Context::from_waker(&waker));
                         assert!(poll.is_pending());
-                        // Dropping it would remove the waker.
+                        // Dropping the future would remove the waker.
                         std::mem::forget(cancelled);
                     }
                     Ok(StopReason::EndTurn)
@@ -198,7 +199,7 @@ async fn a_response_leaves_room_for_the_next_prompt() -> Result<(), AgentTestErr
 }
 
 #[tokio::test]
-async fn a_request_is_answered_behind_what_it_changed() -> Result<(), AgentTestError> {
+async fn a_request_is_answered_after_its_changes_are_sent() -> Result<(), AgentTestError> {
     let mut agent = start(PermissionReply::NoReply).await?;
     let [kept, forgotten] =
         [send_mode(&mut agent, "keep").await?, send_mode(&mut agent, "forget").await?];
@@ -224,7 +225,7 @@ const STEPS: [&str; 9] =
     ["end", "wait", "ignore", "ask", "mode keep", "mode drop", "cancel", "withdraw", "close"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_request_is_answered_once_in_whatever_order_they_come() {
+async fn every_request_is_answered_once_in_any_order() {
     let count = STEPS.len();
     let all = (0..count.pow(3)).map(|number| {
         [number % count, number / count % count, number / count.pow(2)].map(|step| STEPS[step])

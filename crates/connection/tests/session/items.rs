@@ -1,4 +1,5 @@
-//! Tests of the messages that a session sends besides answers, and of the requests that it sends.
+//! Tests of the messages that a session sends in addition to responses, and of its requests to the
+//! client.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +60,8 @@ async fn a_permission_is_asked_answered_and_withdrawn() -> Result<(), AgentTestE
 }
 
 #[tokio::test]
-async fn something_is_done_after_each_answer_and_a_form_asks_why() -> Result<(), AgentTestError> {
+async fn a_hook_runs_after_each_answer_and_a_form_requests_the_reason() -> Result<(), AgentTestError>
+{
     static ANSWERS: AtomicUsize = AtomicUsize::new(0);
     let rejects = PermissionReply::Select(PermissionOptionKind::RejectOnce);
     let behaviour = ClientBehaviour { form: Some(FormReply::Fill("use make")), ..rejects.into() };
@@ -97,7 +99,7 @@ async fn terminals_and_calls_are_sent_under_the_key_of_the_agent() -> Result<(),
 }
 
 #[tokio::test]
-async fn a_request_goes_out_behind_what_was_sent_before_it() -> Result<(), AgentTestError> {
+async fn a_request_is_sent_after_earlier_items() -> Result<(), AgentTestError> {
     let unsaved = BTreeMap::from([("/file".into(), "text".to_owned())]);
     for (files, said) in [
         (Some(FileService { unsaved, ..FileService::default() }), "before text"),
@@ -117,7 +119,8 @@ async fn a_request_goes_out_behind_what_was_sent_before_it() -> Result<(), Agent
 }
 
 #[tokio::test]
-async fn what_the_client_holds_is_given_back_however_late_it_comes() -> Result<(), AgentTestError> {
+async fn a_resource_of_the_client_is_released_even_if_it_arrives_late() -> Result<(), AgentTestError>
+{
     for (service, ending) in [
         (ServiceBehaviour::Works, "session/cancel"),
         (ServiceBehaviour::Works, "session/close"),
@@ -144,7 +147,7 @@ async fn what_the_client_holds_is_given_back_however_late_it_comes() -> Result<(
 }
 
 #[tokio::test]
-async fn a_session_sends_no_faster_than_its_counters_let_it() -> Result<(), AgentTestError> {
+async fn a_session_sends_no_faster_than_its_counters_allow() -> Result<(), AgentTestError> {
     // No transport updates these counters, so credit runs out.
     let paced = |builder: acp_connection::ClientSessionBuilder| {
         builder.with_counters(Arc::<TransportCounters>::default())

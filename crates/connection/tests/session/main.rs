@@ -13,7 +13,8 @@ async fn start(behaviour: impl Into<ClientBehaviour>) -> Result<AgentUnderTest, 
     start_with(behaviour, |builder| builder).await
 }
 
-/// Starts the agent as [`start`] does, and changes the settings of the session before it is opened.
+/// Starts the agent in the same way as [`start`], and changes the settings of the session before it
+/// is opened.
 async fn start_with(
     behaviour: impl Into<ClientBehaviour>,
     change: agent::BuilderChange,
@@ -24,7 +25,8 @@ async fn start_with(
     Ok(agent)
 }
 
-/// Makes the agent do something immediately, outside a turn; returns the request's id.
+/// Makes the agent execute an instruction immediately, outside of a turn. Returns the id of the
+/// request.
 async fn send_mode(agent: &mut AgentUnderTest, mode: &str) -> Result<Value, AgentTestError> {
     agent.send_request("session/set_mode", json!({ "sessionId": "s", "modeId": mode })).await
 }

@@ -52,7 +52,7 @@ fn texts(agent: &AgentUnderTest, session: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn foreign_tools_live_the_whole_life_of_a_call() -> Result<(), AgentTestError> {
+async fn foreign_tools_have_the_complete_lifecycle_of_a_call() -> Result<(), AgentTestError> {
     let rejected = "Rejected by the user. It did not run.";
     for (permission, expected, lines) in [
         (PermissionOptionKind::AllowOnce, ["2 lines", "added"], 3),
@@ -78,7 +78,7 @@ async fn foreign_tools_live_the_whole_life_of_a_call() -> Result<(), AgentTestEr
 }
 
 #[tokio::test]
-async fn a_yes_that_comes_after_the_cancel_changes_nothing() -> Result<(), AgentTestError> {
+async fn an_approval_after_the_cancellation_changes_nothing() -> Result<(), AgentTestError> {
     let behaviour =
         ClientBehaviour { timing: ReplyTiming::AfterCancel, ..ClientBehaviour::default() };
     let (mut agent, folders) = start(behaviour).await?;
@@ -111,7 +111,7 @@ async fn a_note_outside_of_the_folder_is_neither_shown_nor_changed() -> Result<(
 }
 
 #[tokio::test]
-async fn a_session_knows_the_capabilities_of_its_client() -> Result<(), AgentTestError> {
+async fn a_session_has_the_capabilities_of_its_client() -> Result<(), AgentTestError> {
     let sessions = ClientSessions::default();
     let agent = sessions
         .agent_builder(Duration::ZERO)
@@ -138,7 +138,7 @@ async fn a_session_knows_the_capabilities_of_its_client() -> Result<(), AgentTes
 }
 
 #[tokio::test]
-async fn a_session_that_is_closed_is_unknown_and_the_others_go_on() -> Result<(), AgentTestError> {
+async fn a_closed_session_is_unknown_and_other_sessions_continue() -> Result<(), AgentTestError> {
     let allow = PermissionReply::Select(PermissionOptionKind::AllowOnce);
     let (mut agent, _folders) = start(allow).await?;
     agent.send_request_and_wait("session/close", json!({ "sessionId": "note1" })).await?;
