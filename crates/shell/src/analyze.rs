@@ -10,10 +10,10 @@ use crate::programs::{
 /// A command whose words are all understood.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandAnalysis<'a> {
-    /// The words, or values of options, that name files which the command reads. The paths are
-    /// relative to the folder of the command.
+    /// The files that the command reads, as named by its words and option values. The paths are
+    /// relative to the folder in which the command runs.
     pub paths: Vec<&'a str>,
-    /// The subfolder to which the command changes the shell's directory, like `cd`.
+    /// The subfolder to which the command, e.g. `cd`, changes the shell's directory.
     pub enters: Option<&'a str>,
 }
 
@@ -28,11 +28,11 @@ pub enum AnalysisError {
         /// The word. For `--option=value`, only the option; for a cluster of short options, the
         /// whole cluster.
         word: String,
-        /// The words of the program that are in the table.
+        /// The name of the program and its subcommand, as in the table.
         program: String,
     },
-    /// The word is not accepted because it is a path out of the folder, or has a special meaning to
-    /// programs.
+    /// The word is not accepted, because it is a path that leads out of the folder, or because it
+    /// has a special meaning to programs.
     OutsideFolder {
         /// The word.
         word: String,
@@ -56,11 +56,10 @@ impl fmt::Display for AnalysisError {
 impl std::error::Error for AnalysisError {}
 
 /// Analyzes a command whose first `held` words are trusted, because a rule contains them. If the
-/// rule contains all words, the command is accepted without analysis. Two kinds of commands are
-/// still analyzed: commands that change the shell's directory, and interpreters that read their
-/// program from standard input.
+/// rule contains all words, the command is accepted without analysis, with two exceptions: commands
+/// that change the shell's directory, and interpreters that read their program from standard input.
 ///
-/// The words are those that the program receives, as
+/// `command` must contain the words that the program receives, as
 /// [`parse_portable_line`](crate::portable_line::parse_portable_line) returns them.
 ///
 /// # Errors
@@ -90,8 +89,8 @@ pub fn analyze_command(
     Ok(reader.analysis)
 }
 
-/// Returns whether a command is an interpreter without a script, which reads its program from
-/// standard input.
+/// Returns whether a command is an interpreter without a script. Such an interpreter reads its
+/// program from standard input.
 fn reads_program_from_stdin(command: &[String]) -> bool {
     let Some((program, words)) = command.split_first() else { return true };
     let name = program.rsplit('/').next().unwrap_or(program);
@@ -99,8 +98,9 @@ fn reads_program_from_stdin(command: &[String]) -> bool {
         && words.iter().all(|word| is_option(word) || word == "-")
 }
 
-/// Returns the number of leading words that name a program, if one answer of the user may allow all
-/// its commands with understood words.
+/// Returns the number of leading words that name the program and its subcommand, if one answer of
+/// the user may allow all commands that begin with these words. Returns `None` if one answer must
+/// not allow them, or if a word of this command is not understood.
 #[must_use]
 pub fn allowable_prefix_len(command: &[String]) -> Option<usize> {
     let is_plain = command.first().is_some_and(|program| !program.contains('/'));
@@ -114,7 +114,7 @@ struct WordAnalyzer<'a> {
 }
 
 impl<'a> WordAnalyzer<'a> {
-    /// Analyzes the words after the program's own.
+    /// Analyzes the words after the words that name the program.
     fn analyze_words(&mut self, words: &'a [String]) -> Result<(), AnalysisError> {
         let (mut at, mut behind) = (0, None::<Option<AfterDoubleDash>>);
         while let Some(word) = words.get(at) {
@@ -135,7 +135,7 @@ impl<'a> WordAnalyzer<'a> {
         Ok(())
     }
 
-    /// Analyzes an option and its value; returns their number of words.
+    /// Analyzes an option and its value. Returns the number of words that they take.
     fn analyze_option(
         &mut self,
         word: &'a str,
@@ -185,13 +185,13 @@ impl<'a> WordAnalyzer<'a> {
             (Some(value), _) => (value, 1),
             (None, _) if option.is_optional => return Ok(1),
             (None, Some(value)) => (value, 2),
-            // The program would refuse the option.
+            // The program would reject the option without its value.
             (None, None) => return Err(self.unknown_word_error(word)),
         };
         match kind {
             OptionValueKind::Name if is_plain_name(value) => {}
             OptionValueKind::Text => {}
-            // `%G` runs a program that checks signatures.
+            // In a format of git, `%G` runs a program that checks signatures.
             OptionValueKind::Format if !value.contains("%G") => {}
             OptionValueKind::Path => self.check_and_add_path(value)?,
             OptionValueKind::Name | OptionValueKind::Format => {
@@ -237,7 +237,8 @@ impl<'a> WordAnalyzer<'a> {
     }
 }
 
-/// Returns whether a word is an option or a cluster; `-` alone is standard input.
+/// Returns whether a word is an option or a cluster of short options. A single `-` is not an
+/// option, because it means standard input.
 fn is_option(word: &str) -> bool {
     word.starts_with('-') && word.len() > 1
 }
@@ -252,8 +253,8 @@ fn long_option_name(word: &str, style: OptionStyle) -> Option<&str> {
     }
 }
 
-/// Returns whether a word can only be a name or a number: it is not a path out of the folder, and
-/// is not an option except a number.
+/// Returns whether a word can only be a name or a number. Such a word is not a path that leads out
+/// of the folder. It begins with `-` only if it is a number, e.g. `-5`.
 pub(crate) fn is_plain_name(word: &str) -> bool {
     let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"_.,:+*%-".contains(&letter);
     let digits = word.strip_prefix(['-', '+']).unwrap_or(word);
@@ -265,7 +266,7 @@ pub(crate) fn is_plain_name(word: &str) -> bool {
 }
 
 /// Returns whether a relative path stays in its folder and has no special meaning to programs. For
-/// example, `@file` means the words in a file, and `:/` means another folder.
+/// example, `@file` stands for the words in a file, and `:/` stands for another folder.
 fn stays_beneath(path: &str) -> bool {
     !path.starts_with(['/', '@', ':', '~']) && !path.split('/').any(|name| name == "..")
 }
@@ -281,7 +282,8 @@ mod tests {
         line.commands.into_iter().next().unwrap()
     }
 
-    /// Returns the part of a line that is not understood, if its first `held` words are trusted.
+    /// Returns the part of a line that is not understood, if the first `held` words of the line are
+    /// trusted.
     fn analysis_error(line: &str, held: usize) -> Option<String> {
         match analyze_command(&words(line), held) {
             Ok(_) => None,
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paths_that_are_read_are_told() {
+    fn read_paths_are_returned() {
         for (line, paths) in [
             ("cat a -n b/c", &["a", "b/c"][..]),
             ("grep -f pats x src", &["pats", "x", "src"]),
@@ -394,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_button_covers_what_is_understood_only() {
+    fn a_prefix_is_allowable_only_if_all_words_are_understood() {
         for (line, held) in [
             ("cargo test --workspace", Some(2)),
             ("cargo test --config x", None),
@@ -409,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn no_option_stands_in_a_row_twice() {
+    fn no_row_lists_an_option_twice() {
         for program in crate::programs::programs() {
             let mut seen = std::collections::HashSet::new();
             for text in program.options.split_ascii_whitespace() {

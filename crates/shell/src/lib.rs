@@ -1,7 +1,7 @@
 //! Parses shell command lines without running them.
 //!
-//! This crate does not access the file system. To find the files that a line would affect, resolve
-//! the paths that [`analyze_command`] returns.
+//! This crate does not access the file system. To find the files that a line would affect, a caller
+//! resolves the paths that [`analyze_command`] returns.
 #![doc = include_str!("../README.md")]
 
 mod analyze;

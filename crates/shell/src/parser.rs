@@ -1,12 +1,13 @@
 //! Splits a command line into all simple commands that a shell would run.
 //!
-//! The parser follows bash's grammar and rejects all other lines.
+//! The parser follows bash's grammar, and rejects every line that it cannot split with certainty.
 //!
-//! The parser is our own. `brush-parser` 0.4 added 31 crates (`insta` and `pest` among them) and 41
-//! s of compile time, and keeps the last commands in global caches. It overflows the stack at 2,000
-//! nested substitutions, which aborts the process. `tree-sitter-bash` 0.25 is fast and can parse
-//! such nested substitutions. But it is 10 MB of generated C code, which would parse text of a
-//! model in the process that protects the files.
+//! This crate has a separate parser, because two existing parsers were not suitable. `brush-parser`
+//! 0.4 added 31 crates (`insta` and `pest` among them) and 41 s of compile time, and it keeps the
+//! last commands in global caches. At 2,000 nested substitutions, `brush-parser` overflows the
+//! stack, which aborts the process. `tree-sitter-bash` 0.25 is fast and can parse such nested
+//! substitutions. However, it consists of 10 MB of generated C code. This code would parse a
+//! model's text in the process that protects the user's files.
 
 mod redirects;
 mod words;
@@ -19,7 +20,8 @@ use crate::limits::{MAX_COMMAND_DEPTH, MAX_COMMAND_LINE_BYTES, MAX_COMMAND_PARTS
 /// A word in the form that the program receives, as far as the parser can determine it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ShellWord {
-    /// The content; expansions are kept as written, `${X…}` as `$X`.
+    /// The content without quotes. Expansions are not evaluated, but abbreviated: `${X…}` becomes
+    /// `$X`, and `$(…)` becomes `$`.
     pub(crate) text: String,
     /// Whether a part of the word expands.
     pub(crate) expands: bool,
@@ -29,8 +31,8 @@ pub(crate) struct ShellWord {
 
 impl ShellWord {
     /// Returns whether the word, quoted or not, contains a subscript that may run a command. If a
-    /// shell uses such a word as the name of an array element or as an expression, it expands the
-    /// subscript once more.
+    /// shell uses such a word as the name of an array element or as an expression, the shell
+    /// expands the subscript once more.
     pub(crate) fn has_expanding_subscript(&self) -> bool {
         let subscript = self.text.split_once('[').map(|(_, subscript)| subscript);
         subscript.is_some_and(|it| ["$(", "${", "`"].iter().any(|mark| it.contains(mark)))
@@ -41,13 +43,13 @@ impl ShellWord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LinePart {
     Command(SimpleCommand),
-    /// Start of commands that a subshell runs: changes of the shell's state in the subshell are
-    /// lost at its end.
+    /// Start of commands that a subshell runs. At the end of the subshell, its changes of the
+    /// shell's state are lost.
     SubshellStart,
     SubshellEnd,
-    /// End of commands that run only if the previous command succeeded.
+    /// End of a chain of commands that are joined by `&&`.
     ChainEnd,
-    /// The following commands may run again: a loop or a function.
+    /// Start of a loop or a function, whose commands may run several times.
     MayRepeat,
 }
 
@@ -115,13 +117,13 @@ struct ShellParser<'a> {
     parts: Vec<LinePart>,
     /// The command that is being parsed.
     current: SimpleCommand,
-    /// Whether the command began with an assignment or a redirection. If it did, no word is a
-    /// keyword.
+    /// Whether the command began with an assignment or a redirection. After such a beginning, no
+    /// word of the command is a keyword.
     has_prefix: bool,
     /// Whether an `&&` precedes the current command.
     is_after_and: bool,
-    /// Whether the success of the command is unclear, because the command is negated, or is a part
-    /// of a pipe, which runs in a subshell.
+    /// Whether it is unclear if the command succeeded. This is the case if the command is negated,
+    /// or if it is a part of a pipe, which runs in a subshell.
     is_success_unclear: bool,
     /// Heredocs whose bodies begin on the next line.
     heredocs: Vec<Heredoc>,
@@ -195,7 +197,7 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Parses the commands of a substitution or group inside of this command.
+    /// Parses the commands of a substitution or group inside the current command.
     fn parse_nested_commands(&mut self) -> Result<(), ParseFailure> {
         if !self.heredocs.is_empty() {
             return Err(ParseFailure::Unclear);
@@ -252,7 +254,7 @@ impl<'a> ShellParser<'a> {
         if self.parts.len() > MAX_COMMAND_PARTS { Err(ParseFailure::TooManyParts) } else { Ok(()) }
     }
 
-    /// Ends a command. The next command runs whether or not this command succeeded.
+    /// Ends a command. The next command may run even if this command fails.
     fn end_chain(&mut self) -> Result<(), ParseFailure> {
         self.end_command()?;
         self.is_success_unclear = false;
@@ -266,7 +268,8 @@ impl<'a> ShellParser<'a> {
     fn parse_parenthesis(&mut self) -> Result<(), ParseFailure> {
         let is_first = self.current.words.is_empty();
         if is_first && self.rest.starts_with("((") {
-            // The text is an arithmetic expression in bash, but commands in a plain `sh`.
+            // In bash, `((` begins an arithmetic expression. In a plain `sh`, it begins commands in
+            // two nested subshells.
             return Err(ParseFailure::Unclear);
         }
         self.bump();
@@ -275,14 +278,14 @@ impl<'a> ShellParser<'a> {
         }
         self.skip_blanks();
         let is_function = self.current.words.len() == 1 && self.eat(")");
-        // The body of the function follows. The body is parsed like commands that run at this
-        // point.
+        // The text after `()` is the body of the function. The body is parsed like commands that
+        // run at this point.
         self.current = SimpleCommand::default();
         self.parts.push(LinePart::MayRepeat);
         if is_function { Ok(()) } else { Err(ParseFailure::Unclear) }
     }
 
-    /// Parses a word at the start of a command or after it.
+    /// Parses the first word or a later word of a command.
     fn parse_command_word(&mut self) -> Result<(), ParseFailure> {
         let before = self.rest;
         let word = self.parse_word()?;
@@ -318,7 +321,7 @@ impl<'a> ShellParser<'a> {
         self.parse_first_word(word, source)
     }
 
-    /// Parses the rest after the first word of a command, which may be a keyword.
+    /// Handles the first word of a command, which may be a keyword.
     fn parse_first_word(&mut self, word: ShellWord, source: &str) -> Result<(), ParseFailure> {
         match source {
             "if" | "then" | "elif" | "else" | "fi" | "do" | "done" | "{" | "}" => Ok(()),
@@ -351,13 +354,13 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Returns whether `for` or `select` and a name were parsed.
+    /// Returns whether the current command consists of `for` or `select` and a name.
     fn is_loop_head(&self) -> bool {
         matches!(&*self.current.words, [first, _] if matches!(&*first.text, "for" | "select"))
     }
 
-    /// Parses the option of the keyword `time`. With any other option, some shells run a program
-    /// named `time`, and other shells run the option as a command.
+    /// Parses the option `-p` of the keyword `time`. Any other option is unclear: some shells then
+    /// run a program named `time`, and other shells run the option as a command.
     fn parse_time_option(&mut self) -> Result<(), ParseFailure> {
         self.skip_blanks();
         let is_word = self.eat("-p ") || !self.rest.starts_with('-');
@@ -368,11 +371,12 @@ impl<'a> ShellParser<'a> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\n']);
             if self.eat(")") {
-                // A word directly after the parenthesis belongs to the array, and is not a command.
+                // A word directly after the parenthesis would belong to the array, and would not be
+                // a command.
                 let is_over = self.peek().is_none_or(|next| " \t\n;&|)".contains(next));
                 return if is_over { Ok(()) } else { Err(ParseFailure::Unclear) };
             }
-            // In an array, shells parse comments and subscripts by other rules.
+            // In an array, shells parse comments and subscripts by special rules.
             if self.rest.starts_with(['#', '[']) {
                 return Err(ParseFailure::Unclear);
             }
@@ -381,9 +385,9 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Parses up to the end of `[[ … ]]`, in which `<`, `(` and similar operators join no commands.
-    /// Fails as unclear if a plain `sh`, which has no `[[`, would parse these characters as
-    /// operators.
+    /// Parses the rest of a condition `[[ … ]]`. In a condition, `<`, `(` and similar characters do
+    /// not separate commands. A plain `sh` has no `[[` and could parse these characters as
+    /// operators; in this case, the result is [`ParseFailure::Unclear`].
     fn parse_condition(&mut self) -> Result<(), ParseFailure> {
         let mut open = 0;
         loop {
@@ -407,7 +411,7 @@ impl<'a> ShellParser<'a> {
                     let before = self.rest;
                     let word = self.parse_word()?;
                     let source = &before[..before.len() - self.rest.len()];
-                    // In a group of an expression, shells find the end of `${…}` by other rules.
+                    // In parentheses, shells find the end of `${…}` by special rules. The operators
                     // `-v` and `-eq` use a word as the name of an array element.
                     if open > 0 && source.contains("${") || word.has_expanding_subscript() {
                         return Err(ParseFailure::Unclear);
@@ -473,14 +477,14 @@ fn is_assignment(source: &str) -> bool {
         && name.chars().all(is_part)
 }
 
-/// Returns whether a word that begins with this letter can name a program literally.
+/// Returns whether a word that begins with this letter can be the literal name of a program.
 fn can_start_program_name(letter: char) -> bool {
     !matches!(letter, '-' | '!' | '$' | '"' | '(')
 }
 
-/// Returns whether the first word of a command assigns an element by a subscript that continues
-/// after the word, or that contains more than letters and digits. In such a subscript, quotes and
-/// comments have another meaning.
+/// Returns whether the first word of a command is a name with an unclear subscript. A subscript is
+/// unclear if it continues after the word, or if it contains other characters than letters, digits,
+/// `_`, `@`, `*` and `$`. In an unclear subscript, quotes and comments may have another meaning.
 fn has_unclear_subscript(source: &str) -> bool {
     let is_part = |letter: char| letter == '_' || letter.is_ascii_alphanumeric();
     let after = source.trim_start_matches(is_part);

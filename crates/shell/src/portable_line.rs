@@ -1,7 +1,7 @@
 //! Command lines that every POSIX shell parses in the same way.
 //!
-//! The grammar is deliberately incomplete: the parser gives up at the first character that shells
-//! might treat differently.
+//! The grammar is deliberately incomplete: the parser rejects a line at the first character that
+//! shells might treat differently.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -12,12 +12,12 @@ use std::str::Chars;
 pub struct PortableLine {
     /// The words of each command, as the program receives them. There is at least one command.
     pub commands: Vec<Vec<String>>,
-    /// The files to which output is redirected, as written in the line.
+    /// The files to which output is redirected, as named in the line.
     pub writes: Vec<String>,
 }
 
-/// Parses a line. Returns `None` if a part of the line expands, escapes, assigns, groups, reads a
-/// file, runs in the background, or is not plain ASCII.
+/// Parses a line. Returns `None` if the line contains an expansion, an escape, an assignment, a
+/// group, a redirection of input, a background command, or a character that is not plain ASCII.
 #[must_use]
 pub fn parse_portable_line(line: &str) -> Option<PortableLine> {
     let mut reader =
@@ -34,8 +34,8 @@ pub fn parse_portable_line(line: &str) -> Option<PortableLine> {
     (is_whole && !commands.iter().any(is_odd)).then_some(PortableLine { commands, writes })
 }
 
-/// Returns whether a first word is not the name of a program, or may be a different program in each
-/// folder.
+/// Returns whether a first word is not the name of a program, or may name a different program in
+/// each folder.
 fn is_ambiguous_program(program: &str) -> bool {
     let is_relative = program.contains('/') && !program.starts_with('/');
     program.is_empty() || program.contains('=') || is_relative
@@ -58,7 +58,8 @@ struct PortableParser<'a> {
     writes: Vec<String>,
     words: Vec<String>,
     word: Option<String>,
-    /// Whether a part of the word was quoted: `"2">a` contains a word, and `2>a` contains no word.
+    /// Whether a part of the word was quoted. In `"2">a`, the `2` is a word; in `2>a`, the `2` is a
+    /// part of the redirection.
     is_quoted: bool,
     /// Whether the next word is the target of a redirection.
     wants_target: bool,
@@ -119,7 +120,8 @@ impl PortableParser<'_> {
         }
     }
 
-    /// Parses the rest of a redirection after `>`, for `1>`, `2>`, `2>&1` and `>>` too.
+    /// Parses the rest of a redirection after its first `>`. The redirection may be `>`, `1>`,
+    /// `2>`, `2>&1` or one of these with `>>`.
     fn parse_redirect(&mut self) -> Option<()> {
         match self.word.take() {
             None => {}

@@ -1,20 +1,21 @@
-//! The table of programs, with the words of each that are understood.
+//! The table of programs. For each program, it lists the words that are understood.
 //!
-//! A word is in the table only if two conditions hold for every position of the word. First, the
-//! program reads only files in its folder. Second, the program writes and runs the same as the
-//! command without arguments. All other words are unknown, even harmless words.
+//! A word is in the table only if it meets two conditions at every position in the command. First,
+//! with this word, the program reads only files in the folder in which it runs. Second, with this
+//! word, the program writes the same files and runs the same programs as without arguments. Every
+//! other word counts as unknown, even if it is harmless.
 
 /// A program, or a subcommand of a program, and the words that may follow.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
     /// The program's name and the subcommand: `cargo`, `test`.
     pub words: &'static [&'static str],
-    /// The options of the program, separated by blanks; see [`parse_option_entry`] for the meaning
-    /// of the last letter.
+    /// The options of the program, separated by blanks. For the meaning of the last character of an
+    /// option, see [`parse_option_entry`].
     pub(crate) options: &'static str,
     pub(crate) style: OptionStyle,
     pub(crate) operands: Operands,
-    /// The words that may follow `--`; `None` if only operands may.
+    /// The words that may follow `--`; `None` if only operands may follow.
     pub(crate) after_double_dash: Option<AfterDoubleDash>,
     /// Programs that the program starts itself, with any arguments. `.` means files of the project
     /// and its build: scripts, tests, build scripts.
@@ -73,13 +74,14 @@ pub(crate) struct ProgramOption {
     /// The name with its dashes.
     pub(crate) name: &'static str,
     pub(crate) value: Option<OptionValueKind>,
-    /// Whether the value must be attached, e.g. with `=`, and may be missing.
+    /// Whether the value is optional. An optional value must be attached to the option, e.g. with
+    /// `=`.
     pub(crate) is_optional: bool,
 }
 
-/// Parses an option of the table. A letter after the name gives the kind of value: `:` for a name,
-/// `~` for any text, `@` for a path, `%` for a format, and no letter for a flag. `=` before the
-/// letter means that the value is attached or missing.
+/// Parses an option of the table. A character after the name specifies the kind of value: `:` for a
+/// name, `~` for any text, `@` for a path, and `%` for a format. An option without such a character
+/// is a flag. A `=` before this character means that the value is optional and must be attached.
 pub(crate) fn parse_option_entry(text: &'static str) -> ProgramOption {
     let (name, value) = match text.as_bytes().last() {
         Some(b':') => (&text[..text.len() - 1], Some(OptionValueKind::Name)),
@@ -124,8 +126,8 @@ pub fn may_run_project_files(command: &[String]) -> bool {
 /// Returns whether a program is in the table and reads the files that its operands name.
 pub(crate) fn reads_operand_files(name: &str) -> bool {
     let reads = |program: &&Program| program.operands == Operands::Paths;
-    // `diff` has no row, because for two folders it follows the links in them, and the words do not
-    // show this.
+    // `diff` has no row in the table. For two folders, it follows the links in them, and the words
+    // do not show whether they name folders.
     name == "diff" || PROGRAMS.iter().filter(reads).any(|program| program.words[0] == name)
 }
 
@@ -140,7 +142,8 @@ pub(crate) fn is_shell(name: &str) -> bool {
     is_in_blank_separated_list(SHELLS, name)
 }
 
-/// Returns whether a program, in any version, runs a program that it reads.
+/// Returns whether a program is an interpreter, i.e. runs code that it reads. The name may end with
+/// a version.
 #[must_use]
 pub fn is_interpreter(name: &str) -> bool {
     let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
@@ -162,7 +165,7 @@ const WRAPPERS: &str = "\
     script setarch setpriv setsid source ssh stdbuf strace su sudo systemd-run taskset time \
     timeout tmux trap unbuffer unshare uv uvx valgrind watch xargs xvfb-run .";
 
-/// Programs with a language that runs commands.
+/// Programs that interpret a language in which a text can run commands.
 const INTERPRETERS: &str = "\
     awk bun deno ed emacs ex gawk gdb julia less lldb lua m4 man mawk more nawk node nodejs nvim \
     osascript perl php pypy python rscript ruby sed sqlite tclsh vi vim";
@@ -180,7 +183,7 @@ const BASE: Program = Program {
 /// Programs that read the named files.
 const SHOWS: Program = Program { operands: Operands::Paths, ..BASE };
 
-/// Programs that cargo starts to build.
+/// Programs that cargo starts during a build.
 const RUSTC: &[&str] =
     &["rustc", "rustdoc", "cc", "gcc", "collect2", "ld", "ld.lld", "rust-lld", "rustup", "."];
 
@@ -259,7 +262,7 @@ macro_rules! go_builds {
     };
 }
 
-/// Scripts of a package, as the project names them.
+/// A program that runs a script of a package. The project defines the script.
 const SCRIPT: Program =
     Program { options: "-s --silent --if-present", starts: &["node", "sh", "."], ..BASE };
 
@@ -394,8 +397,8 @@ const PROGRAMS: &[Program] = &[
         words: &["git", "commit"],
         options: "-a --all -m~ --message~ -v --verbose -q --quiet --amend --no-edit --allow-empty \
                   --dry-run --short --porcelain -s --signoff --no-signoff",
-        // The command starts hooks, and the editor `true`, which the environment of our commands
-        // sets.
+        // The command starts hooks and an editor. The environment of the agent's commands sets the
+        // editor to `true`.
         starts: &["true", "."],
         can_allow_prefix: false,
         ..SHOWS

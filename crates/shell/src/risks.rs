@@ -1,4 +1,4 @@
-//! Finds the parts of a line that need permission even if the line is allowed.
+//! Finds the parts of a line that need permission even if a rule allows the line.
 
 mod folders;
 mod git;
@@ -28,17 +28,17 @@ pub struct ShellContext<'a> {
     pub project_folders: Vec<&'a Path>,
 }
 
-/// The risks that are found in a line.
+/// The risks that were found in a line.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Risks {
-    /// The reasons to ask.
+    /// The reasons to ask for permission.
     pub reasons: Vec<RiskReason>,
     /// The files to which output is redirected.
     pub writes: Vec<PathBuf>,
-    /// The files whose content the line shows, by the names in the line.
+    /// The files whose content the line shows. The paths are made from the names in the line.
     pub reads: Vec<PathBuf>,
-    /// The files that the line may change in any way.
+    /// The other files that the line names, and that it may therefore change.
     pub mentions: Vec<PathBuf>,
     /// The folders to which the line changes the working directory.
     pub enters: Vec<PathBuf>,
@@ -46,7 +46,7 @@ pub struct Risks {
     pub removes_in: Vec<PathBuf>,
 }
 
-/// Finds the reasons to ask about a line, and the files that it names.
+/// Finds the reasons to ask for permission for a line, and the files that the line names.
 #[must_use]
 pub fn find_risks(line: &str, place: ShellContext<'_>) -> Risks {
     let folders = PossibleFolders::new(place.cwd);
@@ -59,7 +59,7 @@ struct RiskFinder<'a> {
     context: ShellContext<'a>,
     /// The possible working directories at this point of the line.
     folders: PossibleFolders,
-    /// Number of texts of commands that were parsed.
+    /// Number of command texts that were parsed so far.
     texts: usize,
     risks: Risks,
 }
@@ -144,7 +144,8 @@ impl RiskFinder<'_> {
             );
         }
         let name = program_name(program);
-        // A name with a path is a program, which changes only its own working directory.
+        // If the name contains a path, it is a program. A program changes only its own working
+        // directory.
         if command.is_before_and && is_folder_change_command(&program.text) {
             self.folders.enter_or_skip_chain(args);
             return self.add_entered_folders();
@@ -153,8 +154,8 @@ impl RiskFinder<'_> {
         for begin in begins {
             let Some((program, args)) = words[begin..].split_first() else { continue };
             let wrapped = program_name(program);
-            let is_told = begin > 0 && matches!(&*name, "xargs" | "parallel");
-            if is_told && wrapped == "rm" && has_switch(&word_texts(args), "rR", "--recursive") {
+            let is_xargs = begin > 0 && matches!(&*name, "xargs" | "parallel");
+            if is_xargs && wrapped == "rm" && has_switch(&word_texts(args), "rR", "--recursive") {
                 self.add_reason(RiskReason::new("risk-unknown-removal"));
             }
             if begin == 0 || begin == 1 && matches!(&*name, "builtin" | "command") {
@@ -170,7 +171,7 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Returns the positions among the words of a program where another program may begin.
+    /// Returns the positions in a command's words at which another program may begin.
     fn program_positions(&mut self, name: &str, words: &[ShellWord]) -> Vec<usize> {
         let mut begins = vec![0];
         if wraps_commands(name) {
@@ -204,15 +205,15 @@ impl RiskFinder<'_> {
                 self.add_named_files(word, is_shown);
             }
         }
-        let told = words.iter().skip(1).filter(|_| tables::ASSIGNING_PROGRAMS.contains(&&*program));
-        if let Some(variable) = sets.iter().chain(told).find_map(tables::risky_variable) {
+        let args = words.iter().skip(1).filter(|_| tables::ASSIGNING_PROGRAMS.contains(&&*program));
+        if let Some(variable) = sets.iter().chain(args).find_map(tables::risky_variable) {
             self.add_reason(
                 RiskReason::new("risk-sets-variable").with_subject("variable", variable),
             );
         }
         let is_builtin = tables::EVALUATING_BUILTINS.contains(&&*program);
-        let told = words.iter().chain(&command.input).filter(|_| is_builtin);
-        let evaluated = sets.iter().chain(told);
+        let args = words.iter().chain(&command.input).filter(|_| is_builtin);
+        let evaluated = sets.iter().chain(args);
         if let Some(word) = evaluated.into_iter().find(|word| word.has_expanding_subscript()) {
             self.add_reason(RiskReason::new("risk-evaluates").with_subject("word", &word.text));
         }
@@ -362,7 +363,7 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Checks a script that is named.
+    /// Checks a script that the line names.
     fn check_script(&mut self, args: &[ShellWord], command: &SimpleCommand, depth: usize) {
         let Some(script) = args.first() else { return };
         if script.expands {
@@ -383,7 +384,8 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Checks the text of commands for a subshell, which does not change this shell's directory.
+    /// Checks a text that a subshell runs as commands. The subshell does not change the directory
+    /// of the current shell.
     fn check_subshell_code(&mut self, words: &[ShellWord], depth: usize) {
         let within = self.folders.for_subshell();
         let before = std::mem::replace(&mut self.folders, within);
@@ -391,7 +393,7 @@ impl RiskFinder<'_> {
         self.folders = before;
     }
 
-    /// Checks the text of commands.
+    /// Checks a text that a shell runs as commands.
     fn check_code(&mut self, words: &[ShellWord], depth: usize) {
         if words.iter().any(|word| word.expands) {
             return self.add_reason(RiskReason::new("risk-unknown-code"));
@@ -441,8 +443,8 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Records the folder before a `..`, because for a link the parent of the target is another
-    /// folder.
+    /// Records the folder before a `..`. If this folder is a link, then `..` is the parent of the
+    /// link's target, which is another folder.
     fn add_folder_before_parent_dir(&mut self, target: &ShellWord) {
         let Some((folder, _)) = target.text.split_once("/..") else { return };
         let folder = ShellWord { text: folder.to_owned(), ..target.clone() };
@@ -463,7 +465,7 @@ impl RiskFinder<'_> {
     }
 }
 
-/// Returns whether the following parts change the directory of the same shell.
+/// Returns whether one of these parts changes the directory of the current shell.
 fn changes_folder(parts: &[LinePart]) -> bool {
     let mut depth = 0;
     for part in parts {
@@ -528,12 +530,13 @@ fn grants_world_write(words: &[&str]) -> bool {
     octal || mode.split(',').any(gives)
 }
 
-/// Returns whether `find` runs the program in the next word for each file that it finds.
+/// Returns whether a word is an action of `find` that runs the program in the next word for each
+/// file.
 fn is_find_exec(word: &str) -> bool {
     matches!(word, "-exec" | "-execdir" | "-ok" | "-okdir")
 }
 
-/// Returns whether a program for `awk` runs commands.
+/// Returns whether a word, as a program for `awk`, may run commands.
 fn awk_runs_commands(word: &str) -> bool {
     word.contains("system") || word.contains("getline") || word.replace("||", "").contains('|')
 }

@@ -28,7 +28,7 @@ impl ShellParser<'_> {
         let source = &before[..before.len() - self.rest.len()];
         let is_descriptor = target.text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
         match *operator {
-            // Shells disagree on which line ends such a text.
+            // Shells disagree on the line that ends a heredoc with such a delimiter.
             "<<" | "<<-" if source.contains(['$', '`']) => return Err(ParseFailure::Unclear),
             "<<" | "<<-" => {
                 let (strips_tabs, expands) = (*operator == "<<-", !target.is_quoted);
@@ -43,12 +43,12 @@ impl ShellParser<'_> {
             "<<<" => {
                 self.current.append_input_text(&ShellWord { text: target.text + "\n", ..target });
             }
-            // In bash, the text after the dash is a separate word; elsewhere it is an error.
+            // In bash, the text after the dash is a separate word. In other shells, it is an error.
             "<&" | ">&" if target.text.len() > 1 && target.text.starts_with('-') => {
                 return Err(ParseFailure::Unclear);
             }
             "<&" | ">&" if is_descriptor => {}
-            // Bash expands the target even if it is quoted.
+            // Bash expands this target even if it is quoted.
             "<&" | ">&" if target.is_quoted => return Err(ParseFailure::Unclear),
             "<" | "<&" => self.current.reads.push(target),
             _ => self.current.writes.push(target),

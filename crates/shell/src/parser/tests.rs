@@ -1,4 +1,4 @@
-//! Tests of splitting and rejecting lines.
+//! Tests that the parser splits lines, and rejects unclear lines.
 
 #![expect(clippy::disallowed_methods, reason = "tests compare with the lines that a shell runs")]
 
@@ -24,8 +24,8 @@ fn commands(line: &str) -> Result<Vec<SimpleCommand>, ParseFailure> {
     Ok(parse_command_line(line, 0)?.into_iter().filter_map(command).collect())
 }
 
-/// Formats each command: its assignments and words; then `>` and the files that it writes, `<` and
-/// the files that it reads.
+/// Formats each command: its assignments and words, then each written file after `>`, then each
+/// read file after `<`.
 fn split(line: &str) -> Result<Vec<String>, ParseFailure> {
     let shown = |command: SimpleCommand| {
         let mut shown = words(&[command.assignments, command.words].concat()).join(" ");
@@ -73,7 +73,7 @@ fn a_line_is_split_into_the_commands_that_run() {
 }
 
 #[test]
-fn what_expands_is_marked_and_what_runs_within_it_is_found() {
+fn expansions_are_marked_and_their_commands_are_found() {
     for (line, commands) in [
         ("a $b ${c:-d} $1 $@ $$ $", &["a ?$b ?$c ?$ ?$ ?$ $"][..]),
         ("a $(b $(c))", &["c", "b ?$", "a ?$"]),
@@ -92,7 +92,7 @@ fn what_expands_is_marked_and_what_runs_within_it_is_found() {
 }
 
 #[test]
-fn redirections_are_told_from_words() {
+fn redirections_are_distinguished_from_words() {
     for (line, commands) in [
         ("a > b >>c 2> d &> e &>>f >| g >&h <> i", &["a >b >c >d >e >f >g >h >i"][..]),
         ("a 2>&1 >&- 1>&2 <&0 < b 3< c", &["a <b <c"]),
@@ -107,7 +107,7 @@ fn redirections_are_told_from_words() {
 }
 
 #[test]
-fn what_a_shell_of_its_own_runs_and_where_a_chain_ends_is_told() {
+fn subshells_and_chain_ends_are_marked() {
     let shown = |part: LinePart| match part {
         LinePart::Command(command) => {
             let condition = if command.is_before_and { " &&" } else { "" };
@@ -118,7 +118,7 @@ fn what_a_shell_of_its_own_runs_and_where_a_chain_ends_is_told() {
         LinePart::ChainEnd => ";".to_owned(),
         LinePart::MayRepeat => "@".to_owned(),
     };
-    for (line, told) in [
+    for (line, expected) in [
         ("a && b; c", "a &&, b, ;, c"),
         ("a && b | c || d && e", "a &&, b, c, ;, d &&, e, ;"),
         ("a && b & c", "a &&, b, ;, c"),
@@ -134,14 +134,14 @@ fn what_a_shell_of_its_own_runs_and_where_a_chain_ends_is_told() {
             "@, a, b, @, c, @, for d in e, f",
         ),
     ] {
-        let told_of: Vec<String> =
+        let parts: Vec<String> =
             parse_command_line(line, 0).unwrap().into_iter().map(shown).collect();
-        assert_eq!(told_of.join(", "), told, "{line:?}");
+        assert_eq!(parts.join(", "), expected, "{line:?}");
     }
 }
 
 #[test]
-fn texts_that_follow_belong_to_their_command() {
+fn input_texts_belong_to_their_command() {
     let input = |line: &str| {
         let commands = commands(line).unwrap();
         let text = commands.iter().find_map(|command| command.input.clone()).unwrap();
@@ -167,7 +167,7 @@ fn texts_that_follow_belong_to_their_command() {
 }
 
 #[test]
-fn what_is_not_understood_is_said() {
+fn unclear_lines_are_rejected() {
     for line in [
         "'",
         "\"",
@@ -245,7 +245,7 @@ fn what_is_not_understood_is_said() {
 }
 
 #[test]
-fn what_is_too_much_is_said_in_time() {
+fn lines_over_a_limit_are_rejected_quickly() {
     let nested = |open: &str, close: &str, depth: usize| {
         format!("{}a{}", open.repeat(depth), close.repeat(depth))
     };
@@ -259,10 +259,10 @@ fn what_is_too_much_is_said_in_time() {
     ] {
         assert!(split(&nested(open, close, MAX_COMMAND_DEPTH)).is_ok(), "{open}");
         for depth in [MAX_COMMAND_DEPTH + 1, 5_000] {
-            let told = split(&nested(open, close, depth));
+            let result = split(&nested(open, close, depth));
             assert!(
-                matches!(told, Err(ParseFailure::TooDeep | ParseFailure::Unclear)),
-                "{open} {told:?}"
+                matches!(result, Err(ParseFailure::TooDeep | ParseFailure::Unclear)),
+                "{open} {result:?}"
             );
         }
     }
@@ -274,7 +274,7 @@ fn what_is_too_much_is_said_in_time() {
 
 proptest::proptest! {
     #[test]
-    fn nothing_that_is_written_panics(
+    fn no_line_makes_the_parser_panic(
         pieces in proptest::collection::vec(
             proptest::sample::select(&[
                 "a", "1", " ", "\n", ";", "&", "|", "(", ")", "<", ">", "'", "\"", "`", "$", "{", "}",
@@ -287,18 +287,18 @@ proptest::proptest! {
     }
 }
 
-/// Returns the commands that a shell runs and the files that it creates for a line. No program
-/// exists in the shell's environment.
+/// Runs a line in a shell. Returns the commands that the shell tried to run, and the files that it
+/// created. The shell cannot find any program.
 #[cfg(target_os = "linux")]
 fn by_shell(line: &str) -> (Vec<String>, Vec<String>) {
-    // Each command writes to a separate file, because some run at the same time. An endless command
-    // is killed. A function that calls itself is stopped early, because with `&` it would start
-    // shells without limit.
-    let (folder, told) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // Each command is recorded in a separate file, because some commands run at the same time. An
+    // endless command is killed. A function that calls itself is stopped early, because with `&` it
+    // would start an unlimited number of shells.
+    let (folder, log) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let script = format!(
         "PATH=/nowhere FUNCNEST=5\ncommand_not_found_handle() {{ local IFS=$'\\037'; \
          printf '%s\\037' \"$*\" >\"{}/$BASHPID.$SRANDOM\"; return $((RANDOM % 2)); }}\n{line}\n",
-        told.path().display()
+        log.path().display()
     );
     let mut shell = std::process::Command::new("/usr/bin/timeout")
         .args(["--signal=KILL", "5", "/bin/bash", "--noprofile", "--norc", "-c"])
@@ -310,36 +310,37 @@ fn by_shell(line: &str) -> (Vec<String>, Vec<String>) {
         .spawn()
         .unwrap();
     shell.wait().unwrap();
-    // `timeout` has a separate process group: this also ends background processes of the line.
+    // `timeout` has a separate process group. Killing this group also ends the background processes
+    // of the line.
     kill_process_group(Pid::from_child(&shell), Signal::KILL).ok();
     let entries = |folder: &tempfile::TempDir| {
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path())
     };
-    // A background command that still writes is skipped.
+    // A file that a background command is still writing is skipped.
     let is_whole = |text: &String| text.ends_with('\u{1f}');
-    let texts = entries(&told).map(|file| std::fs::read_to_string(file).unwrap());
+    let texts = entries(&log).map(|file| std::fs::read_to_string(file).unwrap());
     let ran = texts.filter(is_whole).collect();
     let name = |path: std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
     (ran, entries(&folder).map(name).collect())
 }
 
-/// Returns whether the parser found a command that ran: a command with the same words, or with
-/// words that expand.
+/// Returns whether a parsed command may be the command that ran. The words of the parsed command
+/// must be the same, or some of them must expand.
 #[cfg(target_os = "linux")]
 fn is_found(ran: &str, command: &SimpleCommand) -> bool {
     let expands = command.words.iter().any(|word| word.expands);
-    let told: String = command.words.iter().map(|word| format!("{}\u{1f}", word.text)).collect();
+    let parsed: String = command.words.iter().map(|word| format!("{}\u{1f}", word.text)).collect();
     let program = command.words.first().filter(|word| !word.expands);
     let is_program = program.is_none_or(|word| ran.starts_with(&format!("{}\u{1f}", word.text)));
-    told == ran || expands && is_program
+    parsed == ran || expands && is_program
 }
 
-/// Returns the commands of a line, and the commands in the arguments of `eval` and `trap`. Returns
-/// `None` if the line needs permission.
+/// Returns the commands of a line, including the commands in the arguments of `eval` and `trap`.
+/// Returns `None` if the line needs permission.
 #[cfg(target_os = "linux")]
 fn all_commands(line: &str) -> Option<Vec<SimpleCommand>> {
     let mut commands = commands(line).ok()?;
-    let mut told = Vec::new();
+    let mut nested = Vec::new();
     for command in &commands {
         let Some((program, words)) = command.words.split_first() else { continue };
         if EVALUATING_BUILTINS.contains(&&*program.text)
@@ -357,9 +358,9 @@ fn all_commands(line: &str) -> Option<Vec<SimpleCommand>> {
             return None;
         }
         let texts: Vec<_> = words.iter().map(|word| &*word.text).collect();
-        told.extend(all_commands(&texts.join(" "))?);
+        nested.extend(all_commands(&texts.join(" "))?);
     }
-    commands.extend(told);
+    commands.extend(nested);
     Some(commands)
 }
 
@@ -389,8 +390,8 @@ const LETTERS: &[&str] = &[
     ";fi", "[[ ", " ]]", "a=", "a=(", "$((1", "))", "{x,y}", "@", "\t",
 ];
 
-/// Forms that hide commands from parsers with other rules than the shell. Each entry is the
-/// beginning and the end of a form.
+/// Forms that can hide a command from a parser whose rules differ from the rules of the shell. Each
+/// entry is the beginning and the end of a form.
 #[cfg(target_os = "linux")]
 const FORMS: &[(&str, &str)] = &[
     ("for y do ", "; done"),
@@ -468,7 +469,7 @@ const FORMS: &[(&str, &str)] = &[
     ("x {", ",y}"),
 ];
 
-/// Fragments within or after the forms.
+/// Fragments that are placed inside or after the forms.
 #[cfg(target_os = "linux")]
 const WITHIN: &[&str] = &[
     "x ", "x y; ", "x; ", "y", " # ", "#'\n", " #\"\n", " #`\n", "# ]=1 ", "' ", "\" ", "\\'",
@@ -482,15 +483,16 @@ const WITHIN: &[&str] = &[
 proptest::proptest! {
     /// `PROPTEST_CASES` sets the number of lines.
     #[test]
-    fn a_shell_runs_and_writes_nothing_that_is_not_found(
+    fn every_command_and_file_of_a_shell_is_found(
         pieces in proptest::collection::vec(proptest::sample::select(LETTERS), 0..10),
     ) {
         compare(&format!("x{}", pieces.concat()))?;
     }
 
-    /// Compares nested forms, complete or broken. `PROPTEST_CASES` sets the number of lines.
+    /// Compares lines with nested forms, which may be incomplete. `PROPTEST_CASES` sets the number
+    /// of lines.
     #[test]
-    fn no_form_hides_a_command_from_the_reader(
+    fn no_form_hides_a_command_from_the_parser(
         forms in proptest::collection::vec(proptest::sample::select(FORMS), 1..4),
         within in proptest::collection::vec(proptest::sample::select(WITHIN), 0..5),
         behind in proptest::collection::vec(proptest::sample::select(WITHIN), 0..4),

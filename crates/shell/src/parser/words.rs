@@ -17,7 +17,8 @@ impl ShellParser<'_> {
                 '\\' => {
                     self.bump();
                     match self.next().ok_or(ParseFailure::Unclear)? {
-                        // The joined text may be a keyword, an operator or a `$(`.
+                        // The text that the line continuation joins may be a keyword, an operator
+                        // or a `$(`.
                         '\n' if self.rest.starts_with([' ', '\t', '\n']) => {}
                         '\n' => return Err(ParseFailure::Unclear),
                         letter => word.text.push(letter),
@@ -51,7 +52,7 @@ impl ShellParser<'_> {
                 }
             }
         }
-        // The command named `[`.
+        // The word `[` is the name of a command, and not a pattern.
         word.expands &= word.text != "[";
         Ok(word)
     }
@@ -101,7 +102,7 @@ impl ShellParser<'_> {
             }
             // In a translated string `$"…"`, the `$` has no other effect.
             Some('"') if !is_quoted => return Ok(()),
-            // The obsolete syntax of arithmetic.
+            // `$[…]` is an obsolete syntax of arithmetic.
             Some('[') => return Err(ParseFailure::Unclear),
             _ => word.text.push('$'),
         }
@@ -152,14 +153,14 @@ impl ShellParser<'_> {
         let mut within = ShellWord::default();
         loop {
             match self.peek() {
-                // The meaning of single quotes here depends on the context.
+                // The meaning of single quotes in `${…}` depends on the context.
                 None | Some('\'') => return Err(ParseFailure::Unclear),
                 // A shell removes line continuations before any other parsing.
                 Some('\\') if self.rest.starts_with("\\\n") => return Err(ParseFailure::Unclear),
                 Some('<' | '>') if self.is_process_substitution() => {
                     return Err(ParseFailure::Unclear);
                 }
-                // `@P` runs the content of the variable.
+                // `${X@P}` runs the commands in the content of the variable.
                 Some('@') if self.rest.starts_with("@P") => return Err(ParseFailure::Unclear),
                 Some('}') => {
                     self.bump();
@@ -180,8 +181,8 @@ impl ShellParser<'_> {
         }
     }
 
-    /// Parses up to the end of `((…))`. Fails as unclear if the text may also be commands in
-    /// parentheses.
+    /// Parses up to the end of `((…))`. The result is [`ParseFailure::Unclear`] if the text may
+    /// also be commands in parentheses.
     pub(super) fn parse_arithmetic(&mut self) -> Result<(), ParseFailure> {
         let (mut open, mut within) = (0, ShellWord::default());
         loop {
@@ -202,8 +203,9 @@ impl ShellParser<'_> {
         }
     }
 
-    /// Parses up to the end of `$'…'`. Fails as unclear if a plain `sh` would find another end, or
-    /// if the text contains the numeric escape of a character.
+    /// Parses up to the end of `$'…'`. The result is [`ParseFailure::Unclear`] if a plain `sh`
+    /// would find another end, or if the text contains an unsupported escape, e.g. a numeric
+    /// escape.
     fn parse_ansi_quoted(&mut self, word: &mut ShellWord) -> Result<(), ParseFailure> {
         word.is_quoted = true;
         loop {

@@ -1,4 +1,5 @@
-//! Tests of portable lines and other lines. A shell must run exactly the parsed commands.
+//! Tests that portable lines are parsed and other lines are rejected. A shell must run exactly the
+//! parsed commands.
 
 use super::parse_portable_line;
 
@@ -24,7 +25,7 @@ fn a_command_is_split_as_a_shell_does() {
 }
 
 #[test]
-fn commands_are_parted_where_a_shell_parts_them() {
+fn commands_are_split_where_a_shell_splits_them() {
     for line in ["a 1;b", "a 1 && b", "a 1||b", "a 1 | b", "a 1\nb", "\n a 1 ;\n\nb\n", "a 1&&\nb"]
     {
         check(line, &[&["a", "1"], &["b"]], &[]);
@@ -33,7 +34,7 @@ fn commands_are_parted_where_a_shell_parts_them() {
 }
 
 #[test]
-fn output_goes_to_what_is_told() {
+fn output_redirections_are_parsed() {
     check("a 2>&1 | b >&2", &[&["a"], &["b"]], &[]);
     check("a >/dev/null 2> /dev/null", &[&["a"]], &[]);
     check("a >b 1>>'c d' 2>e f", &[&["a", "f"]], &["b", "c d", "e"]);
@@ -42,7 +43,7 @@ fn output_goes_to_what_is_told() {
 }
 
 #[test]
-fn what_is_not_whole_or_not_sure_is_not_plain() {
+fn incomplete_or_ambiguous_lines_are_rejected() {
     for line in [
         "", " ", "\n", "'", "echo 'a", "echo \"a", "''", "'' a", "A=1 b", "./a", "a/b", "=a", ";",
         "a;;b", ";a", "a &&", "&& a", "a & b", "a &", "a |& b", "a | ", "a\n&& b", "a && ; b",
@@ -55,8 +56,8 @@ fn what_is_not_whole_or_not_sure_is_not_plain() {
     }
 }
 
-/// Returns the commands that a shell runs and the files that it creates for a line. Every program
-/// prints its words and exits with `status`.
+/// Runs a line in a shell. Returns the commands that the shell ran, and the files that it created.
+/// Every program prints its words and exits with `status`.
 #[cfg(unix)]
 #[expect(clippy::disallowed_methods, reason = "a shell is what the reading is compared with")]
 fn by_shell(line: &str, status: u8) -> (Vec<String>, Vec<String>) {
@@ -104,12 +105,12 @@ proptest::proptest! {
                 .any(|word| word.contains('/'))
         };
         if let Some(plain) = parse_portable_line(&line).filter(|plain| !absolute(plain)) {
-            let told: Vec<String> = plain.commands.iter().map(|words| {
+            let parsed: Vec<String> = plain.commands.iter().map(|words| {
                 words.iter().map(|word| format!("{word}\u{1f}")).collect()
             }).collect();
             let (ran, made) = by_shell(&line, u8::from(fails));
             for command in &ran {
-                proptest::prop_assert!(told.contains(command), "{:?} ran {:?}", line, command);
+                proptest::prop_assert!(parsed.contains(command), "{:?} ran {:?}", line, command);
             }
             let must_run = plain.writes.is_empty();
             proptest::prop_assert!(!ran.is_empty() || !must_run, "{:?} ran nothing", line);

@@ -1,6 +1,7 @@
 //! Determines, from the text of a line, the folders in which its commands may run.
 //!
-//! If a `cd` fails or is not reached, the following commands run in the folder before the `cd`.
+//! If a `cd` fails or does not run, the commands after it run in the same folder as the commands
+//! before it.
 
 use std::mem::take;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ use crate::parser::ShellWord;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PossibleFolders {
     current: Vec<Option<PathBuf>>,
-    /// The folders in which the rest of an `&&` chain does not run, because a `cd` in the chain
-    /// failed.
+    /// The possible folders after the current `&&` chain if a `cd` in the chain fails. In this
+    /// case, the rest of the chain does not run.
     after_failed_cd: Vec<Option<PathBuf>>,
 }
 
@@ -54,12 +55,13 @@ impl PossibleFolders {
         self.current.iter().map(to).collect()
     }
 
-    /// Returns the folders of a new subshell.
+    /// Returns the possible folders of a new subshell.
     pub(super) fn for_subshell(&self) -> Self {
         Self { current: self.current.clone(), after_failed_cd: Vec::new() }
     }
 
-    /// Ends an `&&` chain.
+    /// Ends an `&&` chain. A `cd` of the chain may have failed, so the folders for this case become
+    /// possible.
     pub(super) fn merge_failed_cd_folders(&mut self) {
         let left = take(&mut self.after_failed_cd);
         add_folders_up_to_limit(&mut self.current, left);

@@ -2,7 +2,7 @@
 
 use super::has_switch;
 
-/// Returns the keys of the reasons to ask.
+/// Returns the keys of the reasons to ask for permission for a git command.
 pub(super) fn risk_keys(words: &[&str]) -> Vec<&'static str> {
     let mut rest = words;
     let mut sets = false;
@@ -34,7 +34,7 @@ pub(super) fn risk_keys(words: &[&str]) -> Vec<&'static str> {
     found.into_iter().filter_map(|(is_so, why)| is_so.then_some(why)).collect()
 }
 
-/// Returns whether a word for `git push` overwrites or removes something.
+/// Returns whether a word makes `git push` overwrite or remove something.
 fn push_overwrites(word: &str) -> bool {
     let is_begun = |long: &&str| word.len() > 3 && long.starts_with(word);
     match word.strip_prefix('-') {
@@ -48,9 +48,9 @@ fn push_overwrites(word: &str) -> bool {
 }
 
 fn runs_given_command(subcommand: &str, word: &str) -> bool {
-    let told = |(of, option): &(&str, &str)| *of == subcommand && word.starts_with(option);
+    let matches = |(of, option): &(&str, &str)| *of == subcommand && word.starts_with(option);
     EXEC_OPTIONS.iter().any(|option| word.starts_with(option))
-        || SUBCOMMAND_EXEC_OPTIONS.iter().any(told)
+        || SUBCOMMAND_EXEC_OPTIONS.iter().any(matches)
 }
 
 /// Returns whether a setting of git names a program that git runs.

@@ -1,10 +1,11 @@
-//! Reasons to ask about a line, as English sentences and as keys.
+//! Reasons to ask for permission for a line, as English sentences and as keys.
 
 use std::fmt;
 
 use callboard_text::escape_invisible;
 
-/// A reason to ask about a line: the key of a sentence, and the word of the line that it contains.
+/// A reason to ask for permission for a line: the key of a sentence, and the word of the line that
+/// the sentence contains.
 ///
 /// The `Display` output of a reason is an English sentence, e.g. "`eval` runs a text as a command".
 /// For another language, translate the key.
@@ -89,12 +90,12 @@ mod tests {
     use super::{ENGLISH, RiskReason};
 
     #[test]
-    fn a_reason_is_a_sentence_with_the_word_that_it_is_about() {
-        let told = |reason: RiskReason| reason.to_string();
+    fn a_reason_is_a_sentence_with_its_escaped_word() {
+        let text = |reason: RiskReason| reason.to_string();
         let runs = RiskReason::new("risk-runs-text").with_subject("name", "e\u{202e}val");
-        assert_eq!(told(runs), "`e\\u{202e}val` runs a text as a command");
+        assert_eq!(text(runs), "`e\\u{202e}val` runs a text as a command");
         assert_eq!(
-            told(RiskReason::new("risk-git-runs")),
+            text(RiskReason::new("risk-git-runs")),
             "git runs a command that the line names"
         );
     }

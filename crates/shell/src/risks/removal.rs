@@ -41,8 +41,8 @@ pub(super) fn folders_removed_by_find(args: &[ShellWord]) -> (Vec<ShellWord>, Re
     (folders, extent)
 }
 
-/// Returns whether the removal of a target, relative to a folder, would or might remove a project
-/// folder, a home, `.git` or files outside of the project.
+/// Returns whether the removal of a target might remove a project folder, a home directory, `.git`
+/// or files outside of the project. A relative target is resolved in `cwd`.
 pub(super) fn removes_vital(
     target: &ShellWord,
     cwd: Option<&Path>,
@@ -64,7 +64,7 @@ pub(super) fn removes_vital(
         },
     };
     let path = normalise(&path);
-    // An unknown part may be empty, so that `a/$b` is all of `a`.
+    // An unknown part may be empty, so `a/$b` may be the whole folder `a`.
     let unknown = |name: &str| target.expands && name.contains(['$', '`', '{']);
     let known: PathBuf = path.iter().take_while(|name| !unknown(&name.to_string_lossy())).collect();
     let starts_unknown =
@@ -78,7 +78,7 @@ pub(super) fn removes_vital(
     starts_unknown || climbs || is_outside || extent == RemovalExtent::All && is_above
 }
 
-/// Removes trailing patterns that match every name: such a pattern means the whole folder.
+/// Removes trailing patterns that match every name, because such a pattern means the whole folder.
 fn strip_match_all_names(text: &str) -> &str {
     let mut folder = text.trim_end_matches('/');
     loop {
@@ -106,7 +106,7 @@ fn is_find_link_option(word: &str) -> bool {
     matches!(word, "-L" | "-H" | "-P") || word.starts_with("-O")
 }
 
-/// Tests of `find` that exclude files.
+/// Tests of `find` that select only some files.
 const FIND_TESTS: &[&str] = &[
     "-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-newer", "-mtime", "-mmin",
     "-size", "-empty",

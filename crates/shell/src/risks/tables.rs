@@ -39,7 +39,7 @@ pub(super) fn is_process_file(path: &Path) -> bool {
 const HARMLESS_PROC_FILES: &[&str] =
     &["", "cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version"];
 
-/// Returns whether a name equals another name, or is a pattern with the same beginning.
+/// Returns whether a name equals another name, or is a pattern that begins like the other name.
 fn may_match(name: &str, other: &str, word: &ShellWord) -> bool {
     let known = name.split(['*', '?', '[', '{']).next().unwrap_or_default();
     let tells = known.len() >= if known.starts_with('.') { 2 } else { 3 };
@@ -47,8 +47,8 @@ fn may_match(name: &str, other: &str, word: &ShellWord) -> bool {
     name == other || is_pattern && other.starts_with(known)
 }
 
-/// Returns the variable that an assignment sets, if it may change the behaviour of programs.
-/// Programs ignore names in lower case without an underscore.
+/// Returns the variable that an assignment sets, if it may change the behaviour of programs. A name
+/// of only lower-case letters and digits is harmless, because programs ignore such variables.
 pub(super) fn risky_variable(word: &ShellWord) -> Option<&str> {
     let (name, value) = word.text.split_once('=')?;
     let name = name.trim_end_matches('+');
@@ -61,8 +61,8 @@ pub(super) fn risky_variable(word: &ShellWord) -> Option<&str> {
     (!is_harmless).then_some(name)
 }
 
-/// Variables that name programs, with values that are harmless because they only suppress prompts
-/// and paging.
+/// Assignments of variables that can change the behaviour of programs. These values are harmless:
+/// they only suppress prompts and paging, or name a common terminal type.
 const HARMLESS_ASSIGNMENTS: &[(&str, &str)] = &[
     ("GIT_EDITOR", "true"),
     ("GIT_PAGER", "cat"),
@@ -107,7 +107,7 @@ const HARMLESS_VARIABLES: &[&str] = &[
     "VERBOSE",
 ];
 
-/// Builtins, and a program, that assign their arguments.
+/// Builtins, and the program `env`, whose arguments may be assignments.
 pub(super) const ASSIGNING_PROGRAMS: &[&str] =
     &["declare", "env", "export", "local", "readonly", "typeset"];
 
@@ -121,7 +121,8 @@ pub(crate) const EVALUATING_BUILTINS: &[&str] = &[
 pub(super) const ALIASING_BUILTINS: &[&str] =
     &["alias", "bind", "compgen", "complete", "enable", "fc", "mapfile", "readarray"];
 
-/// Programs that run a text as a command, with the switch before it.
+/// Programs that run a text as a command. Each entry contains the program, and the short and the
+/// long switch that precede the text.
 pub(super) const TEXT_RUNNING_SWITCHES: &[(&str, &str, &str)] = &[
     ("entr", "s", "--shell"),
     ("env", "S", "--split-string"),

@@ -9,14 +9,14 @@ use crate::table::Program;
 #[derive(Debug)]
 pub(crate) struct HelpOption {
     pub(crate) name: String,
-    /// Words next to the option, including the values that it accepts.
+    /// Words after the option, including the values that the option accepts.
     pub(crate) hints: Vec<String>,
 }
 
 /// Maximum number of values that are tried per option.
 const HINTS: usize = 8;
 
-/// Returns the options of a program.
+/// Returns the options that the help of a program lists.
 pub(crate) fn options(program: &Program, scratch: &Scratch) -> Vec<HelpOption> {
     let mut found = BTreeMap::new();
     for words in commands(program) {
@@ -66,11 +66,11 @@ fn commands(program: &Program) -> Vec<Vec<String>> {
     commands
 }
 
-/// Adds the options found in a text.
+/// Adds the options that occur in a text.
 fn read(text: &str, found: &mut BTreeMap<String, Vec<String>>) {
     let text = strip_formatting(text);
     for line in text.lines() {
-        // A setting of npm.
+        // A line `name = value` of npm's settings corresponds to the option `--name`.
         let setting = line.split_once(" = ").map(|(name, _)| name);
         let is_setting =
             |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');

@@ -1,11 +1,12 @@
-//! Command lines of a program: one set for each entry of its row, and random ones.
+//! Command lines of a program: one set of lines for each entry of its row, and random lines.
 
 use std::time::SystemTime;
 
 use crate::help::HelpOption;
 use crate::table::{self, Operands, OptionStyle, OptionValueKind, Program};
 
-/// Values that name paths outside the project, or run something, if a program interprets them so.
+/// Hostile values. Some of them name paths outside the project. Others run a command, if a program
+/// treats them as a command.
 const HOSTILE_VALUES: &[&str] = &[
     "/srv/me/.bashrc",
     "/srv/me/.ssh/id",
@@ -92,7 +93,7 @@ const ORDINARY_VALUES: &[&str] = &[
     "test",
 ];
 
-/// Options with values that only they accept.
+/// Options, each with a value that only this option accepts.
 const VALUES_OF_OPTIONS: &[(&str, &str)] = &[
     ("-p", "demo"),
     ("--package", "demo"),
@@ -156,7 +157,8 @@ impl LineGenerator {
         self.help.len()
     }
 
-    /// Returns lines with each entry of the program's row and values that fit it.
+    /// Returns, for each entry of the program's row, lines that contain the entry with fitting
+    /// values.
     pub(crate) fn table_lines(&self) -> Vec<(String, Vec<Vec<String>>)> {
         let mut lines = vec![("nothing".to_owned(), vec![self.line(Vec::new(), false)])];
         let behind = self.program.after_double_dash.map_or("", |behind| behind.options);
@@ -256,7 +258,7 @@ impl LineGenerator {
         words
     }
 
-    /// Returns an option in some form, with or without a value.
+    /// Generates an option in a random form, with or without a value.
     fn option(&mut self) -> Vec<String> {
         let (name, hints) = self.name();
         let value = match self.random.below(4) {
@@ -293,8 +295,8 @@ impl LineGenerator {
         }
     }
 
-    /// Returns a name from the help, or occasionally from the row, with the values that the help
-    /// names.
+    /// Picks the name of an option from the help, or sometimes from the row. Also returns the
+    /// values that the help lists for this option.
     fn name(&mut self) -> (String, Vec<String>) {
         let known: Vec<_> =
             self.program.options.split_ascii_whitespace().map(table::parse_option_entry).collect();
@@ -311,7 +313,7 @@ impl LineGenerator {
         (option.name.clone(), option.hints.clone())
     }
 
-    /// Returns the letter of a short option.
+    /// Picks the letter of a short option.
     fn random_letter(&mut self) -> char {
         let help = self.help.iter().map(|option| option.name.as_str());
         let known = self
@@ -326,7 +328,8 @@ impl LineGenerator {
     }
 }
 
-/// Quotes words as a shell line; `None` if they cannot be quoted as a model would.
+/// Joins words to a shell line, and quotes them as a model would quote them. Returns `None` if a
+/// word cannot be quoted in this way.
 pub(crate) fn quote(words: &[String]) -> Option<String> {
     let quoted = words.iter().map(|word| {
         let is_plain =

@@ -1,10 +1,11 @@
 //! Runs command lines that are understood, and finds the lines that do more than the table allows.
 //!
-//! Most lines are drawn at random from the options in the programs' own help and manuals, with
-//! values that name paths outside the project. A line that
-//! [`analyze_command`](callboard_shell::analyze_command) accepts would run without a question. The
-//! test therefore runs such a line, in namespaces and traced. The test fails if the line reads or
-//! changes a canary, writes elsewhere, connects, or starts a program that is not in its row.
+//! Most lines are random: they contain options from the help and manuals of the programs, with
+//! values that name paths outside the project. An agent would run a line that
+//! [`analyze_command`](callboard_shell::analyze_command) accepts without a question. The test
+//! therefore runs such a line in namespaces, and traces its system calls. The test fails if the
+//! line reads or changes a canary file, writes outside the project, connects to a network, or
+//! starts a program that is not in its row.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by them")]
@@ -38,8 +39,8 @@ const SEED: &str = "UNDERSTOOD_SEED";
 /// texts, separated by commas.
 const ONLY: &str = "UNDERSTOOD_ONLY";
 
-/// Violations of a program that do not depend on its arguments: its name, the violation, and the
-/// reason why it is accepted.
+/// Accepted violations, which do not depend on the arguments of a program. Each entry contains the
+/// program, the violation, and the reason why the violation is accepted.
 const KNOWN_VIOLATIONS: &[(&str, &str, &str)] = &[
     (
         "cargo doc",
@@ -94,23 +95,23 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
 }
 
-/// Runs the entries of a program's row, and then random lines.
+/// Runs lines with each entry of a program's row, and then random lines.
 fn test(program: &'static Program, scratch: &Scratch, random: Random, cases: u64) -> Counts {
     scratch.reset_project();
     let help = help::options(program, scratch);
     let mut drawer = LineGenerator::new(program, help, random);
-    let mut seen =
+    let mut test =
         ProgramTest { program, scratch, lines: HashSet::new(), counts: Counts::default() };
-    seen.counts.options = drawer.help_options() as u64;
+    test.counts.options = drawer.help_options() as u64;
     for (entry, candidates) in drawer.table_lines() {
-        let understood = candidates.iter().filter(|words| seen.test(words)).count();
+        let understood = candidates.iter().filter(|words| test.test(words)).count();
         assert!(understood > 0, "no line with {entry} of {:?} is understood", program.words);
     }
     for _ in 0..cases {
-        seen.counts.drawn += 1;
-        seen.test(&drawer.random_line());
+        test.counts.drawn += 1;
+        test.test(&drawer.random_line());
     }
-    seen.counts
+    test.counts
 }
 
 /// The tested lines of a program.
@@ -164,11 +165,11 @@ impl ProgramTest<'_> {
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Options found in the program's help.
+    /// Number of options in the program's help.
     options: u64,
     drawn: u64,
     understood: u64,
-    /// Distinct understood lines, both from the row and random.
+    /// Number of different lines that were understood and run, from the row and random.
     run: u64,
     succeeded: u64,
     timeouts: u64,

@@ -72,7 +72,7 @@ impl Scratch {
         fs::write("/srv/me/.gitconfig", git).expect("/srv is writable");
         let scratch = Self(());
         create_project();
-        // Only if the programs of the table need it: the others may be missing.
+        // The repository is required. The lock file is optional, because cargo may be missing.
         let is_made = scratch.command("bash").args(["-ec", COMMITS]).status();
         assert!(is_made.is_ok_and(|status| status.success()), "git makes no repository");
         scratch.succeeds("cargo", &["generate-lockfile", "--offline"]);
@@ -86,7 +86,7 @@ impl Scratch {
         copy(TEMPLATE, PROJECT);
     }
 
-    /// Whether a program can be started and has the subcommand.
+    /// Returns whether a program can be started and has the subcommand.
     pub(crate) fn is_installed(&self, program: &Program) -> bool {
         match program.words {
             ["cargo", rest @ ..] => self.succeeds("cargo", &[rest, &["--help"]].concat()),
@@ -104,7 +104,7 @@ impl Scratch {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Runs a line as an agent would, and returns its violations.
+    /// Runs a line as an agent would run it. Returns the outcome and the violations.
     pub(crate) fn run(&self, line: &str, program: &Program) -> (RunOutcome, Vec<String>) {
         let output = File::create(OUTPUT).expect("/srv is writable");
         let errors = output.try_clone().expect("a file has several handles");
@@ -132,7 +132,7 @@ impl Scratch {
         fs::remove_file(TRACE).expect("the log can be removed");
         let ending = match status.code() {
             Some(0) => RunOutcome::Success,
-            // Exit code 1 means a difference, or no match.
+            // For these programs, exit code 1 is a regular result, e.g. no match.
             Some(1) if matches!(program.words, ["false" | "grep" | "rg"]) => RunOutcome::Success,
             Some(124 | 137) | None => RunOutcome::Timeout,
             Some(_) => RunOutcome::Failure,
@@ -146,8 +146,8 @@ impl Scratch {
         command.status().is_ok_and(|status| status.success())
     }
 
-    /// Returns a program in the project folder, with the environment that an agent passes to
-    /// commands.
+    /// Returns a command that runs a program in the project folder, with the environment that an
+    /// agent passes to commands.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(PROJECT).env_clear().stdin(Stdio::null());
@@ -176,13 +176,13 @@ impl Scratch {
     }
 }
 
-/// Mounts all file systems read-only, and new ones at `/srv` and `/tmp`.
+/// Makes all file systems read-only, and mounts new file systems at `/srv` and `/tmp`.
 fn close_file_systems() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("/proc is mounted");
     for mount in mounts.lines() {
         let fields: Vec<_> = mount.split(' ').collect();
         let (target, flags) = (fields[4], fields[5]);
-        // Covered by another mount, or by our own /proc.
+        // A mount is not reachable if another mount or the new /proc covers it.
         let is_reachable = Path::new(target).exists() && !target.starts_with("/proc");
         if is_reachable && flags.split(',').any(|flag| flag == "rw") {
             let flags = flags.replacen("rw", "remount,bind,ro", 1);
@@ -221,8 +221,8 @@ fn create_project() {
         text
     });
     fs::write(Path::new(PROJECT).join("many.txt"), many).expect("/srv is writable");
-    // The links are for programs that walk through folders. Links in operands need no test, because
-    // the tools resolve them.
+    // The links are for tests of programs that walk through folders. Links in operands need no
+    // test, because the tools resolve them.
     for (link, target) in LINKS {
         let link = Path::new(PROJECT).join(link);
         let folder = link.parent().expect("it lies in the project");

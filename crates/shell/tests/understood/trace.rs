@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use crate::scratch::{CANARIES, HOME, PROJECT};
 use crate::table::Program;
 
-/// System calls that read, change or start files, or that connect. `?` marks system calls that not
-/// every architecture has.
+/// System calls that read, change or start files, or that open connections. `?` marks system calls
+/// that are missing on some architectures.
 pub(crate) const CALLS: &str = "trace=?execve,?execveat,?connect,?sendto,?sendmsg,?open,?openat,?openat2,?creat,?rename,\
      ?renameat,?renameat2,?unlink,?unlinkat,?rmdir,?mkdir,?mkdirat,?link,?linkat,?symlink,\
      ?symlinkat,?truncate,?chmod,?fchmodat,?chown,?lchown,?fchownat,?utimensat,?mknod,?mknodat,\
@@ -16,7 +16,7 @@ pub(crate) const CALLS: &str = "trace=?execve,?execveat,?connect,?sendto,?sendms
 const WRITABLE: &[&str] =
     &["/srv/me/.cargo", "/srv/me/.cache", "/srv/me/go", "/srv/me/.npm", "/tmp", "/dev", "/proc"];
 
-/// Returns the violations of a line, each once.
+/// Returns the violations in the log of a line, without duplicates.
 pub(crate) fn violations(log: &str, program: &Program) -> Vec<String> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
@@ -45,7 +45,8 @@ pub(crate) fn violations(log: &str, program: &Program) -> Vec<String> {
     found
 }
 
-/// Returns the calls with their process ids; interrupted calls are joined.
+/// Returns the system calls with their process ids. The two parts of an interrupted call are
+/// joined.
 fn calls(log: &str) -> Vec<(&str, String)> {
     let mut unfinished: HashMap<&str, &str> = HashMap::new();
     let mut calls = Vec::new();
@@ -95,7 +96,7 @@ impl TracedCall {
                 base = Some(inner);
             } else {
                 paths.push(normalize_path(base.take().unwrap_or(folder), inner));
-                // The other strings are arguments.
+                // The other strings of the call are arguments.
                 if name.starts_with("execve") {
                     break;
                 }
@@ -103,7 +104,7 @@ impl TracedCall {
             left = behind;
         }
         if name.starts_with("symlink") && !paths.is_empty() {
-            // The target of the link may not exist.
+            // The first path is the target of the link, which may not exist.
             paths.remove(0);
         }
         Some(Self {
@@ -131,7 +132,8 @@ impl TracedCall {
             }
             "open" | "openat" | "openat2" | "creat" => self.open_violations(),
             _ => {
-                // strace occasionally misreads a path, which shows as a failure with odd bytes.
+                // strace occasionally misreads a path. Such a call has failed, and its path
+                // contains escaped bytes.
                 let is_misread = |path: &str| self.failed && path.contains('\\');
                 let outside =
                     self.paths.iter().filter(|path| !is_writable(path) && !is_misread(path));
