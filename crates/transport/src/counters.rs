@@ -6,8 +6,8 @@ use tokio::sync::Notify;
 
 use crate::limits::{CREDIT_WRITE_OFF_TIMEOUT, MAX_UNWRITTEN_BYTES, MAX_UNWRITTEN_FRAMES};
 
-/// Counters of one transport. Its threads update the counters, and a shared handle gives access to
-/// the counters.
+/// The counters of one transport. The threads of the transport update the counters, and callers
+/// read them through a shared handle.
 #[derive(Debug, Default)]
 pub struct TransportCounters {
     pub(crate) lines_read: AtomicU64,
@@ -16,14 +16,15 @@ pub struct TransportCounters {
     pub(crate) lines_queued: AtomicU64,
     pub(crate) lines_written: AtomicU64,
     pub(crate) bytes_written: AtomicU64,
-    /// Messages that sessions handed to the SDK, minus the messages that were written off.
+    /// Number of messages that sessions handed to the SDK, minus the number of messages that were
+    /// written off.
     frames_handed_over: AtomicU64,
-    /// Written messages of the agent, i.e. requests and notifications.
+    /// Number of written messages of the agent, i.e. of its requests and notifications.
     pub(crate) agent_frames_written: AtomicU64,
-    /// Bytes of the agent's messages that are queued and unwritten.
+    /// Number of bytes of the agent's messages that are queued and unwritten.
     pub(crate) agent_bytes_unwritten: AtomicU64,
     frames_written_off: AtomicU64,
-    /// Notified whenever lines were written.
+    /// Notifies waiting tasks whenever lines were written.
     pub(crate) write_notify: Notify,
 }
 
@@ -31,19 +32,20 @@ pub struct TransportCounters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CounterSnapshot {
-    /// Lines received from the client, including blank lines and rejected lines.
+    /// Number of lines received from the client, including blank lines and rejected lines.
     pub lines_read: u64,
-    /// Bytes of the lines received from the client, including newlines.
+    /// Number of bytes of the lines received from the client, including newlines.
     pub bytes_read: u64,
-    /// Rejected lines of the client.
+    /// Number of rejected lines of the client.
     pub lines_malformed: u64,
-    /// Lines accepted for writing.
+    /// Number of lines accepted for writing.
     pub lines_queued: u64,
-    /// Completely written lines.
+    /// Number of completely written lines.
     pub lines_written: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub bytes_written: u64,
-    /// Messages of sessions that were never written although the writer was idle.
+    /// Number of session messages that were written off, because they did not reach the writer
+    /// although it was idle.
     pub written_off: u64,
 }
 
@@ -63,16 +65,16 @@ impl TransportCounters {
         }
     }
 
-    /// Counts a message, other than a response to the client, that the agent is about to hand to
-    /// the SDK. Call this method once per message, after
-    /// [`wait_for_credit`](Self::wait_for_credit).
+    /// Counts a message that the agent is about to hand to the SDK. Call this method after
+    /// [`wait_for_credit`](Self::wait_for_credit), once for each message that is not a response to
+    /// the client.
     pub fn count_handed_over(&self) {
         add_count(&self.frames_handed_over, 1);
     }
 
-    /// Waits until one more message may be handed over, i.e. fewer than 8 messages and less than
-    /// 256 KiB are unwritten. Messages that the SDK never forwards are written off after 5 seconds
-    /// with an idle writer.
+    /// Waits until one more message may be handed over, i.e. until fewer than 8 messages and less
+    /// than 256 KiB are unwritten. If the writer is idle for 5 seconds, messages that did not reach
+    /// it are written off, because the SDK will not forward them.
     pub async fn wait_for_credit(&self) {
         loop {
             let written = self.write_notify.notified();
@@ -123,8 +125,7 @@ mod tests {
     use super::{TransportCounters, add_count};
     use crate::limits::{CREDIT_WRITE_OFF_TIMEOUT, MAX_UNWRITTEN_BYTES, MAX_UNWRITTEN_FRAMES};
 
-    /// Waits for credit for a time that is too short for a write-off. Returns whether credit was
-    /// granted.
+    /// Waits for credit, but not long enough for a write-off. Returns whether credit was granted.
     async fn has_credit(counters: &TransportCounters) -> bool {
         timeout(Duration::from_millis(10), counters.wait_for_credit()).await.is_ok()
     }
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_never_reaches_an_idle_writer_is_written_off_and_counted() {
+    async fn messages_that_never_reach_an_idle_writer_are_written_off_and_counted() {
         let counters = TransportCounters::default();
         (0..MAX_UNWRITTEN_FRAMES).for_each(|_| counters.count_handed_over());
         // A queued and unwritten line prevents the write-off.

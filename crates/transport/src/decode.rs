@@ -36,7 +36,7 @@ pub(crate) fn check_line(line: &[u8]) -> Result<CheckedLine<'_>, LineError> {
     Ok(CheckedLine { text, size })
 }
 
-/// How invalid UTF-8 is replaced by U+FFFD.
+/// The way in which invalid UTF-8 is replaced by U+FFFD.
 #[derive(Clone, Copy)]
 enum InvalidUtf8Replacement {
     /// One replacement per invalid sequence, as usual.
@@ -49,8 +49,8 @@ enum InvalidUtf8Replacement {
 /// If the text would exceed the maximum length of a line, adjacent replacements are merged.
 fn decode_lossy(line: &[u8]) -> Result<String, LineError> {
     for gaps in [InvalidUtf8Replacement::ReplaceEach, InvalidUtf8Replacement::MergeAdjacent] {
-        // Compute the length before decoding, because the text may be three times as long as the
-        // line.
+        // The length is computed before decoding, because the text may be three times as long as
+        // the line.
         let length = pieces_with_replacements(line, gaps).map(str::len).sum::<usize>();
         if length <= MAX_LINE_BYTES {
             let mut text = String::with_capacity(length);
@@ -87,9 +87,10 @@ impl CheckedLine<'_> {
         }
         let envelope: Option<Envelope<'_>> = serde_json::from_str(text).ok();
         match envelope.and_then(Envelope::into_message) {
-            // Clients send the raw bytes of a file as the requested text. A response with invalid
-            // UTF-8 is accepted instead of answered with an error, so that the waiting request
-            // completes. A receiver that needs the exact bytes has to check for U+FFFD.
+            // If an agent requests the text of a file, some clients send the raw bytes of the file.
+            // A response with invalid UTF-8 is therefore accepted and not answered with an error,
+            // so that the waiting request completes. A receiver that needs the exact bytes must
+            // check for U+FFFD.
             Some(message @ RawJsonRpcMessage::Response(_)) => Ok(message),
             Some(message) if is_utf8 => Ok(message),
             Some(message) => {
@@ -126,7 +127,8 @@ fn id_unless_altered(id: RawJsonRpcId) -> RawJsonRpcId {
 pub(crate) enum RejectedLine {
     /// Send one error response with this id.
     Respond(RawJsonRpcId, LineError),
-    /// Ignore an invalid response. Responding to a response could loop forever.
+    /// Ignore the line, because it is an invalid response. Responding to a response could loop
+    /// forever.
     Ignore,
 }
 
@@ -178,7 +180,7 @@ fn is_id_too_long(id: &RawJsonRpcId) -> bool {
     serde_json::to_string(id).is_ok_and(|text| text.len() > MAX_ID_BYTES)
 }
 
-/// The members that select the error response to an invalid object. The members may have any
+/// The members that determine the error response to an invalid object. The members may have any
 /// values.
 #[derive(Deserialize)]
 struct MemberPresence {
@@ -198,7 +200,8 @@ enum AnyId {
     Other(IgnoredAny),
 }
 
-/// Distinguishes a null member from a missing member.
+/// Deserialises a member that is present. The result distinguishes a null member from a missing
+/// member.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     member: D,
 ) -> Result<Option<T>, D::Error> {
@@ -296,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_message_is_refused_with_the_id_that_it_validly_has() {
+    fn an_invalid_message_is_refused_with_its_valid_id() {
         let longest = "i".repeat(MAX_ID_BYTES - 2);
         let rows = [
             (json!(null), r"{}"),
@@ -335,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_utf_8_is_taken_with_gaps() {
+    fn a_response_that_is_not_utf_8_is_accepted_with_replacements() {
         let line = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":\"caf\xe9 \xff\xfe\"}}";
         let whole = r#"{"jsonrpc":"2.0","id":1,"result":{"content":"caf\ufffd \ufffd\ufffd"}}"#;
         assert_eq!(decode(line), Ok(serde_json::from_str(whole).unwrap()));
@@ -358,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_not_utf_8_is_refused_with_the_id_that_it_surely_has() {
+    fn a_request_that_is_not_utf_8_is_refused_with_its_unaltered_id() {
         let rows: &[(Value, &[u8])] = &[
             (json!(7), b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\",\"params\":[\"\xe9\"]}"),
             (json!("a"), b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"\xe9\"}"),

@@ -23,7 +23,7 @@ pub(crate) fn encode(message: &mut RawJsonRpcMessage, line: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// Encodes a response. An error response is kept short and omits the client's data.
+/// Encodes a response. An error response is kept short and contains no data of the client.
 fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Result<()> {
     if let RawJsonRpcResponse::Error { error, .. } = response {
         reshape_sdk_error(error);
@@ -42,8 +42,8 @@ fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-/// A message that is serialised by reference. The SDK's `Serialize` of a message clones the whole
-/// message first.
+/// A message that is serialised by reference. The SDK's `Serialize` implementation of a message
+/// first clones the whole message.
 #[derive(Serialize)]
 struct JsonRpcLine<'a, T> {
     jsonrpc: &'static str,
@@ -55,7 +55,8 @@ fn write_line<T: Serialize>(message: &T, line: &mut Vec<u8>) -> Result<()> {
     serde_json::to_writer(line, &JsonRpcLine { jsonrpc: "2.0", message })
 }
 
-/// Returns how many bytes of `data` are kept if the line of the error is too long.
+/// Returns the maximum number of bytes of `data` that are kept if the line of the error is too
+/// long.
 fn max_data_bytes(error: &RawJsonRpcError) -> usize {
     if errors::is_reason_and_path(error.data.value()) {
         MAX_PATH_ERROR_DATA_BYTES
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn error_data_that_makes_the_line_too_long_is_left_out_and_a_result_is_not() {
+    fn large_error_data_is_omitted_and_a_large_result_is_not() {
         let empty = line(&error(1, "m", &json!(""))).len();
         let fits = error(1, "m", &json!("d".repeat(MAX_ERROR_LINE_BYTES - empty)));
         let large = error(1, "m", &json!("d".repeat(MAX_ERROR_LINE_BYTES - empty + 1)));
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sdk_answers_by_itself_gets_the_shape_of_our_errors() {
+    fn errors_of_the_sdk_are_converted_to_our_shape() {
         let method = read(&error(-32601, "Method not found", &json!("S/method")));
         assert_eq!(check_shape(&method["error"]), Ok(()));
         assert!(!method.to_string().contains('S'), "{method}");
@@ -137,8 +138,8 @@ mod tests {
     fn a_long_error_keeps_its_reason() {
         let long = "m".repeat(MAX_ERROR_LINE_BYTES);
         let data = json!({"reason": "model_error", "more": "m".repeat(MAX_SMALL_ERROR_DATA_BYTES)});
-        let told = read(&error(-32603, &long, &data));
-        assert_eq!(told["error"]["data"], json!({"reason": "model_error"}));
+        let sent = read(&error(-32603, &long, &data));
+        assert_eq!(sent["error"]["data"], json!({"reason": "model_error"}));
     }
 
     #[test]
@@ -146,7 +147,7 @@ mod tests {
         let data = |bytes| json!({"reason": "folder_unusable", "path": "p".repeat(bytes)});
         let long = "m".repeat(MAX_ERROR_LINE_BYTES);
         assert_eq!(read(&error(-32602, &long, &data(1_000)))["error"]["data"], data(1_000));
-        let told = read(&error(-32602, &long, &data(MAX_PATH_ERROR_DATA_BYTES)));
-        assert_eq!(told["error"]["data"], json!({"reason": "folder_unusable"}));
+        let sent = read(&error(-32602, &long, &data(MAX_PATH_ERROR_DATA_BYTES)));
+        assert_eq!(sent["error"]["data"], json!({"reason": "folder_unusable"}));
     }
 }

@@ -36,7 +36,7 @@ pub(crate) enum RefusalReason {
     InvalidRequest,
     /// The method does not exist.
     MethodNotFound,
-    /// The line is not JSON, or exceeds a limit.
+    /// The line is not JSON, is not UTF-8, or exceeds a limit.
     ParseError,
 }
 
@@ -65,7 +65,8 @@ impl RefusalReason {
     }
 }
 
-/// The reason for rejecting a line. Its display form is the `message` of the error response.
+/// The reason for rejecting a line. The display form of this type is the `message` of the error
+/// response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LineError {
     /// The line is too long.
@@ -122,9 +123,9 @@ pub(crate) fn is_reason_and_path(data: Option<&Value>) -> bool {
 /// Converts an error created by the SDK to our shape. Returns `None` for an error created by an
 /// agent.
 ///
-/// The SDK's `message` is the name of the code. The SDK's `data` contains the cause and data of the
-/// client: the method, the parameters, or a value that the parser rejected. Data of the client may
-/// be large or secret, so only the SDK's text is kept.
+/// In an error of the SDK, `message` is the name of the error code. `data` contains the cause and
+/// data of the client, e.g. the method, the parameters, or a value that the parser rejected. Data
+/// of the client may be large or secret, so only the SDK's text is kept.
 pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> Option<Error> {
     let said = data.and_then(Value::as_str).filter(|said| !said.contains('`'));
     let complaint = data.filter(|data| data["phase"] == "deserialization");
@@ -169,7 +170,7 @@ pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> 
         ErrorCode::REQUEST_CANCELLED => {
             transport_error(RefusalReason::Cancelled, "The request was cancelled")
         }
-        // Omit the data, because it may contain messages of the operating system.
+        // The data is omitted, because it may contain messages of the operating system.
         _ => transport_error(
             RefusalReason::AgentFailure,
             "The agent failed: an internal error occurred. Please report it",
@@ -177,7 +178,8 @@ pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> 
     })
 }
 
-/// Returns whether the SDK rejected a request received before the response to `initialize`.
+/// Returns whether the SDK rejected a request because it was received before the response to
+/// `initialize`.
 fn is_refused_before_initialize(data: Option<&Value>) -> bool {
     data.and_then(Value::as_str).is_some_and(|said| said.contains(" before `"))
 }
@@ -192,7 +194,7 @@ const SDK_MESSAGES: [(i32, &str); 6] = [
     (-32800, "Request cancelled"),
 ];
 
-/// Returns the part of a parser error that describes our types, without the client's data.
+/// Returns the part of a parser error that describes the expected type, without the client's data.
 fn expected_type(complaint: &str) -> Option<String> {
     if complaint.starts_with("missing field `") {
         return Some(complaint.to_owned());
@@ -277,10 +279,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_error_of_the_sdk_holds_nothing_of_the_message_that_it_answers() {
+    fn a_converted_sdk_error_contains_no_client_data() {
         let params =
             |error: &str| json!({"error": error, "json": {"k": "S"}, "phase": "deserialization"});
-        for (code, name, data, told) in [
+        for (code, name, data, start) in [
             (-32601, "Method not found", json!("S/method"), "This agent does not have the method"),
             (
                 -32602,
@@ -310,7 +312,7 @@ pub(crate) mod tests {
             (-32603, "Internal error", json!("of `S` without responding"), "The agent failed: an"),
         ] {
             let error = from_sdk_error(code, name, Some(&data)).unwrap();
-            assert!(error.message.starts_with(told), "{}", error.message);
+            assert!(error.message.starts_with(start), "{}", error.message);
             let whole = serde_json::to_string(&error).unwrap();
             assert!(!whole.contains("S/") && !whole.contains("\"S") && !whole.contains("`S`"));
         }

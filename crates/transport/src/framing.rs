@@ -48,8 +48,8 @@ impl<R: Read> BoundedLines<R> {
     }
 }
 
-/// A wrapper that reads and writes blockingly even if the descriptor of the stream is non-blocking.
-/// Another process that shares the descriptor may have changed its mode.
+/// A wrapper whose reads and writes block, even if the descriptor of the stream is non-blocking.
+/// Another process that shares the descriptor may have made it non-blocking.
 pub(crate) struct RetryWouldBlock<T>(pub(crate) T);
 
 impl<T> RetryWouldBlock<T> {
@@ -102,21 +102,21 @@ mod tests {
     /// Returns the lines of `input` as text, with `None` for a line that is too long.
     fn lines(input: impl Read) -> Vec<Option<String>> {
         let mut lines = BoundedLines::new(input);
-        let mut seen = Vec::new();
+        let mut found = Vec::new();
         while let Some((line, _)) = lines.next().unwrap() {
-            seen.push(match line {
+            found.push(match line {
                 FramedLine::Complete(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
                 FramedLine::TooLong => None,
             });
         }
-        seen
+        found
     }
 
     /// A stream that returns one byte per call. Before each byte it returns the two errors that
     /// require a retry.
-    struct Fitful<'a>(&'a [u8], usize);
+    struct FlakyReader<'a>(&'a [u8], usize);
 
-    impl Read for Fitful<'_> {
+    impl Read for FlakyReader<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             self.1 += 1;
             match self.1 % 3 {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_what_lies_between_newlines() {
+    fn newlines_separate_lines() {
         let rows: [(&str, &[&str]); 7] = [
             ("", &[]),
             ("a\n", &["a"]),
@@ -141,7 +141,7 @@ mod tests {
         for (input, expected) in rows {
             let expected: Vec<_> = expected.iter().map(|line| Some((*line).to_owned())).collect();
             assert_eq!(lines(input.as_bytes()), expected, "{input:?} at once");
-            assert_eq!(lines(Fitful(input.as_bytes(), 0)), expected, "{input:?} byte by byte");
+            assert_eq!(lines(FlakyReader(input.as_bytes(), 0)), expected, "{input:?} byte by byte");
         }
     }
 

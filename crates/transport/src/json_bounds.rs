@@ -1,7 +1,8 @@
-//! Checks the nesting and the number of values of a JSON line in one pass, before it is parsed.
+//! Checks the nesting and the number of values of a JSON line in one pass, before the line is
+//! parsed.
 //!
-//! The check only recognises strings and brackets. The parser rejects lines that are not JSON
-//! later.
+//! The check recognises only strings, brackets, commas and colons. Later, the parser rejects lines
+//! that are not JSON.
 
 use crate::errors::LineError;
 use crate::limits::{CONTAINER_VALUE_COUNT, ESTIMATED_VALUE_BYTES, MAX_DEPTH, MAX_JSON_VALUES};
@@ -72,7 +73,7 @@ mod tests {
             // underflow.
             (&format!("[{}[]]", "[],".repeat(200)), None),
             (&format!("]]]]{}", "[".repeat(MAX_DEPTH)), None),
-            // Brackets in a string are text, and an escaped quote does not end it.
+            // Brackets in a string are text, and an escaped quote does not end the string.
             (&format!("\"{}\"", "[".repeat(1000)), None),
             (&format!(r#""\"{}""#, "[".repeat(1000)), None),
             (&format!(r#""\\"{}"#, "[".repeat(1000)), Some(LineError::TooDeep)),

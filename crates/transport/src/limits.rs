@@ -11,46 +11,46 @@ use std::time::Duration;
 /// lines. The constant also limits the size of the buffer that one line fills.
 pub const MAX_LINE_BYTES: usize = 16 << 20;
 
-/// Maximum nesting levels of arrays and objects in a line, including the message itself.
+/// Maximum number of nesting levels of arrays and objects in a line, including the message itself.
 ///
-/// No ACP message needs a third of these levels. The limit protects every recursive function on
-/// messages, here or in the SDK, against stack overflow.
+/// Every ACP message needs less than a third of these levels. The limit protects every recursive
+/// function on messages, here or in the SDK, against stack overflow.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 /// Maximum number of JSON values in a line. A key counts as one value, and an array or object
 /// counts as four values.
 ///
-/// A parsed value takes tens of bytes of memory, but its text may take only two. An array or object
-/// with one value takes hundreds of bytes. [`MAX_LINE_BYTES`] alone therefore does not limit the
-/// memory of a parsed line.
+/// A parsed value takes tens of bytes of memory, but its text may take only two bytes. An array or
+/// object with one value takes hundreds of bytes. [`MAX_LINE_BYTES`] alone therefore does not limit
+/// the memory of a parsed line.
 pub(crate) const MAX_JSON_VALUES: usize = 100_000;
 
-/// Number of values that an array or object counts as.
+/// Number of values as which one array or object is counted.
 pub(crate) const CONTAINER_VALUE_COUNT: usize = 4;
 
-/// Estimated memory per value in bytes. The memory of the densest messages is close to this number
-/// times the number of values, plus the bytes of the line.
+/// Estimated memory per value in bytes. For messages with the most values per byte, the memory is
+/// close to this number times the number of values, plus the bytes of the line.
 pub(crate) const ESTIMATED_VALUE_BYTES: usize = 128;
 
-/// Maximum bytes of a message's id as JSON text: 256 plain characters and their quotes. A longer id
-/// is invalid.
+/// Maximum number of bytes of a message's id as JSON text: 256 plain characters and their quotes. A
+/// longer id is invalid.
 ///
 /// The error response repeats only the id of a rejected line. With this limit, the response stays
 /// below 512 bytes.
 pub(crate) const MAX_ID_BYTES: usize = 258;
 
-/// Maximum number of client requests that are handed over and unanswered. At this number, the next
-/// request and all lines after that request wait.
+/// Maximum number of client requests that are handed to the SDK and not answered yet. At this
+/// number, the next request and all lines after that request wait.
 pub(crate) const MAX_UNANSWERED_REQUESTS: usize = 256;
 
-/// Maximum estimated bytes of the unanswered requests. A request beyond this limit is answered as
-/// busy, so that the reader still reads a later cancel. The limit is four times the maximum size of
-/// a line.
+/// Maximum estimated size of all unanswered requests in bytes. A request beyond this limit is
+/// answered with a `busy` error, so that the reader can still read a later cancel notification. The
+/// limit is four times the maximum size of a line.
 pub(crate) const MAX_UNANSWERED_BYTES: usize = 4 * MAX_LINE_BYTES;
 
-/// Maximum bytes of a request that is exempt from [`MAX_UNANSWERED_BYTES`]. If
-/// [`MAX_UNANSWERED_REQUESTS`] requests of this size are unanswered, they take a quarter of that
-/// limit.
+/// Maximum size in bytes of a request that is exempt from [`MAX_UNANSWERED_BYTES`]. If
+/// [`MAX_UNANSWERED_REQUESTS`] requests of this size are unanswered, they take a quarter of
+/// [`MAX_UNANSWERED_BYTES`].
 pub(crate) const MAX_SMALL_REQUEST_BYTES: usize = 64 << 10;
 
 /// Interval at which the reader checks its input for a hangup while there is no room for another
@@ -62,64 +62,67 @@ pub(crate) const HANGUP_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// created. A detected hangup discards the lines after `initialize`.
 pub(crate) const HANDSHAKE_HANGUP_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Maximum bytes of queued and unwritten responses. Beyond this limit, the next request or rejected
-/// line waits. A client that sends requests and never reads reaches this limit and then stalls
-/// itself.
+/// Maximum number of bytes of queued and unwritten responses. Beyond this limit, the next request
+/// or rejected line waits. If a client sends requests and never reads responses, this limit is
+/// reached, and then only this client has to wait.
 pub(crate) const MAX_QUEUED_ANSWER_BYTES: usize = 1 << 20;
 
 /// Maximum number of messages in the SDK's receive queue. The SDK itself does not limit the queue.
 pub(crate) const MAX_HANDED_OVER_FRAMES: usize = 1024;
 
-/// Maximum estimated bytes of the messages counted by [`MAX_HANDED_OVER_FRAMES`]. Beyond this
-/// limit, the next line is not even parsed. A single larger message waits until the queue is empty.
+/// Maximum estimated size in bytes of the messages that [`MAX_HANDED_OVER_FRAMES`] counts. Beyond
+/// this limit, the next line is not even parsed. A single larger message waits until the queue is
+/// empty.
 pub(crate) const MAX_HANDED_OVER_BYTES: usize = MAX_LINE_BYTES;
 
 // ---- Lines to the client ----
 
-/// Maximum bytes of an error's message, which is one line of text.
+/// Maximum number of bytes of an error's message, which is one line of text.
 pub(crate) const MAX_ERROR_MESSAGE_BYTES: usize = 1 << 10;
 
-/// Maximum bytes of an error's line, including the newline. A longer line loses its `data`, unless
-/// the `data` has at most [`MAX_SMALL_ERROR_DATA_BYTES`], or consists of a reason and a path and
-/// has at most [`MAX_PATH_ERROR_DATA_BYTES`].
+/// Maximum number of bytes of an error's line, including the newline. In a longer line, `data` is
+/// reduced to its `reason`, except if `data` is small: it has at most
+/// [`MAX_SMALL_ERROR_DATA_BYTES`], or at most [`MAX_PATH_ERROR_DATA_BYTES`] if it consists of a
+/// reason and a path.
 pub(crate) const MAX_ERROR_LINE_BYTES: usize = 512;
 
-/// Maximum serialised bytes of an error's `data` that is kept although the message is long. Small
-/// `data` is a word that programs depend on.
+/// Maximum serialised size in bytes of an error's `data` that is kept even if the line is too long.
+/// Such small `data` is a word that programs depend on.
 pub(crate) const MAX_SMALL_ERROR_DATA_BYTES: usize = 64;
 
-/// Maximum serialised bytes of an error's `data` that consists of a reason and a path.
+/// Maximum serialised size in bytes of an error's `data` that consists of a reason and a path, and
+/// that is kept even if the line is too long.
 pub(crate) const MAX_PATH_ERROR_DATA_BYTES: usize = 2 << 10;
 
-/// Maximum bytes per call of `write`: the capacity of a pipe on Linux. With this size each call can
-/// make progress, and lines are counted soon after they are written.
+/// Maximum number of bytes per call of `write`: the capacity of a pipe on Linux. With this size,
+/// each call can make progress, and lines are counted soon after they are written.
 pub(crate) const MAX_WRITE_CALL_BYTES: usize = 64 << 10;
 
 /// Time limit for writing the queued lines when the connection ends. When the time is over, the
 /// remaining lines are dropped.
 pub(crate) const FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Maximum number of session messages that are handed over and unwritten. At this number, the next
-/// message waits in its session's outbox, where it is merged with later messages.
+/// Maximum number of session messages that are handed to the SDK and not written yet. At this
+/// number, the next message waits in its session's outbox, where it is merged with later messages.
 pub(crate) const MAX_UNWRITTEN_FRAMES: u64 = 8;
 
-/// Maximum bytes of session messages that are queued and unwritten. Beyond this limit, the next
-/// message waits.
+/// Maximum number of bytes of session messages that are queued and unwritten. Beyond this limit,
+/// the next message waits.
 pub(crate) const MAX_UNWRITTEN_BYTES: u64 = 256 << 10;
 
-/// Time after which messages are written off: messages that were handed over and did not reach the
-/// writer although the writer is idle.
+/// Time after which messages are written off. A message is written off if it was handed to the SDK
+/// and did not reach the writer although the writer is idle.
 pub(crate) const CREDIT_WRITE_OFF_TIMEOUT: Duration = Duration::from_secs(5);
 
 // ---- Working memory ----
 
-/// Maximum capacity in bytes that a reused line or output buffer keeps between uses. More capacity
-/// is released.
+/// Maximum capacity in bytes that a reused line or output buffer keeps between two uses. Additional
+/// capacity is released.
 pub(crate) const MAX_KEPT_BUFFER_BYTES: usize = 256 << 10;
 
-/// Bytes requested per `read`: the capacity of a pipe on Linux.
+/// Number of bytes requested per call of `read`: the capacity of a pipe on Linux.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// Pause before a transport thread retries an operation that cannot block: on a descriptor that
-/// another process made non-blocking, or on the SDK's queue.
+/// Pause before a thread of the transport retries an operation that cannot block. Such an operation
+/// uses a descriptor that another process made non-blocking, or the SDK's queue.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(2);

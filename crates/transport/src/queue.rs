@@ -19,9 +19,9 @@ use crate::limits::{
 /// The outgoing lines in order, and the admission of requests.
 pub(crate) struct OutgoingQueue {
     state: Mutex<QueueState>,
-    /// Notified when lines are queued, to wake the writer.
+    /// Wakes the writer when lines are queued.
     filled: Condvar,
-    /// Notified when there is free room, to wake the reader.
+    /// Wakes the reader when there may be room for another line.
     drained: Condvar,
     /// Returns whether every writer of the input has closed it.
     is_hung_up: HangupProbe,
@@ -32,14 +32,15 @@ pub(crate) struct OutgoingQueue {
 /// read from the input.
 pub(crate) type HangupProbe = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// The kind of an outgoing line, which determines the limits of the line.
+/// The kind of an outgoing line. The kind determines the limits that apply to the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutgoingKind {
     /// The response to a request.
     Response,
     /// The error response to a line that was not a message.
     ErrorResponse,
-    /// A request or notification of the agent. The sender limits these lines, not the queue.
+    /// A request or notification of the agent. The sender and not the queue limits the number of
+    /// these lines.
     AgentMessage,
     /// A `$/cancel_request` that the SDK sends when a request of the agent is dropped.
     SdkCancel,
@@ -72,9 +73,9 @@ struct QueueState {
     pending: Vec<u8>,
     /// All lines that are not completely written. The lines that the writer has taken come first.
     unwritten: VecDeque<(OutgoingKind, usize)>,
-    /// Written bytes of the first line in `unwritten`.
+    /// Number of bytes of the first line in `unwritten` that are already written.
     written: usize,
-    /// Bytes of the responses and error responses in `unwritten`.
+    /// Number of bytes of the responses and error responses in `unwritten`.
     answer_bytes: usize,
     /// Admitted requests without a response, oldest first.
     unanswered: VecDeque<UnansweredRequest>,
@@ -109,8 +110,8 @@ impl OutgoingQueue {
 
     /// Waits until one more request may be handed over, and counts the request as unanswered.
     ///
-    /// The limit of unanswered bytes never makes this method wait. The cancel of a turn would
-    /// otherwise wait until the turn has answered a large request.
+    /// This method never waits for the limit of unanswered bytes. Otherwise, the notification that
+    /// cancels a turn could be read only after a large request of the turn was answered.
     pub(crate) fn wait_and_admit_request(
         &self,
         id: &RawJsonRpcId,
@@ -130,7 +131,8 @@ impl OutgoingQueue {
 
     /// Waits until the request with this number is answered.
     ///
-    /// There is no deadline, because the SDK answers a request that its handler drops.
+    /// There is no deadline, because the SDK answers every request, even if the handler drops the
+    /// request.
     pub(crate) fn wait_for_answer(&self, number: u64) -> Result<(), QueueClosed> {
         self.wait_until_state(HANDSHAKE_HANGUP_POLL_INTERVAL, |state| !state.is_unanswered(number))
             .map(drop)
@@ -157,8 +159,8 @@ impl OutgoingQueue {
         }
     }
 
-    /// Waits for lines, clears `buffer`, and swaps all lines into it. Returns false only if the
-    /// queue is closed and empty.
+    /// Clears `buffer`, waits for lines, and moves all queued lines into `buffer`. Returns false
+    /// only if the queue is closed and empty.
     pub(crate) fn wait_and_take_lines(&self, buffer: &mut Vec<u8>) -> bool {
         buffer.clear();
         buffer.shrink_to(MAX_KEPT_BUFFER_BYTES);
@@ -219,9 +221,9 @@ impl OutgoingQueue {
         self.wait_until_state(HANGUP_POLL_INTERVAL, has_room)
     }
 
-    /// Waits for a state. Fails if every writer of the input has closed it, because the end of the
-    /// input cannot be read while earlier lines wait. The parameter `look` is the interval between
-    /// checks of the input.
+    /// Waits until `is_met` returns true. Fails if every writer of the input has closed it, because
+    /// the end of the input cannot be read while earlier lines wait. The parameter `look` is the
+    /// interval between two checks of the input.
     fn wait_until_state(
         &self,
         look: Duration,
@@ -246,7 +248,8 @@ impl OutgoingQueue {
         }
     }
 
-    /// No operation leaves the state half changed, so a panic elsewhere does not corrupt it.
+    /// Locks the state, even if another thread panicked while it held the lock. No operation leaves
+    /// the state half changed, so the state is valid after a panic.
     fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -282,7 +285,7 @@ impl QueueState {
         }
     }
 
-    /// Counts the lines that these bytes complete.
+    /// Removes the lines that the next `bytes` written bytes complete, and returns their counts.
     fn pop_written_lines(&mut self, bytes: usize) -> WrittenLineCounts {
         self.written += bytes;
         let mut done = WrittenLineCounts::default();
@@ -338,17 +341,17 @@ mod tests {
         assert_eq!(taken, b"one\nthree\n");
         queue.push(b"x\n", OutgoingKind::AgentMessage);
 
-        let mut seen = Vec::new();
+        let mut states = Vec::new();
         for bytes in [3, 1, 5, 1, 2] {
             queue.mark_written(bytes);
             let counts = counters.snapshot();
-            seen.push((
+            states.push((
                 counts.lines_written,
                 counts.unwritten_line_count(),
                 queue.lock().answer_bytes,
             ));
         }
-        assert_eq!(seen, [(0, 3, 6), (1, 2, 6), (1, 2, 6), (2, 1, 0), (3, 0, 0)]);
+        assert_eq!(states, [(0, 3, 6), (1, 2, 6), (1, 2, 6), (2, 1, 0), (3, 0, 0)]);
     }
 
     #[test]
@@ -372,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn of_requests_with_one_id_the_newest_is_the_one_that_is_answered() {
+    fn a_response_answers_the_newest_request_with_its_id() {
         let (queue, _) = queue();
         assert_eq!(admit(&queue), Ok(Admission::Admitted(1)));
         assert_eq!(admit(&queue), Ok(Admission::Admitted(2)));
@@ -381,7 +384,7 @@ mod tests {
             queue.push_response(b"{}\n", &ID);
             assert_eq!(waiting.join().unwrap(), Ok(()));
             assert!(queue.lock().is_unanswered(1));
-            // The thread either waits already, or starts after the close. In both cases
+            // The thread either waits already, or starts to wait after the close. In both cases
             // `wait_for_answer` must fail.
             let waiting = scope.spawn(|| queue.wait_for_answer(1));
             queue.close();
@@ -390,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn large_requests_are_turned_away_until_those_before_are_answered() {
+    fn large_requests_are_busy_until_earlier_ones_are_answered() {
         let (queue, _) = queue();
         let ids: [RawJsonRpcId; 3] = ["a", "b", "c"].map(|id| RawJsonRpcId::Str(id.to_owned()));
         let half = MAX_UNANSWERED_BYTES / 2;
@@ -420,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn unwritten_answers_hold_back_requests_and_refusals_and_ours_do_not() {
+    fn unwritten_responses_delay_requests_and_error_responses() {
         let line = vec![b'a'; MAX_QUEUED_ANSWER_BYTES + 1];
         let (queue, _) = queue();
         queue.push(&line, OutgoingKind::AgentMessage);

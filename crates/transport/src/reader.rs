@@ -85,8 +85,9 @@ impl LineReaderThread {
         };
         let is_handshake = &*request.method == INITIALIZE;
         self.handoff.send(message, size)?;
-        // The SDK rejects all requests until the handshake is answered, including those of a client
-        // that does not wait. Later lines of such a client stay in its pipe until then.
+        // Until the handshake is answered, the SDK rejects all requests. Some clients send requests
+        // without waiting for this answer. The lines after the handshake therefore stay unread
+        // until then.
         if is_handshake { self.queue.wait_for_answer(number) } else { Ok(()) }
     }
 
@@ -106,7 +107,7 @@ impl LineReaderThread {
     }
 }
 
-/// The handshake (<https://agentclientprotocol.com/protocol/v1/initialization>).
+/// The method of the handshake (<https://agentclientprotocol.com/protocol/v1/initialization>).
 const INITIALIZE: &str = "initialize";
 
 /// The SDK's unbounded queue of messages, to which this type adds limits.
@@ -180,7 +181,8 @@ mod tests {
             assert_eq!(reader.handle_line(&request), Ok(()));
         }
         assert_eq!(reader.handle_line(&notification), Ok(()));
-        // The thread either waits already, or starts after the close. In both cases it must fail.
+        // The thread either waits already, or starts to wait after the close. In both cases, it
+        // must fail.
         thread::scope(|scope| {
             let waiting = scope.spawn(|| reader.handle_line(&request));
             queue.close();
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_that_nobody_takes_from_any_more_is_closed() {
+    fn sending_fails_when_the_sdks_receiver_is_dropped() {
         let (frames, taken) = unbounded();
         let mut handoff = BoundedSdkQueue::new(frames);
         (0..MAX_HANDED_OVER_FRAMES).for_each(|_| handoff.send(notification(), 0).unwrap());

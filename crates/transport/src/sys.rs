@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io;
 
-/// Takes exclusive ownership of standard input and output, away from all other code in this process
-/// and its children.
+/// Takes exclusive ownership of standard input and output. Other code in this process and child
+/// processes can no longer use them.
 ///
-/// Returns close-on-exec duplicates of descriptors 0 and 1, then redirects 0 to `/dev/null` and 1
-/// to the standard error. A stray `println!` or a child process can neither read the client's
-/// messages nor write between ours. Call this function once, before any thread starts.
+/// The function duplicates the descriptors 0 and 1 with close-on-exec, and returns the duplicates.
+/// It redirects 0 to `/dev/null` and 1 to the standard error. Therefore a stray `println!` or a
+/// child process can neither read the client's messages nor write between our messages. Call this
+/// function once, before any thread starts.
 ///
 /// # Errors
 ///
@@ -74,7 +75,8 @@ mod tests {
 
     use super::*;
 
-    /// Set in the copy of this test program that takes its standard streams.
+    /// Environment variable that is set in the copy of this test program that takes its standard
+    /// streams.
     const CHILD_MARKER_ENV: &str = "CALLBOARD_TEST_TAKE_STDIO";
 
     #[test]

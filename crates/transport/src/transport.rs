@@ -1,9 +1,9 @@
 //! A transport of the SDK over two byte streams.
 //!
-//! This transport replaces the SDK's `Stdio`. The transport also handles lines that are too long,
-//! too deep or not text, clients that send requests and never read, and clients that disappear. The
-//! only parts of ACP that it handles are the `initialize` handshake and the cancels that the SDK
-//! sends.
+//! This transport replaces the SDK's `Stdio`. It also handles lines that are too long, too deeply
+//! nested or not text. It handles clients that send requests and never read, and clients that
+//! disappear. Only two parts of ACP receive special handling: the `initialize` handshake, and the
+//! cancel notifications that the SDK sends.
 //!
 //! The transport has three parts: a reader thread (`reader`), a writer thread (`writer`), and the
 //! connection's future (`drive_connection`), which receives the SDK's frames. The three parts share
@@ -37,12 +37,13 @@ mod tests;
 /// A transport for an SDK connection over two byte streams.
 ///
 /// The connection must run in a Tokio runtime with time enabled. The connection ends when the input
-/// ends or when the client stops reading the output. Lines accepted before the end are still
-/// written, for at most a second. Reading and writing block, so each has a thread (`acp-read`,
-/// `acp-write`). A thread may outlive the connection inside a blocking call.
+/// ends, or when the client closes its end of the output. Lines that were accepted before the end
+/// are still written, for at most a second. Reading and writing block, so each has a separate
+/// thread (`acp-read`, `acp-write`). A thread may still be in a blocking call after the connection
+/// has ended.
 ///
 /// The transport stops reading while 256 requests are unanswered or more than 1 MiB of responses
-/// are unwritten. While the transport does not read, it cannot read the end of the input either.
+/// are unwritten. While the transport does not read, it cannot reach the end of the input either.
 /// With [`stdio`], the transport detects the end anyway if the input is a pipe or a socket. With
 /// other streams, the connection ends when there is room again, or when the output ends.
 ///
@@ -116,8 +117,9 @@ impl Transport {
         Self { reader, output, sdk_channel, outgoing, incoming, queue, counters, ended }
     }
 
-    /// Returns the token that is cancelled when the input has ended or the client has stopped
-    /// reading the output. Cancelling the token ends the connection, as the end of input does.
+    /// Returns the token that is cancelled when the input has ended, or when writing the output has
+    /// failed, e.g. because the client closed its end. If a caller cancels the token, the
+    /// connection ends as at the end of input.
     #[must_use]
     pub fn ended_token(&self) -> CancellationToken {
         self.ended.clone()
@@ -192,7 +194,8 @@ async fn drive_connection(
     let queue = closing.0.clone();
     let (done, written) = oneshot::channel();
 
-    // The reader starts first, because there is nothing to write before it has read a line.
+    // The reader starts before the writer, because there is nothing to write before a line was
+    // read.
     start_reader(reader).map_err(Error::into_internal_error)?;
     let writer = LineWriterThread::new(queue.clone(), ended.clone());
     spawn_thread("acp-write", move || drop(done.send(writer.write_until_closed(output))))
@@ -225,7 +228,7 @@ async fn queue_frames(
     let mut frames = pin!(frames);
     let mut line = Vec::new();
     while let Some(frame) = frames.next().await {
-        // Any other frame is a malformed frame, which only a relay sends.
+        // Any other frame is malformed, and only a relay sends malformed frames.
         let TransportFrame::Single(mut message) = frame else {
             continue;
         };

@@ -1,7 +1,7 @@
 //! JSON values without duplicate keys in objects.
 //!
 //! Parsers disagree about an object with duplicate keys, e.g. serde_json keeps the last value. A
-//! check on the result of one parser may therefore be wrong for another parser.
+//! check of the result of one parser may therefore be wrong for the result of another parser.
 
 use std::fmt;
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_what_the_library_reads() {
+    fn a_value_equals_the_value_that_serde_json_parses() {
         for text in [
             "null",
             "true",
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_comes_twice_is_an_error_at_any_depth() {
+    fn a_duplicate_key_is_an_error_at_any_depth() {
         for text in [r#"{"a":1,"a":1}"#, r#"[{"b":{"a":1,"c":2,"\u0061":1}}]"#] {
             assert!(serde_json::from_str::<UniqueKeyValue>(text).is_err(), "{text}");
         }

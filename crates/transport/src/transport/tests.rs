@@ -1,4 +1,4 @@
-//! Tests with a small SDK agent served over pipes, and a client that writes raw lines.
+//! Tests with a small SDK agent that is served over pipes, and with a client that writes raw lines.
 
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, pipe};
 use std::sync::atomic::Ordering::Relaxed;
@@ -56,8 +56,8 @@ impl LineClient {
     }
 }
 
-/// Serves an agent. The agent answers `initialize`. It answers `_fail` with an error whose data are
-/// the parameters, and `_large` with the requested number of bytes. At the end of input it sends
+/// Serves an agent. The agent answers `initialize`. It answers `_fail` with an error whose data is
+/// the parameters, and `_large` with the requested number of bytes. At the end of input, it sends
 /// `_bye`.
 fn serve(transport: Transport) -> Result<()> {
     let agent = Agent
@@ -189,13 +189,14 @@ fn all_bad_lines_on_one_connection_are_answered_in_order() {
     assert_eq!(counts.bytes_read, (bytes + INITIALIZE.len() + 1) as u64);
     // Two lines are blank. A stray response and an unknown notification are not malformed.
     assert_eq!(counts.lines_malformed, lines.len() as u64 - 4);
-    // Every malformed line is answered, except one invalid response. `initialize` is answered too.
+    // All malformed lines are answered, except one invalid response. `initialize` is answered too,
+    // so the two numbers are equal.
     assert_eq!(counts.lines_queued, counts.lines_malformed);
     assert_eq!(client.end().1, Ok(()));
 }
 
 #[test]
-fn error_data_that_repeats_large_parameters_is_left_out() {
+fn large_error_data_is_omitted() {
     let mut client = LineClient::new();
     client.send(INITIALIZE.as_bytes());
     client.receive();
@@ -262,7 +263,7 @@ fn a_client_that_closes_its_reading_end_ends_the_connection_cleanly() {
     assert_eq!(agent.join().unwrap(), Ok(()));
 }
 
-/// Blocks without accepting a byte until the test ends.
+/// A stream whose `write` blocks until the test ends, and never accepts a byte.
 struct BlockedWriter(Receiver<()>);
 
 impl Write for BlockedWriter {
@@ -304,7 +305,7 @@ fn an_error_of_the_output_that_is_no_hangup_is_reported() {
 }
 
 #[test]
-fn asked_to_finish_the_driver_writes_what_it_accepted_and_needs_no_end_of_input() {
+fn a_finishing_driver_writes_accepted_messages_without_end_of_input() {
     let (input, _open) = pipe().unwrap();
     let (mut from_agent, output) = pipe().unwrap();
     let (channel, mut driver) = Transport::new(input, output).into_channel_and_driver();
@@ -320,7 +321,7 @@ fn asked_to_finish_the_driver_writes_what_it_accepted_and_needs_no_end_of_input(
 }
 
 #[test]
-fn cancels_of_the_sdk_are_no_messages_of_sessions() {
+fn sdk_cancels_do_not_count_as_session_messages() {
     let (input, _open) = pipe().unwrap();
     let transport = Transport::new(input, io::sink());
     let counters = transport.counters();
@@ -337,7 +338,7 @@ fn cancels_of_the_sdk_are_no_messages_of_sessions() {
 }
 
 #[test]
-fn what_was_read_before_there_was_a_connection_is_answered_on_it() {
+fn lines_read_before_the_connection_are_answered() {
     let (mut from_agent, output) = pipe().unwrap();
     let mut transport = Transport::new(INITIALIZE.as_bytes(), output);
     start_reader(transport.reader.take()).unwrap();
@@ -349,7 +350,7 @@ fn what_was_read_before_there_was_a_connection_is_answered_on_it() {
 }
 
 #[test]
-fn a_transport_that_is_never_connected_takes_no_more() {
+fn dropping_an_unconnected_transport_ends_its_reader() {
     let (input, mut client) = pipe().unwrap();
     let mut transport = Transport::new(input, io::sink());
     start_reader(transport.reader.take()).unwrap();
@@ -360,7 +361,7 @@ fn a_transport_that_is_never_connected_takes_no_more() {
 }
 
 #[test]
-fn dropping_the_connection_lets_the_writer_go() {
+fn dropping_the_connection_ends_the_writer() {
     let (input, _open) = pipe().unwrap();
     let (mut from_agent, output) = pipe().unwrap();
     runtime().block_on(async {
