@@ -1,4 +1,4 @@
-//! Backends of a session's tools in the client: texts of files, and terminals.
+//! The parts of the client that a session's tools use: the texts of open files, and terminals.
 
 mod terminals;
 mod text_files;

@@ -1,8 +1,8 @@
-//! The model's context in addition to the prompts, and how the session stays within the model's
-//! window.
+//! The context that a model receives in addition to the prompts, and the compaction that keeps a
+//! session within the model's window.
 //!
-//! The project's instructions and the changes of files are only context for the model: no file in
-//! the workspace is configuration.
+//! The project's instructions and the reports about changed files are only context for the model.
+//! The agent reads no configuration from files in the workspace.
 
 mod budget;
 mod compaction;
@@ -37,16 +37,17 @@ use crate::limits;
 use crate::lock::lock;
 use crate::permission_mode::PermissionMode;
 
-/// Returns whether a model receives context in addition to the session's messages.
+/// Returns whether a model receives context in addition to the session's messages. Scripted models
+/// receive none.
 pub(crate) fn model_takes_context(model: &dyn Model) -> bool {
     !model.capabilities().scripted
 }
 
-/// The system prompt, which precedes the messages of every request.
+/// The system prompt, which comes before the messages in every request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SystemPrompt {
     pub(crate) text: Arc<str>,
-    /// Estimated size of the prompt and the tools, in bytes of text.
+    /// Estimated size of the prompt and the tool specifications, in bytes of text.
     pub(crate) estimated_bytes: u64,
 }
 
@@ -62,41 +63,43 @@ impl SystemPrompt {
     }
 }
 
-/// The context around the prompts of one session: the folder, its instructions, and the files that
-/// the model knows. Clones share the same context.
+/// The context of one session in addition to its prompts: the project folders, their instructions,
+/// and the versions of the files that the model has read or written. Clones share the same context.
 #[derive(Clone)]
 pub(crate) struct WorkspaceContext {
     workspace: Arc<Workspace>,
-    /// An embedder's text that replaces Callboard's own instructions.
+    /// The embedder's text that replaces Callboard's own instructions at the beginning of the
+    /// system prompt.
     instructions: Option<Arc<str>>,
-    /// Hints on using the tools well.
+    /// Hints on how to use the tools well.
     hints: Arc<[Cow<'static, str>]>,
     date: Arc<str>,
-    /// The lock is held while files are read. If a read hangs, only one thread reads, and no other
-    /// thread blocks.
+    /// The lock is held while files are read. If a read hangs, only one thread hangs: other callers
+    /// wait for the lock without blocking a thread.
     known: Arc<tokio::sync::Mutex<TrackedFiles>>,
     pending: Arc<Mutex<UnsentMessagesAndSystemPrompt>>,
-    /// Whether the instructions were removed from the messages after they were sent to the model.
+    /// Whether messages with instructions were removed from the session after they had been sent to
+    /// the model.
     is_forgotten: Arc<AtomicBool>,
 }
 
-/// The tracked files of the session.
+/// The instruction files and the file versions that the session tracks.
 #[derive(Debug, Default)]
 struct TrackedFiles {
     instructions: ProjectInstructions,
     versions: FileVersions,
 }
 
-/// The state that can be used without access to files.
+/// The state that no file access can block.
 #[derive(Debug, Default)]
 struct UnsentMessagesAndSystemPrompt {
-    /// Context messages that are not sent yet.
+    /// Context messages that are ready but have not been sent yet.
     messages: Vec<String>,
     system: Option<(Option<PermissionMode>, SystemPrompt)>,
 }
 
 impl WorkspaceContext {
-    /// Creates the context of a session whose model has received no context yet.
+    /// Creates the context of a session whose model has not received any context yet.
     pub(crate) fn new(workspace: Arc<Workspace>, now: SystemTime) -> Self {
         let date = callboard_text::utc_date(now).into();
         let (known, pending, is_forgotten) = (Arc::default(), Arc::default(), Arc::default());
@@ -104,17 +107,19 @@ impl WorkspaceContext {
         Self { workspace, instructions: None, hints, date, known, pending, is_forgotten }
     }
 
-    /// Adds hints on using the tools well to the system prompt.
+    /// Sets the hints on how to use the tools well, which are part of the system prompt.
     pub(crate) fn with_hints(self, hints: Vec<Cow<'static, str>>) -> Self {
         Self { hints: hints.into(), ..self }
     }
 
-    /// Sets the embedder's text that begins the system prompt.
+    /// Sets the embedder's text, which replaces Callboard's own instructions at the beginning of
+    /// the system prompt.
     pub(crate) fn with_instructions(self, instructions: Option<Arc<str>>) -> Self {
         Self { instructions, ..self }
     }
 
-    /// Returns the system prompt for a mode; `tools` are the same for the whole session.
+    /// Returns the system prompt for a mode. `tools` must be the same in every call for a session,
+    /// because the prompt is cached.
     pub(crate) fn system_prompt(
         &self,
         mode: Option<PermissionMode>,
@@ -140,8 +145,8 @@ impl WorkspaceContext {
         }
     }
 
-    /// Records the files of a call that has just ended. The model knows the files that a completed
-    /// call read or wrote.
+    /// Records the files of a call that has just ended. If the call completed and reads or edits
+    /// files, the model knows the content of these files.
     pub(crate) async fn record_call_files(&self, call: &ToolCallReport) {
         let knows = call.status == Status::Completed
             && matches!(call.kind, ToolKind::Read | ToolKind::Edit);
@@ -150,8 +155,8 @@ impl WorkspaceContext {
         self.record_files(files.into_iter().map(|file| (file, knows)).collect()).await;
     }
 
-    /// Records files that the model works on, each with a flag: whether the model knows the file's
-    /// content.
+    /// Records the files of a call or a prompt. The flag of each file is whether the model knows
+    /// its content.
     pub(crate) async fn record_files(&self, files: Vec<(PathBuf, bool)>) {
         if !files.is_empty() {
             self.run_blocking_on_files(move |known, workspace| {
@@ -163,8 +168,8 @@ impl WorkspaceContext {
         }
     }
 
-    /// Returns the context to send before the next request: new instructions, and a list of files
-    /// that changed. The context contains none of `secrets`, and no file that `rules` withhold.
+    /// Returns the context messages for the next request: a list of changed files, and new
+    /// instructions. They do not contain `secrets`, or files that `rules` forbid the model to read.
     /// `window` is the context window in tokens.
     pub(crate) async fn take_context_messages(
         &self,
@@ -180,8 +185,8 @@ impl WorkspaceContext {
             if forgotten.swap(false, Ordering::Relaxed) {
                 known.instructions.mark_all_unsent();
             }
-            // Changed files are listed before instructions are read, because an instruction file
-            // that changed is sent in full.
+            // Changed files are reported before instructions are read. An instruction file that has
+            // changed is sent in full.
             let mut news: Vec<_> =
                 known.versions.take_changes_report(workspace).into_iter().collect();
             news.extend(
@@ -189,7 +194,7 @@ impl WorkspaceContext {
             );
             lock(&told).messages.extend(news);
         };
-        // If the caller stops waiting, the next call returns the messages.
+        // If this future is dropped, the messages are kept, and the next call returns them.
         self.run_blocking_on_files(look).await;
         std::mem::take(&mut lock(&self.pending).messages)
             .into_iter()
@@ -197,18 +202,19 @@ impl WorkspaceContext {
             .collect()
     }
 
-    /// Marks the instructions as lost, because messages were removed.
+    /// Records that messages with instructions were removed, so that the instructions are sent
+    /// again.
     pub(crate) fn mark_instructions_forgotten(&self) {
         self.is_forgotten.store(true, Ordering::Relaxed);
     }
 
-    /// Reads files on a blocking thread.
+    /// Runs `look` on a blocking thread, because it reads files.
     async fn run_blocking_on_files(
         &self,
         look: impl FnOnce(&mut TrackedFiles, &Workspace) + Send + 'static,
     ) {
         let workspace = self.workspace.clone();
-        // A panic loses only the messages of this call.
+        // If `look` panics, only the messages of this call are lost.
         spawn_blocking_exclusive(&self.known, move |known| look(known, &workspace)).await;
     }
 }
@@ -245,7 +251,7 @@ mod tests {
             let hangs = surroundings.run_blocking_on_files(move |_, _| gate.recv().unwrap_or(()));
             assert!(hangs.now_or_never().is_none());
             for _ in 0..3 {
-                // The future is dropped at once, as by a cancelled turn.
+                // The future is dropped at once, as if the turn were cancelled.
                 assert!(
                     surroundings
                         .take_context_messages(0, Secrets::default(), ReadRules::default())

@@ -1,4 +1,4 @@
-//! The JSON-RPC errors of this agent, all of which have the same shape.
+//! The JSON-RPC errors of this agent. All of them have the same shape.
 //!
 //! | member | holds |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `data.path` | the folder that cannot be used, only for `folder_unusable`, up to 512 bytes |
 //!
 //! Every error is created by [`error_with_reason`]. The transport converts the SDK's own errors to
-//! the same shape. Of the data that the client sent, an error repeats only the path of a folder.
+//! the same shape. An error does not repeat data that the client sent, except the path of a folder.
 
 use std::io;
 use std::path::Path;
@@ -22,34 +22,34 @@ use serde_json::Value;
 
 use crate::limits;
 
-/// The reason of an error: `data.reason`.
+/// The reason of an error, which is the value of `data.reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorReason {
-    /// A limit is reached; the same request may succeed later.
+    /// A limit has been reached. The same request may succeed later.
     Busy,
-    /// The client cancelled the request before the request was started.
+    /// The client cancelled the request before the agent started it.
     Cancelled,
-    /// The agent itself failed.
+    /// The agent failed because of a fault in itself.
     Internal,
-    /// A folder of a new session cannot be used.
+    /// A folder that the client named for a new session cannot be used.
     FolderUnusable,
-    /// The parameters do not fit the method, or they name an object that does not exist.
+    /// The parameters do not match the method, or name an object that does not exist.
     InvalidParams,
-    /// The agent has no method with this name.
+    /// The agent does not support a method of this name.
     MethodNotFound,
-    /// The model has no API key, or an invalid one.
+    /// The model has no API key, or the provider has rejected the key.
     ModelAuth,
-    /// The conversation is too long for the model.
+    /// The session is too long for the model.
     ModelContextFull,
     /// The model failed for another reason.
     ModelError,
     /// The session cannot go back to a prompt.
     Rewind,
-    /// Another process, or another client, has the session open.
+    /// The session is open in another process or by another client.
     SessionHeld,
-    /// Stored sessions cannot be read or written.
+    /// The agent cannot read or write the stored sessions.
     SessionStore,
-    /// The session is not open.
+    /// No session with this id is open.
     UnknownSession,
 }
 
@@ -90,19 +90,19 @@ impl ErrorReason {
     }
 }
 
-/// Creates an error with a reason. The message of the error is one visible line that begins with a
-/// capital letter.
+/// Creates an error with a reason. The text becomes one line without invisible characters that
+/// begins with a capital letter.
 pub(crate) fn error_with_reason(reason: ErrorReason, message: &str) -> Error {
     acp_transport::jsonrpc_error(reason.code(), reason.as_str(), message)
 }
 
-/// Returns the error for parameters that do not fit the method, or that name an object that does
+/// Returns the error for parameters that do not match the method, or that name an object that does
 /// not exist.
 pub(crate) fn invalid_params(what: &str) -> Error {
     error_with_reason(ErrorReason::InvalidParams, what)
 }
 
-/// Returns the error for a folder that cannot be used.
+/// Returns the error for a folder that cannot be used for a session.
 pub(crate) fn folder_unusable(error: &WorkspaceError) -> Error {
     let (path, why) = match error {
         WorkspaceError::NotAbsolute { path } => {
@@ -131,23 +131,23 @@ fn describe_io_error(error: &io::Error) -> String {
     }
 }
 
-/// Formats a path as one visible line, within the maximum length of a message.
+/// Formats a path as one line without invisible characters, short enough for an error message.
 fn display_path(path: &Path) -> String {
     head(&escape_invisible(&path_text(path)), limits::MAX_MODEL_ERROR_BYTES / 2).to_owned()
 }
 
-/// Returns the error for a session that is not open.
+/// Returns the error for a request that names a session which is not open.
 pub(crate) fn unknown_session_error() -> Error {
     let what = "This session is not open on this connection. Open one by `session/new`";
     error_with_reason(ErrorReason::UnknownSession, what)
 }
 
-/// Returns the error for a session that is closed or closing.
+/// Returns the error for a request to a session that is closed or is being closed.
 pub(crate) fn session_closing_error() -> Error {
     busy_error("The session is closing; open another one")
 }
 
-/// Returns the error for a reached limit; the same request may succeed later.
+/// Returns the error for a request that exceeds a limit. The same request may succeed later.
 pub(crate) fn busy_error(what: &str) -> Error {
     error_with_reason(ErrorReason::Busy, what)
 }
@@ -165,7 +165,7 @@ pub(crate) fn rewind_failed(why: &str) -> Error {
     error_with_reason(ErrorReason::Rewind, &format!("The session cannot go back: {text}"))
 }
 
-/// Returns the error for a stored session that cannot be listed, restored or deleted.
+/// Returns the error for stored sessions that cannot be listed, restored or deleted.
 pub(crate) fn session_store(failure: &SessionStoreError) -> Error {
     let text = escape_invisible(&failure.to_string());
     match failure {
@@ -199,36 +199,37 @@ pub(crate) fn session_store(failure: &SessionStoreError) -> Error {
     }
 }
 
-/// Returns the error for a request for stored sessions if the user chose not to store sessions.
+/// Returns the error for a request that needs stored sessions, although the user has chosen not to
+/// store any.
 pub(crate) fn sessions_not_stored() -> Error {
     error_with_reason(ErrorReason::MethodNotFound, "Sessions are not stored by this process")
 }
 
-/// Returns the error for a session that would exceed the maximum number of sessions that are being
-/// opened.
+/// Returns the error for a request to open a session while too many sessions are being opened.
 pub(crate) fn too_many_opening() -> Error {
     busy_error("Too many sessions are being opened; try again in a moment")
 }
 
-/// Returns the error for a session that is already open on this connection.
+/// Returns the error for a request to open a session that is already open on this connection.
 pub(crate) fn session_open() -> Error {
     let message = "The session is open on this connection; close it first";
     error_with_reason(ErrorReason::SessionHeld, message)
 }
 
-/// Returns the error for a request that was cancelled before it was started.
+/// Returns the error for a request that the client cancelled before the agent started it.
 pub(crate) fn request_cancelled() -> Error {
     error_with_reason(ErrorReason::Cancelled, "The request was cancelled")
 }
 
-/// Returns the error for a fault of the agent itself.
+/// Returns the error for a fault in the agent itself.
 pub(crate) fn internal_error(what: &str) -> Error {
     error_with_reason(ErrorReason::Internal, &format!("The agent failed: {what}"))
 }
 
-/// Returns the error for a model that failed.
+/// Returns the error for a failure of the model.
 pub(crate) fn model_failed(fault: &ModelError) -> Error {
-    // Clients show one line, but a provider may send several lines, or a whole page.
+    // Clients show one line, but the message of a provider may contain several lines or a whole
+    // page.
     let said = escape_invisible(&fault.to_string());
     let pause = fault.retry_after.filter(|pause| !pause.is_zero());
     let later = pause.map(|pause| format!(". It may work again in {} s", pause.as_secs().max(1)));
@@ -244,7 +245,8 @@ pub(crate) fn model_failed(fault: &ModelError) -> Error {
 
 const MODEL_FAILED: &str = "The model failed: ";
 
-/// Checks the shape of errors that clients rely on; the error describes the violation.
+/// Checks the shape of an error, on which clients rely. Returns a description of the violation, if
+/// there is one.
 #[cfg(test)]
 pub(crate) fn check_error_shape(error: &Value) -> Result<(), String> {
     let message = error["message"].as_str().ok_or("no message")?;

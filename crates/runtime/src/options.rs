@@ -1,9 +1,8 @@
-//! The model, the mode and the thought level of a session: the code changes them and notifies the
-//! client.
+//! The model, the mode and the thought level of a session: changes them, and notifies the client.
 //!
-//! ACP represents these options in two ways: as modes and as options. A change that the client
-//! requests in one way is sent to the client in the other way; all other changes are sent in both
-//! ways.
+//! ACP represents the mode in two ways: as a session mode and as a session option. If the client's
+//! request uses one of them, the client is notified only about the other. For all other changes,
+//! the client is notified about both.
 
 mod selection;
 #[cfg(test)]
@@ -35,7 +34,7 @@ use crate::lock::lock;
 use crate::permission_mode::PermissionMode;
 use crate::{errors, limits};
 
-/// The options of an open session.
+/// The options of an open session, and their last state that the client has received.
 pub(crate) struct SessionOptions {
     handle: SessionHandle,
     commands: CommandMenuFn,
@@ -46,15 +45,16 @@ pub(crate) struct SessionOptions {
 struct OptionsState {
     selection: OptionSelection,
     advertised: AdvertisedOptions,
-    /// Number of requested model changes, and the number of the latest request that was applied.
+    /// Number of requested changes of the model, and the number of the latest request that was
+    /// applied.
     model_requests: u64,
     last_model_request: u64,
 }
 
-/// Returns the slash commands that are available with these options.
+/// Returns the slash commands that are available with the given options.
 type CommandMenuFn = Box<dyn Fn(&ActiveOptions) -> SessionStatePart + Send + Sync>;
 
-/// The state that was last sent to the client.
+/// The options and commands that were last sent to the client.
 #[derive(Debug, PartialEq)]
 struct AdvertisedOptions {
     mode: Option<PermissionMode>,
@@ -62,8 +62,8 @@ struct AdvertisedOptions {
     commands: SessionStatePart,
 }
 
-/// The origin of a change. The answer to a request is sent after all earlier updates, even if the
-/// session ends first: opening a model may hang.
+/// The request or command that caused a change. The answer to a request is sent after all earlier
+/// updates. It is sent even if the session ends first, because opening a model may hang.
 pub(crate) enum ChangeOrigin {
     Command,
     SetMode(OpenRequest<SetSessionModeResponse>),
@@ -71,8 +71,8 @@ pub(crate) enum ChangeOrigin {
 }
 
 impl SessionOptions {
-    /// Records the state that the answer to `session/new` contained, and sends the commands to the
-    /// client.
+    /// Records the options that the answer to `session/new` contained, and sends the slash commands
+    /// to the client.
     pub(crate) fn new(
         selection: OptionSelection,
         handle: SessionHandle,
@@ -90,17 +90,17 @@ impl SessionOptions {
         Arc::new(Self { handle, commands: Box::new(commands), roots, state })
     }
 
-    /// Returns the options of the next request to a model.
+    /// Returns the options for the next request to a model.
     pub(crate) fn active_options(&self) -> ActiveOptions {
         lock(&self.state).selection.active_options()
     }
 
-    /// Passes the selection to `look` while the selection is locked.
+    /// Calls `look` with the selection, which is locked during the call.
     pub(crate) fn inspect_selection<T>(&self, look: impl FnOnce(&OptionSelection) -> T) -> T {
         look(&lock(&self.state).selection)
     }
 
-    /// Handles `session/set_mode`.
+    /// Handles the request `session/set_mode`.
     pub(crate) fn handle_set_mode(
         &self,
         request: &SetSessionModeRequest,
@@ -114,7 +114,8 @@ impl SessionOptions {
         Ok(())
     }
 
-    /// Handles `session/set_config_option`. Opening a model may take a while.
+    /// Handles the request `session/set_config_option`. A request for another model is answered
+    /// after the model has been opened, which may take a while.
     pub(crate) fn handle_set_config_option(
         self: &Arc<Self>,
         request: &SetSessionConfigOptionRequest,
@@ -141,7 +142,7 @@ impl SessionOptions {
         Ok(())
     }
 
-    /// Sets the mode. The mode applies to every call that is not permitted yet.
+    /// Sets the mode, which applies to every call that has not been permitted yet.
     pub(crate) fn set_mode(&self, mode: PermissionMode, by: ChangeOrigin) {
         let mut state = lock(&self.state);
         state.selection.set_mode(mode);
@@ -150,19 +151,19 @@ impl SessionOptions {
         self.advertise_changes(&mut state, by);
     }
 
-    /// Sets the thought level, from the next request on.
+    /// Sets the thought level, which applies from the next request to a model on.
     pub(crate) fn set_effort(&self, effort: Option<Effort>, by: ChangeOrigin) {
         let mut state = lock(&self.state);
         state.selection.set_effort(effort);
         self.advertise_changes(&mut state, by);
     }
 
-    /// Sets the model, from the next request on. If several changes are in progress, the latest
-    /// request wins.
+    /// Opens a model, which applies from the next request to a model on. If several changes are in
+    /// progress, the change that was requested last takes effect.
     ///
     /// # Errors
-    /// Returns the reason why the model cannot be opened; the client's request is answered with the
-    /// same error.
+    /// Returns the reason why the model cannot be opened. The client's request is answered with an
+    /// error that contains the same reason.
     pub(crate) fn set_model(
         self: &Arc<Self>,
         name: String,
@@ -174,7 +175,8 @@ impl SessionOptions {
             (self.clone(), state.model_requests, state.selection.catalogue().clone())
         };
         async move {
-            // Opening may read files, or wait for a keyring.
+            // Opening a model may read files or wait for a keyring, so it runs on a blocking
+            // thread.
             let opened = tokio::task::spawn_blocking(move || catalogue.open_model(&name)).await;
             let model = match opened {
                 Ok(Ok(model)) => model,
@@ -191,13 +193,13 @@ impl SessionOptions {
         }
     }
 
-    /// Sends the client changes that no request caused: changes of the available models and of
-    /// their capabilities.
+    /// Sends the client changes that no request has caused: other available models, or other
+    /// capabilities of the model.
     pub(crate) fn advertise_unrequested_changes(&self) {
         self.advertise_changes(&mut lock(&self.state), ChangeOrigin::Command);
     }
 
-    /// Discovers further models in the background, and notifies the client.
+    /// Discovers further models in the background, and then sends them to the client.
     pub(crate) fn discover_models(self: &Arc<Self>) {
         let catalogue = self.inspect_selection(|selection| selection.catalogue().clone());
         let options = Arc::downgrade(self);
@@ -209,8 +211,8 @@ impl SessionOptions {
         }));
     }
 
-    /// Sends the changes to the client, and answers the request that caused them. The changes and
-    /// the answer are sent in this order, after the updates before them.
+    /// Sends the changed options to the client, and then answers the request that changed them.
+    /// Updates that were queued earlier are sent first.
     fn advertise_changes(&self, state: &mut OptionsState, by: ChangeOrigin) {
         let now = AdvertisedOptions::new(&state.selection, &self.commands);
         if let Some(mode) = now.mode
@@ -253,7 +255,7 @@ impl AdvertisedOptions {
 }
 
 impl ChangeOrigin {
-    /// Answers the request with the error that the requested model cannot be opened.
+    /// Answers the request with an error that explains why the model cannot be opened.
     fn answer_with_error(self, what: String) -> std::result::Result<(), String> {
         let error = errors::invalid_params(head(&what, limits::MAX_MODEL_OPEN_ERROR_BYTES));
         match self {

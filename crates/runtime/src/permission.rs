@@ -1,4 +1,5 @@
-//! The permission policy for a session's calls, and the saving of the session's remembered rules.
+//! Sets up the permission policy for a session's calls, and saves the rules that the session
+//! remembers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,39 +11,41 @@ use crate::limits;
 use crate::permission_mode::PolicySource;
 use crate::stored_sessions::StoredPermissions;
 
-/// The permission setup of a new session.
+/// The permission settings for a new session.
 pub(crate) struct PermissionSetup {
     pub(crate) policy_source: PolicySource,
     pub(crate) stored: Option<StoredRules>,
-    /// The decisions of an earlier process, if the session was stored.
+    /// The decisions of an earlier process, if this is a stored session.
     pub(crate) restored: Result<Option<StoredPermissions>, RuleStoreError>,
     pub(crate) offered_scopes: OfferedRuleScopes,
-    /// Whether the client supports forms, so that the agent can ask why the user rejected a call.
+    /// Whether the client supports forms. If it does, the agent can ask the user for the reason of
+    /// a rejection.
     pub(crate) asks_rejection_reason: bool,
 }
 
-/// Scopes for which an answer to a permission request may be remembered.
+/// The scopes that a permission request offers for a remembered answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum OfferedRuleScopes {
-    /// Answers are remembered only for the session. There is one option of each kind, so that a
-    /// client's key for a kind is unambiguous.
+    /// An answer can be remembered only for the session. A request then has one option of each
+    /// kind, so a client can assign a key to each kind.
     #[default]
     Session,
-    /// Answers are remembered for the session or for the project.
+    /// An answer can be remembered for the session or for the project.
     SessionAndProject,
 }
 
-/// The rules that are stored for a session.
+/// The rules of the session's project and user, and the store that contains them.
 pub(crate) struct StoredRules {
     store: Arc<dyn RuleStore>,
     rules: Result<Vec<Rule>, RuleStoreError>,
-    /// Whether the session's tools can access the store's folder; if so, no rule is saved there.
+    /// Whether the session's tools can access the folder of the store. If they can, no rule is
+    /// saved there.
     is_exposed: bool,
 }
 
 impl PermissionSetup {
-    /// Sets up a session that works in `roots`. Returns the store of the session's rules, if rules
-    /// are saved.
+    /// Applies the settings to a session whose project folders are `roots`. Returns the store if
+    /// the session's rules can be saved.
     pub(crate) fn configure_session(
         self,
         session: &mut acp_lifecycle::Session,
@@ -70,8 +73,8 @@ impl PermissionSetup {
 }
 
 impl StoredRules {
-    /// Loads the rules for a session that works in `roots`; the first root identifies its project.
-    /// This function blocks.
+    /// Loads the rules for a session whose project folders are `roots`. The first folder identifies
+    /// the project. Blocks while it reads files.
     pub(crate) fn load_for_project(store: Arc<dyn RuleStore>, roots: &[PathBuf]) -> Option<Self> {
         let mut rules = store.load(roots.first()?);
         if let Err(error) = &rules {
@@ -88,14 +91,14 @@ impl StoredRules {
     }
 }
 
-/// Returns whether a folder is beneath one of the roots; the folder need not exist.
+/// Returns whether a folder is inside one of the roots. The folder need not exist.
 fn is_within_roots(folder: &Path, roots: &[PathBuf]) -> bool {
     let there = folder.ancestors().find_map(|above| above.canonicalize().ok());
     let real = there.as_deref().unwrap_or(folder);
     roots.iter().any(|root| real.starts_with(root) || folder.starts_with(root))
 }
 
-/// Saves, in order, the rules of one session that outlast the session.
+/// Saves those rules of one session that apply beyond the session, in the order of their changes.
 pub(crate) struct RulePersister {
     handle: SessionHandle,
     store: Arc<dyn RuleStore>,
@@ -108,12 +111,12 @@ impl RulePersister {
         Self { handle, store, root, saving: tokio::sync::Mutex::default() }
     }
 
-    /// Saves the rules that were remembered or revoked since the last save. Dropping the future
-    /// does not stop the save. A rule that cannot be saved applies to the session only.
+    /// Saves the changes of rules since the last save. If the future is dropped, the save
+    /// continues. If a rule cannot be saved, it applies only to this session.
     pub(crate) async fn save_pending_changes(self: &Arc<Self>) -> Result<(), RuleStoreError> {
         let keeper = self.clone();
-        // The save runs in a separate task, because changes that were taken from the session must
-        // be saved.
+        // The changes have been removed from the session and must not be lost, so a separate task
+        // saves them.
         let saved = tokio::spawn(async move { keeper.save_changes_in_order().await }).await;
         saved.unwrap_or_else(|_| Err(RuleStoreError::new("the store failed")))
     }
@@ -131,9 +134,9 @@ impl RulePersister {
         saved
     }
 
-    /// Waits until the remembered rules are stored, because the next session relies on them once
-    /// the turn is answered. The wait ends after [`limits::RULES_SAVE_TIMEOUT`], but the save
-    /// continues.
+    /// Waits until the remembered rules are saved, because the next session relies on them as soon
+    /// as the turn is answered. After [`limits::RULES_SAVE_TIMEOUT`], the method returns, and the
+    /// save continues.
     pub(crate) async fn save_within_timeout(self: &Arc<Self>) {
         if tokio::time::timeout(limits::RULES_SAVE_TIMEOUT, self.save_pending_changes())
             .await

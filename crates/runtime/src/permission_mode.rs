@@ -1,4 +1,4 @@
-//! The permission modes, which decide about calls that no rule covers.
+//! The permission modes, which decide on calls that no rule covers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,49 +8,49 @@ use acp_lifecycle::{
     ReadOnlyPolicy,
 };
 
-/// A permission mode: the default decision about calls that no rule covers. In every mode, a rule
-/// that denies has priority.
+/// A permission mode: the default decision on calls that no rule covers. In every mode, a deny rule
+/// takes precedence over the mode.
 ///
-/// The command-line name of a mode is its id in the protocol, e.g. `accept-edits`. The modes are
-/// ordered from the strictest to the most permissive.
+/// On the command line, a mode has the same id as in the protocol, e.g. `accept-edits`. The modes
+/// are ordered from the strictest to the most permissive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PermissionMode {
-    /// Reads inside the roots are allowed; all other calls are denied.
+    /// Reads inside the project folders are allowed, and all other calls are denied.
     ReadOnly,
-    /// Every call needs permission, even reads.
+    /// Every call needs permission, even a read.
     AskAlways,
-    /// Reads inside the roots are allowed; all other calls need permission.
+    /// Reads inside the project folders are allowed, and all other calls need permission.
     #[default]
     Ask,
-    /// Reads and edits inside the roots are allowed; commands, deletions and protected files need
-    /// permission.
+    /// Reads and edits inside the project folders are allowed. Commands, deletions and edits of
+    /// protected files need permission.
     AcceptEdits,
-    /// All calls inside the roots are allowed without asking, and so are commands. Changes of
-    /// protected files and directories, and dangerous commands, still need permission.
+    /// All calls inside the project folders are allowed, and so are commands. Changes of protected
+    /// files and folders need permission, and so do dangerous commands.
     Auto,
 }
 
 impl PermissionMode {
-    /// Returns every mode.
+    /// Returns all modes, from the strictest to the most permissive.
     #[must_use]
     pub fn all() -> &'static [Self] {
         &[Self::ReadOnly, Self::AskAlways, Self::Ask, Self::AcceptEdits, Self::Auto]
     }
 
-    /// Finds a mode by its id.
+    /// Returns the mode with this id, if there is one.
     #[must_use]
     pub fn parse(id: &str) -> Option<Self> {
         Self::all().iter().copied().find(|mode| mode.id() == id)
     }
 
-    /// Returns whether this mode allows more calls without asking than another mode.
+    /// Returns whether this mode is more permissive than another mode.
     pub(crate) fn allows_more_than(self, other: Self) -> bool {
         let place = |mode| Self::all().iter().position(|it| *it == mode);
         place(self) > place(other)
     }
 
-    /// Returns the id of the mode.
+    /// Returns the id of the mode, which is used in the protocol and on the command line.
     #[must_use]
     pub fn id(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl PermissionMode {
         }
     }
 
-    /// Returns the name for users.
+    /// Returns the name that is shown to the user.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl PermissionMode {
         }
     }
 
-    /// Returns a description for users, as one phrase.
+    /// Returns a description for the user, as one phrase without a full stop.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl PermissionMode {
         }
     }
 
-    /// Returns the policy of the mode in a session with these roots.
+    /// Returns the policy of the mode for a session with these project folders.
     pub(crate) fn policy(self, roots: &[PathBuf]) -> Arc<dyn Policy> {
         match self {
             Self::ReadOnly => Arc::new(ReadOnlyPolicy),
@@ -103,12 +103,12 @@ impl PermissionMode {
     }
 }
 
-/// The source of the initial policy for calls that no rule covers.
+/// The source of a session's policy for calls that no rule covers.
 #[derive(Debug, Clone)]
 pub(crate) enum PolicySource {
-    /// A mode; the client may choose another.
+    /// A mode, which the client can change.
     Mode(PermissionMode),
-    /// An embedder's policy, which clients cannot change.
+    /// An embedder's policy, which the client cannot change.
     Policy(Arc<dyn Policy>),
 }
 

@@ -1,11 +1,11 @@
-//! Reads and writes files and folders that only the user may change; other files and folders are
+//! Reads and writes files and folders that only the user can change. Other files and folders are
 //! refused.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-/// Creates a folder and its missing parents, so that other users cannot access them.
+/// Creates a folder and its missing parents. Other users have no access to the created folders.
 pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -14,11 +14,11 @@ pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Returns whether a folder exists.
+/// Returns whether a folder exists, and checks that only the user can change it.
 ///
 /// # Errors
 ///
-/// Returns an error if the path is not a folder, if other users can change the folder, or if its
+/// Returns an error if the path is not a folder, if another user can change the folder, or if its
 /// metadata cannot be read.
 fn check_folder_is_private(folder: &Path) -> io::Result<bool> {
     match std::fs::symlink_metadata(folder) {
@@ -29,12 +29,12 @@ fn check_folder_is_private(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Reads a file of at most `max` bytes in a private folder; `None` if the file does not exist.
+/// Reads a file in a private folder. Returns `None` if the file does not exist.
 ///
 /// # Errors
 ///
-/// Returns the errors of [`check_folder_is_private`] and [`open_private_file`], and an error if the
-/// file has more than `max` bytes.
+/// Returns the errors of [`check_folder_is_private`] and [`open_private_file`]. Also returns an
+/// error if the file has more than `max` bytes.
 pub(crate) fn read_private_file(
     folder: &Path,
     path: &Path,
@@ -46,12 +46,13 @@ pub(crate) fn read_private_file(
     open_private_file(path)?.map(|file| read_within_limit(file, max)).transpose()
 }
 
-/// Reads a file of at most `max` bytes in a private folder; `None` if the file does not exist.
+/// Reads a file in a private folder that only the user can read. Returns `None` if the file does
+/// not exist.
 ///
 /// # Errors
 ///
-/// Returns an error if other users can change the folder, or change or read the file, or if the
-/// file has more than `max` bytes.
+/// Returns an error if another user can change the folder, or can change or read the file. Also
+/// returns an error if the file has more than `max` bytes, or cannot be opened or read.
 pub fn read_secret_file(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     if !check_folder_is_private(folder)? {
         return Ok(None);
@@ -61,14 +62,16 @@ pub fn read_secret_file(folder: &Path, path: &Path, max: u64) -> io::Result<Opti
     read_within_limit(file, max).map(Some)
 }
 
-/// Reads a file that the user wrote, of at most `max` bytes; `None` if the file does not exist.
-/// Symbolic links are followed, because configuration files often are links; only the permissions
-/// of the target are checked.
+/// Reads a file that the user has written, such as a configuration file. Returns `None` if the file
+/// does not exist.
+///
+/// Configuration files are often symbolic links, so links are followed. Only the permissions of the
+/// link's target are checked.
 ///
 /// # Errors
 ///
-/// Returns an error if the file is not a regular file, or if users other than this user and root
-/// can change it. Returns an error too if the file has more than `max` bytes, or cannot be opened
+/// Returns an error if the file is not a regular file, or if a user other than this user and root
+/// can change it. Also returns an error if the file has more than `max` bytes, or cannot be opened
 /// or read.
 pub fn read_following_links(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match open_regular_file_following_links(path) {
@@ -83,7 +86,7 @@ pub fn read_following_links(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>
     read_within_limit(file, max).map(Some)
 }
 
-/// Opens a regular file and follows links; a pipe or a device is refused without blocking.
+/// Opens a regular file, and follows links. A pipe or a device is refused without blocking.
 fn open_regular_file_following_links(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     let file: File = {
@@ -109,7 +112,7 @@ fn read_within_limit(file: File, max: u64) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Replaces a file in one atomic step. Only the owner can read the temporary file and the result.
+/// Replaces a file atomically. Only the owner can read the new file.
 pub fn replace_file_atomically(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(text)?;
@@ -118,8 +121,8 @@ pub fn replace_file_atomically(folder: &Path, path: &Path, text: &[u8]) -> io::R
     Ok(())
 }
 
-/// Creates a folder if it is missing, and locks the folder against other processes until the
-/// returned file is dropped.
+/// Creates a folder if it does not exist, and locks it against other processes. The lock is held
+/// until the returned file is dropped.
 pub fn lock_folder(folder: &Path) -> io::Result<File> {
     create_private_folder(folder)?;
     check_folder_is_private(folder)?;
@@ -129,17 +132,17 @@ pub fn lock_folder(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Opens a file for reading; `None` if the file does not exist.
+/// Opens a file for reading. Returns `None` if the file does not exist.
 ///
 /// # Errors
 ///
-/// Returns an error if the file is a link or not a regular file, if other users can change it, or
+/// Returns an error if the file is a link or not a regular file, if another user can change it, or
 /// if it cannot be opened.
 #[cfg(unix)]
 fn open_private_file(path: &Path) -> io::Result<Option<File>> {
     use rustix::fs::{Mode, OFlags};
 
-    // With these flags, a link is not followed, and opening a pipe does not block.
+    // With these flags, the call does not follow links, and does not block if the file is a pipe.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -154,9 +157,9 @@ fn open_private_file(path: &Path) -> io::Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Opens a file for reading; `None` if the file does not exist.
+/// Opens a file for reading. Returns `None` if the file does not exist.
 ///
-/// This check is weaker than on Unix: it follows links and does not check the owner.
+/// Outside of Unix, this function follows links, and does not check the owner and the permissions.
 ///
 /// # Errors
 ///
@@ -170,7 +173,7 @@ fn open_private_file(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Returns whether a file belongs to root and only root can write it.
+/// Returns whether a file belongs to root and no other user can write to it.
 #[cfg(unix)]
 fn is_writable_only_by_root(found: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;

@@ -1,6 +1,7 @@
-//! Converts a prompt for a model: the text, the images and audio, and the linked files.
+//! Converts a prompt to the parts of a message for a model: its text, its images and recordings,
+//! and the files that it links to.
 //!
-//! Content that the model does not support is always named in the prompt.
+//! If the model does not support a content, the message names it instead.
 
 use callboard_models::{ContentPart, ModelCapabilities};
 use callboard_text::path_text;
@@ -18,7 +19,7 @@ use url::Url;
 use crate::context::ReadRules;
 use crate::limits;
 
-/// Returns the text that the user typed, without attachments.
+/// Returns the text that the user typed, without attachments and links.
 pub(crate) fn typed_text(blocks: &[ContentBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
         ContentBlock::Text(block) => Some(block.text.as_str()),
@@ -27,7 +28,7 @@ pub(crate) fn typed_text(blocks: &[ContentBlock]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Converts the blocks of a prompt to parts for a model with these capabilities.
+/// Converts the content blocks of a prompt to message parts, for a model with these capabilities.
 pub(crate) fn parts_from_blocks(
     blocks: Vec<ContentBlock>,
     traits: &ModelCapabilities,
@@ -56,11 +57,11 @@ pub(crate) fn parts_from_blocks(
     parts.parts
 }
 
-/// The parts that are being built.
+/// Builds the parts of a message.
 struct PartsBuilder<'a> {
     traits: &'a ModelCapabilities,
     parts: Vec<ContentPart>,
-    /// The text after the last image or recording.
+    /// Text after the last image or recording, which is not a part yet.
     text: String,
 }
 
@@ -128,8 +129,8 @@ impl PartsBuilder<'_> {
         });
     }
 
-    /// Returns the reason why a medium is not sent. If the provider refused a medium, it would
-    /// refuse each later turn too.
+    /// Returns a reason why an image or a recording cannot be sent to the model. A provider that
+    /// refuses it would also refuse every later request of the session, which contains it again.
     fn reason_not_to_send_media(
         &self,
         kind: MediaKind,
@@ -160,23 +161,24 @@ fn is_base64(data: &str) -> bool {
         && text.bytes().all(is_digit)
 }
 
-/// Maximum bytes of an unsupported media type that are shown.
+/// Maximum number of bytes of an unsupported media type that are shown.
 const MAX_MEDIA_TYPE_BYTES: usize = 80;
 
-/// Media types of images that every provider with image support accepts.
+/// Media types of images that all providers with support for images accept.
 const IMAGE_MEDIA_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// The files that a prompt links to.
+/// The files that a prompt links to, with their texts.
 #[derive(Debug)]
 pub(crate) struct LinkedFiles {
-    /// The numbered lines of the files, or the reasons why files were not read.
+    /// The lines of the files with line numbers. For a file that was not read, the reason instead.
     pub(crate) text: String,
-    /// The files that were opened, each with a flag: whether the file was read.
+    /// The first [`limits::MAX_LINKED_FILES`] linked files. The flag of each file is whether it was
+    /// read.
     pub(crate) files: Vec<(PathBuf, bool)>,
 }
 
-/// Reads the files in the workspace that a prompt links to; `None` if the prompt has no such links.
-/// Other links are only named in the prompt.
+/// Reads the local files that a prompt links to. Returns `None` if the prompt has no such links.
+/// Links to anything else are only named in the message.
 pub(crate) async fn read_linked_files(
     blocks: &[ContentBlock],
     workspace: &Arc<Workspace>,
@@ -223,7 +225,7 @@ fn file_path_of_link(link: &ResourceLink) -> Option<PathBuf> {
     uri.to_file_path().ok()
 }
 
-/// Reads a small text file with line numbers.
+/// Reads a small text file, and returns its lines with line numbers.
 fn read_with_line_numbers(workspace: &Workspace, path: &Path) -> Result<String, String> {
     let path = &path_text(path);
     let at = workspace.resolve(path).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! One attempt at a request: its next event within the idle timeout, and the delay before a retry
-//! after a failure.
+//! Waits for the next event of a reply, and determines the delay before a failed request is
+//! retried.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use tokio::time::timeout;
 
 use crate::limits;
 
-/// Waits for the next event of a reply, for at most [`limits::MODEL_IDLE_TIMEOUT`].
+/// Waits for the next event of a reply. Returns an error if no event arrives within
+/// [`limits::MODEL_IDLE_TIMEOUT`].
 pub(crate) async fn next_event_within_idle_timeout(
     reply: &mut ReplyStream,
 ) -> Result<ModelEvent, ModelError> {
@@ -28,22 +29,22 @@ pub(crate) async fn next_event_within_idle_timeout(
     }
 }
 
-/// The state of the attempts at one request.
+/// The attempts at one request so far.
 #[derive(Debug)]
 pub(crate) struct RetryState {
     delays: ExponentialBackoff,
-    /// Remaining retries with a cost for the user: output is shown twice, or a wait of minutes is
-    /// doubled.
+    /// Remaining number of retries with a cost for the user: output is shown a second time, or a
+    /// wait of minutes is repeated.
     costly_attempts_left: usize,
     total_delay: Duration,
 }
 
-/// Whether the user saw a part of an interrupted reply.
+/// Whether a part of an interrupted reply was shown to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartialOutput {
-    /// No output was shown.
+    /// No part of the reply was shown.
     None,
-    /// Some output was shown, and a retry shows it again.
+    /// A part of the reply was shown, and a retry will show it again.
     Shown,
 }
 
@@ -62,8 +63,9 @@ impl RetryState {
         }
     }
 
-    /// Returns the delay before the request is retried; `None` if the request is not retried. If
-    /// the provider asks for a delay of at most [`limits::MAX_RETRY_DELAY`], this delay is used.
+    /// Returns the delay before the request is retried. Returns `None` if the request must not be
+    /// retried. If the provider asks for a delay of at most [`limits::MAX_RETRY_DELAY`], the delay
+    /// is the one that it asks for.
     pub(crate) fn next_retry_delay(
         &mut self,
         error: &ModelError,
@@ -97,7 +99,7 @@ mod tests {
         ModelError { retry_after, ..ModelError::new(fault, "busy") }
     }
 
-    /// Returns the delays until the agent gives up a request that always fails in the same way.
+    /// Returns the delays before all retries of a request that always fails with the same error.
     fn pauses(error: &ModelError, partial: PartialOutput) -> Vec<Duration> {
         let mut retry = RetryState::new();
         std::iter::from_fn(|| retry.next_retry_delay(error, partial)).take(100).collect()

@@ -1,4 +1,4 @@
-//! Stores rules in files of the user's state folder, never in a workspace.
+//! Stores rules in files of the user's state folder, and never in a project folder.
 
 use callboard_text::path_text;
 use std::path::{Path, PathBuf};
@@ -12,29 +12,29 @@ use sha2::{Digest as _, Sha256};
 use crate::limits::MAX_RULE_FILE_BYTES;
 use crate::private_files as private;
 
-/// Stores rules as JSON: `user.json` for the user, and one file per project, whose name is the
-/// SHA-256 of the path of the project's root.
+/// Stores rules as JSON files: `user.json` for the user, and one file per project. The name of a
+/// project's file contains the SHA-256 hash of the path of the project folder.
 ///
-/// Files are replaced in one atomic step, under a lock, and only the user can read them. A file or
-/// folder is refused if it belongs to another user or if other users may write to it. With write
-/// access, another user could allow any call.
+/// Files are replaced atomically while a lock is held, and only the user can read them. A file or
+/// folder is refused if it belongs to another user, or if another user can write to it: that user
+/// could add rules that allow any call.
 #[derive(Debug, Clone)]
 pub struct FileRuleStore {
     folder: PathBuf,
 }
 
-/// The content of a rule file.
+/// The content of a file with rules.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleFile {
-    /// Root of the project, for people who read the file.
+    /// Path of the project folder, as information for users who read the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     root: Option<String>,
     rules: Vec<Rule>,
 }
 
 impl FileRuleStore {
-    /// Creates a store in a folder; the folder need not exist.
+    /// Creates a store in a folder. The folder need not exist.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
@@ -50,7 +50,7 @@ impl FileRuleStore {
         }
     }
 
-    /// Reads the rules of a scope; returns no rules if the file does not exist.
+    /// Reads the rules of a scope. If the file does not exist, returns no rules.
     fn read_rules(&self, scope: RuleScope, root: &Path) -> Result<Vec<Rule>, RuleStoreError> {
         let path = self.file_path(scope, root);
         let text = private::read_private_file(&self.folder, &path, MAX_RULE_FILE_BYTES)

@@ -1,5 +1,5 @@
-//! The secrets that sessions redact: environment values that commands do not receive, and keys that
-//! are learnt while the agent runs.
+//! The secrets that sessions redact: values of environment variables that commands do not receive,
+//! and keys that the agent receives while it runs.
 
 use std::fmt;
 use std::path::Path;
@@ -9,15 +9,15 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use acp_lifecycle::{Secrets, SessionHandle};
 use callboard_process::env::{is_secret, url_password};
 
-/// The secrets that every session redacts, including sessions that are already open. Clones share
-/// the same secrets.
+/// The secrets that all sessions redact, including open sessions. Clones share the same secrets.
 #[derive(Clone)]
 pub struct LiveSecrets(Arc<SharedSecrets>);
 
 struct SharedSecrets {
-    /// Number of secrets that were learnt.
+    /// Number of secrets that were added after the start.
     learnt_count: AtomicUsize,
-    /// The set of secrets, created on first use because `initialize` does not need it.
+    /// The secrets. They are collected when they are first needed, because `initialize` does not
+    /// need them.
     known: LazyLock<RwLock<KnownSecrets>, InitSecretsFn>,
 }
 
@@ -25,27 +25,27 @@ type InitSecretsFn = Box<dyn FnOnce() -> RwLock<KnownSecrets> + Send>;
 
 struct KnownSecrets {
     all: Secrets,
-    /// The secrets that are not in the environment.
+    /// Secrets that were added after the start, and are not from the environment.
     learnt: Vec<String>,
 }
 
 impl LiveSecrets {
-    /// Collects the variables of an environment whose names look like a secret. A variable is
-    /// excluded if its value is the path of an existing file or folder. Paths are shown everywhere,
-    /// and the content of the file is not in the environment.
+    /// Collects the values of environment variables whose names look like names of secrets, and the
+    /// passwords in URLs. A value that is the path of an existing file or folder is not collected:
+    /// paths are shown in many places, and the secret is only the content of the file.
     pub fn from_env(env: impl IntoIterator<Item = (String, String)> + Send + 'static) -> Self {
         let make = move || RwLock::new(KnownSecrets { all: env_secrets(env), learnt: Vec::new() });
         let known = LazyLock::new(Box::new(make) as InitSecretsFn);
         Self(Arc::new(SharedSecrets { learnt_count: AtomicUsize::new(0), known }))
     }
 
-    /// Returns all secrets that are currently known.
+    /// Returns all secrets that are currently known to the agent.
     #[must_use]
     pub fn current(&self) -> Secrets {
         self.0.known.read().unwrap_or_else(PoisonError::into_inner).all.clone()
     }
 
-    /// Adds a secret. An open session redacts the new secret from its next request to the model on.
+    /// Adds a secret. Open sessions redact it from their next request to a model on.
     pub fn add(&self, secret: &str) {
         let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.learnt.iter().all(|other| other != secret) {
@@ -71,11 +71,11 @@ fn env_secrets(env: impl IntoIterator<Item = (String, String)>) -> Secrets {
     Secrets::new(env.into_iter().filter_map(secret))
 }
 
-/// The secrets that a session redacts.
+/// The secrets of one session. Keeps the session's secrets up to date.
 pub(crate) struct SessionSecrets {
     handle: SessionHandle,
     live: LiveSecrets,
-    /// Number of learnt secrets that the session already redacts.
+    /// Number of added secrets that the session already redacts.
     hidden_count: AtomicUsize,
 }
 
@@ -84,8 +84,8 @@ impl SessionSecrets {
         Self { handle, live, hidden_count: AtomicUsize::new(0) }
     }
 
-    /// Adds secrets that were learnt since the last call. If there are no new secrets, this method
-    /// costs almost nothing.
+    /// Passes secrets that were added since the last call to the session. Without new secrets, this
+    /// method costs almost nothing.
     pub(crate) fn apply_learnt_secrets(&self) {
         let learnt = self.live.0.learnt_count.load(Ordering::Acquire);
         if self.hidden_count.swap(learnt, Ordering::AcqRel) != learnt {
@@ -93,13 +93,13 @@ impl SessionSecrets {
         }
     }
 
-    /// Returns all secrets that are currently known.
+    /// Returns all secrets that are currently known to the agent.
     pub(crate) fn current(&self) -> Secrets {
         self.apply_learnt_secrets();
         self.handle.update(|session, _| session.secrets().clone())
     }
 
-    /// Returns a text with its secrets redacted.
+    /// Returns a text in which all known secrets are redacted.
     pub(crate) fn redact(&self, text: &str) -> String {
         self.current().redact(text).into_owned()
     }

@@ -1,5 +1,5 @@
-//! One turn: it sends a request to the model, runs the calls of the reply, and repeats with the
-//! results of the calls.
+//! Runs one turn: sends a request to the model, runs the calls of its reply, and repeats both with
+//! the results of the calls.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -30,24 +30,26 @@ pub(crate) use history::History;
 use reply::StreamedReply;
 pub(crate) use updates::send_notice;
 
-/// The parameters of a turn.
+/// The parts of a session that a turn needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Turn<'a> {
     pub(crate) id: &'a TurnId,
-    /// Returns the options of the next request; they may change during the turn.
+    /// Returns the options for the next request to the model. They may change during the turn.
     pub(crate) active_options: &'a (dyn Fn() -> ActiveOptions + Sync),
     pub(crate) registry: &'a Registry,
-    /// The tool specifications for the model: see [`tool_specs`].
+    /// The tool specifications that are sent to the model: see [`tool_specs`].
     pub(crate) tools: &'a Arc<[ToolSpec]>,
     pub(crate) context: &'a Context,
     pub(crate) workspace_context: &'a WorkspaceContext,
     pub(crate) handle: &'a SessionHandle,
-    /// Secrets that are learnt while a model opens are redacted before the model's first event.
+    /// The secrets of the session. If a model learns a secret while it opens, the secret is
+    /// redacted from the first event on.
     pub(crate) secrets: &'a SessionSecrets,
     pub(crate) cancel: &'a CancellationToken,
 }
 
-/// Returns the tool specifications for the model. The specifications are created once per session.
+/// Returns the specifications of the tools, as they are sent to the model. They are created once
+/// per session.
 pub(crate) fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
     let specs = registry.iter().map(|tool| ToolSpec {
         name: tool.spec.name.into_owned(),
@@ -57,17 +59,17 @@ pub(crate) fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
     specs.collect()
 }
 
-/// The outcome of a turn.
+/// The result of a turn: a stop reason, or the error that ended the turn.
 pub(crate) type TurnOutcome = Result<StopReason, Error>;
 
-/// Runs a turn to its end.
+/// Runs a turn until it ends.
 pub(crate) async fn run_turn(
     turn: Turn<'_>,
     history: &mut History,
     blocks: Vec<ContentBlock>,
 ) -> TurnOutcome {
     let ending = run_request_loop(turn, history, blocks).await;
-    // No later request would report these late writes.
+    // Reports late writes here, because this turn sends no later request that could report them.
     updates::report_late_writes(&turn, history).await;
     ending
 }
@@ -93,19 +95,21 @@ async fn run_request_loop(
             context::add_context_updates(&turn, history).await;
         }
         let reply = turn.request_reply(history).await;
-        // A provider that refuses some content, such as an image, would refuse it with each later
-        // prompt too.
+        // If a provider refuses some content, such as an image, it would also refuse the content in
+        // every later request.
         let is_refused =
             reply.error.as_ref().is_some_and(|error| error.kind == ModelErrorKind::Other);
         let is_poison = requests == 0 && is_refused && reply.is_empty() && !is_text;
         let act = turn.handle_reply(reply, history).await;
         if is_poison || matches!(act, ControlFlow::Break(Ok(StopReason::Refusal))) {
-            // ACP requires that a refused prompt, and everything after it, is not sent again.
+            // ACP requires that later requests contain neither a refused prompt nor the messages
+            // after it.
             history.truncate_from(&prompt);
             turn.workspace_context.mark_instructions_forgotten();
         }
         if let ControlFlow::Break(ending) = act {
-            // ACP requires that a cancelled turn ends as cancelled, even if another error occurred.
+            // ACP requires that a cancelled turn ends with `cancelled`, even if another error has
+            // occurred.
             return if turn.cancel.is_cancelled() { Ok(StopReason::Cancelled) } else { ending };
         }
     }
@@ -113,9 +117,9 @@ async fn run_request_loop(
 }
 
 impl Turn<'_> {
-    /// Sends a request to the model, with retries. Calls run only after their whole reply has been
-    /// received, so that no call runs twice. If a reply is interrupted, its shown part stays,
-    /// followed by a note about the retry.
+    /// Sends a request to the model, and retries it if it fails. Calls run only after the whole
+    /// reply has been received, so that no call runs twice. If a reply is interrupted, the part
+    /// that was shown stays, and a note about the retry is shown after it.
     async fn request_reply(&self, history: &mut History) -> StreamedReply {
         let (mut retry, mut shortenings) = (RetryState::new(), 0);
         loop {
@@ -137,8 +141,8 @@ impl Turn<'_> {
                     return reply;
                 }
             }
-            // A model with unknown capabilities is assumed to support images. If it does not
-            // support images, it would refuse each request that contains one.
+            // A model with unknown capabilities is assumed to support images. If it supports no
+            // images, it refuses each request that contains one.
             if error.kind == ModelErrorKind::Other
                 && reply.is_empty()
                 && history.omit_newest_images()
@@ -165,7 +169,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Runs the calls of a reply; returns `Break` when the turn is over.
+    /// Runs the calls of a reply. Returns `Break` if the turn is over.
     async fn handle_reply(
         &self,
         mut reply: StreamedReply,
@@ -174,7 +178,7 @@ impl Turn<'_> {
         let is_whole =
             matches!(reply.stop, Some(ModelStopReason::ToolCalls | ModelStopReason::EndTurn));
         if reply.is_cancelled || reply.error.is_some() || !is_whole {
-            // The last call of the reply may be incomplete.
+            // If the reply is incomplete, its last call may be incomplete too.
             let calls = reply.calls.len();
             reply.cancel_calls();
             return ControlFlow::Break(record_incomplete_reply(reply, calls, history));
@@ -201,8 +205,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Announces a call of a batch; a batch is a reply or a round. Returns `None` if the session
-    /// accepts no more calls.
+    /// Announces a call that belongs to a batch. A batch contains all calls of a reply, or all
+    /// ended commands that are reported together. Returns `None` if the session accepts no more
+    /// calls.
     fn announce_in_batch(&self, model_id: &str, name: &str, batch: &str) -> Option<OpenCall> {
         let open = self.announce_call(model_id, name)?;
         open.handle().update_meta(|meta| meta.batch = Some(batch.to_owned()));
@@ -216,9 +221,10 @@ impl Turn<'_> {
         self.registry.announce_call(self.handle, &id, self.id, name, self.context, self.cancel)
     }
 
-    /// Runs a call for the user instead of the model; the model is not informed of the call. The
-    /// returned future must be awaited to its end, which comes soon after a cancel. Returns `None`
-    /// if no tool has this name.
+    /// Runs a call for the user. The model is not informed of the call. Returns `None` if no tool
+    /// has this name.
+    ///
+    /// The caller must await the returned future until it ends, which is soon after a cancel.
     pub(crate) async fn call_tool_for_user(&self, name: &str, args: Value) -> Option<CallOutcome> {
         self.registry.spec(name)?;
         let open = self.announce_call(name, name)?;
@@ -226,19 +232,21 @@ impl Turn<'_> {
     }
 
     async fn run_announced_call(&self, open: OpenCall, name: &str, args: Value) -> CallOutcome {
-        // The call runs in a separate task, so that a panic outside the tool ends only this call.
+        // The call runs in a separate task, so that a panic outside of the tool ends only this
+        // call.
         let tool = self.registry.prepare_call(name, args, self.context);
         let ended =
             tokio::spawn(execute_call(open, tool)).await.unwrap_or_else(|_| lost_call_outcome());
         if ended.ends_turn {
-            // Calls that run in parallel must not keep the turn from ending.
+            // The other calls of the reply must not delay the end of the turn.
             self.cancel.cancel();
         }
         ended
     }
 }
 
-/// Records an incomplete reply without the calls that were not run, and adds a note for the model.
+/// Adds an incomplete reply to the history, without its calls, which were not run. Also adds a note
+/// about it for the model.
 fn record_incomplete_reply(
     reply: StreamedReply,
     calls: usize,
@@ -246,7 +254,7 @@ fn record_incomplete_reply(
 ) -> TurnOutcome {
     let StreamedReply { text, thought, stop, error, is_cancelled, .. } = reply;
     let is_silent = text.is_empty() && calls == 0;
-    // The provider's replay data may belong to the calls that are omitted.
+    // The provider's replay data is not kept, because it may refer to the calls.
     history.push_text_reply(text, thought, None);
     let why = match &error {
         _ if is_cancelled => Some("The user cancelled the turn here."),
@@ -272,7 +280,8 @@ fn lost_call_outcome() -> CallOutcome {
     CallOutcome::new(Status::Cancelled, Some(CallEndReason::Dropped), text)
 }
 
-/// Returns a note about the omitted calls of a reply; `None` if no call was omitted.
+/// Returns a note about the calls of a reply that were left out. Returns `None` if none was left
+/// out.
 fn left_out_calls_note(count: usize) -> Option<String> {
     let max = limits::MAX_REPLY_CALLS;
     (count > 0).then(|| {

@@ -1,4 +1,4 @@
-//! The terminals of a client, in which the client runs commands: `terminal/*`.
+//! The terminals of a client, in which the client runs commands for the agent: `terminal/*`.
 //!
 //! (<https://agentclientprotocol.com/protocol/v1/terminals>)
 
@@ -20,14 +20,14 @@ use crate::limits::{
     CLIENT_TERMINAL_REQUEST_TIMEOUT, CLIENT_TERMINAL_WAIT_TIMEOUT,
 };
 
-/// The terminals of a client.
+/// Creates terminals in the client.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientTerminals {
     session: SessionId,
     requests: ClientRequestSender,
 }
 
-/// A terminal of the client, which is released on drop.
+/// A terminal of the client. It is released when this value is dropped.
 #[derive(Debug)]
 struct Terminal {
     id: TerminalId,
@@ -109,7 +109,8 @@ impl Drop for Terminal {
     }
 }
 
-/// A code above `i32::MAX` is no exit code of a Unix program, and is not a success.
+/// Converts an exit status. A code above `i32::MAX` becomes `i32::MAX`, so that it does not count
+/// as success.
 fn exit_from_status(status: TerminalExitStatus) -> TerminalExit {
     let code = status.exit_code.map(|code| i32::try_from(code).unwrap_or(i32::MAX));
     TerminalExit { code, signal: status.signal }

@@ -1,4 +1,4 @@
-//! The client's copies of files: `fs/read_text_file` and `fs/write_text_file`.
+//! Reads and writes the client's texts of files: `fs/read_text_file` and `fs/write_text_file`.
 //!
 //! (<https://agentclientprotocol.com/protocol/file-system>)
 
@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use super::client_error;
 use crate::limits::{CLIENT_TEXT_READ_TIMEOUT, CLIENT_TEXT_WRITE_TIMEOUT};
 
-/// The texts of the files that a client has open.
+/// The texts of the files that are open in the client.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientTextFiles {
     session: SessionId,
@@ -22,9 +22,9 @@ pub(crate) struct ClientTextFiles {
 }
 
 impl ClientTextFiles {
-    /// Returns the client's text files; `None` if the client cannot return texts. If the client
-    /// cannot return texts, its unsaved changes are unknown, so the agent must not send texts to
-    /// the client.
+    /// Returns the text files of a client. Returns `None` if the agent cannot read texts from the
+    /// client: the client's unsaved changes are then unknown, so the agent must not write texts to
+    /// the client either.
     pub(crate) fn for_client(client: &ClientSession) -> Option<Self> {
         let capabilities = &client.capabilities().fs;
         let (session, requests) = (client.id().clone(), client.request_sender().clone());

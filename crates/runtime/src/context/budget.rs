@@ -1,6 +1,6 @@
-//! Estimates the tokens of a request, and detects when a request comes close to the model's window.
+//! Estimates the tokens of a request, and detects that a request nearly fills the model's window.
 //!
-//! Token counts from the providers calibrate the estimate, so no tokenizer is needed.
+//! The providers' token counts calibrate the estimate, so no tokenizer is needed.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::limits::{
     IMAGE_ESTIMATED_BYTES, MESSAGE_OVERHEAD_BYTES, MIN_CALIBRATION_BYTES,
 };
 
-/// Returns the estimated size of a message: the bytes of its texts, plus for each image the bytes
-/// of a text with as many tokens.
+/// Returns the estimated size of a message in bytes of text. An image or a recording counts as many
+/// bytes as a text with the same number of tokens.
 pub(crate) fn estimated_bytes(message: &ChatMessage) -> u64 {
     let bytes = match message {
         ChatMessage::User(parts) => parts.iter().map(estimated_part_bytes).sum(),
         ChatMessage::Context(text) => text.len(),
-        // The replay data is not counted, because it mostly repeats the text of the reply.
+        // Replay data is not counted, because most of it repeats the text of the reply.
         ChatMessage::Assistant { text, thought, calls, replay: _ } => {
             let calls = calls.iter().map(|call| call.name.len() + call.arguments.len());
             text.len() + thought.len() + calls.sum::<usize>()
@@ -38,43 +38,46 @@ fn estimated_part_bytes(part: &ContentPart) -> usize {
     match part {
         ContentPart::Text(text) => text.len(),
         ContentPart::Image { .. } => IMAGE_ESTIMATED_BYTES,
-        // Base64 of compressed audio has about ten times the bytes of a text with as many tokens.
+        // Compressed audio in base64 has about ten times as many bytes as a text with the same
+        // number of tokens.
         ContentPart::Audio { data, .. } => data.len() / 10,
     }
 }
 
-/// Returns the total estimated size of several messages.
+/// Returns the sum of the estimated sizes of several messages.
 pub(super) fn total_estimated_bytes(messages: &[Arc<ChatMessage>]) -> u64 {
     messages.iter().map(|message| estimated_bytes(message)).sum()
 }
 
-/// The estimated tokens per byte of a model, and its context window.
+/// The context window of a model, and the estimated number of tokens per byte of its requests.
 #[derive(Clone, Debug)]
 pub(crate) struct ContextBudget {
-    /// The model for which this budget was calibrated.
+    /// Name of the model for which this budget was calibrated.
     model: String,
-    /// Tokens per thousand bytes.
+    /// Estimated number of tokens per thousand bytes.
     rate: u64,
-    /// The context window in tokens: the window that the model reports, or a smaller one after a
-    /// refused request.
+    /// The context window in tokens. It is the window that the model reports, or a smaller window
+    /// after the provider has refused a request as too long.
     window: u64,
 }
 
 impl Default for ContextBudget {
-    /// A default budget belongs to no model yet.
+    /// Creates a budget without a model. The first model resets it.
     fn default() -> Self {
         Self::new("", None)
     }
 }
 
 impl ContextBudget {
-    /// Creates an uncalibrated budget; `window` is the context window that the model reports.
+    /// Creates a budget for a model that has not been calibrated yet. `window` is the context
+    /// window that the model reports.
     pub(crate) fn new(model: &str, window: Option<u64>) -> Self {
         let window = window.filter(|tokens| *tokens > 0).unwrap_or(DEFAULT_CONTEXT_TOKENS);
         Self { model: model.to_owned(), rate: DEFAULT_RATE, window }
     }
 
-    /// Returns this budget; if it belongs to another model, it is reset first.
+    /// Returns this budget for a model. If the budget was calibrated for another model, it is reset
+    /// first.
     pub(crate) fn reset_if_other_model(&mut self, model: &str, window: Option<u64>) -> &mut Self {
         if self.model != model {
             *self = Self::new(model, window);
@@ -82,8 +85,9 @@ impl ContextBudget {
         self
     }
 
-    /// Calibrates the rate with the size of a request and the number of tokens that the provider
-    /// counted. Providers that do not count tokens report 0.
+    /// Calibrates the number of tokens per byte. `weight` is the size of a request, and `tokens` is
+    /// the number of tokens that the provider counted. A provider that does not count tokens
+    /// reports 0.
     pub(crate) fn calibrate(&mut self, weight: u64, tokens: u64) {
         if weight >= MIN_CALIBRATION_BYTES && tokens > 0 {
             let rate = tokens.saturating_mul(1_000) / weight;
@@ -91,33 +95,34 @@ impl ContextBudget {
         }
     }
 
-    /// Shrinks the window after the provider refused a request as too long.
+    /// Makes the window smaller after the provider has refused a request of this size as too long.
     pub(crate) fn shrink_window(&mut self, weight: u64) {
         let under = self.estimate_tokens(weight) / 100 * 90;
         self.window = self.window.min(under.max(1));
     }
 
-    /// Estimates the tokens of a request of this size.
+    /// Returns the estimated number of tokens of a request of this size.
     pub(crate) fn estimate_tokens(&self, weight: u64) -> u64 {
         weight.saturating_mul(self.rate) / 1_000
     }
 
-    /// Returns the context window in tokens; a default if the window is unknown.
+    /// Returns the context window in tokens. If the model reports no window, this is a default.
     pub(crate) fn window_tokens(&self) -> u64 {
         self.window
     }
 
-    /// Returns whether a request of this size comes close to the window.
+    /// Returns whether a request of this size nearly fills the window, so that the session should
+    /// be compacted.
     pub(crate) fn needs_compaction(&self, weight: u64) -> bool {
         self.estimate_tokens(weight) > self.window / 100 * COMPACT_AT_PERCENT
     }
 
-    /// Returns the maximum size of a request after a compaction.
+    /// Returns the maximum size of a request after a compaction, in bytes.
     pub(crate) fn compaction_target_bytes(&self) -> u64 {
         self.bytes_for_tokens(self.window / 100 * COMPACT_TO_PERCENT)
     }
 
-    /// Returns the size in bytes that corresponds to `tokens` tokens.
+    /// Returns the number of bytes that probably have `tokens` tokens.
     pub(crate) fn bytes_for_tokens(&self, tokens: u64) -> u64 {
         tokens.saturating_mul(1_000) / self.rate
     }
@@ -154,7 +159,7 @@ mod tests {
             (100_000, 1, 125),
             (100_000, 0, 250),
             (100_000, u64::MAX, 2_000),
-            // This request is too small for calibration.
+            // This request is too small to change the rate.
             (10, 1_000, 250),
         ] {
             let mut budget = ContextBudget::new("m", Some(1));

@@ -1,4 +1,4 @@
-//! Shortens a session before its model refuses a request, and notifies the client.
+//! Shortens a session before its model refuses a request as too long, and notifies the client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,41 +16,41 @@ use super::{summary, trim};
 use crate::limits::{MAX_KEPT_PLAN_BYTES, MAX_SUMMARY_BYTES, MAX_TRANSCRIPT_BYTES};
 use crate::retry::RetryState;
 
-/// The inputs of a compaction.
+/// The parameters of a compaction.
 #[derive(Clone, Copy)]
 pub(crate) struct Compactor<'a> {
     pub(crate) model: &'a dyn Model,
     pub(crate) handle: &'a SessionHandle,
     pub(crate) cancel: &'a CancellationToken,
-    /// Size of a request without its messages.
+    /// Estimated size of a request without its messages, in bytes.
     pub(crate) overhead_bytes: u64,
     /// Number of earlier requests to the model.
     pub(crate) index: usize,
-    /// The name of the tool that receives the plan.
+    /// Name of the tool to which the model sends its plan.
     pub(crate) plan_tool: Option<&'a str>,
 }
 
-/// The outcome of a compaction.
+/// The result of a compaction.
 #[derive(Debug)]
 pub(crate) enum CompactionOutcome {
     /// No message could be removed or shortened.
     Nothing,
-    /// The messages are shorter now.
+    /// The messages have been shortened.
     Compacted {
-        /// Number of requests to the model for the summary.
+        /// Number of requests that asked the model for the summary.
         requests: usize,
-        /// Token usage of the requests for the summary.
+        /// Token usage of these requests.
         usage: Option<TokenUsage>,
     },
-    /// The turn was cancelled during the compaction; the messages are unchanged.
+    /// The turn was cancelled during the compaction. The messages have not been changed.
     Cancelled {
-        /// Number of requests to the model for the summary.
+        /// Number of requests that asked the model for the summary.
         requests: usize,
     },
 }
 
 impl Compactor<'_> {
-    /// Removes the texts of older call results. If the messages are still too long, replaces older
+    /// Removes the texts of older results. If the messages are still too long, also replaces older
     /// messages by a summary.
     pub(crate) async fn compact(
         &self,
@@ -102,7 +102,7 @@ impl Compactor<'_> {
         CompactionOutcome::Compacted { requests: made.requests, usage: made.usage }
     }
 
-    /// Requests a summary, with the same retries as a turn's requests.
+    /// Requests a summary. A failed request is retried as often as a failed request of a turn.
     async fn request_summary_with_retries(
         &self,
         budget: &ContextBudget,
@@ -149,7 +149,7 @@ impl Compactor<'_> {
         }
     }
 
-    /// Awaits `work`, unless the turn is cancelled first.
+    /// Awaits `work`. Returns `None` if the turn is cancelled before `work` has ended.
     async fn unless_cancelled<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -173,7 +173,7 @@ impl Compactor<'_> {
     }
 }
 
-/// The outcome of the requests for a summary.
+/// The result of all requests for a summary.
 #[derive(Debug, Default)]
 struct SummaryOutcome {
     requests: usize,
@@ -183,8 +183,8 @@ struct SummaryOutcome {
     error: Option<String>,
 }
 
-/// Notifies the client of one compaction. A client that cannot show a compaction receives the first
-/// text of its summary as a message: see `UpdateSupport` of `acp-connection`.
+/// Notifies the client about one compaction. A client that cannot show compactions receives the
+/// first text of the summary as a message: see `UpdateSupport` of `acp-connection`.
 struct CompactionNotice<'a> {
     handle: &'a SessionHandle,
     id: String,

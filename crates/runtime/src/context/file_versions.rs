@@ -1,4 +1,5 @@
-//! Versions of the files that the model knows, which show which of these files have changed.
+//! Versions of the files that the model has read or written. They show which of these files have
+//! changed since.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -12,17 +13,17 @@ use acp_tools::Workspace;
 
 use crate::limits::{MAX_HASHED_FILE_BYTES, MAX_LISTED_FILE_CHANGES, MAX_TRACKED_FILES};
 
-/// The size, modification time and content hash of a file at one moment.
+/// The size, the modification time and the content hash of a file at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct FileVersion {
     len: u64,
     modified: Option<SystemTime>,
-    /// Hash of the file's content; `None` if the file is too large to hash.
+    /// Hash of the file's content. `None` if the file is too large to be hashed.
     content: Option<u64>,
 }
 
 impl PartialEq for FileVersion {
-    /// Versions with the same content are equal, even if the file was rewritten.
+    /// Two versions with the same content are equal, even if their modification times differ.
     fn eq(&self, other: &Self) -> bool {
         let is_untouched = self.modified.is_some() && self.modified == other.modified;
         self.len == other.len
@@ -34,7 +35,7 @@ impl PartialEq for FileVersion {
 }
 
 impl FileVersion {
-    /// Opens a file, if it exists, and returns its version and the file, positioned at its start.
+    /// Opens an existing file, and returns its version. The returned file is at its start.
     pub(super) fn open_with_version(workspace: &Workspace, path: &Path) -> Option<(Self, File)> {
         let mut file = workspace.open_existing_file(path)?;
         let stamp = Self::read_version_of_file(&mut file).ok()?;
@@ -50,8 +51,8 @@ impl FileVersion {
         Ok(Self { len, modified, content })
     }
 
-    /// Compares the file with its recorded version. If the size and the time are unchanged, the
-    /// file is not read.
+    /// Compares the file with this recorded version. A file with the same size and time is not
+    /// read.
     pub(super) fn compare_with_file(
         &mut self,
         workspace: &Workspace,
@@ -70,7 +71,7 @@ impl FileVersion {
         }
         match Self::read_version_of_file(&mut file) {
             Ok(now) if now == *self => {
-                // The new time is stored, so that later comparisons need not read the file again.
+                // Stores the new time, so that the next comparison does not read the file again.
                 *self = now;
                 FileComparison::Unchanged
             }
@@ -79,7 +80,7 @@ impl FileVersion {
     }
 }
 
-/// The result of comparing a file with its recorded version.
+/// The result of comparing a file with a recorded version of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileComparison {
     Unchanged,
@@ -87,23 +88,26 @@ pub(super) enum FileComparison {
     Deleted,
 }
 
-/// Hashes the rest of a file of about `len` bytes, up to the size limit for hashed files.
+/// Hashes a file of about `len` bytes from its current position, up to the maximum size of hashed
+/// files.
 fn hash_content(file: &mut File, len: u64) -> io::Result<u64> {
     let mut hasher = DefaultHasher::new();
-    // The capacity is sufficient for the whole file and the end-of-file check; otherwise the file
-    // would be read in small pieces.
+    // The extra byte is for the read that detects the end of the file. With a smaller capacity, the
+    // file would be read in small pieces.
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).saturating_add(1));
     file.take(MAX_HASHED_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     hasher.write(&bytes);
     Ok(hasher.finish())
 }
 
-/// The versions of the files that the model knows; the most recent version is last.
+/// Versions of the files that the model has read or written. The version that was recorded last is
+/// at the end.
 #[derive(Debug, Default)]
 pub(crate) struct FileVersions(VecDeque<(PathBuf, FileVersion)>);
 
 impl FileVersions {
-    /// Records the version of a file that the model has just read or written. This method blocks.
+    /// Records the current version of a file that the model has just read or written. Blocks while
+    /// it reads the file.
     pub(crate) fn record_current_version(&mut self, workspace: &Workspace, path: &Path) {
         self.0.retain(|(known, _)| known != path);
         if let Some((stamp, _)) = FileVersion::open_with_version(workspace, path) {
@@ -114,8 +118,8 @@ impl FileVersions {
         }
     }
 
-    /// Reports which files have changed since the model read or wrote them. Changed files are
-    /// removed from the list, because the model no longer knows their content. This method blocks.
+    /// Lists the files that have changed since the model read or wrote them. Their versions are
+    /// then removed, because the model no longer knows these files. Blocks while it reads files.
     pub(crate) fn take_changes_report(&mut self, workspace: &Workspace) -> Option<String> {
         let (mut changed, mut gone) = (Vec::new(), Vec::new());
         self.0.retain_mut(|(path, stamp)| {

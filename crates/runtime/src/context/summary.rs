@@ -1,7 +1,7 @@
 //! The summary of a session's older messages: the request to the model, and the text that replaces
-//! them.
+//! the messages.
 //!
-//! Dropping the future cancels the request.
+//! If the future of a request is dropped, the request is cancelled.
 
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
@@ -17,17 +17,17 @@ use super::{instructions, trim};
 use crate::limits;
 use crate::retry::{PartialOutput, RetryState, next_event_within_idle_timeout};
 
-/// The text of a summary, and the usage of its request.
+/// The text of a summary, and the token usage of the request.
 #[derive(Debug)]
 pub(super) struct Summary {
     pub(super) text: String,
     pub(super) usage: Option<TokenUsage>,
 }
 
-/// The reason why a summary could not be created.
+/// The reason why the model returned no summary.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SummaryError {
-    /// The request may be retried.
+    /// The request failed, and may be retried.
     #[error("the model failed: {0}")]
     Failed(ModelError, PartialOutput),
     #[error("the model wrote no summary")]
@@ -35,7 +35,8 @@ pub(super) enum SummaryError {
 }
 
 impl SummaryError {
-    /// Returns the delay before the next attempt; `None` if the request is not retried.
+    /// Returns the delay before the next attempt. Returns `None` if the request must not be
+    /// retried.
     pub(super) fn retry_delay(&self, retry: &mut RetryState) -> Option<Duration> {
         match self {
             Self::Failed(error, came) => retry.next_retry_delay(error, *came),
@@ -44,20 +45,20 @@ impl SummaryError {
     }
 }
 
-/// The messages to summarise.
+/// The inputs of a request for a summary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SummaryRequest<'a> {
-    /// The messages that the summary replaces.
+    /// The messages that the summary will replace.
     pub(super) old: &'a [&'a ChatMessage],
-    /// The prompt of the newest messages, which is not replaced.
+    /// The newest prompt. It is not replaced, but the summary must take it into account.
     pub(super) kept_prompt: Option<&'a ChatMessage>,
-    /// Maximum bytes of the messages in the request.
+    /// Maximum number of bytes of the messages in the request.
     pub(super) max_bytes: usize,
-    /// The context window in tokens.
+    /// The context window of the model in tokens.
     pub(super) context_tokens: u64,
 }
 
-/// Requests a summary from the model.
+/// Requests a summary of older messages from the model.
 pub(super) async fn request_summary(
     model: &dyn Model,
     index: usize,
@@ -72,8 +73,8 @@ pub(super) async fn request_summary(
             transcript_entry(prompt, limits::MAX_EXCERPT_BYTES)
         );
     }
-    // Some servers refuse a request if the maximum length of its reply does not fit into the window
-    // together with the request.
+    // Some servers refuse a request if its messages and the maximum length of its reply together
+    // exceed the window.
     let tokens =
         u32::try_from(asked.context_tokens / 8).unwrap_or(u32::MAX).min(limits::MAX_SUMMARY_TOKENS);
     let message = ChatMessage::user(format!("{TRANSCRIPT_HEADER}{session}{CLOSING_REQUEST}"));
@@ -108,8 +109,8 @@ pub(super) async fn request_summary(
     if summary.text.is_empty() { Err(SummaryError::Empty) } else { Ok(summary) }
 }
 
-/// Returns the text that replaces older messages, of at most `max` bytes. It contains the newest
-/// plan and a summary of the messages; without a summary, it contains excerpts of the older prompts
+/// Returns the text that replaces older messages, of at most `max` bytes. The text contains the
+/// summary and the newest plan. If there is no summary, it contains excerpts of the older prompts
 /// instead.
 pub(super) fn replacement_text(
     summary: Option<&str>,
@@ -135,12 +136,12 @@ pub(super) fn replacement_text(
     )
 }
 
-/// Returns whether a message was created by [`replacement_text`].
+/// Returns whether a message contains a text of [`replacement_text`].
 pub(super) fn is_replacement(message: &ChatMessage) -> bool {
     matches!(message, ChatMessage::Context(text) if text.starts_with(REPLACEMENT_PREFACE))
 }
 
-/// Returns excerpts of the prompts and of an earlier summary.
+/// Returns excerpts of the prompts, and the texts of earlier compactions.
 fn prompt_excerpts(old: &[&ChatMessage]) -> String {
     let kept = old.iter().filter_map(|message| match message {
         ChatMessage::User(_) => Some(transcript_entry(message, limits::MAX_EXCERPT_BYTES)),
@@ -150,7 +151,7 @@ fn prompt_excerpts(old: &[&ChatMessage]) -> String {
     trim::cut_middle(&kept.collect::<Vec<_>>().join("\n"), limits::MAX_SUMMARY_BYTES)
 }
 
-/// Formats messages as one text of at most `max` bytes.
+/// Returns the messages as one text of at most `max` bytes.
 fn transcript(messages: &[&ChatMessage], max: usize) -> String {
     let entries =
         messages.iter().map(|message| transcript_entry(message, limits::MAX_EXCERPT_BYTES));
@@ -163,7 +164,8 @@ fn transcript_entry(message: &ChatMessage, max: usize) -> String {
             let parts: Vec<_> = parts.iter().map(|part| part_excerpt(part, 4 * max)).collect();
             format!("USER: {}", parts.join("\n"))
         }
-        // Instructions are omitted here because they are sent again.
+        // Instructions are left out of the summary, because they are sent again after the
+        // compaction.
         ChatMessage::Context(text) if text.starts_with(instructions::PREFACE) => String::new(),
         ChatMessage::Context(text) if is_replacement(message) => format!("EARLIER: {text}"),
         ChatMessage::Context(text) => format!("NOTE: {}", trim::cut_middle(text, max)),
@@ -193,7 +195,7 @@ fn part_excerpt(part: &ContentPart, max: usize) -> String {
     }
 }
 
-/// First sentence of the text that replaces older messages.
+/// Beginning of the text that replaces older messages.
 const REPLACEMENT_PREFACE: &str = "The messages before this one were left out to make room, also those of the \
     work on the prompt that follows, if it has begun: go on from here. ";
 const NO_SUMMARY_NOTE: &str = "There is no summary of them. These were the prompts among them.";

@@ -1,7 +1,6 @@
-//! The system prompt: how to work with the available tools, in the session's mode.
+//! The system prompt, which explains how to work with the available tools in the session's mode.
 //!
-//! Equal inputs always give equal text, so that a provider's cache of the system prompt stays
-//! valid.
+//! Equal inputs give equal texts, so that a provider's cache of the system prompt stays valid.
 
 use callboard_models::ToolSpec;
 use callboard_text::path_text;
@@ -11,18 +10,20 @@ use std::path::Path;
 
 use crate::permission_mode::PermissionMode;
 
-/// The inputs of the system prompt.
+/// The inputs from which the system prompt is created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemPromptInputs<'a> {
-    /// An embedder's text that replaces Callboard's own instructions.
+    /// The embedder's text that replaces Callboard's own instructions.
     pub(crate) instructions: Option<&'a str>,
     /// The tools that the model may call.
     pub(crate) tools: &'a [ToolSpec],
-    /// Hints on using the tools well, one line each.
+    /// Hints on how to use the tools well, with one line per hint.
     pub(crate) hints: &'a [Cow<'static, str>],
-    /// The permission mode for calls that no rule covers; `None` if an embedder's policy decides.
+    /// The permission mode, which decides on calls that no rule covers. `None` if an embedder's
+    /// policy decides.
     pub(crate) mode: Option<PermissionMode>,
-    /// The roots in the form shown to the user; the first root is the working directory.
+    /// The project folders, in the form in which they are shown. The first one is the working
+    /// directory.
     pub(crate) roots: &'a [&'a Path],
     /// The operating system, such as `linux`.
     pub(crate) os: &'a str,
@@ -30,7 +31,7 @@ pub(crate) struct SystemPromptInputs<'a> {
     pub(crate) date: &'a str,
 }
 
-/// Renders the system prompt.
+/// Returns the text of the system prompt.
 pub(crate) fn render_system_prompt(setting: &SystemPromptInputs<'_>) -> String {
     let SystemPromptInputs { instructions, tools, hints, mode, .. } = *setting;
     let mut text = instructions.unwrap_or(ROLE_SECTION).to_owned();
@@ -117,7 +118,7 @@ const WORK_RULES: &str = "\
 - Never make up what you have not seen: no file, no interface, no output, no result. If something failed, say so.
 - Do not commit, push or install anything unless you were asked to.";
 
-/// Rules that apply to every set of tools.
+/// Rules for using tools that do not depend on which tools are available.
 const FIRST_TOOL_RULE: &str = "- Put calls that do not need each other's results into one reply: reads of one \
     reply happen at the same time.";
 const LAST_TOOL_RULE: &str = "- A result may be cut, and says so: ask for the rest if it matters. When a \

@@ -1,6 +1,6 @@
-//! Shortens a session so that providers still accept it. The shortened session begins with a prompt
-//! or a note of the agent, the results of each reply follow the reply, and the newest prompt is
-//! complete.
+//! Shortens a session so that providers still accept its messages. The shortened session begins
+//! with a prompt or a note of the agent. The results of a reply still come directly after the
+//! reply, and the newest prompt is complete.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use serde::Deserialize;
 use super::budget::{estimated_bytes, total_estimated_bytes};
 use crate::limits::{KEPT_NEWEST_RESULTS, MIN_CLEARED_RESULT_BYTES, MIN_TRUNCATED_RESULT_BYTES};
 
-/// Replaces the texts of older results by a note, the oldest first, until the messages have at most
-/// the size `goal`. The newest [`KEPT_NEWEST_RESULTS`] results stay unchanged. Returns the number
-/// of replaced texts.
+/// Replaces older results by a note, beginning with the oldest, until the messages have at most
+/// `goal` bytes. The newest [`KEPT_NEWEST_RESULTS`] results and short results are not changed.
+/// Returns the number of replaced results.
 pub(super) fn clear_older_results(messages: &mut [Arc<ChatMessage>], goal: u64) -> usize {
     let all: usize = messages.iter().map(|message| tool_results(message).len()).sum();
     let (mut older, mut cleared) = (all.saturating_sub(KEPT_NEWEST_RESULTS), 0);
@@ -47,28 +47,28 @@ fn tool_results(message: &ChatMessage) -> &[ToolResult] {
     }
 }
 
-/// The split of a history into messages that stay and messages that are replaced.
+/// A division of the messages: some are kept, and the others are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HistorySplit {
-    /// Index of the newest prompt, if the prompt is not in the tail.
+    /// Index of the newest prompt, if it is before the tail. This prompt is kept too.
     prompt: Option<usize>,
-    /// Index of the first message of the tail; all messages from there on stay.
+    /// Index of the first message of the tail. All messages from this index on are kept.
     tail: usize,
 }
 
 impl HistorySplit {
-    /// Returns the messages to replace, in order.
+    /// Returns the messages that are replaced, in their order.
     pub(super) fn old_messages(self, messages: &[Arc<ChatMessage>]) -> Vec<&ChatMessage> {
         let is_old = |index: &usize| Some(*index) != self.prompt;
         (0..self.tail).filter(is_old).map(|index| &*messages[index]).collect()
     }
 
-    /// Returns the newest prompt if it is not in the tail; this prompt stays too.
+    /// Returns the newest prompt if it is before the tail.
     pub(super) fn kept_prompt(self, messages: &[Arc<ChatMessage>]) -> Option<&ChatMessage> {
         Some(&messages[self.prompt?])
     }
 
-    /// Replaces the old messages by one text.
+    /// Returns the messages with the old messages replaced by one text.
     pub(super) fn replace_old_messages(
         self,
         messages: &[Arc<ChatMessage>],
@@ -81,16 +81,17 @@ impl HistorySplit {
     }
 }
 
-/// Keeps the newest prompt and the longest tail of messages that fits into `room` together with the
-/// prompt. A reply and its results are never separated; if the results of the newest reply do not
-/// fit, the results are truncated.
+/// Keeps the newest prompt, and the longest tail of messages that fits into `room` bytes together
+/// with this prompt. A reply is never separated from its results. If the results of the newest
+/// reply do not fit, they are truncated.
 pub(super) fn split_history(messages: &mut [Arc<ChatMessage>], room: u64) -> HistorySplit {
     let is_prompt = |message: &Arc<ChatMessage>| matches!(**message, ChatMessage::User(_));
     let newest = messages.iter().rposition(is_prompt);
     let mut room = room.saturating_sub(newest.map_or(0, |index| estimated_bytes(&messages[index])));
     truncate_newest_results(messages, room);
     let mut tail = messages.len();
-    // Results belong to their reply, so the tail may begin at any message except results.
+    // The tail may begin at any message except results, because results must come after their
+    // reply.
     let starts = |index: &usize| tool_results(&messages[*index]).is_empty();
     for start in (0..messages.len()).rev().filter(starts) {
         let is_counted = Some(start) == newest;
@@ -103,13 +104,15 @@ pub(super) fn split_history(messages: &mut [Arc<ChatMessage>], room: u64) -> His
     HistorySplit { prompt: newest.filter(|index| *index < tail), tail }
 }
 
-/// Truncates the results of the newest reply if they exceed `room`; images are removed first.
+/// If the newest reply and its results exceed `room` bytes, removes the images of the results and
+/// truncates their texts.
 fn truncate_newest_results(messages: &mut [Arc<ChatMessage>], room: u64) {
     let newest = |messages: &[Arc<ChatMessage>]| {
         total_estimated_bytes(&messages[messages.len().saturating_sub(2)..])
     };
     let is_results = matches!(messages.last().map(|it| &**it), Some(ChatMessage::ToolResults(_)));
-    // A prompt must keep its allocation, because the history finds the prompt by pointer.
+    // The messages are changed only if the last message contains results. A prompt must keep its
+    // allocation, because the history finds a prompt by its pointer.
     if newest(messages) <= room || !is_results {
         return;
     }
@@ -138,7 +141,7 @@ pub(super) fn cut_middle(whole: &str, max: usize) -> String {
     format!("{}{LEFT_OUT_NOTE}{}", head(whole, half), tail(whole, half))
 }
 
-/// Returns the newest plan that the plan tool received, one step per line.
+/// Returns the newest plan that the model sent to the plan tool, with one line per step.
 pub(super) fn latest_plan(messages: &[&ChatMessage], tool: &str) -> Option<String> {
     let calls = messages.iter().rev().flat_map(|message| match message {
         ChatMessage::Assistant { calls, .. } => calls.as_slice(),
@@ -169,7 +172,7 @@ fn pending() -> String {
     "pending".to_owned()
 }
 
-/// Text that replaces a cleared result.
+/// Text that replaces a removed result.
 const CLEARED_RESULT_NOTE: &str =
     "[This result was left out to make room. Call the tool again if you need it.]";
 const HIDDEN_IMAGE_NOTE: &str = "[The image was left out to make room.]";

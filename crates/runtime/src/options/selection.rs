@@ -1,4 +1,4 @@
-//! The options of a session: their available values and their selected values.
+//! The options of a session: their available values, and the selected values.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::limits::{MAX_CATALOGUE_CHOICES, MAX_USED_MODEL_CHOICES};
 use crate::model_catalogue::{ModelCatalogue, ModelChoice};
 use crate::permission_mode::PermissionMode;
 
-/// The ids of the options.
+/// The ids of the session options.
 pub(crate) const MODEL_OPTION_ID: &str = "model";
 const MODE_OPTION_ID: &str = "mode";
 const THOUGHT_LEVEL_OPTION_ID: &str = "thought_level";
 
-/// The thought levels: each has a value, a description, and the effort of a request.
+/// The thought levels. Each has a value, a description, and the effort in requests to the model.
 pub(crate) const THOUGHT_LEVELS: [(&str, &str, Option<Effort>); 5] = [
     ("default", "The model's default", None),
     ("off", "Not at all", Some(Effort::Off)),
@@ -24,23 +24,24 @@ pub(crate) const THOUGHT_LEVELS: [(&str, &str, Option<Effort>); 5] = [
     ("high", "As much as it can", Some(Effort::High)),
 ];
 
-/// The options of a request to a model.
+/// The selected options for a request to a model.
 #[derive(Debug, Clone)]
 pub(crate) struct ActiveOptions {
     pub(crate) model: Arc<dyn Model>,
-    /// Capabilities of the model, cached because a model may have to look them up.
+    /// Capabilities of the model. They are stored here, because a model may need time to look them
+    /// up.
     pub(crate) capabilities: ModelCapabilities,
-    /// Number of earlier model changes; distinguishes two uses of the same model.
+    /// Number of earlier changes of the model. It distinguishes two uses of the same model.
     pub(crate) model_generation: u64,
-    /// Thought level; `None` if the model has no thought levels.
+    /// The effort of the selected thought level. `None` if the model has no thought levels.
     pub(crate) effort: Option<Effort>,
-    /// Permission mode; `None` if the agent's embedder has set a policy.
+    /// The permission mode. `None` if the agent's embedder has set a policy.
     pub(crate) mode: Option<PermissionMode>,
 }
 
 #[cfg(test)]
 impl ActiveOptions {
-    /// Creates the options for a model, with defaults for the other options.
+    /// Creates the options for a model, with default values of the other options.
     pub(crate) fn for_model(model: Arc<dyn Model>) -> Self {
         let capabilities = model.capabilities();
         Self { model, capabilities, model_generation: 0, effort: None, mode: None }
@@ -55,7 +56,7 @@ pub(crate) enum OptionChange {
     Effort(Option<Effort>),
 }
 
-/// The available and the selected values of the options.
+/// The available values and the selected values of all options.
 #[derive(Debug)]
 pub(crate) struct OptionSelection {
     catalogue: Arc<dyn ModelCatalogue>,
@@ -63,12 +64,12 @@ pub(crate) struct OptionSelection {
     model_generation: u64,
     effort: Option<Effort>,
     mode: Option<PermissionMode>,
-    /// Names of the models that the session has used, the newest last.
+    /// Names of the models that the session has used. The newest is at the end.
     used_models: Vec<String>,
 }
 
 impl OptionSelection {
-    /// Creates a selection with an initial model, and with a mode unless the agent has no modes.
+    /// Creates a selection with a model and a mode. `mode` is `None` if the agent has no modes.
     pub(crate) fn new(
         catalogue: Arc<dyn ModelCatalogue>,
         model: Arc<dyn Model>,
@@ -95,7 +96,7 @@ impl OptionSelection {
         }
     }
 
-    /// Changes the model.
+    /// Selects another model, and records its name.
     pub(crate) fn set_model(&mut self, model: Arc<dyn Model>) {
         let name = model.name().to_owned();
         self.used_models.retain(|other| *other != name);
@@ -111,17 +112,17 @@ impl OptionSelection {
         self.mode = Some(mode);
     }
 
-    /// Sets the effort; it is kept even if the current model has no thought levels.
+    /// Sets the effort. It is kept even if the current model has no thought levels.
     pub(crate) fn set_effort(&mut self, effort: Option<Effort>) {
         self.effort = effort;
     }
 
-    /// Returns the models that the user can choose: the catalogue's models, and those that the
-    /// session has used.
+    /// Returns the models that the user can choose: the models of the catalogue, and the models
+    /// that the session has used.
     pub(crate) fn model_choices(&self) -> Vec<ModelChoice> {
         let mut choices = self.catalogue.list();
         choices.truncate(MAX_CATALOGUE_CHOICES);
-        // A model that was found after its selection may have changed its name.
+        // A model may get another name after its selection, when the real model has been found.
         let current = self.model.name();
         for name in self.used_models.iter().map(String::as_str).chain([current]) {
             if choices.iter().all(|choice| choice.value != *name) {
@@ -136,7 +137,7 @@ impl OptionSelection {
         choices
     }
 
-    /// Returns the modes in the form for older ACP clients.
+    /// Returns the modes as session modes, for clients that do not support session options.
     pub(crate) fn session_modes(&self) -> Option<SessionModes> {
         let mode = |mode: &PermissionMode| {
             SessionMode::new(mode.id(), mode.name())
@@ -146,7 +147,8 @@ impl OptionSelection {
         Some(SessionModes::new(self.mode?.id(), modes))
     }
 
-    /// Returns every option with its available values and with the value selected in `chosen`.
+    /// Returns all options, each with its available values and with the value that is selected in
+    /// `chosen`.
     pub(crate) fn config_options(&self, chosen: &ActiveOptions) -> Vec<ConfigOption> {
         let ActiveOptions { model, capabilities: traits, effort, mode, .. } = chosen;
         let models = self.model_choices().into_iter().map(|choice| {
@@ -184,7 +186,7 @@ impl OptionSelection {
         options
     }
 
-    /// Parses the value of an option in the form that is offered to clients.
+    /// Parses an option and its value, which must be among the values that are offered to clients.
     ///
     /// # Errors
     /// Returns a description of the violation, without the requested value.
@@ -206,7 +208,7 @@ impl OptionSelection {
         }
     }
 
-    /// Parses the id of a mode.
+    /// Parses the id of a session mode.
     ///
     /// # Errors
     /// Returns a description of the violation, without the requested id.
@@ -218,12 +220,12 @@ impl OptionSelection {
     }
 }
 
-/// Parses a thought level.
+/// Parses the value of a thought level.
 pub(crate) fn parse_thought_level(value: &str) -> Option<Option<Effort>> {
     THOUGHT_LEVELS.iter().find(|(name, ..)| *name == value).map(|(.., effort)| *effort)
 }
 
-/// Returns the thought level of an effort.
+/// Returns the value of the thought level with this effort.
 pub(crate) fn thought_level_value(effort: Option<Effort>) -> &'static str {
     THOUGHT_LEVELS
         .iter()

@@ -1,5 +1,5 @@
-//! Tests of the available options, and of the updates to the client after a change. The responses
-//! to requests are tested in `tests/it`.
+//! Tests of the available options, and of the updates that the client receives after a change. The
+//! tests in `tests/it` cover the responses to requests.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -43,12 +43,12 @@ impl Model for NamedModel {
     }
 }
 
-/// Returns the commands of the model `direct`; returns no commands for other names.
+/// Returns the commands of the model `direct`, and no commands for a model of another name.
 fn commands_of(name: &str, tools: &[ToolSpec]) -> Vec<PromptCommand> {
     if name == "direct" { DirectModel::default().commands(tools) } else { Vec::new() }
 }
 
-/// A catalogue of the given models, which opens every model except `missing`.
+/// A catalogue with these models. It can open every model except `missing`.
 #[derive(Debug, Default)]
 struct FakeCatalogue(Mutex<Vec<&'static str>>);
 
@@ -78,7 +78,7 @@ fn fake_catalogue(models: &[&'static str]) -> Arc<FakeCatalogue> {
     Arc::new(FakeCatalogue(Mutex::new(models.to_vec())))
 }
 
-/// Returns the commands of a session with the built-in tools.
+/// Returns the function that determines the commands of a session with the built-in tools.
 fn commands() -> impl Fn(&ActiveOptions) -> SessionStatePart + Send + Sync {
     let registry = Registry::builtin();
     move |chosen| SlashCommands::builtin().available_commands(chosen, &registry, &[])
@@ -95,7 +95,7 @@ fn open(
     (options, handle)
 }
 
-/// Returns the updates that are queued for sending.
+/// Removes the updates from the session's outbox, and returns them.
 fn queued_updates(handle: &SessionHandle) -> Vec<Value> {
     let next = || {
         handle.update(|session, now| {
@@ -111,7 +111,7 @@ fn queued_updates(handle: &SessionHandle) -> Vec<Value> {
     told.collect()
 }
 
-/// Returns the kinds of updates, each with its mode or its option values.
+/// Returns the kind of each update, with its mode or its option values.
 fn update_kinds(updates: &[Value]) -> Vec<String> {
     let shown = |update: &Value| match update["sessionUpdate"].as_str().unwrap() {
         "current_mode_update" => format!("mode {}", update["currentModeId"].as_str().unwrap()),
@@ -227,7 +227,7 @@ async fn a_command_tells_both_views_and_only_what_changed() {
     options.advertise_unrequested_changes();
     assert_eq!(update_kinds(&queued_updates(&handle)), [""; 0]);
     options.set_model("deep/one".to_owned(), ChangeOrigin::Command).await.unwrap();
-    // The commands of the direct model are removed, and the thought level is added.
+    // The commands of the model `direct` are gone, and the thought level is a new option.
     assert_eq!(
         update_kinds(&queued_updates(&handle)),
         ["options deep/one auto default", "commands"]
@@ -275,7 +275,7 @@ fn a_mode_holds_at_once() {
     }
 }
 
-/// A model whose name is `direct` until the real model is found.
+/// A model whose name is `direct`, until the real model has been found.
 #[derive(Debug, Default)]
 struct LateNamedModel(std::sync::OnceLock<String>);
 

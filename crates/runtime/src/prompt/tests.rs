@@ -1,5 +1,5 @@
-//! Tests of every kind of content block, for models that support all of them and for a text-only
-//! model.
+//! Tests with every kind of content block, for a model that supports all of them and for a model
+//! that supports only text.
 
 use super::{ReadRules, parts_from_blocks, read_linked_files, typed_text};
 use crate::limits;

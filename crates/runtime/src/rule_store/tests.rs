@@ -1,4 +1,4 @@
-//! Tests of the files that the store writes, and of the files that it refuses.
+//! Tests of the files that the store writes, and of the files that it refuses to read.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Returns a store in a new folder, which the store creates.
+/// Returns a store in a new temporary folder. The store's own folder does not exist yet.
 fn store() -> (TempDir, FileRuleStore) {
     let dir = TempDir::new().unwrap();
     let store = FileRuleStore::new(dir.path().join("state/callboard/permissions"));
@@ -159,7 +159,7 @@ fn two_at_once_lose_nothing() {
     assert_eq!(store.load("/p".as_ref()).unwrap().len(), 40);
 }
 
-/// Files that a build of November 2026 wrote, with their names.
+/// Files as a build of November 2026 wrote them, with their names.
 const STORED: [(&str, &str); 2] = [
     ("user.json", include_str!("stored/user.json")),
     (

@@ -1,4 +1,4 @@
-//! Runs the calls of one reply, in parallel where their order permits.
+//! Runs the calls of one reply. They run in parallel as far as their order permits.
 
 use std::path::PathBuf;
 
@@ -17,8 +17,9 @@ use crate::limits::{
     MAX_PARALLEL_CALLS, MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES,
 };
 
-/// Runs the calls of one reply in the order of their [`Schedule`]. Returns the results in the order
-/// of the calls. After a fatal fault no further call begins, and the fault is returned too.
+/// Runs the calls of one reply in the order of their [`Schedule`]. Returns their results in the
+/// order of the calls. After a fatal fault of a call, no other call begins, and the fault is
+/// returned too.
 pub(super) async fn run_calls(
     turn: &Turn<'_>,
     calls: Vec<PendingCall>,
@@ -45,14 +46,14 @@ pub(super) async fn run_calls(
         results[place].text = ended.text;
         results[place].parts = ended.images.into_iter().map(image_part).collect();
     }
-    // Dropping a call that has not run ends the call.
+    // Dropping the calls that have not run ends them.
     drop(waiting);
     truncate_results(&mut results);
     (results, fault)
 }
 
-/// Returns the footprint of each call. The disk is read only if there are several calls and one of
-/// them changes files.
+/// Returns the files and other resources that each call may use. The disk is read only if there are
+/// several calls and at least one of them changes files.
 async fn call_footprints(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprint> {
     let reach = |pending: &PendingCall| Some(turn.registry.spec(&pending.call.name)?.side_effects);
     let changes = calls.iter().any(|pending| reach(pending) == Some(SideEffects::Changes));
@@ -61,7 +62,7 @@ async fn call_footprints(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprin
         true => touched_files(turn, calls).await,
     };
     let touch = |(pending, files)| match reach(pending) {
-        // A call of an unknown tool is refused at once.
+        // A call of an unknown tool fails at once, so it uses no files.
         None | Some(SideEffects::Nothing) => Footprint::SessionTool(pending.call.name.clone()),
         Some(SideEffects::Reads) => Footprint::Reads(files),
         Some(SideEffects::Changes) => Footprint::Changes(files),
@@ -91,7 +92,7 @@ async fn touched_files(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec
         settled = tokio::task::spawn_blocking(settle) => settled.ok(),
         () = turn.cancel.cancelled() => None,
     };
-    // After a panic, each call is assumed to touch any file; after a cancel, no call runs.
+    // After a panic, each call is assumed to use any file. After a cancel, no call runs.
     settled.unwrap_or_else(|| vec![None; calls.len()])
 }
 
@@ -120,7 +121,7 @@ fn result_of_call_not_run(call: &ModelToolCall) -> ToolResult {
     }
 }
 
-/// Ends a call whose arguments cannot be parsed.
+/// Ends a call with an error, because its arguments cannot be parsed.
 fn reject_arguments(open: OpenCall, call: &ModelToolCall, text: String) -> CallOutcome {
     let patch = ToolCallPatch::new()
         .with_raw_input(Value::String(call.arguments.clone()))
@@ -130,9 +131,9 @@ fn reject_arguments(open: OpenCall, call: &ModelToolCall, text: String) -> CallO
     CallOutcome::new(Status::Failed, Some(CallEndReason::Error), text)
 }
 
-/// Truncates results that are too long in their middle. If all results together are too long, the
-/// longest results are truncated to the same length. The first images stay, as far as the limit
-/// permits.
+/// Removes the middle of results that are too long. If all results together are too long, the
+/// longest results are truncated to the same length. A result keeps its images if they fit into the
+/// room that earlier results have left.
 fn truncate_results(results: &mut [ToolResult]) {
     let mut room = MAX_REPLY_IMAGE_BYTES;
     for result in &mut *results {
@@ -151,7 +152,7 @@ fn truncate_results(results: &mut [ToolResult]) {
     }
 }
 
-/// Returns the maximum length per result with which all results fit into `room`.
+/// Returns the maximum length of each result with which all results together fit into `room` bytes.
 fn max_len_per_result(mut lens: Vec<usize>, mut room: usize) -> usize {
     lens.sort_unstable();
     for (place, len) in lens.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The context of a turn's requests: notes about changes, and compaction to stay within the model's
-//! window.
+//! The context of a turn's requests: notes about changes, and the compaction that keeps the session
+//! within the model's window.
 
 use acp_tools::ToolRole;
 use acp_types::ToolCallId;
@@ -11,7 +11,8 @@ use crate::context::{self, CompactionOutcome, Compactor, ReadRules, SystemPrompt
 use crate::options::ActiveOptions;
 use crate::prompt;
 
-/// Returns the system prompt; the prompt is empty for a model that takes no context.
+/// Returns the system prompt for the selected options. For a model that takes no context, the
+/// prompt is empty.
 pub(super) fn system_prompt(turn: &Turn<'_>, chosen: &ActiveOptions) -> SystemPrompt {
     match context::model_takes_context(&*chosen.model) {
         true => turn.workspace_context.system_prompt(chosen.mode, turn.tools),
@@ -19,7 +20,7 @@ pub(super) fn system_prompt(turn: &Turn<'_>, chosen: &ActiveOptions) -> SystemPr
     }
 }
 
-/// Compacts the session before the next request would become too long for its model.
+/// Compacts the session if the next request would be nearly too long for the model.
 pub(super) async fn compact_if_needed(turn: &Turn<'_>, history: &mut History) {
     let chosen = (turn.active_options)();
     if !context::model_takes_context(&*chosen.model) {
@@ -31,8 +32,8 @@ pub(super) async fn compact_if_needed(turn: &Turn<'_>, history: &mut History) {
     }
 }
 
-/// Compacts the session after the model refused the request as too long. Returns whether the
-/// session is shorter now.
+/// Compacts the session after the model has refused a request as too long. Returns whether the
+/// session has become shorter.
 pub(super) async fn compact_after_refusal(turn: &Turn<'_>, history: &mut History) -> bool {
     let chosen = (turn.active_options)();
     if !context::model_takes_context(&*chosen.model) {
@@ -70,7 +71,7 @@ async fn compact_history(turn: &Turn<'_>, chosen: &ActiveOptions, history: &mut 
         }
     }
     history.replace_messages(messages);
-    // The removed messages may contain context that was sent earlier.
+    // The removed messages may have contained instructions, which must be sent again.
     turn.workspace_context.mark_instructions_forgotten();
     add_context_updates(turn, history).await;
     true
@@ -87,8 +88,8 @@ fn drop_older_half(turn: &Turn<'_>, history: &mut History) -> bool {
     is_shorter
 }
 
-/// Adds context that the model has not received yet: background commands that ended, late writes,
-/// the project's instructions, and files that changed.
+/// Adds messages about changes of which the model has not been informed: background commands that
+/// have ended, late writes, the project's instructions, and changed files.
 pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) {
     updates::report_ended_commands(turn, history).await;
     updates::report_late_writes(turn, history).await;
@@ -108,8 +109,9 @@ pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) 
     }
 }
 
-/// Reads the files that a prompt links to, and returns their text for the model. The files count as
-/// read by the model: their instructions are sent, and later changes are reported.
+/// Reads the files that a prompt links to, and returns their text for the model. The files then
+/// count as read by the model: instructions in their folders are sent, and later changes are
+/// reported.
 pub(super) async fn read_linked_files(turn: &Turn<'_>, blocks: &[ContentBlock]) -> Option<String> {
     let linked = async {
         let linked =
@@ -129,7 +131,8 @@ fn current_read_rules(turn: &Turn<'_>) -> ReadRules {
     ReadRules(turn.handle.update(|session, _| session.rules().clone()))
 }
 
-/// Records the files that a call has read or written.
+/// Records the files of a call, so that instructions in their folders are sent and later changes
+/// are reported.
 pub(super) async fn record_touched_files(turn: &Turn<'_>, call: &ToolCallId) {
     if let Some(report) = turn.handle.call_report(call) {
         tokio::select! {

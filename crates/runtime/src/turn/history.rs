@@ -1,7 +1,7 @@
-//! The messages that a session stores between turns, and the usage of the session's replies so far.
+//! The messages that a session keeps between its turns, and the token usage of its replies so far.
 //!
-//! The messages stay valid for every provider: each call of a reply is directly followed by its
-//! result, and no reply is empty.
+//! The messages are always valid for every provider: the results of a reply's calls come directly
+//! after the reply, and no reply is empty.
 
 use std::sync::Arc;
 
@@ -14,32 +14,32 @@ use crate::options::ActiveOptions;
 use crate::stored_sessions::SessionRecording;
 use crate::usage_totals::UsageTotals;
 
-/// The messages and the usage of a session.
+/// The messages and the token usage of a session.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// Messages are shared with the requests, so that the cost of a request does not grow with the
+    /// Requests share these messages, so that the cost of creating a request does not grow with the
     /// session.
     messages: Arc<Vec<Arc<ChatMessage>>>,
     size: MessagesSize,
-    /// The generation of the model that was used last, and the number of requests to this model,
-    /// including failed attempts.
+    /// The generation of the last used model, and the number of requests to this model. Failed
+    /// attempts are counted too.
     requests_of_model: (u64, usize),
     usage_totals: UsageTotals,
-    /// The context budget of the last model.
+    /// The context budget of the last used model.
     budget: ContextBudget,
-    /// Whether the client received a title for the session.
+    /// Whether the client has received a title for the session.
     pub(super) is_titled: bool,
-    /// Records the messages, if the session is stored.
+    /// Stores the messages. `None` if the session is not stored.
     recording: Option<Arc<SessionRecording>>,
 }
 
-/// The total size of messages.
+/// The total size of several messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct MessagesSize {
     bytes: usize,
-    /// Bytes of the images in results, included in `bytes`.
+    /// Number of bytes of the images in results, which are included in `bytes`.
     image_bytes: usize,
-    /// Estimated size for a model, in bytes of text.
+    /// Estimated size in a request to a model, in bytes of text.
     estimated_bytes: u64,
 }
 
@@ -66,7 +66,7 @@ impl MessagesSize {
 }
 
 impl History {
-    /// Creates the history of a new session, or of one that an earlier process began.
+    /// Creates the history of a new session, or of a session that an earlier process began.
     pub(crate) fn restored(
         messages: Vec<Arc<ChatMessage>>,
         usage_totals: UsageTotals,
@@ -77,12 +77,12 @@ impl History {
         history
     }
 
-    /// Sets the recording that stores the messages.
+    /// Sets the recording, which stores the messages from now on.
     pub(crate) fn set_recording(&mut self, recording: Option<Arc<SessionRecording>>) {
         self.recording = recording;
     }
 
-    /// Queues the current messages to be stored, without the session's secrets.
+    /// Queues the current messages to be stored. The session's secrets are redacted in them.
     pub(crate) fn record(&self, handle: &SessionHandle) {
         if let Some(recording) = &self.recording {
             let secrets = handle.update(|session, _| session.secrets().clone());
@@ -90,47 +90,47 @@ impl History {
         }
     }
 
-    /// Returns whether the client received a title for the session.
+    /// Returns whether the client has received a title for the session.
     pub(crate) fn is_titled(&self) -> bool {
         self.is_titled
     }
 
-    /// Returns the messages, oldest first.
+    /// Returns all messages. The oldest message comes first.
     pub(crate) fn messages(&self) -> &Arc<Vec<Arc<ChatMessage>>> {
         &self.messages
     }
 
-    /// Replaces all messages by a shorter version of the same session.
+    /// Replaces all messages: by shortened messages of the same session, or by restored messages.
     pub(crate) fn replace_messages(&mut self, messages: Vec<Arc<ChatMessage>>) {
         self.size = MessagesSize::default();
         messages.iter().for_each(|message| self.size.add(MessagesSize::from_message(message)));
         self.messages = Arc::new(messages);
     }
 
-    /// Returns the usage of the session's replies so far.
+    /// Returns the token usage of all replies so far.
     pub(crate) fn usage_totals(&self) -> &UsageTotals {
         &self.usage_totals
     }
 
-    /// Adds a message; if the limits are exceeded, the oldest messages are removed.
+    /// Adds a message. If a limit is then exceeded, removes the oldest images or messages.
     pub(super) fn push_message(&mut self, message: ChatMessage) -> Arc<ChatMessage> {
         let message = Arc::new(message);
         self.size.add(MessagesSize::from_message(&message));
         Arc::make_mut(&mut self.messages).push(message.clone());
         if self.size.image_bytes > limits::MAX_HISTORY_IMAGE_BYTES {
-            // Half of the images are removed at once, so that a provider's cache of the session is
-            // rarely invalidated.
+            // Half of the images are removed at once, because each removal invalidates the
+            // provider's cache of the session.
             self.omit_oldest_images(limits::MAX_HISTORY_IMAGE_BYTES / 2);
         }
         if self.size.bytes > limits::MAX_HISTORY_BYTES {
-            // Half of the messages are removed at once, so that a provider's cache of the session
-            // is rarely invalidated.
+            // Half of the messages are removed at once, because each removal invalidates the
+            // provider's cache of the session.
             self.drop_oldest_messages(limits::MAX_HISTORY_BYTES / 2);
         }
         message
     }
 
-    /// Adds a reply without calls. An empty reply is skipped, because no provider accepts it.
+    /// Adds a reply without calls. An empty reply is not added, because providers do not accept it.
     pub(super) fn push_text_reply(
         &mut self,
         text: String,
@@ -142,12 +142,12 @@ impl History {
         }
     }
 
-    /// Adds a note for the model.
+    /// Adds a note of the agent, which only the model receives.
     pub(super) fn push_note(&mut self, what: &str) {
         self.push_message(ChatMessage::Context(what.to_owned()));
     }
 
-    /// Removes a message and everything after it.
+    /// Removes a message and all messages after it.
     pub(super) fn truncate_from(&mut self, first: &Arc<ChatMessage>) {
         let place = self.messages.iter().rposition(|message| Arc::ptr_eq(message, first));
         if let Some(place) = place {
@@ -156,7 +156,8 @@ impl History {
         }
     }
 
-    /// Adds results for the calls of a turn that was aborted before these calls had results.
+    /// If the last reply has calls without results, adds results for them. This happens if a turn
+    /// was aborted by a fault.
     pub(super) fn add_results_for_lost_calls(&mut self) {
         let Some(ChatMessage::Assistant { calls, .. }) = self.messages.last().map(|last| &**last)
         else {
@@ -176,8 +177,8 @@ impl History {
         }
     }
 
-    /// Replaces the images in the oldest results by a note, until the remaining images have at most
-    /// `bytes` bytes.
+    /// Replaces images by a note, beginning with the oldest results, until the other images have at
+    /// most `bytes` bytes.
     fn omit_oldest_images(&mut self, bytes: usize) {
         for message in Arc::make_mut(&mut self.messages).iter_mut().filter(|it| has_images(it)) {
             if self.size.image_bytes <= bytes {
@@ -189,8 +190,8 @@ impl History {
         }
     }
 
-    /// Replaces the images in the newest results by a note, if no reply followed these results.
-    /// Returns whether the results had images.
+    /// If the newest results with images come after the last reply, replaces their images by a
+    /// note. Returns whether there were such images.
     pub(super) fn omit_newest_images(&mut self) -> bool {
         let messages = Arc::make_mut(&mut self.messages).iter_mut().rev();
         let mut newest = messages.take_while(|message| !is_reply(message));
@@ -201,17 +202,17 @@ impl History {
         true
     }
 
-    /// Removes the oldest messages until at most `bytes` bytes remain, and puts a note in their
-    /// place. The newest prompt stays, and so does the newest reply if it came after this prompt.
-    /// Returns whether any message was removed.
+    /// Removes the oldest messages until at most `bytes` bytes remain, and adds a note in their
+    /// place. The newest prompt is kept, and so is the newest reply if it comes after this prompt.
+    /// Returns whether messages were removed.
     pub(super) fn drop_oldest_messages(&mut self, bytes: usize) -> bool {
         let is_prompt = |message: &Arc<ChatMessage>| matches!(**message, ChatMessage::User(_));
         let prompt = self.messages.iter().rposition(is_prompt);
         let reply = self.messages.iter().rposition(|message| is_reply(message));
         let end = prompt.max(reply).unwrap_or(self.messages.len());
         let (mut kept, mut left_out) = (self.size.bytes, 0);
-        // Messages are split only before a reply or a prompt, so that a call is never separated
-        // from its result.
+        // The kept messages never begin with results, so that a call is not separated from its
+        // result.
         for (place, message) in self.messages.iter().enumerate().take(end) {
             if kept <= bytes && !matches!(**message, ChatMessage::ToolResults(_)) {
                 break;
@@ -233,7 +234,7 @@ impl History {
         true
     }
 
-    /// Counts a request to a model. Returns the number of earlier requests to this model since it
+    /// Counts one request to a model. Returns the number of earlier requests to this model since it
     /// was selected.
     pub(super) fn take_request_index(&mut self, taken_up: u64) -> usize {
         let before = self.request_count_of_model(taken_up);
@@ -241,34 +242,34 @@ impl History {
         before
     }
 
-    /// Adds `count` requests to the number of requests to a model.
+    /// Adds `count` to the number of requests to a model.
     pub(super) fn add_request_count(&mut self, taken_up: u64, count: usize) {
         self.usage_totals.requests += count as u64;
         self.requests_of_model = (taken_up, self.request_count_of_model(taken_up) + count);
     }
 
-    /// Returns the number of requests to a model since the model was selected.
+    /// Returns the number of requests to a model since it was selected.
     pub(super) fn request_count_of_model(&self, taken_up: u64) -> usize {
         if self.requests_of_model.0 == taken_up { self.requests_of_model.1 } else { 0 }
     }
 
-    /// Returns the context budget of a model.
+    /// Returns the context budget for the selected model.
     pub(super) fn budget_for_model(&mut self, chosen: &ActiveOptions) -> &mut ContextBudget {
         self.budget
             .reset_if_other_model(chosen.model.name(), chosen.model.capabilities().context_tokens)
     }
 
-    /// Adds the usage of a reply.
+    /// Adds the token usage of a reply to the totals.
     pub(super) fn add_usage(&mut self, usage: &TokenUsage) {
         self.usage_totals.add(usage);
     }
 
-    /// Returns the bytes of all messages.
+    /// Returns the number of bytes of all messages.
     pub(super) fn byte_len(&self) -> usize {
         self.size.bytes
     }
 
-    /// Returns the estimated size of all messages, in bytes of text.
+    /// Returns the estimated size of all messages in a request, in bytes of text.
     pub(super) fn estimated_bytes(&self) -> u64 {
         self.size.estimated_bytes
     }
@@ -295,8 +296,8 @@ fn is_left_out_note(message: Option<&Arc<ChatMessage>>) -> bool {
     matches!(message.map(|message| &**message), Some(ChatMessage::Context(text)) if text == LEFT_OUT_NOTE)
 }
 
-/// Returns the number of bytes in a message's content. Replay data is not counted; it is assumed to
-/// have about the size of the content.
+/// Returns the number of bytes of a message's content. Replay data is not counted, because it is
+/// assumed to have about the same size as the content.
 fn byte_len(message: &ChatMessage) -> usize {
     match message {
         ChatMessage::User(parts) => parts.iter().map(ContentPart::byte_len).sum(),
@@ -313,7 +314,7 @@ fn result_byte_len(result: &ToolResult) -> usize {
     result.text.len() + parts_byte_len(result)
 }
 
-/// Returns the bytes of the images in the results of a message.
+/// Returns the number of bytes of the images in a message's results.
 fn image_byte_len(message: &ChatMessage) -> usize {
     match message {
         ChatMessage::ToolResults(results) => results.iter().map(parts_byte_len).sum(),

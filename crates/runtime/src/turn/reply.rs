@@ -1,5 +1,5 @@
-//! A reply of the model while it streams. Text is shown at once and calls are announced, but calls
-//! run only after the whole reply has been received.
+//! A reply of the model while it arrives. Its text is shown and its calls are announced at once,
+//! but calls run only after the whole reply has been received.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,25 +19,25 @@ use crate::limits;
 use crate::options::ActiveOptions;
 use crate::retry::{PartialOutput, next_event_within_idle_timeout};
 
-/// The received part of a reply.
+/// The part of a reply that has been received.
 pub(super) struct StreamedReply {
-    /// Id of the reply, which is also the id of its batch of calls.
+    /// Id of the reply. It is also the id of the batch of its calls.
     id: String,
-    /// The role of the latest text, and the id of the message that contains this text.
+    /// The role of the last received text, and the id of the message to which this text belongs.
     last_message: Option<(Role, String)>,
     pub(super) text: String,
     pub(super) thought: String,
     pub(super) calls: Vec<PendingCall>,
-    /// The provider's replay data, which is used only if the whole reply is kept.
+    /// The provider's replay data. It is kept only together with the whole reply.
     pub(super) replay: Option<ProviderReplay>,
     usage: Option<TokenUsage>,
     pub(super) stop: Option<ModelStopReason>,
     pub(super) error: Option<ModelError>,
     pub(super) is_cancelled: bool,
-    /// Size of the whole reply in bytes.
+    /// Number of bytes of the reply so far.
     bytes: usize,
-    /// Number of calls beyond [`limits::MAX_REPLY_CALLS`], plus the calls that the session did not
-    /// accept.
+    /// Number of calls that were left out: calls beyond [`limits::MAX_REPLY_CALLS`], and calls that
+    /// the session did not accept.
     pub(super) left_out_calls: usize,
 }
 
@@ -59,7 +59,7 @@ impl StreamedReply {
         }
     }
 
-    /// Sends a request to the model and shows the reply while it arrives.
+    /// Sends a request to the model, and shows the reply to the client while it arrives.
     pub(super) async fn request_and_receive(turn: &Turn<'_>, history: &mut History) -> Self {
         let chosen = (turn.active_options)();
         let system = context::system_prompt(turn, &chosen);
@@ -89,7 +89,7 @@ impl StreamedReply {
         reply
     }
 
-    /// Returns whether the client was shown a part of the reply.
+    /// Returns whether a part of the reply has been shown to the client.
     pub(super) fn partial_output(&self) -> PartialOutput {
         match self.is_empty() {
             true => PartialOutput::None,
@@ -97,18 +97,18 @@ impl StreamedReply {
         }
     }
 
-    /// Returns whether the client was shown no part of the reply.
+    /// Returns whether no part of the reply has been shown to the client.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty() && self.thought.is_empty() && self.calls.is_empty()
     }
 
-    /// Ends the calls of an incomplete reply; these calls are neither run nor repeated.
+    /// Ends all calls of an incomplete reply without running them.
     pub(super) fn cancel_calls(&mut self) {
         let reason = if self.is_cancelled { CallEndReason::Turn } else { CallEndReason::Error };
         self.calls.drain(..).for_each(|call| call.open.finish(CallEnd::cancelled(reason)));
     }
 
-    /// Returns the newest call to which the model assigned this id.
+    /// Returns the newest call with this id of the model.
     fn find_call(&mut self, model_id: &str) -> Option<&mut PendingCall> {
         self.calls.iter_mut().rev().find(|pending| pending.call.id == model_id)
     }
@@ -147,9 +147,9 @@ impl StreamedReply {
         }
     }
 
-    /// Sends text to the client. The text continues the previous message, because clients join the
-    /// chunks of a message. If the role changed or a call began in between, the text begins a new
-    /// message.
+    /// Sends text to the client. The text belongs to the same message as the previous text, because
+    /// clients join the chunks of a message. After a call, or after a text of another role, a new
+    /// message begins.
     fn send_text(&mut self, role: Role, text: String, turn: &Turn<'_>) {
         self.bytes += text.len();
         let message = match &self.last_message {
@@ -160,7 +160,7 @@ impl StreamedReply {
         turn.handle.send_message_chunk(MessageChunk { role, message, text });
     }
 
-    /// Announces a call to the client before the arguments of the call arrive.
+    /// Announces a call to the client before its arguments have arrived.
     fn announce_call(&mut self, id: String, name: String, turn: &Turn<'_>) {
         self.last_message = None;
         let open = match self.calls.len() < limits::MAX_REPLY_CALLS {
@@ -190,7 +190,7 @@ fn build_request(
     }
 }
 
-/// Waits until the client accepts updates, then for the model's next event.
+/// Waits while the client is stalled, and then waits for the model's next event.
 async fn receive_event_when_writable(
     turn: &Turn<'_>,
     stream: &mut ReplyStream,
@@ -199,17 +199,17 @@ async fn receive_event_when_writable(
     next_event_within_idle_timeout(stream).await
 }
 
-/// A call with arguments that are still streaming or complete.
+/// A call that has been announced but not run. Its arguments may still be arriving.
 pub(super) struct PendingCall {
     pub(super) open: OpenCall,
     pub(super) call: ModelToolCall,
     arguments_state: ArgumentsState,
     arriving: PartialArguments,
-    /// Bytes of the arguments at the last update to the client.
+    /// Number of bytes of the arguments at the last update to the client.
     reported_bytes: usize,
 }
 
-/// The state of a call's arguments: still streaming, parsed to a value, or a parse error.
+/// The arguments of a call: still arriving, parsed, or impossible to parse.
 enum ArgumentsState {
     Streaming,
     Complete(Result<Value, String>),
@@ -227,8 +227,8 @@ impl PendingCall {
         }
     }
 
-    /// Appends a fragment. Updates the client for every complete argument and every
-    /// [`limits::ARGUMENTS_UPDATE_BYTES`] bytes.
+    /// Appends a fragment to the arguments. Sends an update to the client for every argument that
+    /// is complete, and after every [`limits::ARGUMENTS_UPDATE_BYTES`] bytes.
     pub(super) fn push_fragment(&mut self, fragment: &str, turn: &Turn<'_>) {
         if !matches!(self.arguments_state, ArgumentsState::Streaming) {
             return;
@@ -250,7 +250,8 @@ impl PendingCall {
         }
     }
 
-    /// Parses the complete arguments, and sends the client the description of the call.
+    /// Parses the arguments, which are complete, and sends the description of the call to the
+    /// client.
     pub(super) fn finish_arguments(&mut self, turn: &Turn<'_>) {
         if !matches!(self.arguments_state, ArgumentsState::Streaming) {
             return;
@@ -264,12 +265,12 @@ impl PendingCall {
                 turn.context,
             );
         }
-        // No further argument can give the call a better title.
+        // The title cannot become better, so the call is reported without further delay.
         self.open.handle().limit_first_report_delay(Duration::ZERO);
         self.arguments_state = ArgumentsState::Complete(args);
     }
 
-    /// Returns the arguments, or the reason why they cannot be used.
+    /// Returns the parsed arguments, or the reason why they cannot be used.
     pub(super) fn arguments(&self) -> Result<&Value, &str> {
         match &self.arguments_state {
             ArgumentsState::Streaming => Err(INCOMPLETE_ARGUMENTS),
@@ -277,8 +278,7 @@ impl PendingCall {
         }
     }
 
-    /// Splits this value into the open call, the call as the model sent it, and the call's
-    /// arguments.
+    /// Returns the open call, the call as the model sent it, and its parsed arguments.
     pub(super) fn into_parts(self) -> (OpenCall, ModelToolCall, Result<Value, String>) {
         let args = match self.arguments_state {
             ArgumentsState::Streaming => Err(INCOMPLETE_ARGUMENTS.to_owned()),
@@ -288,7 +288,7 @@ impl PendingCall {
     }
 }
 
-/// Parses arguments; empty arguments are an empty object.
+/// Parses arguments. Empty arguments become an empty object.
 fn parse_arguments(arguments: &str) -> Result<Value, String> {
     if arguments.trim().is_empty() {
         return Ok(json!({}));

@@ -1,4 +1,4 @@
-//! Tests of whole turns, with a fake model, fake tools, and a client that checks every update.
+//! Tests of whole turns with a fake model and fake tools. A client checks every update.
 
 mod background_commands;
 mod cancellation;
@@ -37,21 +37,21 @@ use super::history::tests::check_valid;
 use super::*;
 use crate::secrets::LiveSecrets;
 
-/// Number of steps that a client, a tool and a model yield before they continue.
+/// Number of times that a client, a tool and a model yield before they continue.
 const STEPS: usize = 3;
 
-/// A tool that works for a few steps. `look` reads, `alter` changes and needs permission, and
-/// `order` runs a command.
+/// A tool that works for several steps. The tool `look` reads files, `alter` changes files and
+/// needs permission, and `order` runs a command.
 #[derive(Debug)]
 struct Worker {
     name: &'static str,
     reach: SideEffects,
     started: Arc<AtomicUsize>,
-    /// The steps of all calls, in order.
+    /// The starts and ends of all calls, in the order in which they happened.
     log: Arc<Mutex<Vec<Step>>>,
 }
 
-/// The start or the end of a call, with the path in its arguments, which is unique.
+/// The start or the end of a call. The value is the text of the call's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Begin(String),
@@ -61,9 +61,9 @@ enum Step {
 #[derive(Clone, Deserialize, JsonSchema)]
 struct Args {
     path: String,
-    /// Number of steps for which the call works.
+    /// Number of steps of the call. A step then takes 1 ms of the paused clock.
     steps: Option<usize>,
-    /// Text of the call's result.
+    /// The text of the call's result.
     says: Option<String>,
 }
 
@@ -106,7 +106,7 @@ impl Tool for Worker {
         for step in 0..args.steps.unwrap_or(STEPS) {
             invocation.call.append_content(Content::from_text(format!("step {step}")));
             match args.steps {
-                // The clock is paused: it moves once no other call can begin or continue.
+                // The clock is paused. It advances only when no call can begin or continue.
                 Some(_) => {
                     let never = std::future::pending::<()>();
                     drop(tokio::time::timeout(Duration::from_millis(1), never).await);
@@ -123,7 +123,7 @@ impl Tool for Worker {
     }
 }
 
-/// Returns the events of a call whose arguments arrive in fragments.
+/// Returns the events of a call whose arguments arrive in fragments of five bytes.
 fn call(id: &str, name: &str) -> Vec<ModelEvent> {
     call_with(id, name, &format!(r#"{{"path": "/{id}"}}"#))
 }
@@ -143,20 +143,20 @@ fn error(fault: ModelErrorKind) -> ModelError {
     ModelError::new(fault, "busy")
 }
 
-/// The updates that the client received.
+/// All updates that the client has received.
 #[derive(Default)]
 struct ClientRecord {
     observer: V1Observer,
     said: String,
     thought: String,
     states: Vec<SessionStatePart>,
-    /// The role and the message id of the chunks, at each change of either.
+    /// The roles and message ids of the received chunks, without repetitions.
     messages: Vec<(Role, String)>,
     turn_answered: bool,
     after_the_answer: usize,
 }
 
-/// A client that allows each permission request, after a while.
+/// A client that allows each permission request after a few steps.
 struct Client {
     handle: SessionHandle,
     sent: V1Projection,
@@ -213,7 +213,7 @@ impl OutboxSink for Client {
     }
 }
 
-/// A session with its tools and its client, before its first turn.
+/// A session with tools and a client, before its first turn.
 struct TurnFixture {
     folder: TempDir,
     name: TurnId,
@@ -275,7 +275,7 @@ impl TurnFixture {
         }
     }
 
-    /// Runs the turn of a prompt.
+    /// Runs a turn with this prompt.
     async fn run(
         &self,
         model: &Arc<impl Model + 'static>,
@@ -300,8 +300,8 @@ impl TurnFixture {
         }
     }
 
-    /// Ends the turn in the same way as a session does. Returns everything that the client
-    /// received, including later updates.
+    /// Ends the turn as a session does. Returns everything that the client received, including
+    /// updates after the end.
     async fn end(self) -> ClientRecord {
         self.handle.end_turn(&"t1".into(), CallEndReason::Turn);
         self.cancel.cancel();

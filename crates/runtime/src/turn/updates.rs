@@ -1,5 +1,5 @@
-//! Updates of a turn in addition to messages and calls, and notes for the model. They report
-//! background commands that ended, and files that other programs wrote late.
+//! Updates and notes of a turn that do not belong to a message or a call of the model. They report,
+//! for example, background commands that have ended, and late writes of other programs.
 
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ use super::history::History;
 use crate::limits;
 use crate::options::ActiveOptions;
 
-/// Adds the usage of a reply. If the model's context window is known, sends the client the used
-/// part of the window. (<https://agentclientprotocol.com/protocol/v1/schema#usageupdate>)
+/// Records the token usage of a reply. If the size of the model's context window is known, also
+/// sends the client how much of the window is used.
+/// (<https://agentclientprotocol.com/protocol/v1/schema#usageupdate>)
 pub(super) fn record_and_send_usage(
     handle: &SessionHandle,
     usage: Option<&TokenUsage>,
@@ -40,8 +41,8 @@ pub(super) fn record_and_send_usage(
     handle.send_state(SessionStatePart::Usage(usage));
 }
 
-/// Sends the time of the session's last activity. The first call also sends a title: the first line
-/// of the session's first prompt.
+/// Sends the time of the session's last activity. If the session has no title yet, also sends a
+/// title: the first line of the prompt that is not empty.
 /// (<https://agentclientprotocol.com/protocol/v1/schema#sessioninfoupdate>)
 pub(super) fn send_session_info(handle: &SessionHandle, prompt: &str, history: &mut History) {
     let now = handle.update(|_, now| now.wall);
@@ -55,8 +56,8 @@ pub(super) fn send_session_info(handle: &SessionHandle, prompt: &str, history: &
     handle.send_state(SessionStatePart::Info(info));
 }
 
-/// Notifies the client that a request will be retried, and when. The notice is sent as a thought,
-/// because it is not an answer: clients show thoughts, and may collapse them.
+/// Informs the client that a request will be retried, and after which delay. The notice is sent as
+/// a thought, because it is not part of the answer. Clients show thoughts, and may collapse them.
 pub(super) fn send_retry_notice(handle: &SessionHandle, error: &ModelError, pause: Duration) {
     let seconds = pause.as_secs_f64();
     let what = escape_invisible(&error.to_string());
@@ -64,14 +65,14 @@ pub(super) fn send_retry_notice(handle: &SessionHandle, error: &ModelError, paus
     send_notice(handle, format!("The model failed: {what}. It is asked again in {seconds:.1} s."));
 }
 
-/// Sends a notice as a separate message that is not part of the model's messages.
+/// Sends a notice as a separate message, which does not belong to the model's messages.
 pub(crate) fn send_notice(handle: &SessionHandle, text: String) {
     let message = Ulid::generate().to_string();
     handle.send_message_chunk(MessageChunk { role: Role::Thought, message, text });
 }
 
-/// Runs a call for each background command whose end was not reported yet, and adds a note for the
-/// model. If the turn is cancelled, the next turn reports the remaining commands.
+/// Reports the background commands that have ended since the last report. For each of them, runs a
+/// call and adds a note for the model. If the turn is cancelled, the next turn reports the others.
 pub(super) async fn report_ended_commands(turn: &Turn<'_>, history: &mut History) {
     let batch = Ulid::generate().to_string();
     let background = turn.context.workspace.background_commands();
@@ -95,8 +96,8 @@ pub(super) async fn report_ended_commands(turn: &Turn<'_>, history: &mut History
     }
 }
 
-/// Reports late writes of other programs to the user and the model. If the turn is cancelled, the
-/// next turn reports the remaining writes.
+/// Reports late writes of other programs to the user and to the model. If the turn is cancelled,
+/// the next turn reports them.
 pub(super) async fn report_late_writes(turn: &Turn<'_>, history: &mut History) {
     tokio::select! {
         biased;
@@ -115,10 +116,11 @@ fn micros_to_dollars(micros: u64) -> f64 {
     micros as f64 / 1e6
 }
 
-/// Returns the first non-empty line of a prompt, with invisible characters escaped.
+/// Returns the title for a session: the first line of the prompt that is not empty, with invisible
+/// characters escaped.
 fn session_title(prompt: &str) -> Option<String> {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
-    // The line is truncated before it is escaped, because escaping only makes a line longer.
+    // Escaping never makes a line shorter, so the line can be truncated before it is escaped.
     let start = line.char_indices().nth(limits::MAX_TITLE_CHARS + 1).map_or(line.len(), |at| at.0);
     let shown = escape_invisible(&line[..start]);
     if shown.chars().count() <= limits::MAX_TITLE_CHARS {

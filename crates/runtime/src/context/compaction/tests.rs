@@ -1,4 +1,4 @@
-//! Tests of full sessions: the remaining messages, and the updates to the client.
+//! Tests of the compaction of full sessions: the remaining messages, and the updates to the client.
 
 use std::sync::Mutex;
 use std::time::SystemTime;
@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use super::*;
 use crate::limits;
 
-/// A model that returns a fixed summary, fails, or hangs.
+/// A model that returns a fixed summary, fails, or never answers.
 #[derive(Debug)]
 enum SummaryModel {
     Says(&'static str),
-    /// Fails a number of times with an error, then returns a summary.
+    /// Answers the first requests (this number) with the error, and later requests with a summary.
     FailsFirst(ModelError, usize),
     Fails,
     Hangs,
@@ -53,7 +53,7 @@ const INDEX: usize = 3;
 struct TestCompaction {
     handle: SessionHandle,
     cancel: CancellationToken,
-    /// The updates to the client, in order.
+    /// The client, which records the updates in order.
     told: CompactionClient,
 }
 
@@ -211,7 +211,7 @@ async fn a_cancel_while_a_summary_waits_for_its_next_attempt_leaves_the_session_
     let model = SummaryModel::FailsFirst(failure(ModelErrorKind::Transient, None), 100);
     let mut messages = session(80, 0);
     let before = messages.clone();
-    // The model fails at once, so that the first poll reaches the retry delay.
+    // The model fails at once, so the first poll reaches the delay before the retry.
     let cancel = async { stage.cancel.cancel() };
     let (made, ()) = tokio::join!(stage.make(&model, &mut messages), cancel);
     assert!(matches!(made, CompactionOutcome::Cancelled { requests: 1 }), "{made:?}");

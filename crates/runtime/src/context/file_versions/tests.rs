@@ -1,4 +1,4 @@
-//! Tests which changes of files are reported, and which are not.
+//! Tests of which changes of files are reported to the model.
 
 use std::fs;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn files_that_changed_or_are_gone_are_named_once() {
     assert!(changed.contains("changed by the user") && changed.ends_with(":\n- a"), "{news}");
     assert!(gone.ends_with("are gone:\n- b"), "{news}");
     assert_eq!(stamps.take_changes_report(&workspace), None);
-    // Once the file is read again, it is tracked again.
+    // A file that is read again is tracked again.
     stamps.record_current_version(&workspace, &folder.path().join("a"));
     assert_eq!(stamps.take_changes_report(&workspace), None);
     fs::write(folder.path().join("a"), "again").unwrap();

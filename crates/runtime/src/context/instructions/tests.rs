@@ -1,4 +1,4 @@
-//! Tests which instruction files are sent, when they are sent, and how many bytes of them.
+//! Tests of which instruction files are sent, when they are sent, and how many of their bytes.
 
 use std::fs;
 
@@ -86,7 +86,7 @@ fn what_changed_or_was_lost_is_told_again_and_what_is_gone_is_said() {
     assert!(project.news().contains("Old."));
     write(project.folder.path(), "root/AGENTS.md", "Newer.");
     assert!(project.news().contains("Newer."));
-    // A file that is rewritten with the same content counts as unchanged.
+    // A file that was written again with the same content has not changed.
     write(project.folder.path(), "root/AGENTS.md", "Newer.");
     assert_eq!(project.news(), "");
     project.instructions.mark_all_unsent();
@@ -124,7 +124,7 @@ fn long_instructions_are_cut_and_that_is_said() {
     project.touch("root/a/x");
     let news = project.news_within(10);
     assert!(news.contains("123456789\n") && news.contains("\na\n"), "{news}");
-    // Earlier versions of a file count against the limit.
+    // The bytes of earlier versions of a file also count towards the limit.
     write(project.folder.path(), "root/AGENTS.md", "changed");
     let news = project.news_within(10);
     assert!(!news.contains("changed") && news.contains("AGENTS.md is longer"), "{news}");

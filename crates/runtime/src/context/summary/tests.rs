@@ -1,4 +1,4 @@
-//! Tests of the request for a summary, and of the text that is built from the reply.
+//! Tests of the request for a summary, and of the text that replaces messages.
 
 use callboard_models::{ModelErrorKind, ModelToolCall, ReplyStream, ToolResult};
 use futures::{StreamExt as _, stream};
@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// A model that replays the same events for each request.
+/// A model that answers each request with the same events.
 #[derive(Debug)]
 struct ScriptedModel(Vec<ModelEvent>);
 
@@ -115,7 +115,7 @@ fn in_the_place_of_messages_stand_their_summary_and_the_plan() {
     assert!(with.ends_with("- [in_progress] mend"), "{with}");
     let without = replacement_text(None, &old, None, 1 << 20);
     assert!(without.contains("USER: Mend it.") && !without.contains("I look."), "{without}");
-    // A second compaction keeps the text of the first one.
+    // The second compaction keeps the text of the first compaction.
     let earlier = ChatMessage::Context(with);
     assert!(is_replacement(&earlier) && !is_replacement(&old[0].clone()));
     assert!(replacement_text(None, &[&earlier], None, 1 << 20).contains("All of it."));

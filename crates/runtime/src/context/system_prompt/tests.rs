@@ -1,4 +1,4 @@
-//! Tests of the whole system prompt, and of the parts that it omits for missing tools.
+//! Tests of the whole system prompt, and of the parts that are left out if a tool is not available.
 
 use acp_tools::Registry;
 use pretty_assertions::assert_eq;

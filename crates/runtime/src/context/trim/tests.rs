@@ -1,4 +1,4 @@
-//! Checks that every shortened session is still valid for a provider.
+//! Checks that providers accept every shortened session.
 
 use callboard_models::ContentPart;
 use pretty_assertions::assert_eq;
@@ -33,7 +33,7 @@ fn tool_results_message(results: &[(&str, usize)]) -> Arc<ChatMessage> {
     Arc::new(ChatMessage::ToolResults(results.iter().map(result).collect()))
 }
 
-/// Returns the reason why a provider would reject messages; `None` if they are valid.
+/// Returns a reason why a provider would reject these messages. Returns `None` if they are valid.
 fn invalid_reason(messages: &[Arc<ChatMessage>]) -> Option<String> {
     let mut open: Vec<String> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
@@ -159,7 +159,7 @@ fn the_newest_plan_is_found() {
     );
 }
 
-/// Generates sessions of prompts, replies with results, and context messages.
+/// Generates sessions that consist of prompts, replies with results, and context messages.
 fn sessions() -> impl Strategy<Value = Vec<Arc<ChatMessage>>> {
     let bytes = || prop_oneof![0..100usize, 0..5_000usize, 0..100_000usize];
     let step = (bytes(), proptest::collection::vec(bytes(), 0..5)).prop_map(|(bytes, results)| {

@@ -1,4 +1,4 @@
-//! Tests that the results of one reply stay within their limits.
+//! Tests of the maximum sizes of the results of one reply.
 
 use super::{
     IMAGE_LEFT_OUT_NOTE, MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES,

@@ -1,5 +1,5 @@
-//! Checks that histories of every shape stay valid for every provider, however many messages are
-//! removed.
+//! Checks that every provider accepts the messages of a history, whatever its messages are and
+//! however many of them are removed.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn history_messages(history: &History) -> Vec<ChatMessage> {
     history.messages().iter().map(|message| (**message).clone()).collect()
 }
 
-/// Asserts the rules that every provider enforces.
+/// Asserts that the messages obey the rules that every provider enforces.
 pub(in crate::turn) fn check_valid(history: &History) {
     let mut waiting = Vec::new();
     for message in history.messages().iter() {

@@ -1,4 +1,4 @@
-//! Tests of calls while their arguments stream.
+//! Tests of calls whose arguments are still arriving.
 
 use super::PendingCall;
 use crate::context::WorkspaceContext;
@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// A client that sends the first report of each call with its time in milliseconds.
+/// A client that records the title of each call's first report, with its time in milliseconds.
 struct FirstReports(tokio::time::Instant, mpsc::UnboundedSender<(u128, String)>);
 
 impl OutboxSink for FirstReports {
@@ -34,13 +34,13 @@ impl OutboxSink for FirstReports {
     }
 }
 
-/// Advances the paused clock by `time`.
+/// Advances the clock, which is paused, by `time`.
 async fn advance_clock(time: Duration) {
     drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
 }
 
-/// Streams fragments of arguments, each after a delay in milliseconds. Returns when the call is
-/// first reported, and its title.
+/// Streams the fragments of a call's arguments, each after a delay in milliseconds. Returns the
+/// time of the call's first report in milliseconds, and the title in this report.
 async fn first_report(tool: &str, fragments: &[(u64, &str)]) -> (u128, String) {
     let (reports, mut reported) = mpsc::unbounded_channel();
     let reports = FirstReports(tokio::time::Instant::now(), reports);
@@ -69,7 +69,7 @@ async fn first_report(tool: &str, fragments: &[(u64, &str)]) -> (u128, String) {
 async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
     let long = "x".repeat(5000);
     for (tool, fragments, within, title) in [
-        // The path is known while the text still streams.
+        // The path is complete while the text is still arriving.
         (
             "write_file",
             &[(90, r#"{"path": "src/a"#), (60, r#".rs", "content": ""#), (0, &long)][..],
@@ -77,7 +77,7 @@ async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
             "Write src/a.rs",
         ),
         ("edit_file", &[(1, r#"{"path":"a.rs""#)], 1..11, "Edit a.rs"),
-        // An argument that may still change the title is used if the argument arrives at once.
+        // An argument that may still change the title is used, because it arrives at once.
         (
             "grep",
             &[(9, r#"{"pattern":"x""#), (1, r#","path":"src"}"#), (0, "END")],
@@ -85,7 +85,7 @@ async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
             "Search for `x` in src",
         ),
         ("grep", &[(9, r#"{"pattern":"x""#), (500, r#","path":"src"}"#)], 9..20, "Search for `x`"),
-        // If the path has not arrived, the title is generic.
+        // If the path has not arrived in time, the title does not contain it.
         (
             "edit_file",
             &[(1, r#"{"old_text":"a","new_text":""#), (1, &long)],
@@ -94,9 +94,9 @@ async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
         ),
         ("read_file", &[], 200..210, "Read a file"),
         ("read_file", &[(190, r#"{"path":"a.rs"}"#), (0, "END")], 190..200, "Read a.rs"),
-        // The arguments are not valid JSON.
+        // These arguments are not valid JSON.
         ("read_file", &[(5, r#"{"p"#), (0, "END")], 5..10, "Read a file"),
-        // No argument of this tool can change the title.
+        // No argument of this tool could change the title.
         ("terminal_list", &[(50, "{}")], 0..5, "List the commands in the background"),
         ("no_such_tool", &[], 0..5, "`no_such_tool`"),
     ] {

@@ -1,10 +1,10 @@
-//! Tests that the next turn that detects the end of a background command reports this end.
+//! Tests of a background command that ends between two turns. The next turn must report its end.
 
 use super::*;
 use acp_types::schema::v1::{ToolCallContent, ToolCallStatus};
 use pretty_assertions::assert_eq;
 
-/// Starts a background command, then ends its turn.
+/// A model that starts a background command and then ends its turn.
 #[derive(Debug)]
 struct BackgroundCommandModel {
     command: String,

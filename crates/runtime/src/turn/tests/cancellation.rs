@@ -1,5 +1,5 @@
-//! Tests of a turn that is cancelled at every possible point: before each of its polls, and between
-//! any two polls of concurrent work.
+//! Tests of turns that are cancelled at every possible point: before each poll of the turn, and
+//! between two polls of work that runs at the same time.
 
 use std::future::poll_fn;
 
@@ -7,8 +7,8 @@ use super::*;
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
 
-/// A model that fails once (unless disabled), replies with text, calls tools in parallel, then
-/// calls tools that need permission, and then ends its turn.
+/// A model that calls tools. Its replies are: an error (unless `fails_first` is false), text with
+/// parallel calls, calls that need permission, and a reply without calls.
 #[derive(Debug)]
 struct ToolCallingModel {
     fails_first: bool,
@@ -44,16 +44,17 @@ impl Model for ToolCallingModel {
     }
 }
 
-/// The point at which the turn is cancelled.
+/// The point at which a turn is cancelled.
 #[derive(Clone, Copy, Debug)]
 enum CancelPoint {
-    /// Before this poll of the turn.
+    /// Before the poll of the turn with this number.
     Poll(usize),
-    /// After a concurrent task has yielded this many times.
+    /// After a task that runs at the same time has yielded this number of times.
     Tick(usize),
 }
 
-/// Runs a turn that is cancelled at `point`; returns whether the turn reached this point.
+/// Runs a turn that is cancelled at `point`, and checks the result. Returns whether the turn
+/// reached the point.
 async fn is_cancelled_well(point: CancelPoint) -> bool {
     let stage = TurnFixture::new();
     let (cancel, started) = (stage.cancel.clone(), stage.started.clone());
@@ -75,8 +76,8 @@ async fn is_cancelled_well(point: CancelPoint) -> bool {
             fire();
         }
     });
-    // A tick case has no retry delay, because the paused clock does not advance while a concurrent
-    // task is ready.
+    // With a `Tick`, the model must not fail: the clock is paused, and would not advance through
+    // the delay before the retry while the other task is ready.
     let caller = Arc::new(ToolCallingModel { fails_first: matches!(point, CancelPoint::Poll(_)) });
     let mut history = History::default();
     let blocks = vec![ContentBlock::from("go")];
@@ -113,7 +114,7 @@ async fn is_cancelled_well(point: CancelPoint) -> bool {
     started_before.is_some()
 }
 
-/// Cancels at each point until the turn ends earlier than the point; returns the number of points.
+/// Cancels a turn at each point, until a turn ends before its point. Returns the number of points.
 async fn points(point: fn(usize) -> CancelPoint) -> usize {
     for at in 0.. {
         if !is_cancelled_well(point(at)).await {

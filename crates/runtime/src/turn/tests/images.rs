@@ -1,4 +1,4 @@
-//! Tests of images in results, for models with and without support for images.
+//! Tests of images in results, with models that accept images and models that refuse them.
 
 use callboard_models::ToolResult;
 use pretty_assertions::assert_eq;
@@ -6,8 +6,8 @@ use pretty_assertions::assert_eq;
 use super::reply_endings::FakeModel;
 use super::*;
 
-/// Runs a turn with one call that shows an image. Returns the number of requests, the results in
-/// the history, and the client's record.
+/// Runs a turn with one call whose result is an image. Returns the number of requests, the results
+/// in the history, and the updates to the client.
 async fn turn_with_image(refusals: usize) -> (usize, Vec<ToolResult>, ClientRecord) {
     let shows = r#"{"path": "/a", "says": "an image"}"#;
     let first = [call_with("a", "look", shows), vec![ModelEvent::Stop(ModelStopReason::ToolCalls)]]
@@ -45,7 +45,7 @@ async fn a_model_that_refuses_it_is_asked_once_more_without_it() {
     }
 }
 
-/// The image is larger than the maximum length of a line to the client.
+/// This image is larger than the maximum length of a line to the client.
 #[tokio::test(start_paused = true)]
 async fn an_image_of_two_megabytes_reaches_the_model() {
     let mut stage = TurnFixture::new();

@@ -1,5 +1,5 @@
-//! Tests of writes by another program to a file that the session has replaced. If no call result
-//! can report such a write any more, the turn that detects the write reports it.
+//! Tests of late writes: another program writes to a file after the session has replaced the file.
+//! If no result of a call can report the write, the turn that detects it reports it.
 
 use super::*;
 use acp_tools::files::write::{PreImage, atomic_write};
@@ -7,7 +7,8 @@ use pretty_assertions::assert_eq;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 
-/// A model that writes to the file in `open`, if any, as another program would, and then replies.
+/// A model that writes to the file `open` as another program would, if there is one, and then
+/// replies.
 #[derive(Debug, Default)]
 struct LateWriteModel {
     open: Mutex<Option<File>>,
@@ -27,8 +28,8 @@ impl Model for LateWriteModel {
     }
 }
 
-/// Replaces a file of the fixture; returns the old file, in the state that a program with the file
-/// open would see.
+/// Replaces a file of the fixture. Returns the old file, as a program that had opened it before
+/// would still have it open.
 fn replace_file(stage: &TurnFixture, name: &str) -> File {
     let path = stage.folder.path().join(name);
     std::fs::write(&path, "old").unwrap();
@@ -39,7 +40,7 @@ fn replace_file(stage: &TurnFixture, name: &str) -> File {
     open
 }
 
-/// Returns the texts that the model received: the user's prompts and the notes.
+/// Returns the texts that the model received: the user's prompts, and the beginnings of the notes.
 fn model_messages(history: &History) -> Vec<String> {
     let told = history.messages().iter().filter_map(|message| match &**message {
         ChatMessage::Context(text) => Some(text.split(" after").next().unwrap().to_owned()),

@@ -1,5 +1,5 @@
-//! Tests with random replies: independent calls run in parallel, and calls that share a file run in
-//! order.
+//! Tests of random replies. Independent calls run in parallel, and calls that use the same file run
+//! one after the other.
 
 use proptest::prelude::{Strategy, prop_oneof};
 use proptest::strategy::ValueTree as _;
@@ -9,18 +9,18 @@ use serde_json::json;
 
 use super::*;
 
-/// A call of a random reply: its tool, the name of its file, and the number of its steps.
+/// A call of a random reply: its tool, the name of its file, and its number of steps.
 type RandomCall = (&'static str, &'static str, usize);
 
 fn random_call() -> impl Strategy<Value = RandomCall> {
     let tool = prop_oneof![3 => select(vec!["look"]), 4 => select(vec!["alter"]), 1 => select(vec!["order"])];
-    // Names of four files and a folder; the last one names an unknown file.
+    // Names of four files and a folder. The empty name may stand for any file.
     let names =
         vec!["a", "./a", "linked-a", "b", "sub/c", "sub/../sub/c", "linked/c", "sub", "d", ""];
     (tool, select(names), 0..6_usize)
 }
 
-/// Returns the file with this name; `None` if the name may stand for any file.
+/// Returns the file to which a name refers. Returns `None` if the name may stand for any file.
 fn file(name: &str) -> Option<&str> {
     Some(match name {
         "a" | "./a" | "linked-a" => "a",
@@ -30,7 +30,7 @@ fn file(name: &str) -> Option<&str> {
     })
 }
 
-/// Returns whether one of two calls has to wait for the other.
+/// Returns whether the later of two calls must wait for the earlier one.
 fn is_ordered(one: RandomCall, other: RandomCall) -> bool {
     let share = match (file(one.1), file(other.1)) {
         (Some(one), Some(other)) => one.starts_with(other) || other.starts_with(one),
@@ -43,7 +43,8 @@ fn is_ordered(one: RandomCall, other: RandomCall) -> bool {
     }
 }
 
-/// Runs the calls as one reply; returns their steps in order.
+/// Runs the calls as one reply. Returns the starts and ends of the calls, in the order in which
+/// they happened.
 async fn run_reply(reply: &[RandomCall]) -> Vec<Step> {
     let stage = TurnFixture::new();
     let root = stage.folder.path();
@@ -81,8 +82,8 @@ fn calls(reply: &[RandomCall]) -> reply_endings::FakeModel {
     ])
 }
 
-/// Returns the maximum number of parallel calls; panics if ordered calls ran in parallel or in the
-/// wrong order.
+/// Returns the maximum number of calls that ran at the same time. Panics if a call did not wait for
+/// a call for which it must wait.
 fn check_order(reply: &[RandomCall], log: &[Step]) -> usize {
     let at = |step: &Step| log.iter().position(|other| other == step).unwrap();
     for later in 0..reply.len() {

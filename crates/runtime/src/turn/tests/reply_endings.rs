@@ -1,4 +1,4 @@
-//! Tests of the ways in which replies end: the updates to the client, the next request, and the
+//! Tests of the ways in which a reply can end: the updates to the client, the next request, and the
 //! answer to the prompt.
 
 use std::collections::VecDeque;
@@ -12,15 +12,16 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// Replays scripted replies, one per request, and then a final reply; records the requests.
+/// A model that sends one scripted reply per request, and then a final reply. It records all
+/// requests.
 #[derive(Debug, Default)]
 pub(super) struct FakeModel {
     replies: Mutex<VecDeque<Vec<ModelEvent>>>,
     pub(super) asked: Mutex<Vec<Vec<Arc<ChatMessage>>>>,
     traits: ModelCapabilities,
-    /// Cancelled when a reply reaches the point at which it hangs.
+    /// This token is cancelled when a reply reaches the point at which it hangs.
     hangs: CancellationToken,
-    /// Whether a reply that never ends was dropped.
+    /// Whether a reply that hangs has been dropped.
     is_dropped: Arc<AtomicBool>,
 }
 
@@ -34,7 +35,7 @@ impl FakeModel {
     }
 }
 
-/// Sets a flag when it is dropped.
+/// A value that sets a flag when it is dropped.
 struct SetOnDrop(Arc<AtomicBool>);
 
 impl Drop for SetOnDrop {
@@ -43,8 +44,8 @@ impl Drop for SetOnDrop {
     }
 }
 
-/// An event that stands for a reply that hangs: no further event arrives, and the reply does not
-/// end.
+/// A marker at the end of a scripted reply. It means that the reply hangs at this point: no event
+/// follows, and the reply does not end.
 const HANGS: fn() -> ModelEvent =
     || ModelEvent::Usage(TokenUsage { input_tokens: Some(0), ..TokenUsage::default() });
 
@@ -88,7 +89,7 @@ fn error_event(fault: ModelErrorKind) -> ModelEvent {
     ModelEvent::Error(error(fault))
 }
 
-/// Formats a history as lines of text.
+/// Returns each message of a history as a line of text.
 fn history_in_words(messages: &[Arc<ChatMessage>]) -> Vec<String> {
     let said = |message: &Arc<ChatMessage>| match &**message {
         ChatMessage::User(parts) => format!("user: {parts:?}"),
@@ -107,16 +108,16 @@ fn history_in_words(messages: &[Arc<ChatMessage>]) -> Vec<String> {
     messages.iter().map(said).map(|it| it.replace("user: [Text(\"go\")]", "go")).collect()
 }
 
-/// The replies of a turn and the expected results of the turn.
+/// The replies of a turn, and the expected results of the turn.
 struct Case {
     replies: Vec<Vec<ModelEvent>>,
     ending: Result<StopReason, i32>,
-    /// The text that the client is shown.
+    /// The text that the client must show.
     said: &'static str,
     requests: usize,
-    /// The messages in the request for the next prompt.
+    /// The messages of the history after the turn.
     history: &'static [&'static str],
-    /// Number of completed calls, and number of calls that ended otherwise.
+    /// The number of completed calls, and the number of calls that ended in another way.
     calls: (usize, usize),
 }
 
@@ -138,7 +139,7 @@ async fn check_turn(name: &str, case: Case) {
     assert_eq!(started, case.calls.0, "{name}");
 }
 
-/// Returns the events with which a call starts.
+/// Returns the event that starts a call, without its arguments.
 fn started_call() -> Vec<ModelEvent> {
     vec![ModelEvent::CallStart { id: "a".into(), name: "look".into() }]
 }
@@ -371,7 +372,7 @@ async fn a_session_that_is_too_long_is_summarised_and_goes_on() {
         assert_eq!(ending, Ok(StopReason::EndTurn));
     }
     let asked = model.asked.lock().unwrap().clone();
-    // The fifth request asks for the summary.
+    // The fifth of these requests is the request for the summary.
     assert_eq!(asked.iter().map(Vec::len).collect::<Vec<_>>(), [1, 3, 5, 7, 1, 2]);
     assert!(matches!(&*asked[5][0], ChatMessage::Context(summary) if summary.contains("Done.")));
     assert_eq!(*asked[5][1], ChatMessage::user("four"));
@@ -588,7 +589,7 @@ async fn a_result_goes_back_within_its_bound() {
     let says = "x".repeat(2 * limits::MAX_RESULT_BYTES);
     let look = call_with("a", "look", &serde_json::json!({"path": "", "says": says}).to_string());
     let reply = [look, vec![stop(ModelStopReason::ToolCalls)]].concat();
-    // The window holds all messages, so that no compaction is needed.
+    // The window is large enough for all messages, so that the session is not compacted.
     let traits = ModelCapabilities::new().with_context_tokens(1 << 20);
     let (stage, model) =
         (TurnFixture::new(), Arc::new(FakeModel { traits, ..FakeModel::new(vec![reply]) }));
@@ -615,7 +616,7 @@ async fn after_a_turn_that_was_lost_each_call_has_its_result() {
     drop(stage.end().await);
 }
 
-/// A tool that ends the turn with a fault at the moment when the user cancels the turn.
+/// A tool that fails with a fatal error at the moment when the user cancels the turn.
 #[derive(Debug)]
 struct FatalTool(CancellationToken);
 

@@ -1,10 +1,10 @@
-//! Tests of keys that a model learns while it opens.
+//! Tests of keys that the agent receives while a model opens.
 
 use super::*;
 
 const KEY: &str = "sk-learnt-in-mid-turn";
 
-/// A model that learns a key on the first request, and repeats the key in its reply.
+/// A model that adds a key when the first request arrives, and repeats the key in its reply.
 #[derive(Debug)]
 struct KeyLearningModel(LiveSecrets);
 
