@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_hang_hold_one_thread_however_often_they_are_asked_about() {
+    fn files_that_hang_block_only_one_thread() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
         let surroundings = WorkspaceContext::new(Arc::new(workspace), SystemTime::UNIX_EPOCH);

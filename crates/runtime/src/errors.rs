@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_named_with_what_is_wrong_and_what_to_do() {
+    fn an_error_about_a_folder_names_its_fault_and_the_next_step() {
         for (kind, message) in [
             (
                 io::ErrorKind::NotFound,
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_of_the_model_tells_what_to_do() {
+    fn an_error_of_the_model_explains_the_next_step() {
         let ten = Some(Duration::from_secs(10));
         for (fault, status, retry_after, code, reason, message) in [
             (

@@ -169,7 +169,7 @@ mod tests {
     use crate::rule_store::FileRuleStore;
 
     #[test]
-    fn answers_for_the_project_are_offered_only_where_the_agent_was_built_for_it() {
+    fn project_answers_are_offered_only_if_the_embedder_enables_them() {
         let folder = tempfile::tempdir().unwrap();
         let store = FileRuleStore::new(folder.path().join("state"));
         let store: Arc<dyn acp_lifecycle::RuleStore> = Arc::new(store);

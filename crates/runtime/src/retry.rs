@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again_and_not_for_ever() {
+    fn only_transient_errors_are_retried_and_within_limits() {
         for fault in [
             ModelErrorKind::Auth,
             ModelErrorKind::ContextTooLong,
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_provider_asks_for_holds_within_bounds() {
+    fn the_delay_of_the_provider_is_used_within_limits() {
         let asked = |seconds| {
             let error = error(ModelErrorKind::Transient, Some(Duration::from_secs(seconds)));
             pauses(&error, PartialOutput::None)

@@ -136,7 +136,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     #[test]
-    fn a_request_is_near_at_four_fifths_of_the_window() {
+    fn a_request_needs_compaction_above_four_fifths_of_the_window() {
         let budget = ContextBudget::new("m", Some(10_000));
         for (weight, is_near) in [(0, false), (32_000, false), (32_004, true), (80_000, true)] {
             assert_eq!(budget.needs_compaction(weight), is_near, "{weight}");
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_does_not_say_what_it_takes_is_given_the_default() {
+    fn a_model_without_a_known_window_gets_the_default() {
         for window in [None, Some(0)] {
             assert_eq!(ContextBudget::new("m", window).window_tokens(), DEFAULT_CONTEXT_TOKENS);
         }
     }
 
     #[test]
-    fn the_rate_is_learnt_from_what_the_provider_counts_within_reason() {
+    fn the_rate_is_calibrated_with_token_counts_within_bounds() {
         for (weight, counted, expected) in [
             (100_000, 50_000, 500),
             (100_000, 20_000, 200),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_learnt_of_one_model_is_not_held_of_another() {
+    fn the_calibration_of_one_model_does_not_apply_to_another() {
         let mut budget = ContextBudget::new("a", Some(100_000));
         budget.calibrate(100_000, 100_000);
         budget.shrink_window(20_000);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_weighs_what_its_tokens_do_and_not_what_its_bytes_do() {
+    fn an_image_counts_by_its_tokens_and_not_by_its_bytes() {
         let image =
             ContentPart::Image { media_type: "image/png".into(), data: "A".repeat(1 << 20) };
         let weight = estimated_bytes(&ChatMessage::User(vec![image]));

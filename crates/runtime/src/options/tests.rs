@@ -128,7 +128,7 @@ fn option_values(options: &Value) -> String {
 }
 
 #[test]
-fn each_option_has_the_category_that_clients_look_for_and_a_value_that_is_offered() {
+fn each_option_has_its_category_and_an_offered_value() {
     let shelf = fake_catalogue(&["direct", "deep/one"]);
     let mut selection = selection(&shelf, Some(PermissionMode::Ask));
     selection.set_model(shelf.open_model("deep/one").unwrap());
@@ -158,7 +158,7 @@ fn each_option_has_the_category_that_clients_look_for_and_a_value_that_is_offere
 }
 
 #[test]
-fn what_is_not_offered_cannot_be_chosen() {
+fn a_value_that_is_not_offered_cannot_be_chosen() {
     let shelf = fake_catalogue(&["direct", "deep/one"]);
     let mut selection = selection(&shelf, Some(PermissionMode::Ask));
     let change =
@@ -196,7 +196,7 @@ fn an_embedders_own_policy_leaves_no_modes() {
 }
 
 #[test]
-fn models_that_the_session_has_had_can_be_chosen_again_and_there_is_an_end_to_them() {
+fn a_limited_number_of_used_models_can_be_chosen_again() {
     let shelf = fake_catalogue(&["listed"]);
     let mut selection = selection(&shelf, None);
     for number in 0..100 {
@@ -208,7 +208,7 @@ fn models_that_the_session_has_had_can_be_chosen_again_and_there_is_an_end_to_th
 }
 
 #[test]
-fn an_effort_is_kept_for_models_that_can_be_told_and_no_other_is() {
+fn an_effort_is_kept_for_models_that_support_it() {
     let shelf = fake_catalogue(&[]);
     let mut selection = selection(&shelf, None);
     selection.set_effort(Some(Effort::High));
@@ -218,7 +218,7 @@ fn an_effort_is_kept_for_models_that_can_be_told_and_no_other_is() {
 }
 
 #[tokio::test]
-async fn a_command_tells_both_views_and_only_what_changed() {
+async fn a_command_updates_modes_and_options_and_sends_only_changes() {
     let shelf = fake_catalogue(&["direct", "deep/one"]);
     let (options, handle) = open(&shelf, Some(PermissionMode::Ask));
     options.set_mode(PermissionMode::Auto, ChangeOrigin::Command);
@@ -243,7 +243,7 @@ async fn a_command_tells_both_views_and_only_what_changed() {
 }
 
 #[tokio::test]
-async fn of_two_models_on_their_way_the_one_that_was_asked_for_last_is_taken() {
+async fn the_model_that_was_requested_last_is_used() {
     let (options, _) = open(&fake_catalogue(&[]), None);
     let first = options.set_model("a".to_owned(), ChangeOrigin::Command);
     let last = options.set_model("b".to_owned(), ChangeOrigin::Command);
@@ -254,7 +254,7 @@ async fn of_two_models_on_their_way_the_one_that_was_asked_for_last_is_taken() {
 }
 
 #[test]
-fn a_mode_holds_at_once() {
+fn a_mode_applies_at_once() {
     let (options, handle) = open(&fake_catalogue(&[]), Some(PermissionMode::ReadOnly));
     let write = Effects::from(Effect::Write("/p/a".into()));
     for (mode, id) in [
@@ -294,7 +294,7 @@ impl Model for LateNamedModel {
 }
 
 #[test]
-fn a_model_that_gets_its_name_late_is_told_and_is_one_of_those_offered() {
+fn a_late_model_name_is_sent_and_offered() {
     let late = Arc::new(LateNamedModel::default());
     let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
     let selection = OptionSelection::new(fake_catalogue(&[]), late.clone(), None);

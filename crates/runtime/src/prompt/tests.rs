@@ -22,7 +22,7 @@ fn text(text: &str) -> ContentPart {
 }
 
 #[test]
-fn blocks_are_joined_and_nothing_is_dropped_silently() {
+fn blocks_are_joined_and_unsupported_content_is_named() {
     let blocks = blocks(json!([
         {"type": "text", "text": "read this"},
         {"type": "resource_link", "uri": "file:///a b", "name": "a b"},
@@ -44,7 +44,7 @@ fn blocks_are_joined_and_nothing_is_dropped_silently() {
 }
 
 #[test]
-fn what_every_provider_would_refuse_is_not_sent() {
+fn media_that_every_provider_would_refuse_are_not_sent() {
     let large = "A".repeat(limits::MAX_MEDIA_BYTES + 4);
     for (media_type, data, why) in [
         ("image/svg+xml", "AAAA", "which no model can see"),
@@ -78,7 +78,7 @@ fn an_embedded_image_is_an_image() {
 }
 
 #[tokio::test]
-async fn linked_files_of_the_workspace_are_read_and_of_others_it_is_said() {
+async fn linked_files_of_the_workspace_are_read_and_others_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let large = "x".repeat(usize::try_from(limits::MAX_LINKED_FILE_BYTES).unwrap() + 1);

@@ -36,7 +36,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn rules_outlive_the_store_and_keep_to_their_project() {
+fn rules_persist_and_apply_only_to_their_project() {
     let (_dir, store) = store();
     assert_eq!(store.load("/p".as_ref()).unwrap(), []);
     assert!(!store.folder.exists(), "looking changes nothing");
@@ -50,7 +50,7 @@ fn rules_outlive_the_store_and_keep_to_their_project() {
 }
 
 #[test]
-fn files_are_the_users_alone() {
+fn files_are_accessible_only_to_the_user() {
     let (_dir, store) = store();
     add(&store, "/p", &[&rule(RuleScope::Project, "a"), &rule(RuleScope::User, "b")]).unwrap();
     assert_eq!(mode(&store.folder), 0o700);
@@ -62,7 +62,7 @@ fn files_are_the_users_alone() {
 }
 
 #[test]
-fn a_file_says_for_people_whose_rules_it_holds() {
+fn a_file_names_its_project_for_people() {
     let (_dir, store) = store();
     add(&store, "/p", &[&rule(RuleScope::Project, "a")]).unwrap();
     let text = fs::read(store.file_path(RuleScope::Project, "/p".as_ref())).unwrap();
@@ -75,7 +75,7 @@ fn a_file_says_for_people_whose_rules_it_holds() {
 }
 
 #[test]
-fn rules_that_people_write_are_read() {
+fn rules_written_by_people_are_read() {
     let (_dir, store) = store();
     private::create_private_folder(&store.folder).unwrap();
     let text = r#"{"rules": [
@@ -89,7 +89,7 @@ fn rules_that_people_write_are_read() {
 }
 
 #[test]
-fn what_others_could_have_written_is_refused_and_left_alone() {
+fn files_that_others_could_write_are_refused_and_not_changed() {
     type Spoil = fn(&FileRuleStore, &Path);
     let spoil: [(&str, Spoil); 9] = [
         ("others may write it", |_, file| set_mode(file, 0o602)),
@@ -143,7 +143,7 @@ fn a_folder_that_is_a_link_is_refused() {
 }
 
 #[test]
-fn two_at_once_lose_nothing() {
+fn concurrent_changes_lose_no_rule() {
     let (_dir, store) = store();
     std::thread::scope(|scope| {
         for thread in 0..4 {

@@ -136,7 +136,7 @@ mod tests {
     use crate::limits;
 
     #[test]
-    fn a_title_is_one_line_of_what_can_be_seen() {
+    fn a_title_is_one_line_of_visible_characters() {
         let long = "é".repeat(limits::MAX_TITLE_CHARS);
         for (prompt, title) in [
             ("mend the parser", Some("mend the parser")),

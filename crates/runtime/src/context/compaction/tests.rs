@@ -130,7 +130,7 @@ fn session(prompts: usize, results: usize) -> Vec<Arc<ChatMessage>> {
 }
 
 #[tokio::test]
-async fn older_results_are_enough_where_they_are() {
+async fn only_older_results_are_cleared_if_that_is_enough() {
     let stage = TestCompaction::new();
     let mut messages = session(4, 5);
     let count = messages.len();
@@ -170,7 +170,7 @@ fn failure(fault: ModelErrorKind, retry_after: Option<Duration>) -> ModelError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_is_busy_for_a_while_is_asked_for_its_summary_again() {
+async fn a_summary_request_to_a_busy_model_is_retried() {
     let pause = Duration::from_secs(30);
     let model = SummaryModel::FailsFirst(failure(ModelErrorKind::Transient, Some(pause)), 2);
     let (stage, before) = (TestCompaction::new(), Instant::now());
@@ -187,7 +187,7 @@ async fn a_model_that_is_busy_for_a_while_is_asked_for_its_summary_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_summary_is_asked_for_as_often_as_a_reply() {
+async fn a_summary_request_has_as_many_retries_as_a_reply() {
     for (fault, asked) in [
         (ModelErrorKind::Transient, 1 + limits::MAX_RETRIES),
         (ModelErrorKind::IdleTimeout, 1 + limits::MAX_COSTLY_RETRIES),
@@ -206,7 +206,7 @@ async fn a_summary_is_asked_for_as_often_as_a_reply() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_while_a_summary_waits_for_its_next_attempt_leaves_the_session_as_it_was() {
+async fn a_cancel_before_the_retry_of_a_summary_does_not_change_the_session() {
     let stage = TestCompaction::new();
     let model = SummaryModel::FailsFirst(failure(ModelErrorKind::Transient, None), 100);
     let mut messages = session(80, 0);
@@ -220,7 +220,7 @@ async fn a_cancel_while_a_summary_waits_for_its_next_attempt_leaves_the_session_
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_summary_the_prompts_are_kept_and_that_is_said() {
+async fn without_a_summary_the_prompts_are_kept_and_the_client_is_informed() {
     let stage = TestCompaction::new();
     let mut messages = session(80, 0);
     stage.make(&SummaryModel::Fails, &mut messages).await;
@@ -231,7 +231,7 @@ async fn without_a_summary_the_prompts_are_kept_and_that_is_said() {
 }
 
 #[tokio::test]
-async fn a_cancel_leaves_the_session_as_it_was() {
+async fn a_cancelled_compaction_does_not_change_the_session() {
     let stage = TestCompaction::new();
     let mut messages = session(80, 0);
     let before = messages.clone();
@@ -243,7 +243,7 @@ async fn a_cancel_leaves_the_session_as_it_was() {
 }
 
 #[tokio::test]
-async fn where_nothing_can_be_left_out_nobody_is_asked_or_told() {
+async fn if_nothing_can_be_removed_no_summary_is_requested_or_sent() {
     let stage = TestCompaction::new();
     let short = session(1, 0);
     let only_told = vec![

@@ -25,7 +25,7 @@ fn set_time(path: &Path, seconds: u64) {
 }
 
 #[test]
-fn files_that_changed_or_are_gone_are_named_once() {
+fn changed_and_deleted_files_are_reported_once() {
     let (folder, workspace, mut stamps) = project(&["a", "b", "c"]);
     assert_eq!(stamps.take_changes_report(&workspace), None);
     fs::write(folder.path().join("a"), "after, and longer").unwrap();
@@ -43,7 +43,7 @@ fn files_that_changed_or_are_gone_are_named_once() {
 }
 
 #[test]
-fn a_new_time_alone_is_no_change_and_the_same_size_may_be_one() {
+fn only_a_new_content_counts_as_a_change() {
     let (folder, workspace, mut stamps) = project(&["a", "b"]);
     set_time(&folder.path().join("a"), 1);
     assert_eq!(stamps.take_changes_report(&workspace), None);
@@ -53,7 +53,7 @@ fn a_new_time_alone_is_no_change_and_the_same_size_may_be_one() {
 }
 
 #[test]
-fn of_a_large_file_size_and_time_are_compared() {
+fn a_large_file_is_compared_by_size_and_time() {
     let (folder, workspace, mut stamps) = project(&[]);
     let path = folder.path().join("large");
     let file = File::create(&path).unwrap();
@@ -67,7 +67,7 @@ fn of_a_large_file_size_and_time_are_compared() {
 }
 
 #[test]
-fn what_is_no_file_of_the_workspace_is_not_known() {
+fn files_outside_of_the_workspace_are_not_tracked() {
     let (folder, workspace, mut stamps) = project(&["a"]);
     for path in [folder.path(), Path::new("/etc/passwd"), &folder.path().join("missing")] {
         stamps.record_current_version(&workspace, path);
@@ -76,7 +76,7 @@ fn what_is_no_file_of_the_workspace_is_not_known() {
 }
 
 #[test]
-fn counts_are_bounded() {
+fn the_numbers_of_tracked_and_listed_files_are_limited() {
     let (folder, workspace, mut stamps) = project(&[]);
     let files = MAX_TRACKED_FILES + 1;
     for n in 0..files {

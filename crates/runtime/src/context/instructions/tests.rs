@@ -54,7 +54,7 @@ fn write(folder: &Path, path: &str, text: &str) {
 }
 
 #[test]
-fn the_roots_instructions_are_told_once_as_the_projects_wishes() {
+fn the_instructions_of_the_roots_are_sent_once() {
     let mut project = Project::new(&[("root/AGENTS.md", "Use tabs.\n"), ("AGENTS.md", "outside")]);
     let expected = format!("{PREFACE}\n\nAGENTS.md, for everything in .:\n```\nUse tabs.\n```");
     assert_eq!(project.news(), expected);
@@ -63,7 +63,7 @@ fn the_roots_instructions_are_told_once_as_the_projects_wishes() {
 }
 
 #[test]
-fn a_folders_instructions_are_told_when_a_file_beneath_it_is_touched() {
+fn the_instructions_of_a_folder_are_sent_when_a_file_in_it_is_touched() {
     let mut project = Project::new(&[
         ("root/a/AGENTS.md", "In a."),
         ("root/a/b/AGENTS.md", "In b."),
@@ -81,7 +81,7 @@ fn a_folders_instructions_are_told_when_a_file_beneath_it_is_touched() {
 }
 
 #[test]
-fn what_changed_or_was_lost_is_told_again_and_what_is_gone_is_said() {
+fn changed_or_removed_instructions_are_sent_again_and_deleted_ones_reported() {
     let mut project = Project::new(&[("root/AGENTS.md", "Old.")]);
     assert!(project.news().contains("Old."));
     write(project.folder.path(), "root/AGENTS.md", "Newer.");
@@ -99,7 +99,7 @@ fn what_changed_or_was_lost_is_told_again_and_what_is_gone_is_said() {
 }
 
 #[test]
-fn nothing_outside_of_the_roots_and_no_special_file_is_told() {
+fn instructions_outside_of_the_roots_and_special_files_are_not_sent() {
     let mut project = Project::new(&[("AGENTS.md", "outside"), ("root/b/real.md", "inside")]);
     let root = project.folder.path().join("root");
     std::os::unix::fs::symlink("../AGENTS.md", root.join("AGENTS.md")).unwrap();
@@ -114,7 +114,7 @@ fn nothing_outside_of_the_roots_and_no_special_file_is_told() {
 }
 
 #[test]
-fn long_instructions_are_cut_and_that_is_said() {
+fn long_instructions_are_truncated_with_a_note() {
     let long = "x".repeat(MAX_INSTRUCTION_FILE_BYTES + 1);
     let mut project = Project::new(&[("root/AGENTS.md", &long)]);
     let news = project.news();
@@ -131,7 +131,7 @@ fn long_instructions_are_cut_and_that_is_said() {
 }
 
 #[test]
-fn folders_and_files_beyond_their_bounds_are_left_out() {
+fn folders_and_files_beyond_their_limits_are_left_out() {
     let files: Vec<_> = (0..40).map(|n| (format!("root/d{n:02}/AGENTS.md"), "told")).collect();
     let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
     let mut project = Project::new(&files);
@@ -146,7 +146,7 @@ fn folders_and_files_beyond_their_bounds_are_left_out() {
 }
 
 #[test]
-fn fences_hold_and_known_secrets_are_not_told() {
+fn instructions_cannot_end_their_fence_and_known_secrets_are_redacted() {
     let text = "```\nnot the end\n```\nkey hunter2hunter2 \u{0}";
     let mut project = Project::new(&[("root/AGENTS.md", text)]);
     let news = project.news();

@@ -35,7 +35,7 @@ async fn summary_of(events: &[ModelEvent]) -> Result<Summary, SummaryError> {
 }
 
 #[tokio::test]
-async fn a_summary_is_what_the_model_says_without_its_thoughts() {
+async fn a_summary_is_the_text_of_the_model_without_its_thoughts() {
     let usage = TokenUsage { input_tokens: Some(3), ..TokenUsage::default() };
     let events = [
         ModelEvent::Thought("hm".into()),
@@ -52,7 +52,7 @@ async fn a_summary_is_what_the_model_says_without_its_thoughts() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_gives_no_summary_and_says_why() {
+async fn a_failed_model_returns_no_summary_but_the_reason() {
     let error = ModelError::new(ModelErrorKind::ContextTooLong, "too long");
     let text = || ModelEvent::Text("half".into());
     for (events, expected) in [
@@ -94,7 +94,7 @@ fn session() -> [ChatMessage; 5] {
 }
 
 #[test]
-fn the_model_is_told_the_session_shortened() {
+fn the_model_receives_the_shortened_session() {
     let session = session();
     let text = transcript(&session.iter().collect::<Vec<_>>(), 1 << 20);
     for part in ["USER: Mend it.", "AGENT: I look.", r#"CALL read_file: {"path":"a"}"#] {
@@ -107,7 +107,7 @@ fn the_model_is_told_the_session_shortened() {
 }
 
 #[test]
-fn in_the_place_of_messages_stand_their_summary_and_the_plan() {
+fn messages_are_replaced_by_their_summary_and_the_plan() {
     let session = session();
     let old: Vec<_> = session.iter().collect();
     let with = replacement_text(Some("All of it."), &old, Some("todo_write"), 1 << 20);

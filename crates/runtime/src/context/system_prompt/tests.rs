@@ -34,7 +34,7 @@ fn system_prompt_text(registry: &Registry, mode: impl Into<Option<PermissionMode
 }
 
 #[test]
-fn the_prompt_is_as_it_is_written_down() {
+fn the_prompt_matches_its_stored_text() {
     let expected = include_str!("prompt.md");
     let prompt = system_prompt_text(&all_tools(), PermissionMode::Ask) + "\n";
     if prompt != expected && std::env::var_os("CALLBOARD_BLESS").is_some() {
@@ -45,7 +45,7 @@ fn the_prompt_is_as_it_is_written_down() {
 }
 
 #[test]
-fn each_mode_has_words_of_its_own() {
+fn each_mode_has_its_own_description_in_the_prompt() {
     let modes = PermissionMode::all();
     let prompts = modes.iter().map(|mode| system_prompt_text(&all_tools(), *mode));
     let mut prompts: Vec<_> = prompts.chain([system_prompt_text(&all_tools(), None)]).collect();
@@ -55,7 +55,7 @@ fn each_mode_has_words_of_its_own() {
 }
 
 #[test]
-fn what_needs_a_tool_is_told_only_where_it_is_there() {
+fn hints_about_a_tool_are_included_only_if_the_tool_is_available() {
     let without = |missing: &str| {
         let mut tools = all_tools();
         tools.retain(|spec| spec.name != missing);
@@ -87,7 +87,7 @@ fn the_prompt_stays_small() {
 }
 
 #[test]
-fn an_embedder_names_the_agent_and_how_it_works() {
+fn the_embedders_instructions_replace_the_built_in_ones() {
     let (os, date, roots) = ("linux", "2026-11-22", [Path::new("/app")]);
     let (tools, hints) = (&*specs(&all_tools()), &*all_tools().hints());
     let (instructions, mode) = (Some("You are Ada."), Some(PermissionMode::Ask));

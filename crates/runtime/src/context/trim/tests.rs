@@ -59,7 +59,7 @@ fn invalid_reason(messages: &[Arc<ChatMessage>]) -> Option<String> {
 }
 
 #[test]
-fn older_results_go_first_and_the_newest_stay() {
+fn older_results_are_cleared_first_and_the_newest_are_kept() {
     let mut messages = vec![prompt("go")];
     for _ in 0..12 {
         messages.extend([assistant_message("", &["x"]), tool_results_message(&[("x", 10_000)])]);
@@ -96,7 +96,7 @@ fn short_results_and_the_newest_of_one_reply_are_kept() {
 }
 
 #[test]
-fn the_newest_prompt_stays_also_when_the_work_on_it_is_long() {
+fn the_newest_prompt_is_kept_even_if_the_work_on_it_is_long() {
     let mut messages = vec![prompt("old"), assistant_message("done", &[]), prompt("new")];
     for _ in 0..9 {
         messages.extend([assistant_message("", &["x"]), tool_results_message(&[("x", 1_000)])]);
@@ -112,7 +112,7 @@ fn the_newest_prompt_stays_also_when_the_work_on_it_is_long() {
 }
 
 #[test]
-fn results_that_are_too_long_for_all_room_are_cut_in_the_middle() {
+fn results_that_exceed_the_room_are_truncated_in_the_middle() {
     let mut messages = vec![
         prompt("go"),
         assistant_message("", &["a", "b"]),

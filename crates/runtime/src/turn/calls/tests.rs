@@ -7,7 +7,7 @@ use super::{
 use callboard_models::{ContentPart, ToolResult};
 
 #[test]
-fn the_longest_give_way_first() {
+fn the_longest_results_are_truncated_first() {
     for (lens, room, expected) in [
         (vec![], 10, usize::MAX),
         (vec![3, 7], 10, usize::MAX),
@@ -20,7 +20,7 @@ fn the_longest_give_way_first() {
 }
 
 #[test]
-fn results_keep_their_beginnings_and_ends_and_short_ones_all_they_say() {
+fn results_keep_their_beginnings_and_ends_and_short_results_stay_complete() {
     let result = |len| ToolResult {
         call_id: "a".to_owned(),
         name: "look".to_owned(),
@@ -47,7 +47,7 @@ fn results_keep_their_beginnings_and_ends_and_short_ones_all_they_say() {
 }
 
 #[test]
-fn images_are_shown_as_long_as_there_is_room_and_missed_in_words() {
+fn images_are_kept_while_there_is_room_and_otherwise_replaced_by_a_note() {
     let shows = |bytes: usize| ToolResult {
         call_id: "a".to_owned(),
         name: "look".to_owned(),

@@ -71,7 +71,7 @@ pub(in crate::turn) fn check_valid(history: &History) {
 }
 
 #[test]
-fn a_lost_turn_leaves_no_call_without_its_result() {
+fn an_aborted_turn_leaves_no_call_without_a_result() {
     let mut history = history([ChatMessage::user("go"), reply("So", 2)]);
     history.add_results_for_lost_calls();
     let Some(ChatMessage::ToolResults(lost)) = history_messages(&history).pop() else {
@@ -85,7 +85,7 @@ fn a_lost_turn_leaves_no_call_without_its_result() {
 }
 
 #[test]
-fn what_was_refused_is_taken_back_and_nothing_before_it() {
+fn a_refused_prompt_and_later_messages_are_removed_and_earlier_ones_kept() {
     let before = [ChatMessage::user("hello"), reply("Hello.", 0)];
     let mut history = history(before.clone());
     let prompt = history.push_message(ChatMessage::user("hello"));
@@ -98,14 +98,14 @@ fn what_was_refused_is_taken_back_and_nothing_before_it() {
 }
 
 #[test]
-fn a_reply_without_a_word_is_not_remembered() {
+fn an_empty_reply_is_not_added_to_the_history() {
     let mut history = history([ChatMessage::user("go")]);
     history.push_text_reply(" \n".to_owned(), "Hm.".to_owned(), None);
     assert_eq!(history_messages(&history), [ChatMessage::user("go")]);
 }
 
 #[test]
-fn the_oldest_is_left_out_first_and_the_newest_prompt_and_reply_stay() {
+fn the_oldest_messages_are_removed_first_and_the_newest_prompt_and_reply_kept() {
     let left_out = || ChatMessage::Context(LEFT_OUT_NOTE.to_owned());
     let turn =
         |prompt: &str| [ChatMessage::user(prompt), reply("Look", 1), results(1), reply("So.", 0)];
@@ -135,7 +135,7 @@ fn the_oldest_is_left_out_first_and_the_newest_prompt_and_reply_stay() {
 }
 
 #[test]
-fn of_too_many_images_the_oldest_are_left_out_and_no_word() {
+fn the_oldest_of_too_many_images_are_omitted_without_their_texts() {
     let shows = |bytes: usize| {
         let ChatMessage::ToolResults(mut results) = results(1) else { unreachable!() };
         results[0].parts =
@@ -171,7 +171,7 @@ fn of_too_many_images_the_oldest_are_left_out_and_no_word() {
 }
 
 #[test]
-fn a_model_that_is_taken_up_is_asked_for_the_first_time() {
+fn the_request_index_of_a_selected_model_begins_at_zero() {
     let mut history = History::default();
     let asked = [0, 0, 1, 1, 2].map(|taken_up| history.take_request_index(taken_up));
     assert_eq!(asked, [0, 1, 0, 1, 0]);
@@ -195,7 +195,7 @@ fn exchange() -> impl Strategy<Value = Vec<ChatMessage>> {
 
 proptest! {
     #[test]
-    fn however_much_is_left_out_every_provider_takes_the_rest(
+    fn every_provider_accepts_the_remaining_messages(
         exchanges in vec(exchange(), 0..12),
         rooms in vec(0..400_usize, 1..4),
     ) {

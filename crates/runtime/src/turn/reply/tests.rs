@@ -106,7 +106,7 @@ async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
 }
 
 #[tokio::test]
-async fn a_call_tells_what_it_is_about_while_its_arguments_come() {
+async fn a_call_has_its_title_before_its_arguments_are_complete() {
     on_a_turn(async |turn| tells_while_arguments_come(turn)).await;
 }
 

@@ -31,7 +31,7 @@ impl Model for BackgroundCommandModel {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_is_a_call_of_the_turn_that_learns_of_it_and_a_note_for_its_model() {
+async fn the_end_of_a_background_command_is_a_call_and_a_note_of_the_next_turn() {
     let (mut stage, mut history) = (TurnFixture::new(), History::default());
     stage.registry = Registry::builtin();
     stage.tools = tools_of(&stage.registry);

@@ -125,13 +125,13 @@ async fn points(point: fn(usize) -> CancelPoint) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelled_before_any_of_its_polls_a_turn_is_answered_so_and_starts_nothing_more() {
+async fn a_turn_cancelled_before_any_poll_is_answered_and_starts_no_call() {
     let polls = points(CancelPoint::Poll).await;
     assert!(polls > 30, "{polls} polls are a turn that does not do much");
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelled_between_any_polls_of_its_calls_a_turn_is_answered_so_and_starts_nothing_more() {
+async fn a_turn_cancelled_between_any_polls_is_answered_and_starts_no_call() {
     let ticks = points(CancelPoint::Tick).await;
     assert!(ticks > 50, "{ticks} ticks are a turn that does not do much");
 }

@@ -26,7 +26,7 @@ async fn turn_with_image(refusals: usize) -> (usize, Vec<ToolResult>, ClientReco
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_call_shows_is_for_the_model_too() {
+async fn an_image_in_a_result_is_sent_to_the_model() {
     let (requests, results, _) = turn_with_image(0).await;
     assert_eq!(requests, 2);
     assert_eq!(results[0].text, "an image");
@@ -35,7 +35,7 @@ async fn what_a_call_shows_is_for_the_model_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_refuses_it_is_asked_once_more_without_it() {
+async fn a_request_with_a_refused_image_is_repeated_without_the_image() {
     for refusals in [1, 2] {
         let (requests, results, seen) = turn_with_image(refusals).await;
         assert_eq!(requests, 3);

@@ -53,7 +53,7 @@ fn model_messages(history: &History) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_write_is_told_at_the_end_of_its_turn_or_at_the_next_prompt() {
+async fn a_late_write_is_reported_at_the_end_of_its_turn_or_at_the_next_prompt() {
     let (mut stage, mut history) = (TurnFixture::new(), History::default());
     let state = tempfile::tempdir().unwrap();
     let workspace = Workspace::new(stage.folder.path().to_owned(), Vec::new()).unwrap();

@@ -104,7 +104,7 @@ fn check_order(reply: &[RandomCall], log: &[Step]) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_random_replies_the_order_of_each_file_is_kept() {
+async fn calls_of_random_replies_keep_the_order_of_each_file() {
     let mut runner = TestRunner::default();
     let mut together = 0;
     for _ in 0..100 {
@@ -115,7 +115,7 @@ async fn in_random_replies_the_order_of_each_file_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_shares_no_file_runs_side_by_side_and_not_too_much_of_it() {
+async fn calls_that_share_no_file_run_in_parallel_up_to_the_limit() {
     let count = limits::MAX_PARALLEL_CALLS + 4;
     for (tool, names, together) in [
         ("look", &["a"][..], limits::MAX_PARALLEL_CALLS),

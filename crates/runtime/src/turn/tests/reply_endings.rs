@@ -347,21 +347,21 @@ fn broken_replies() -> Vec<(&'static str, Case)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_ends_for_the_reason_that_its_last_reply_gives() {
+async fn a_turn_ends_with_the_stop_reason_of_its_last_reply() {
     for (name, case) in whole_replies() {
         check_turn(name, case).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_that_breaks_off_is_asked_for_again_where_that_may_help() {
+async fn an_interrupted_reply_is_requested_again_if_that_may_help() {
     for (name, case) in broken_replies() {
         check_turn(name, case).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_too_long_is_summarised_and_goes_on() {
+async fn a_session_that_is_too_long_is_summarised_and_continues() {
     let stage = TurnFixture::new();
     let long = || vec![text(&"long ".repeat(2_000)), stop(ModelStopReason::EndTurn)];
     let too_long = vec![error_event(ModelErrorKind::ContextTooLong)];
@@ -382,7 +382,7 @@ async fn a_session_that_is_too_long_is_summarised_and_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_asks_for_time_gets_it_and_the_client_is_told() {
+async fn the_delay_of_the_provider_is_used_and_sent_to_the_client() {
     let asked = Duration::from_secs(30);
     let busy = ModelError {
         retry_after: Some(asked),
@@ -400,7 +400,7 @@ async fn a_provider_that_asks_for_time_gets_it_and_the_client_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_says_nothing_is_asked_twice() {
+async fn a_silent_model_gets_two_requests() {
     let (stage, model) =
         (TurnFixture::new(), Arc::new(FakeModel::new(vec![vec![HANGS()], vec![HANGS()]])));
     let (mut history, before) = (History::default(), Instant::now());
@@ -412,7 +412,7 @@ async fn a_model_that_says_nothing_is_asked_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelled_while_it_speaks_a_turn_remembers_what_was_said() {
+async fn a_turn_cancelled_during_a_reply_keeps_the_received_text() {
     let half = vec![
         text("We"),
         ModelEvent::CallStart { id: "a".into(), name: "look".into() },
@@ -431,7 +431,7 @@ async fn cancelled_while_it_speaks_a_turn_remembers_what_was_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_image_that_the_provider_refuses_is_not_told_again() {
+async fn a_prompt_image_that_the_provider_refuses_is_not_sent_again() {
     let image = ContentBlock::Image(ImageContent::new("AAAA", "image/png"));
     let images = ModelCapabilities::new().with_images();
     for (fault, remembered) in [(ModelErrorKind::Other, 0), (ModelErrorKind::Auth, 1)] {
@@ -449,7 +449,7 @@ async fn an_image_that_the_provider_refuses_is_not_told_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_makes_no_more_requests_than_it_may() {
+async fn a_turn_sends_at_most_the_maximum_number_of_requests() {
     let again = || [call("a", "look"), vec![stop(ModelStopReason::ToolCalls)]].concat();
     let replies = std::iter::repeat_with(again).take(limits::MAX_TURN_REQUESTS + 1);
     let (stage, model) = (TurnFixture::new(), Arc::new(FakeModel::new(replies.collect())));
@@ -462,7 +462,7 @@ async fn a_turn_makes_no_more_requests_than_it_may() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_without_end_is_broken_off() {
+async fn an_endless_reply_is_interrupted() {
     let piece = text(&"x".repeat(1 << 20));
     let (stage, model) = (TurnFixture::new(), Arc::new(FakeModel::new(vec![vec![piece; 17]])));
     let mut history = History::default();
@@ -472,7 +472,7 @@ async fn a_reply_without_end_is_broken_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_speaks_next_begins_a_message() {
+async fn a_text_of_another_role_begins_a_new_message() {
     let thought = |text: &str| ModelEvent::Thought(text.to_owned());
     let reply = [
         vec![thought("a"), thought("b"), text("c"), text("d"), thought("e"), text("f")],
@@ -492,7 +492,7 @@ async fn whoever_speaks_next_begins_a_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
+async fn the_title_is_sent_once_and_the_usage_after_each_reply() {
     let used = |input, output, cost_micros| {
         let (input_tokens, output_tokens) = (Some(input), Some(output));
         ModelEvent::Usage(TokenUsage {
@@ -543,7 +543,7 @@ async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_provider_wants_repeated_is_repeated_with_all_of_its_reply_or_not_at_all() {
+async fn replay_data_is_kept_only_with_the_whole_reply() {
     let wanted = || {
         let items = serde_json::json!(["signed"]);
         ModelEvent::Replay(callboard_models::ProviderReplay { origin: "fake".into(), items })
@@ -568,7 +568,7 @@ async fn what_a_provider_wants_repeated_is_repeated_with_all_of_its_reply_or_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_are_too_many_for_a_reply_are_told_to_the_model_and_the_client() {
+async fn too_many_calls_of_a_reply_are_reported_to_the_model_and_the_client() {
     let many = (0..limits::MAX_REPLY_CALLS + 2).flat_map(|id| call(&id.to_string(), "look"));
     let reply = many.chain([stop(ModelStopReason::ToolCalls)]).collect();
     let (stage, model) = (TurnFixture::new(), Arc::new(FakeModel::new(vec![reply])));
@@ -585,7 +585,7 @@ async fn calls_that_are_too_many_for_a_reply_are_told_to_the_model_and_the_clien
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_goes_back_within_its_bound() {
+async fn a_result_is_truncated_to_its_limit() {
     let says = "x".repeat(2 * limits::MAX_RESULT_BYTES);
     let look = call_with("a", "look", &serde_json::json!({"path": "", "says": says}).to_string());
     let reply = [look, vec![stop(ModelStopReason::ToolCalls)]].concat();
@@ -601,7 +601,7 @@ async fn a_result_goes_back_within_its_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_turn_that_was_lost_each_call_has_its_result() {
+async fn each_call_of_an_aborted_turn_gets_a_result() {
     let (stage, model) = (TurnFixture::new(), Arc::new(FakeModel::new(Vec::new())));
     let mut history = History::default();
     let lost = callboard_models::ModelToolCall {
@@ -651,7 +651,7 @@ impl Tool for FatalTool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_cancelled_while_it_fails_is_cancelled() {
+async fn a_turn_that_is_cancelled_while_it_fails_ends_as_cancelled() {
     for is_cancelled in [true, false] {
         let mut stage = TurnFixture::new();
         let cancel = if is_cancelled { stage.cancel.clone() } else { CancellationToken::new() };

@@ -27,7 +27,7 @@ impl Model for KeyLearningModel {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_learnt_in_mid_turn_is_hidden_in_that_turn() {
+async fn a_key_that_is_added_during_a_turn_is_redacted_in_this_turn() {
     let (stage, mut history) = (TurnFixture::new(), History::default());
     let ending = stage
         .run(
