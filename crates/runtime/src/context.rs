@@ -125,8 +125,8 @@ impl WorkspaceContext {
         mode: Option<PermissionMode>,
         tools: &[ToolSpec],
     ) -> SystemPrompt {
-        let mut told = lock(&self.pending);
-        match &told.system {
+        let mut pending = lock(&self.pending);
+        match &pending.system {
             Some((of, system)) if *of == mode => system.clone(),
             _ => {
                 let roots: Vec<_> = self.workspace.roots().collect();
@@ -139,7 +139,7 @@ impl WorkspaceContext {
                     os: OS,
                     date: &self.date,
                 });
-                told.system = Some((mode, system.clone()));
+                pending.system = Some((mode, system.clone()));
                 system
             }
         }
@@ -180,7 +180,7 @@ impl WorkspaceContext {
         let room =
             window.saturating_mul(limits::BYTES_PER_TOKEN) / limits::INSTRUCTIONS_WINDOW_DIVISOR;
         let room = usize::try_from(room).unwrap_or(usize::MAX);
-        let (told, forgotten) = (self.pending.clone(), self.is_forgotten.clone());
+        let (pending, forgotten) = (self.pending.clone(), self.is_forgotten.clone());
         let look = move |known: &mut TrackedFiles, workspace: &Workspace| {
             if forgotten.swap(false, Ordering::Relaxed) {
                 known.instructions.mark_all_unsent();
@@ -192,7 +192,7 @@ impl WorkspaceContext {
             news.extend(
                 known.instructions.take_new_instructions(workspace, &secrets, &rules, room),
             );
-            lock(&told).messages.extend(news);
+            lock(&pending).messages.extend(news);
         };
         // If this future is dropped, the messages are kept, and the next call returns them.
         self.run_blocking_on_files(look).await;

@@ -79,11 +79,11 @@ impl SessionOptions {
         commands: impl Fn(&ActiveOptions) -> SessionStatePart + Send + Sync + 'static,
         roots: Vec<PathBuf>,
     ) -> Arc<Self> {
-        let told = AdvertisedOptions::new(&selection, &commands);
-        handle.send_state(told.commands.clone());
+        let advertised = AdvertisedOptions::new(&selection, &commands);
+        handle.send_state(advertised.commands.clone());
         let state = Mutex::new(OptionsState {
             selection,
-            advertised: told,
+            advertised,
             model_requests: 0,
             last_model_request: 0,
         });

@@ -81,7 +81,7 @@ impl ClientTerminal for Terminal {
         let Self { id, client } = self;
         let request = TerminalOutputRequest::new(client.session.clone(), id.clone());
         let asked = client.requests.send_and_wait(request, CLIENT_TERMINAL_REQUEST_TIMEOUT);
-        let told = asked.map(|answer| {
+        let output = asked.map(|answer| {
             let answer = answer.map_err(client_error)?;
             let (text, is_cut) = (answer.output, answer.truncated);
             Ok(ClientOutput {
@@ -90,7 +90,7 @@ impl ClientTerminal for Terminal {
                 exit: answer.exit_status.map(exit_from_status),
             })
         });
-        told.boxed()
+        output.boxed()
     }
 
     fn kill(&self) -> BoxFuture<'_, Result<(), ClientError>> {

@@ -61,11 +61,11 @@ impl Compactor<'_> {
         let goal = budget.compaction_target_bytes().saturating_sub(self.overhead_bytes).max(least);
         let mut kept = messages.clone();
         let cleared = trim::clear_older_results(&mut kept, goal);
-        let told_room = (goal / 4).min((MAX_SUMMARY_BYTES + MAX_KEPT_PLAN_BYTES) as u64);
+        let text_room = (goal / 4).min((MAX_SUMMARY_BYTES + MAX_KEPT_PLAN_BYTES) as u64);
         let notice = self.create_notice(budget, messages);
         let mut made = SummaryOutcome::default();
         if total_estimated_bytes(&kept) > goal {
-            let split = trim::split_history(&mut kept, goal - told_room);
+            let split = trim::split_history(&mut kept, goal - text_room);
             let old = split.old_messages(&kept);
             if old.iter().any(|message| !summary::is_replacement(message)) {
                 notice.send_status(
@@ -84,10 +84,10 @@ impl Compactor<'_> {
                     );
                     return CompactionOutcome::Cancelled { requests: made.requests };
                 }
-                let max = usize::try_from(told_room).unwrap_or(usize::MAX);
-                let told =
+                let max = usize::try_from(text_room).unwrap_or(usize::MAX);
+                let replacement =
                     summary::replacement_text(made.text.as_deref(), &old, self.plan_tool, max);
-                kept = split.replace_old_messages(&kept, told);
+                kept = split.replace_old_messages(&kept, replacement);
             }
         }
         if total_estimated_bytes(&kept) >= total_estimated_bytes(messages) {

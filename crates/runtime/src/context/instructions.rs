@@ -55,8 +55,8 @@ impl ProjectInstructions {
     /// Records that all instructions have been removed from the messages, so that they are sent
     /// again.
     pub(crate) fn mark_all_unsent(&mut self) {
-        for told in self.sent_files.values_mut() {
-            (told.stamp, told.bytes) = (None, 0);
+        for file in self.sent_files.values_mut() {
+            (file.stamp, file.bytes) = (None, 0);
         }
     }
 
@@ -75,8 +75,8 @@ impl ProjectInstructions {
         folders.extend(self.sent_files.keys().cloned());
         let mut news = String::new();
         for folder in folders {
-            let told: usize = self.sent_files.values().map(|told| told.bytes).sum();
-            let room = room.min(MAX_SESSION_INSTRUCTION_BYTES).saturating_sub(told);
+            let sent: usize = self.sent_files.values().map(|sent| sent.bytes).sum();
+            let room = room.min(MAX_SESSION_INSTRUCTION_BYTES).saturating_sub(sent);
             self.append_folder_instructions(workspace, secrets, rules, folder, room, &mut news);
         }
         (!news.is_empty()).then(|| format!("{PREFACE}{news}"))
@@ -107,7 +107,7 @@ impl ProjectInstructions {
             }
         }
         // The bytes of earlier versions of the file also count towards the limit.
-        let before = self.sent_files.get(&folder).map(|told| told.bytes);
+        let before = self.sent_files.get(&folder).map(|file| file.bytes);
         if before.is_none() && self.sent_files.len() >= MAX_INSTRUCTION_FILES {
             return;
         }

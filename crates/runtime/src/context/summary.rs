@@ -118,21 +118,21 @@ pub(super) fn replacement_text(
     plan_tool: Option<&str>,
     max: usize,
 ) -> String {
-    let mut told = String::new();
+    let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = match summary {
-        Some(summary) => write!(told, "This is their summary.\n\n{summary}"),
-        None => write!(told, "{NO_SUMMARY_NOTE}\n\n{}", prompt_excerpts(old)),
+        Some(summary) => write!(text, "This is their summary.\n\n{summary}"),
+        None => write!(text, "{NO_SUMMARY_NOTE}\n\n{}", prompt_excerpts(old)),
     };
     if let Some(tool) = plan_tool
         && let Some(plan) = trim::latest_plan(old, tool)
     {
         let plan = trim::cut_middle(&plan, limits::MAX_KEPT_PLAN_BYTES);
-        let _ = write!(told, "\n\nThe plan, as {tool} noted it last:\n{plan}");
+        let _ = write!(text, "\n\nThe plan, as {tool} noted it last:\n{plan}");
     }
     format!(
         "{REPLACEMENT_PREFACE}{}",
-        trim::cut_middle(&told, max.saturating_sub(REPLACEMENT_PREFACE.len()))
+        trim::cut_middle(&text, max.saturating_sub(REPLACEMENT_PREFACE.len()))
     )
 }
 

@@ -72,12 +72,12 @@ impl HistorySplit {
     pub(super) fn replace_old_messages(
         self,
         messages: &[Arc<ChatMessage>],
-        told: String,
+        replacement: String,
     ) -> Vec<Arc<ChatMessage>> {
-        let told = Arc::new(ChatMessage::Context(told));
+        let replacement = Arc::new(ChatMessage::Context(replacement));
         let prompt = self.prompt.map(|index| messages[index].clone());
         let tail = messages[self.tail..].iter().cloned();
-        std::iter::once(told).chain(prompt).chain(tail).collect()
+        std::iter::once(replacement).chain(prompt).chain(tail).collect()
     }
 }
 

@@ -104,11 +104,11 @@ fn queued_updates(handle: &SessionHandle) -> Vec<Value> {
         })
     };
     let sent = v1::V1Projection::new(v1::TerminalDisplay::Text);
-    let told = std::iter::from_fn(next).map(|item| match item {
+    let updates = std::iter::from_fn(next).map(|item| match item {
         OutboxItem::State(state) => serde_json::to_value(sent.update_for_state(&state)).unwrap(),
         other => panic!("{other:?}"),
     });
-    told.collect()
+    updates.collect()
 }
 
 /// Returns the kind of each update, with its mode or its option values.

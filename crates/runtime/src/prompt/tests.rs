@@ -32,14 +32,14 @@ fn blocks_are_joined_and_unsupported_content_is_named() {
         {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
         {"type": "text", "text": "now"},
     ]));
-    let told = "read this\n[a b](file:///a b)\nfile:///c\n```\nsee\n```\n\
+    let joined = "read this\n[a b](file:///a b)\nfile:///c\n```\nsee\n```\n\
                 file:///d:\n[a binary resource, which cannot be read]";
     let named = "\n[an image (image/png, 0 KiB), which this model cannot see]\n\
                  [audio (audio/wav, 0 KiB), which this model cannot hear]\nnow";
-    assert_eq!(parts_from_blocks(blocks.clone(), &BLIND), [text(&format!("{told}{named}"))]);
+    assert_eq!(parts_from_blocks(blocks.clone(), &BLIND), [text(&format!("{joined}{named}"))]);
     let image = ContentPart::Image { media_type: "image/png".to_owned(), data: "AAAA".to_owned() };
     let audio = ContentPart::Audio { media_type: "audio/wav".to_owned(), data: "AAAA".to_owned() };
-    assert_eq!(parts_from_blocks(blocks.clone(), &SEES), [text(told), image, audio, text("now")]);
+    assert_eq!(parts_from_blocks(blocks.clone(), &SEES), [text(joined), image, audio, text("now")]);
     assert_eq!(typed_text(&blocks), "read this\nnow");
 }
 
@@ -88,7 +88,7 @@ async fn linked_files_of_the_workspace_are_read_and_others_are_named() {
     let workspace = Arc::new(Workspace::new(root.clone(), Vec::new()).unwrap());
     let link = |uri: String| json!({"type": "resource_link", "name": "it", "uri": uri});
     let file = |name: &str| link(format!("file://{}/{name}", root.display()));
-    for (link, told) in [
+    for (link, expected) in [
         (file("a%20b.txt"), Ok("a b.txt\n```\n     1\tone\n     2\ttwo\n```")),
         (file("a%20b.txt#L2"), Ok("a b.txt\n```\n     1\tone\n     2\ttwo\n```")),
         (file("large.txt"), Err("large.txt was not read: it has 65537 bytes")),
@@ -101,9 +101,9 @@ async fn linked_files_of_the_workspace_are_read_and_others_are_named() {
             .await
             .unwrap();
         let [(file, is_read)] = &linked.files[..] else { panic!("{linked:?}") };
-        assert_eq!((file.is_absolute(), *is_read), (true, told.is_ok()), "{linked:?}");
+        assert_eq!((file.is_absolute(), *is_read), (true, expected.is_ok()), "{linked:?}");
         let said = linked.text.strip_prefix("Files that the prompt links to:\n\n").unwrap();
-        match told {
+        match expected {
             Ok(whole) => assert_eq!(said, whole),
             Err(start) => assert!(said.starts_with(start), "{said}"),
         }

@@ -85,11 +85,11 @@ pub(super) async fn report_ended_commands(turn: &Turn<'_>, history: &mut History
             continue;
         };
         let Some(open) = turn.announce_in_batch(&command, tool, &batch) else { continue };
-        let told = turn.run_announced_call(open, tool, json!({ "id": command })).await;
-        history.push_note(&match told.status {
+        let ended = turn.run_announced_call(open, tool, json!({ "id": command })).await;
+        history.push_note(&match ended.status {
             Status::Completed => {
-                let told = truncate_middle(&told.text, limits::MAX_COMMAND_END_BYTES);
-                format!("A command in the background has ended.\n{told}")
+                let ended = truncate_middle(&ended.text, limits::MAX_COMMAND_END_BYTES);
+                format!("A command in the background has ended.\n{ended}")
             }
             _ => format!("{command} in the background has ended. {tool} reports how."),
         });
@@ -103,9 +103,9 @@ pub(super) async fn report_late_writes(turn: &Turn<'_>, history: &mut History) {
         biased;
         () = turn.cancel.cancelled() => {}
         late = turn.context.take_foreign_change_reports() => {
-            for told in late {
-                history.push_note(&told);
-                send_notice(turn.handle, told);
+            for report in late {
+                history.push_note(&report);
+                send_notice(turn.handle, report);
             }
         }
     }

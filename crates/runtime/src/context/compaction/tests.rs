@@ -54,7 +54,7 @@ struct TestCompaction {
     handle: SessionHandle,
     cancel: CancellationToken,
     /// The client, which records the updates in order.
-    told: CompactionClient,
+    client: CompactionClient,
 }
 
 #[derive(Clone, Default)]
@@ -75,7 +75,7 @@ impl OutboxSink for CompactionClient {
 impl TestCompaction {
     fn new() -> Self {
         let handle = SessionHandle::new(Session::new("/w"), SystemTime::now);
-        Self { handle, cancel: CancellationToken::new(), told: CompactionClient::default() }
+        Self { handle, cancel: CancellationToken::new(), client: CompactionClient::default() }
     }
 
     async fn make(
@@ -96,12 +96,12 @@ impl TestCompaction {
         let made = maker.compact(&budget, messages).await;
         let stop = CancellationToken::new();
         stop.cancel();
-        drive_session(self.handle.clone(), self.told.clone(), stop).await;
+        drive_session(self.handle.clone(), self.client.clone(), stop).await;
         made
     }
 
     fn last(&self) -> serde_json::Value {
-        serde_json::to_value(self.told.0.lock().unwrap().last().unwrap()).unwrap()
+        serde_json::to_value(self.client.0.lock().unwrap().last().unwrap()).unwrap()
     }
 }
 
@@ -138,12 +138,12 @@ async fn only_older_results_are_cleared_if_that_is_enough() {
     assert!(matches!(made, CompactionOutcome::Compacted { requests: 0, usage: None }), "{made:?}");
     assert_eq!(messages.len(), count);
     assert!(4_000 + total_estimated_bytes(&messages) <= 40_000);
-    let told = stage.last();
-    assert_eq!(told["status"], "completed");
-    let words = told["summary"][0]["text"].as_str().unwrap();
+    let last = stage.last();
+    assert_eq!(last["status"], "completed");
+    let words = last["summary"][0]["text"].as_str().unwrap();
     assert!(words.contains("older results of calls were left out."), "{words}");
-    assert_eq!(told["_meta"]["callboard"]["contextTokens"], 20_000);
-    assert_eq!(stage.told.0.lock().unwrap().len(), 1);
+    assert_eq!(last["_meta"]["callboard"]["contextTokens"], 20_000);
+    assert_eq!(stage.client.0.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -153,15 +153,15 @@ async fn a_summary_takes_the_place_of_older_messages() {
     let made = stage.make(&SummaryModel::Says("All was well."), &mut messages).await;
     assert!(matches!(made, CompactionOutcome::Compacted { requests: 1, .. }), "{made:?}");
     assert!(4_000 + total_estimated_bytes(&messages) <= 40_000);
-    assert!(matches!(&*messages[0], ChatMessage::Context(told) if told.contains("All was well.")));
+    assert!(matches!(&*messages[0], ChatMessage::Context(text) if text.contains("All was well.")));
     assert!(messages.contains(&Arc::new(ChatMessage::user("prompt 79"))));
-    let told = stage.last();
+    let last = stage.last();
     assert_eq!(
-        (&told["status"], &told["summary"][1]["text"]),
+        (&last["status"], &last["summary"][1]["text"]),
         (&"completed".into(), &"All was well.".into())
     );
     let [before, after] = ["tokensBefore", "tokensAfter"]
-        .map(|key| told["_meta"]["callboard"][key].as_u64().unwrap());
+        .map(|key| last["_meta"]["callboard"][key].as_u64().unwrap());
     assert!(before > 20_000 && after <= 10_000, "{before} {after}");
 }
 
@@ -178,10 +178,10 @@ async fn a_summary_request_to_a_busy_model_is_retried() {
     let made = stage.make(&model, &mut messages).await;
     assert!(matches!(made, CompactionOutcome::Compacted { requests: 3, .. }), "{made:?}");
     assert!((pause * 2..pause * 3).contains(&before.elapsed()), "{:?}", before.elapsed());
-    assert!(matches!(&*messages[0], ChatMessage::Context(told) if told.contains("At last.")));
-    let told = stage.last();
+    assert!(matches!(&*messages[0], ChatMessage::Context(text) if text.contains("At last.")));
+    let last = stage.last();
     assert_eq!(
-        (&told["status"], &told["summary"][1]["text"]),
+        (&last["status"], &last["summary"][1]["text"]),
         (&"completed".into(), &"At last.".into())
     );
 }
@@ -224,10 +224,10 @@ async fn without_a_summary_the_prompts_are_kept_and_the_client_is_informed() {
     let stage = TestCompaction::new();
     let mut messages = session(80, 0);
     stage.make(&SummaryModel::Fails, &mut messages).await;
-    assert!(matches!(&*messages[0], ChatMessage::Context(told) if told.contains("USER: prompt 3")));
-    let told = stage.last();
-    assert_eq!(told["error"], "the model failed: its reply was cut off");
-    assert!(told["summary"][0]["text"].as_str().unwrap().contains("without a summary"));
+    assert!(matches!(&*messages[0], ChatMessage::Context(text) if text.contains("USER: prompt 3")));
+    let last = stage.last();
+    assert_eq!(last["error"], "the model failed: its reply was cut off");
+    assert!(last["summary"][0]["text"].as_str().unwrap().contains("without a summary"));
 }
 
 #[tokio::test]
@@ -262,5 +262,5 @@ async fn if_nothing_can_be_removed_no_summary_is_requested_or_sent() {
         assert!(matches!(made, CompactionOutcome::Nothing), "{made:?}");
         assert_eq!(messages, before);
     }
-    assert!(stage.told.0.lock().unwrap().is_empty());
+    assert!(stage.client.0.lock().unwrap().is_empty());
 }

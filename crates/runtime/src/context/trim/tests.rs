@@ -190,9 +190,9 @@ proptest! {
             .cloned();
         clear_older_results(&mut messages, goal);
         prop_assert_eq!(invalid_reason(&messages), None);
-        let told = goal / 4;
-        let split = split_history(&mut messages, goal - told);
-        let after = split.replace_old_messages(&messages, "t".repeat((told - 16) as usize));
+        let replaced = goal / 4;
+        let split = split_history(&mut messages, goal - replaced);
+        let after = split.replace_old_messages(&messages, "t".repeat((replaced - 16) as usize));
         prop_assert_eq!(invalid_reason(&after), None);
         prop_assert!(total_estimated_bytes(&after) <= goal, "{} > {}", total_estimated_bytes(&after), goal);
         prop_assert_eq!(newest(&after), newest(&before));

@@ -100,8 +100,8 @@ async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
         ("terminal_list", &[(50, "{}")], 0..5, "List the commands in the background"),
         ("no_such_tool", &[], 0..5, "`no_such_tool`"),
     ] {
-        let (at, told) = first_report(tool, fragments).await;
-        assert!(told.starts_with(title) && within.contains(&at), "{tool}: {told:?} at {at} ms");
+        let (at, shown) = first_report(tool, fragments).await;
+        assert!(shown.starts_with(title) && within.contains(&at), "{tool}: {shown:?} at {at} ms");
     }
 }
 

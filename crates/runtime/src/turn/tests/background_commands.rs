@@ -52,18 +52,18 @@ async fn the_end_of_a_background_command_is_a_call_and_a_note_of_the_next_turn()
     assert_eq!(noted(&history), [""; 0]);
     std::fs::write(&gate, "the last words\n").unwrap();
     let background = stage.context.workspace.background_commands();
-    let mut told = noted(&history);
+    let mut notes = noted(&history);
     let begun = std::time::Instant::now();
-    while told.is_empty() {
+    while notes.is_empty() {
         assert!(begun.elapsed().as_secs() < 60, "it was not told");
         let ending = stage.run(&model, &mut history, vec![ContentBlock::from("now?")]).await;
         assert_eq!(ending, Ok(StopReason::EndTurn));
-        told = noted(&history);
+        notes = noted(&history);
     }
     assert_eq!(background.take_unreported_ended_id(), None);
-    let [told] = &told[..] else { panic!("{told:?}") };
-    assert!(told.starts_with("A command in the background has ended.\n[bg-1 ended"), "{told}");
-    assert!(told.contains(": exit code 3]\n") && told.ends_with("the last words\n"), "{told}");
+    let [notes] = &notes[..] else { panic!("{notes:?}") };
+    assert!(notes.starts_with("A command in the background has ended.\n[bg-1 ended"), "{notes}");
+    assert!(notes.contains(": exit code 3]\n") && notes.ends_with("the last words\n"), "{notes}");
     check_valid(&history);
     let seen = stage.end().await;
     let calls: Vec<_> = seen.observer.observed_calls().collect();

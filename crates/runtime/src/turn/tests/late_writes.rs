@@ -42,14 +42,14 @@ fn replace_file(stage: &TurnFixture, name: &str) -> File {
 
 /// Returns the texts that the model received: the user's prompts, and the beginnings of the notes.
 fn model_messages(history: &History) -> Vec<String> {
-    let told = history.messages().iter().filter_map(|message| match &**message {
+    let messages = history.messages().iter().filter_map(|message| match &**message {
         ChatMessage::Context(text) => Some(text.split(" after").next().unwrap().to_owned()),
         ChatMessage::User(parts) => {
             Some(format!("{parts:?}").split('"').nth(1).unwrap().to_owned())
         }
         _ => None,
     });
-    told.collect()
+    messages.collect()
 }
 
 #[tokio::test(start_paused = true)]
