@@ -149,8 +149,8 @@ impl CallBoard {
         &self.secrets
     }
 
-    /// Returns whether an open call shows everything that it received: nothing was redacted,
-    /// truncated or omitted.
+    /// Returns whether an open call is shown in full, i.e. whether nothing was redacted, truncated
+    /// or omitted.
     #[must_use]
     pub fn is_shown_in_full(&self, id: &ToolCallId) -> bool {
         let is_whole = |call: &BoardCall| !call.losses.has_any() && call.content_dropped == 0;
@@ -289,8 +289,8 @@ impl CallBoard {
     /// change.
     ///
     /// A call that never ran cannot complete, so its final status is changed to failed. If a call
-    /// does not complete, its metadata states whether the call may have had side effects. This is
-    /// the case if the call ran and its kind may have side effects.
+    /// does not complete, its metadata states whether the call may have had side effects. A call
+    /// may have had side effects if the call ran and its kind may have side effects.
     pub(crate) fn finish_call(
         &mut self,
         id: &ToolCallId,
@@ -542,8 +542,8 @@ impl CallBoard {
 }
 
 impl BoardCall {
-    /// Records how long the call waited and how long it ran. For a call that never ran, the waiting
-    /// time is measured until now.
+    /// Records the waiting time and the run time of the call. For a call that never ran, the
+    /// waiting time is measured until now.
     fn record_durations(&self, meta: &mut CallMeta, now: Timestamp) {
         let between = |from, to: Instant| Some(millis(to.saturating_duration_since(from)));
         meta.queued_ms = between(self.announced, self.started.unwrap_or(now.monotonic));

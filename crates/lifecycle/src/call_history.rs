@@ -30,8 +30,8 @@ pub struct CallHistory {
     ended_ids: VecDeque<ToolCallId>,
     kept_reports: VecDeque<(ToolCallId, usize)>,
     bytes: usize,
-    /// The newest failed calls with the hashes of their inputs. A new call is compared with these
-    /// calls to detect a retry.
+    /// The newest failed calls with the hashes of their inputs. A new call is compared with the
+    /// newest failed calls to detect a retry.
     failed: VecDeque<(ToolCallId, Option<InputHash>)>,
     usage: BTreeMap<String, ToolUsage>,
 }

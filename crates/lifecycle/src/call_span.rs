@@ -1,8 +1,7 @@
 //! The `tracing` span of a call, from its announcement to its end.
 //!
-//! The span and its events contain only names and numbers. They contain no arguments, titles, paths
-//! or output. If no subscriber enables the level `debug`, the span and each event cost one
-//! comparison.
+//! The span and its events contain only names and numbers, but no arguments, titles, paths or
+//! output. If no subscriber enables the level `debug`, the span and each event cost one comparison.
 
 use acp_types::{ToolCallId, ToolCallReport};
 use serde::Serialize;
@@ -49,8 +48,8 @@ pub(crate) fn record_and_log_call_end(
         return tracing::debug!(parent: span, call = %id, "call ended");
     };
     let meta = &report.meta;
-    // Log the event before recording the fields. Log lines begin with the fields of the span, so
-    // they would otherwise contain each field twice.
+    // Log the event before recording the fields in the span. Log lines begin with the recorded
+    // fields of the span. With the other order, the log line would contain each field twice.
     tracing::debug!(
         parent: span,
         call = %id,

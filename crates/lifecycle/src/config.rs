@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::limits;
 
-/// The settings of a session. They limit how often updates are sent, and how much of a call is
-/// sent. See [`Session::with_config`](crate::Session::with_config).
+/// The settings of a session. The settings limit how often updates are sent, and how much of a call
+/// is sent. See [`Session::with_config`](crate::Session::with_config).
 ///
 /// The defaults suit a client on the same machine. Each setter limits its value to a fixed maximum.
 /// Every protocol message therefore stays smaller than 1 MiB. Clients refuse messages of that size.
@@ -70,8 +70,8 @@ impl SessionConfig {
 
     /// Sets the maximum number of bytes that a call shows, as text, of a result of the middleware
     /// or of an error of any call. The default is 32 KiB, and the maximum is 256 KiB. Omitted bytes
-    /// are counted. Bytes are also omitted if they exceed the maximum content size of the call. If
-    /// the value is zero, only the count is shown.
+    /// are counted. Bytes that exceed the maximum content size of the call are omitted too. If the
+    /// value is zero, only the count is shown.
     #[must_use]
     pub fn with_max_result_text_bytes(self, bytes: usize) -> Self {
         Self { result_text_bytes: bytes.min(limits::MAX_RESULT_TEXT_BYTES), ..self }

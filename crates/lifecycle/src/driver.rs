@@ -44,7 +44,8 @@ pub trait OutboxSink: Send {
 #[error("the client cannot be reached")]
 pub struct ClientUnreachable;
 
-/// Delivers each item when it is due, until `stop` is cancelled. Then delivers all remaining items.
+/// Delivers each item when it is due, until `stop` is cancelled. After the cancellation, delivers
+/// all remaining items.
 ///
 /// Items that the sink fails to deliver are counted. A permission request that cannot be delivered
 /// is rejected.

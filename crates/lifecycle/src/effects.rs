@@ -71,7 +71,7 @@ pub struct Effects {
     tool: Option<(String, ToolKind)>,
     is_always_asked: bool,
     is_sensitive: bool,
-    /// Those paths of the effects that are outside of every project folder.
+    /// The paths in the effects that are outside of every project folder.
     outside_paths: Vec<PathBuf>,
 }
 
@@ -139,7 +139,7 @@ impl Effects {
         effect.path().is_some_and(|path| self.outside_paths.iter().any(|outside| outside == path))
     }
 
-    /// Returns those paths of the effects that are outside of the session's project folders.
+    /// Returns the paths in the effects that are outside of the session's project folders.
     pub fn outside_paths(&self) -> impl Iterator<Item = &Path> {
         self.outside_paths.iter().map(PathBuf::as_path)
     }
@@ -192,13 +192,13 @@ impl Effects {
         if effects.is_empty() { Self::empty() } else { Self { effects, ..self.clone() } }
     }
 
-    /// Returns the tool's name, if it is known.
+    /// Returns the tool's name, if the name is known.
     #[must_use]
     pub fn tool(&self) -> Option<&str> {
         self.tool.as_ref().map(|(name, _)| name.as_str())
     }
 
-    /// Returns the tool's kind, if it is known.
+    /// Returns the tool's kind, if the kind is known.
     #[must_use]
     pub fn kind(&self) -> Option<ToolKind> {
         self.tool.as_ref().map(|(_, kind)| *kind)

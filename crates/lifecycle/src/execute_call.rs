@@ -40,7 +40,7 @@ pub trait CallExecutor: Send {
         std::future::ready(Ok(Effects::empty()))
     }
 
-    /// Determines the effects of the call without performing it.
+    /// Determines the effects of the call without running the call.
     fn preview(
         &mut self,
         call: &CallHandle,
@@ -125,8 +125,9 @@ pub struct CallFailure {
     /// Whether the turn cannot continue.
     pub is_fatal: bool,
     /// Whether the call had no effect because its preview is outdated. The call is then previewed
-    /// again. Permission is requested again if the subject or the effects have changed. After three
-    /// previews, the failure is reported to the model.
+    /// again. Permission is requested again if the subject or the effects have changed, or if files
+    /// that the call may run have changed without asking a person. After three previews, the
+    /// failure is reported to the model.
     pub is_outdated: bool,
     /// Changes of the report that are sent with the end of the call.
     pub patch: ToolCallPatch,
@@ -162,7 +163,7 @@ pub struct CallOutcome {
     /// The images of a completed call, for a model that accepts images. The images that are shown
     /// with the end of the call come first. Images that are too large to be shown follow.
     pub images: Vec<Image>,
-    /// Whether the turn is over, because the client ended or cancelled it.
+    /// Whether the turn is over, because the client ended or cancelled the turn.
     pub ends_turn: bool,
     /// Whether the turn cannot continue, because of an unrecoverable fault.
     pub is_fatal: bool,
@@ -195,7 +196,8 @@ impl CallHandle {
     /// Returns the call that the current task performs, for a tool that did not receive its handle.
     ///
     /// Returns `None` outside of [`execute_call()`] and the middleware. Also returns `None` in a
-    /// task that the tool spawned. To use the handle in a spawned task, pass a clone of it.
+    /// task that the tool spawned. To use the handle in a spawned task, pass a clone of the handle
+    /// to the task.
     #[must_use]
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
@@ -283,7 +285,8 @@ enum HasRun {
 
 /// Previews the call and requests permission.
 ///
-/// Permission is not requested again for a call that was permitted and has not changed since.
+/// For a permitted call, permission is requested again only if the call has changed, or if files
+/// that the call may run have changed without asking a person.
 async fn preview_and_permit<E: CallExecutor>(
     call: &CallHandle,
     executor: &mut E,

@@ -1,4 +1,4 @@
-//! Async handles of a session and its calls. Dropping an open call ends it.
+//! Async handles of a session and its calls. Dropping the handle of an open call ends the call.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -362,9 +362,9 @@ impl SessionHandle {
         }));
     }
 
-    /// Asks the policy for its verdicts and applies a step with them. The policy may use this
-    /// handle, so no lock is held while the policy is called. If the policy is replaced during the
-    /// call, the new policy is asked.
+    /// Asks the policy for its verdicts, and applies a step with these verdicts. The policy may use
+    /// this handle, so no lock is held while the policy is called. If the policy is replaced during
+    /// the call, the new policy is asked.
     fn judge_and_apply<T>(
         &self,
         case: impl Fn(&Session) -> Result<PolicyCheck, UnaskedDenialReason>,

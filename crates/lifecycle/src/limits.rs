@@ -15,10 +15,12 @@ pub(crate) const MAX_UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum time that the first report of a call waits for a title while its arguments stream.
 pub(crate) const MAX_FIRST_REPORT_WAIT: Duration = Duration::from_millis(200);
 
-/// Maximum number of bytes of message text in one merged chunk. Further text starts a new chunk.
+/// Maximum number of bytes of message text in one merged chunk. Text beyond this limit starts a new
+/// chunk.
 pub(crate) const MAX_MESSAGE_CHUNK_BYTES: usize = 32 * 1024;
 
-/// Maximum number of content items per call. Further items are dropped and counted.
+/// Maximum number of content items per call. Content items beyond this limit are dropped and
+/// counted.
 pub const MAX_CONTENT_ITEMS: usize = 128;
 
 /// Maximum number of bytes of content per call. Content items beyond this limit are dropped and
@@ -32,7 +34,8 @@ pub(crate) const MAX_RAW_BYTES: usize = 64 * 1024;
 /// Maximum nesting depth of raw input or raw output. Deeper arrays and objects are shown as empty.
 pub(crate) const MAX_RAW_DEPTH: usize = 32;
 
-/// Maximum number of known secrets to search for. Further values are ignored and counted.
+/// Maximum number of known secrets to search for. Secrets beyond this limit are ignored and
+/// counted.
 pub(crate) const MAX_SECRETS: usize = 256;
 
 /// Maximum total size of the known secrets, in bytes. Values beyond this limit are ignored and
@@ -42,8 +45,8 @@ pub(crate) const MAX_SECRETS_BYTES: usize = 32 * 1024;
 /// Minimum size of a secret, in bytes. Shorter values are not redacted.
 pub(crate) const MIN_SECRET_BYTES: usize = 8;
 
-/// Maximum number of bytes at the end of a stream that are shown although they may begin a secret.
-/// A longer possible beginning of a secret is redacted.
+/// Maximum number of bytes that are shown at the end of a stream although these bytes may begin a
+/// secret. A longer possible beginning of a secret is redacted.
 pub(crate) const MAX_SHOWN_SECRET_BYTES: usize = 3;
 
 /// Maximum serialized size, in bytes, of an argument that is reported while later arguments still
@@ -61,7 +64,7 @@ pub(crate) const MAX_PARTIAL_FIELDS: usize = 16;
 /// interrupted in the middle of a secret and continues later.
 pub(crate) const MAX_REMEMBERED_MESSAGE_ENDS: usize = 4;
 
-/// Maximum number of locations per call. Further locations are dropped and counted.
+/// Maximum number of locations per call. Locations beyond this limit are dropped and counted.
 pub(crate) const MAX_LOCATIONS: usize = 20;
 
 /// Maximum size of a command in a title, in bytes. A longer command is shown as its first line and
@@ -97,15 +100,15 @@ pub(crate) const MAX_HISTORY_CALLS: usize = 256;
 /// Maximum total size of the reports of ended calls, in bytes.
 pub(crate) const MAX_HISTORY_BYTES: usize = 4 * 1024 * 1024;
 
-/// Maximum number of remembered failed calls. They are needed so that a retry can name the failed
-/// call that it repeats.
+/// Maximum number of remembered failed calls. A retry names the failed call that it repeats, so the
+/// failed calls must be remembered.
 pub(crate) const MAX_FAILED_CALLS: usize = 16;
 
 /// Maximum number of tools with separate usage counters. Models may invent tool names. Calls with
 /// further tool names therefore share one entry.
 pub(crate) const MAX_USAGE_TOOLS: usize = 128;
 
-/// Maximum number of remembered ids of ended turns. They are needed to refuse a new call of an
+/// Maximum number of remembered ids of ended turns. The ids are needed to refuse a new call of an
 /// ended turn.
 pub(crate) const MAX_ENDED_TURNS: usize = 64;
 
@@ -164,7 +167,8 @@ pub(crate) const MAX_NAMED_UNREVIEWED_FILES: usize = 12;
 #[cfg(feature = "tokio")]
 pub(crate) const MAX_POLICY_CHANGES: usize = 8;
 
-/// Maximum number of unsaved changes of stored rules. Further rules apply to this session only.
+/// Maximum number of unsaved changes of stored rules. If there are more changes, added rules apply
+/// to this session only.
 pub(crate) const MAX_UNSAVED_RULE_CHANGES: usize = 1024;
 
 /// Time that a cancelled call has to stop. When this time is over, the future of the call is

@@ -140,9 +140,9 @@ impl ToolMiddleware {
     /// call should show only its arguments.
     ///
     /// The callback itself must not read files, because the callback runs before the reads are
-    /// judged. Its future runs after the reads are judged. The callback and its future run again
-    /// immediately before the tool runs. If the second preview is different, permission is
-    /// requested again.
+    /// judged. The future of the callback runs after the reads are judged. The callback and its
+    /// future run again immediately before the tool runs. If the second preview is different,
+    /// permission is requested again.
     ///
     /// ```
     /// use acp_lifecycle::{SessionHandle, ToolMiddleware};
@@ -242,7 +242,7 @@ impl ToolMiddleware {
     /// order of the calls.
     ///
     /// If one call ends the turn, the running calls are cancelled and the other calls do not start.
-    /// Apart from that, each call behaves as in [`ToolMiddleware::call`].
+    /// In all other respects, each call behaves as in [`ToolMiddleware::call`].
     pub async fn call_batch<'a, T, E, F, R>(
         &self,
         turn: &TurnId,

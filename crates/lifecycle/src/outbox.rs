@@ -198,8 +198,8 @@ impl Outbox {
         self.release_held_reports(now);
     }
 
-    /// Turns each held report that is due into a fence. Reports that are still held move to the end
-    /// of the queue. They are then sent later, even if their calls began earlier.
+    /// Converts each held report that is due to a fence. Reports that are still held move to the
+    /// end of the queue. These reports are then sent later, even if their calls began earlier.
     fn release_held_reports(&mut self, now: Instant) {
         let is_due = |entry: &QueueEntry| entry.is_held && entry.due <= now;
         while let Some(at) = self.queue.iter().position(is_due) {
@@ -259,8 +259,8 @@ impl Outbox {
         }
     }
 
-    /// Removes the items of a permission request that were not handed over yet. These items are the
-    /// request itself, and the request for the reason of its rejection.
+    /// Removes the items of a permission request that were not handed over yet. The items of a
+    /// permission request are the request itself, and the request for the reason of its rejection.
     pub(crate) fn remove_permission_items(&mut self, request: PermissionId) {
         self.remove_fences(&[
             OutboxItem::PermissionRequest(request),
@@ -274,7 +274,8 @@ impl Outbox {
         self.remove_fences(&[OutboxItem::AgentRequest(request)]);
     }
 
-    /// Removes the waiting items that are equal to one of `items`. All of them must be fences.
+    /// Removes the waiting items that are equal to an element of `items`. All removed items must be
+    /// fences.
     fn remove_fences(&mut self, items: &[OutboxItem]) {
         let before = self.queue.len();
         self.queue.retain(|entry| !items.contains(&entry.item));
@@ -304,8 +305,8 @@ impl Outbox {
         self.counters
     }
 
-    /// Returns the earliest time at which another update with this rate-limit key may be sent. This
-    /// time is later than the times of the sent and the waiting updates with that key.
+    /// Returns the earliest time at which another update with this rate-limit key may be sent. The
+    /// returned time is later than the times of all sent and waiting updates with that key.
     fn earliest_send_time(&self, of: &MergeLane, now: Instant) -> Instant {
         let waiting =
             self.queue.iter().filter(|entry| !entry.is_held && rate_lane(&entry.lane) == *of);

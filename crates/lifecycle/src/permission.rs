@@ -226,7 +226,8 @@ pub enum PermissionOutcome {
     /// The call is allowed, but files that it may run have changed since the request. Permission
     /// must be requested again, with the names of these files.
     Outdated,
-    /// The user did not answer. The value is the reason. The call must not run; the turn continues.
+    /// The user did not answer. The value is the reason why the user did not answer. The call must
+    /// not run; the turn continues.
     Unanswered(UnansweredReason),
     /// The turn is over.
     Cancelled,

@@ -76,8 +76,8 @@ impl RuleScope {
     }
 }
 
-/// A rule, which allows the effects that it matches, denies them, or requires a permission request
-/// for them.
+/// A rule. For all effects that the rule matches, the rule allows or denies the effect, or requires
+/// a permission request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {

@@ -1,6 +1,7 @@
 //! Scheduling of the calls of one reply: reads run in parallel, changes of one file run in order.
 //!
-//! If a call may depend on an earlier call, it starts only after the earlier call has ended.
+//! If a call may depend on an earlier call, the later call starts only after the earlier call has
+//! ended.
 //!
 //! | | reads | changes | runs a command |
 //! |---|---|---|---|

@@ -1,7 +1,8 @@
 //! The state machine of one session: its calls, turns, requests and outbox.
 //!
-//! Every change of a call goes through [`Session`]. The session uses the board to check that the
-//! change is legal, the rules to check its permission, and the outbox to order it.
+//! Every change of a call goes through [`Session`]. The board checks that the change is legal. The
+//! rules check the permission of the call. The outbox determines the order in which changes are
+//! sent.
 
 mod permission_memory;
 mod permissions;
@@ -64,7 +65,7 @@ pub(crate) use permissions::{AnsweredBy, PolicyCheck};
 /// - Call [`poll`](Self::poll) until it returns `None`. Send each item to the client before taking
 ///   the next one, because the protocol requires the order of the items.
 /// - If an item cannot be delivered, call [`count_undelivered`](Self::count_undelivered). If the
-///   item is a request, also pass a failure as its answer. For an
+///   undelivered item is a request, also pass a failure as the answer to the request. For an
 ///   [`OutboxItem::PermissionRequest`], call [`answer_permission`](Self::answer_permission) with
 ///   [`PermissionAnswer::Failed`](crate::PermissionAnswer::Failed). For an
 ///   [`OutboxItem::RejectionReasonRequest`], call
@@ -76,7 +77,8 @@ pub(crate) use permissions::{AnsweredBy, PolicyCheck};
 ///   [`take_rule_changes`](Self::take_rule_changes) returns.
 ///
 /// To shut down, call [`mark_closing`](Self::mark_closing), [`end_all_calls`](Self::end_all_calls)
-/// and [`make_all_items_due`](Self::make_all_items_due). After that, poll until no item is left.
+/// and [`make_all_items_due`](Self::make_all_items_due). After these calls, poll until no item is
+/// left.
 ///
 /// # Exclusive access
 ///
@@ -313,7 +315,7 @@ impl Session {
         )
     }
 
-    /// Pauses a running call. [`Session::start_call`] resumes it.
+    /// Pauses a running call. [`Session::start_call`] resumes the call.
     pub fn pause_call(&mut self, id: &ToolCallId, now: Timestamp) {
         let patch = self.board.pause_call(id);
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);

@@ -78,7 +78,7 @@ impl Titles {
     ///
     /// Some clients render titles as Markdown, but most do not. An argument with a Markdown
     /// character is therefore put in a code span. An argument that the message puts between
-    /// backticks is also put in a code span. Other arguments are not changed for Markdown.
+    /// backticks is also put in a code span. All other arguments are shown without a code span.
     #[must_use]
     pub fn render(&self, key: &str, arguments: &[(&str, String)]) -> String {
         let arguments = arguments.iter().map(|(name, value)| (*name, self.shorten_argument(value)));

@@ -63,9 +63,9 @@ impl CallBoard {
 
     /// Sets `retry_of` on a call that has the same tool and the same arguments as a failed call.
     ///
-    /// While arguments still arrive, they may equal the arguments of a failed call only until the
-    /// next fragment. If they differ after the next fragment, `retry_of` is cleared. A value that
-    /// the tool has set is kept.
+    /// While arguments still arrive, the incomplete arguments may equal the arguments of a failed
+    /// call only until the next fragment. If the arguments differ after the next fragment,
+    /// `retry_of` is cleared. A value that the tool has set is kept.
     fn mark_retry(&mut self, id: &ToolCallId, input: Option<InputHash>, patch: &mut ToolCallPatch) {
         let (Some(input), Some(call)) = (input, self.calls.get_mut(id)) else { return };
         call.input = Some(input);

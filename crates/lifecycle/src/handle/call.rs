@@ -202,8 +202,8 @@ impl CallHandle {
     /// one terminal, whose id is the call's id. After the call's end, this method opens no
     /// terminal.
     ///
-    /// Open the terminal before the call's first report if possible. Otherwise, a client that
-    /// displays terminals from `_meta` shows the terminal's output as text
+    /// Open the terminal before the call's first report if possible. If the terminal is opened
+    /// later, a client that displays terminals from `_meta` shows the terminal's output as text
     /// (<https://github.com/zed-industries/zed/pull/39419>).
     pub fn open_terminal(&self, patch: TerminalPatch) -> TerminalId {
         let id = TerminalId::new(self.id.0.clone());
@@ -240,9 +240,9 @@ impl CallHandle {
         self.session.update(|session, now| session.exit_terminal(id, exit, now));
     }
 
-    /// Keeps a value until the call has ended, for any reason, and drops it after the call's last
-    /// update. Use this method for a resource that the client needs until then, such as a terminal
-    /// that the call shows. If the call has already ended, the value is dropped at once.
+    /// Keeps a value until the call has ended, for any reason. Drops the value after the call's
+    /// last update. Use this method for a resource that the client needs until then, such as a
+    /// terminal that the call shows. If the call has already ended, the value is dropped at once.
     pub fn keep_until_end(&self, thing: impl Send + 'static) {
         if let Some(open) = lock(&self.session.shared.calls).get_mut(&self.id) {
             open.kept_until_end.push(Box::new(thing));

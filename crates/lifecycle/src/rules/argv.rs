@@ -35,9 +35,9 @@ use crate::limits::{MAX_JUDGED_COMMAND_BYTES, MAX_RULE_PATTERN_BYTES};
 /// to another location, the effects of the call must list the target separately. The terminal tool
 /// of `acp-tools` does this.
 ///
-/// A denying rule matches wherever its words occur in sequence. It ignores quotes, joined commands,
-/// letter case and the path of the program. If a command contains only the program's name, or is
-/// not plain, the client is asked.
+/// A denying rule matches wherever its words occur in sequence. A denying rule ignores quotes,
+/// joined commands, letter case and the path of the program. If a command contains only the
+/// program's name, or is not plain, the client is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct ArgvPrefix(Vec<String>);
@@ -114,9 +114,9 @@ impl ParsedCommandLine {
             || self.match_denied_words(&split_loosely(denied)) == MatchCertainty::Yes
     }
 
-    /// Returns whether this line may run commands that it does not contain as text. A line may do
-    /// this if it is not plain, or if one of its commands runs input that another command may have
-    /// written.
+    /// Returns whether this line may run commands that are not contained in its text. This is
+    /// possible if the line is not plain. This is also possible if a command of the line runs input
+    /// that another command may have written.
     fn may_run_hidden_commands(&self) -> bool {
         let is_joint = |line: &PortableLine| line.commands.len() > 1;
         let runs = |line: &PortableLine| {

@@ -52,8 +52,8 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
     fn judge(&self, effect: &Effect) -> Verdict;
 
     /// Judges one effect that no rule matches and that acts on a path outside of the session's
-    /// roots. By default, such an effect is denied if the policy would deny it inside the roots.
-    /// For all other effects outside the roots, the client is asked.
+    /// roots. By default, an effect outside the roots is denied if the policy would deny the effect
+    /// inside the roots. For all other effects outside the roots, the client is asked.
     fn judge_outside_project(&self, effect: &Effect) -> Verdict {
         self.judge(effect).max(Verdict::Ask)
     }

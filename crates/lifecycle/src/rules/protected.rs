@@ -91,8 +91,8 @@ fn is_sensitive_dotfile(name: &str) -> bool {
     second.is_some_and(|letter| letter != '.') && !HARMLESS_DOTFILES.contains(&name)
 }
 
-/// Dotfiles that are not protected. They only exclude files, keep an empty folder in version
-/// control, configure indentation, or are templates of configuration files.
+/// Dotfiles that are not protected. These dotfiles only exclude files, keep an empty folder in
+/// version control, or configure indentation, or are templates of configuration files.
 const HARMLESS_DOTFILES: &[&str] = &[
     ".dockerignore",
     ".editorconfig",

@@ -87,7 +87,8 @@ fn truncate_object(mut fields: Map<String, Value>, max: usize, depth: usize) -> 
 fn divide_budget(lens: impl Iterator<Item = (usize, usize)>, max: usize) -> Vec<Option<usize>> {
     // Each part takes at least two bytes, so no more than `max` parts fit.
     let lens: Vec<_> = lens.take(max).collect();
-    // The brackets take two bytes. The first part has no comma, which saves one byte.
+    // The brackets take two bytes. The first part needs no comma, so it needs one byte less than
+    // the other parts.
     let mut room = max.saturating_sub(1);
     let least = |(cost, len): (usize, usize)| cost + ",".len() + len.min(MIN_VALUE_BYTES);
     if lens.iter().copied().map(least).sum::<usize>() > room {
@@ -141,7 +142,7 @@ fn omission_note(count: usize, what: &str) -> String {
 /// object.
 const OMISSION_MARK: &str = "…";
 
-/// Minimum budget of a value, in bytes. Every value fits in this budget if it is truncated.
+/// Minimum budget of a value, in bytes. Every value can be truncated to this budget.
 const MIN_VALUE_BYTES: usize = 64;
 
 #[cfg(test)]

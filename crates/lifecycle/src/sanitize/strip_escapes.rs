@@ -1,5 +1,6 @@
-//! Removal of terminal escape sequences, which begin with ESC. Other control characters are kept. A
-//! sequence that does not end within 256 bytes is kept too.
+//! Removal of terminal escape sequences, which begin with ESC. Control characters that do not
+//! belong to an escape sequence are kept. A sequence that does not end within 256 bytes is kept
+//! too.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -36,7 +36,7 @@ pub(super) struct SessionPermissions {
     scopes: Vec<RuleScope>,
     /// Changes of stored rules that the caller has not saved yet.
     unsaved_changes: VecDeque<RuleChange>,
-    /// Whether the client can be asked why it rejected a call.
+    /// Whether the client can be asked for the reason of a rejection.
     asks_rejection_reason: bool,
     /// The names of permission options, and notes.
     titles: Arc<Titles>,
@@ -192,8 +192,8 @@ impl Session {
     }
 
     /// Sets the policy, which judges effects that no rule matches. Returns the previous policy.
-    /// Dropping the previous policy may run foreign code. Callers should therefore drop it after
-    /// releasing a lock on the session.
+    /// Dropping the previous policy may run foreign code. Callers should therefore release their
+    /// lock on the session before they drop the previous policy.
     pub fn set_policy(&mut self, policy: Arc<dyn Policy>) -> Arc<dyn Policy> {
         std::mem::replace(&mut self.permissions.policy, policy)
     }
@@ -220,8 +220,8 @@ impl Session {
         }
     }
 
-    /// Adds options that remember an answer for the project. Enable them only if the session's
-    /// [rule changes](Self::take_rule_changes) are saved.
+    /// Adds options that remember an answer for the project. Enable these options only if the
+    /// session's [rule changes](Self::take_rule_changes) are saved.
     pub fn enable_project_rule_options(&mut self) {
         self.permissions.scopes = vec![RuleScope::Session, RuleScope::Project];
     }
@@ -252,8 +252,8 @@ impl Session {
         was_there
     }
 
-    /// Takes the pending changes of rules that outlive the session. The caller saves them in a
-    /// [`RuleStore`](crate::RuleStore). At most 1,024 changes wait. If the limit is reached, a
+    /// Takes the pending changes of rules that outlive the session. The caller saves the changes in
+    /// a [`RuleStore`](crate::RuleStore). At most 1,024 changes wait. If the limit is reached, a
     /// further rule applies to the session only.
     pub fn take_rule_changes(&mut self) -> Vec<RuleChange> {
         self.permissions.unsaved_changes.drain(..).collect()
@@ -411,8 +411,8 @@ impl Session {
         self.permissions.requests.get(&id)
     }
 
-    /// Returns a request as the approver receives it. Options that are remembered beyond the
-    /// session are omitted, because an approver's rules are not saved.
+    /// Returns a request in the form that the approver receives. Options that are remembered beyond
+    /// the session are omitted, because an approver's rules are not saved.
     #[cfg(feature = "tokio")]
     pub(crate) fn approver_request(&self, id: PermissionId) -> Option<PermissionRequest> {
         let mut request = self.pending_permission_request(id)?.clone();

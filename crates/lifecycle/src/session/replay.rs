@@ -15,8 +15,8 @@ use crate::transcript::{CallDocument, SessionDocument, shown_terminals};
 
 impl Session {
     /// Sends a document of a session that is being loaded. Call this method before anything else is
-    /// sent. A replayed call is reported once, and is updated once with its end. After that, the id
-    /// of the call is in use.
+    /// sent. A replayed call is reported once, and is updated once with its end. After the replay,
+    /// the id of the call is in use.
     ///
     /// A call without a final status was interrupted by the end of its process. Such a call fails
     /// with the reason [`CallEndReason::Shutdown`]. A terminal that ran in the client shows its last
@@ -84,8 +84,8 @@ impl Session {
         }
         let (mut report, mut end) = call_patches(report);
         if is_announced_without_terminals && !outputs.is_empty() {
-            // Remove the terminals from the first report. The client showed them as text, so it
-            // must not show them as terminals now.
+            // Remove the terminals from the first report. The client showed these terminals as
+            // text, so it must not show them as terminals now.
             let shown = std::mem::take(&mut report.content);
             if let ContentPatch::Set(items) = &shown {
                 let is_terminal = |item: &&Content| matches!(item, Content::Terminal(_));

@@ -56,7 +56,7 @@ impl fmt::Debug for Messages {
     }
 }
 
-/// An invalid message catalogue, which is a bug of the program that supplies it.
+/// An invalid message catalogue. The cause is a bug in the program that supplies the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TitlesError {
@@ -94,10 +94,10 @@ impl Titles {
         Ok(Self { messages: Messages::from_bundles(negotiate_bundles(catalogues, locale)?) })
     }
 
-    /// Selects catalogues like [`negotiate`](Self::negotiate), but parses them when the first title
-    /// is rendered. Use this method for catalogues that are part of the program. If a catalogue is
-    /// malformed, titles show the key and the arguments. A test should therefore check the
-    /// catalogues with `negotiate`.
+    /// Selects catalogues like [`negotiate`](Self::negotiate), but parses the catalogues only when
+    /// the first title is rendered. Use this method for catalogues that are part of the program. If
+    /// a catalogue is malformed, titles show the key and the arguments. A test should therefore
+    /// check the catalogues with `negotiate`.
     #[must_use]
     pub fn from_static_lazily(
         catalogues: &'static [(&'static str, &'static str)],

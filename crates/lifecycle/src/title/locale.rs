@@ -1,8 +1,8 @@
 //! The preferred locale, from the configuration or the environment.
 
-/// Returns the preferred locale of titles. The value `configured` is used if it is not empty.
-/// Otherwise, the first non-empty variable of `LC_ALL`, `LC_MESSAGES` and `LANG` is used. POSIX
-/// defines this order
+/// Returns the preferred locale of titles. The value `configured` is used if it is not empty. If
+/// `configured` is empty, the first non-empty variable of `LC_ALL`, `LC_MESSAGES` and `LANG` is
+/// used. POSIX defines this order
 /// (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html#tag_08_02>).
 /// `variable` returns the value of an environment variable.
 ///

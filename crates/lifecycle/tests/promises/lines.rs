@@ -1,4 +1,5 @@
-//! Tests of the longest protocol messages (one line each). Each of them contains a whole call.
+//! Tests of the longest protocol messages (one line each). Each tested message contains a whole
+//! call.
 
 use std::time::{Instant, SystemTime};
 

@@ -1,4 +1,5 @@
-//! Tests a session that receives secrets through every input. The session must show none of them.
+//! Tests a session that receives secrets through every input. The session must show none of the
+//! secrets.
 
 use std::time::{Instant, SystemTime};
 
