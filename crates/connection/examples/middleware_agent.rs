@@ -64,7 +64,8 @@ async fn run_turn(name: String, turn: Turn) -> acp::Result<StopReason> {
     let args = json!({ "path": resolve(&turn.cwd, &name) });
     let calls = [("a", "count_lines"), ("b", "add_line")];
     let calls = calls.map(|(id, name)| BatchCall::new(id, name, args.clone()));
-    // A real loop ends if a result has `ends_turn`. Otherwise, it passes the results to its model.
+    // A real loop ends if a result has `ends_turn`. If no result has `ends_turn`, a real loop
+    // passes the results to its model.
     let _for_the_model = tools.call_batch(&turn.id, calls.into(), &turn.cancel, run_tool).await;
     Ok(StopReason::EndTurn)
 }

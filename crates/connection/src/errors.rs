@@ -1,4 +1,5 @@
-//! The JSON-RPC errors of a session. They have the same structure as the errors of the transport.
+//! The JSON-RPC errors of a session. These errors have the same structure as the errors of the
+//! transport.
 
 use acp_transport::jsonrpc_error;
 use agent_client_protocol::{Error, ErrorCode};

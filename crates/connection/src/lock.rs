@@ -1,8 +1,9 @@
-//! Locks whose values stay usable after a panic.
+//! Mutexes whose values stay usable after a panic.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex. A panic never leaves its value half changed, so a poisoned lock is still usable.
+/// Locks a mutex. A panic never leaves the locked value half changed, so a poisoned mutex is still
+/// usable.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

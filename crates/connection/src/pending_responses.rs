@@ -1,6 +1,6 @@
 //! Client requests whose responses are sent in order with the session's updates.
 //!
-//! Each request is answered exactly once. The response is sent when it is due in the order of the
+//! Each request is answered exactly once. The response is sent at its position in the order of the
 //! updates. After the session has sent its last item, the response is sent at once.
 
 use std::fmt;

@@ -90,7 +90,7 @@ impl Drop for OpenPrompt {
         // A client that reads the response may send the next prompt at once.
         self.turns.begin_response();
         self.turn.session.end_turn(&self.turn.id, self.reason);
-        // Cancel the turn, because no part of it may run after its response.
+        // Cancel the turn, because no part of the turn may run after the response.
         self.turn.cancel.cancel();
         self.turns.end(&self.turn.id);
     }

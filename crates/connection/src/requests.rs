@@ -203,7 +203,7 @@ fn request_and_handler_fn<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'st
     attend: impl FnOnce(SentRequest<T::Response>) -> A + Send + 'static,
 ) -> SendRequest {
     Box::new(move |line| {
-        // If there is no runtime because it is shutting down, no task can handle the response.
+        // While the runtime shuts down, no task can handle the response.
         let Ok(runtime) = Handle::try_current() else { return };
         drop(runtime.spawn(attend(line.request(request))));
     })

@@ -256,8 +256,8 @@ impl ClientSession {
     }
 
     /// Opens a prompt whose turn the caller runs. Use this method if turns must run in a different
-    /// order than with [`queue_prompt_turn`](Self::queue_prompt_turn). It is also useful if turns
-    /// share state that only one turn may change at a time.
+    /// order than with [`queue_prompt_turn`](Self::queue_prompt_turn). This method is also useful
+    /// if turns share state that only one turn may change at a time.
     pub fn open_prompt(&self, responder: Responder<PromptResponse>) -> OpenPrompt {
         let SessionTaskState { handle, answers, turns, .. } = &*self.0.state;
         OpenPrompt::new(handle.clone(), answers, turns.clone(), responder)
@@ -276,8 +276,8 @@ impl ClientSession {
     }
 
     /// Cancels every turn, and waits until the ends of all turns are sent. Turns that still run
-    /// after `deadline` are dropped. Dropping them takes at most 300 ms more. Later prompts are
-    /// refused.
+    /// after `deadline` are dropped. Dropping these turns takes at most 300 ms more. Later prompts
+    /// are refused.
     ///
     /// Call this method in `on_close` of the connection's builder, because responses are not sent
     /// after `on_close`. The builder waits for `on_close`.

@@ -94,7 +94,8 @@ impl ClientSessions {
     }
 
     /// Creates the builder of a session for the client of this connection: see
-    /// [`ClientSession::builder`]. Open the session, then [`insert`](Self::insert) it.
+    /// [`ClientSession::builder`]. Open the session, and then add the session with
+    /// [`insert`](Self::insert).
     pub fn builder(
         &self,
         id: impl Into<SessionId>,
@@ -189,7 +190,7 @@ impl ClientSessions {
     }
 
     /// Removes and closes every session within `deadline`. Call this method in `on_close` of the
-    /// connection's builder, which waits for it.
+    /// connection's builder. The builder waits for `on_close`.
     pub async fn close_all(&self, deadline: Duration) {
         let (open, closing) = {
             let mut sessions = lock(&self.0);

@@ -29,7 +29,7 @@ pub(crate) type PermissionAnswerHook = Arc<dyn Fn() -> BoxFuture<'static, ()> + 
 /// A hook that runs before each item is sent.
 pub(crate) type DeliveryHook = Box<dyn FnMut(&OutboxItem) -> BoxFuture<'static, ()> + Send>;
 
-/// The sink of one session. It sends the session's items to the client.
+/// The sink of one session. The sink sends the session's items to the client.
 pub(crate) struct ClientSink {
     session: SessionId,
     handle: SessionHandle,
