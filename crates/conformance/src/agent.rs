@@ -65,7 +65,7 @@ pub struct AgentUnderTest {
     log: Arc<Mutex<String>>,
     client_services: ClientServices,
     last_id: i64,
-    /// The client, with the messages and the state that it has received.
+    /// The client, with all messages and the state that the client has received.
     pub client: TestClient,
 }
 
@@ -120,8 +120,8 @@ impl AgentUnderTest {
         }
     }
 
-    /// Starts an agent in this process. Its messages have the same line format as the messages of
-    /// an agent in a separate process.
+    /// Starts an agent in this process. The messages have the same line format as with an agent in
+    /// a separate process.
     pub fn in_process(
         agent: impl ConnectTo<agent_client_protocol::Client> + 'static,
         behaviour: impl Into<ClientBehaviour>,

@@ -49,7 +49,7 @@ struct OpenClientRequest {
     mode: Option<String>,
 }
 
-/// The client: everything that it sent and received.
+/// The client, with everything that the client has sent and received.
 #[derive(Debug)]
 pub struct TestClient {
     behaviour: ClientBehaviour,
@@ -99,7 +99,7 @@ impl TestClient {
         &self.behaviour
     }
 
-    /// Returns the response to a request, if it has arrived.
+    /// Returns the response to a request, if the response has arrived.
     #[must_use]
     pub fn response(&self, id: &Value) -> Option<&JsonRpcResult> {
         self.answers.get(&id.to_string())

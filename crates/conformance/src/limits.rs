@@ -19,8 +19,8 @@ pub(crate) const MAX_JUDGED_CALLS: usize = 4096;
 /// Maximum number of unanswered requests per side; further requests are not judged.
 pub(crate) const MAX_OPEN_REQUESTS: usize = 4096;
 
-/// Maximum number of answered ids that are kept per side. They are needed to distinguish a second
-/// response from a response without a request.
+/// Maximum number of answered ids that are kept per side. The ids are needed to distinguish a
+/// second response from a response without a request.
 pub(crate) const MAX_REMEMBERED_ANSWERS: usize = 4096;
 
 /// Maximum number of options that are kept per permission request. Later options of the request
@@ -35,7 +35,7 @@ pub(crate) const MAX_JUDGED_CHOICES: usize = 1024;
 /// equal.
 pub(crate) const MAX_KEY_BYTES: usize = 256;
 
-/// Maximum number of a peer's characters that a violation repeats.
+/// Maximum number of characters of a message that are repeated in a violation.
 pub(crate) const MAX_VIOLATION_EXCERPT_CHARS: usize = 200;
 
 // ---- The fault-injecting client ----

@@ -1,4 +1,4 @@
-//! The client's files and terminals, and its replies to requests for them.
+//! The client's files and terminals, and the client's replies to requests for files and terminals.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! A session as the client observes it.
+//! The state of a session, as observed by the client.
 
 use acp_types::observe::v1::V1Observer;
 use acp_types::schema::v1::{
@@ -66,7 +66,7 @@ impl ObservedSession {
         Some(&self.modes.as_ref()?.current_mode_id.0)
     }
 
-    /// Returns the current value of a select option, if it exists.
+    /// Returns the current value of a select option, if the option exists.
     #[must_use]
     pub fn option_value(&self, id: &str) -> Option<&str> {
         let option = self.options.iter().find(|option| &*option.id.0 == id)?;
@@ -157,7 +157,7 @@ pub fn call_text(call: &ToolCall) -> String {
     call.content.iter().filter_map(content_text).collect()
 }
 
-/// Returns the text of a content item, if it is text.
+/// Returns the text of a content item, or `None` if the item is not text.
 #[must_use]
 pub fn content_text(content: &ToolCallContent) -> Option<&str> {
     match content {

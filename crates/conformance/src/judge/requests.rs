@@ -16,7 +16,7 @@ pub(super) struct OpenJsonRpcRequest {
     pub(super) session: Option<String>,
     /// The call and the options of the request, if it is a permission request.
     pub(super) permission: Option<AskedPermission>,
-    /// Whether the JSON-RPC fields of the request are valid, so that it must be answered.
+    /// Whether the JSON-RPC fields of the request are valid, so that the request must be answered.
     pub(super) is_valid: bool,
 }
 

@@ -79,13 +79,13 @@ rules! {
     UnknownMethod = Error, "unknown-method";
     /// A side sends a method that only the other side may send.
     WrongSide = Error, "wrong-side";
-    /// A request without an id, or a notification with an id.
+    /// A request has no id, or a notification has an id.
     WrongForm = Error, "wrong-form";
     /// A request has the same id as an earlier request that is not answered yet.
     IdReused = Error, "id-reused";
-    /// A response without a request.
+    /// A response has no matching request.
     UnaskedAnswer = Error, "unasked-answer";
-    /// A second response to the same request.
+    /// A request is answered a second time.
     AnsweredTwice = Error, "answered-twice";
     /// A request is not answered at the end of the transcript.
     NeverAnswered = Error, "never-answered";
@@ -93,7 +93,7 @@ rules! {
     Schema = Error, "schema";
     /// A field is unknown or malformed, so that the protocol's types drop it silently.
     LostField = Error, "lost-field";
-    /// A message before the `initialize` request, or a message of the agent before the response to
+    /// A message is sent before the `initialize` request, or by the agent before the response to
     /// `initialize`.
     BeforeInitialize = Error, "before-initialize";
     /// The protocol version is not 1. Messages of other versions are not judged.
@@ -104,19 +104,19 @@ rules! {
     UnknownSession = Error, "unknown-session";
     /// The id of a session was used before.
     SessionTwice = Error, "session-twice";
-    /// A message about a session after it was closed.
+    /// A message names a session that is already closed.
     AfterClose = Error, "after-close";
-    /// An update of a turn, or a permission request, outside of a turn.
+    /// An update that belongs to a turn, or a permission request, is sent outside of a turn.
     OutsideTurn = Error, "outside-turn";
     /// A cancelled turn is answered with a stop reason other than `cancelled`.
     NotCancelled = Error, "not-cancelled";
     /// A prompt is answered before an earlier prompt, or after its session was closed.
     PromptOrder = Warning, "prompt-order";
-    /// An update of a call that was not announced.
+    /// An update names a call that was not announced.
     CallUnannounced = Error, "call-unannounced";
-    /// A second `tool_call` with the same id.
+    /// A second `tool_call` has the same id.
     CallTwice = Error, "call-twice";
-    /// An update of a call after its final status.
+    /// A call is updated after its final status.
     CallAfterEnd = Error, "call-after-end";
     /// The status of a call changes back to an earlier status.
     StatusBack = Error, "status-back";

@@ -42,7 +42,7 @@ pub(super) fn check_schema<T: Serialize + DeserializeOwned>(
     }
 }
 
-/// Lists the fields of a value that are missing after a parse.
+/// Lists the fields of a value that are missing after the value was parsed.
 fn collect_lost_fields(value: &Value, again: &Value, path: &mut String, lost: &mut Vec<String>) {
     if lost.len() >= MAX_REPORTED_LOST_FIELDS || value == again {
         return;

@@ -121,7 +121,7 @@ impl JudgedSession {
         }
     }
 
-    /// Records a `session/cancel`. It cancels every unanswered prompt.
+    /// Records a `session/cancel`. A cancel affects every unanswered prompt.
     pub(super) fn record_cancel(&mut self) {
         for prompt in &mut self.prompts {
             prompt.is_cancelled = true;
