@@ -146,8 +146,8 @@ impl FileChange {
     }
 
     /// Returns an upper bound of the serialised size of the change in a message, in bytes. The
-    /// bound includes the sentence. It holds if the message contains whole texts, and also if it
-    /// contains hunks.
+    /// bound includes the sentence. The bound is valid for a message with whole texts, and also for
+    /// a message with hunks.
     #[must_use]
     pub fn max_json_len(&self) -> usize {
         let frame = self.hunk_overhead_json_len();

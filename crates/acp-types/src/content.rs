@@ -62,7 +62,7 @@ impl Content {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Image {
-    /// Media type, e.g. `image/png`.
+    /// Media type, such as `image/png`.
     pub media_type: String,
     /// The bytes of the image in Base64.
     pub data: String,

@@ -1,5 +1,5 @@
-//! Computes the length of values as JSON without storing the JSON, and truncates text to a maximum
-//! length as JSON.
+//! Computes the number of bytes that values take as JSON, without storing the JSON. Also truncates
+//! text to a maximum number of bytes in JSON.
 
 use std::io::{self, Write};
 

@@ -25,8 +25,8 @@ impl Location {
     ///
     /// # Errors
     ///
-    /// Returns [`LocationError::NotAbsolute`] for a relative path, which a client could not
-    /// resolve.
+    /// Returns [`LocationError::NotAbsolute`] for a relative path, because a client could not
+    /// resolve it.
     pub fn try_new(path: impl AsRef<Path>) -> Result<Self, LocationError> {
         let path = path.as_ref();
         if !path.is_absolute() {

@@ -66,7 +66,7 @@ pub struct CallMeta {
     /// Exit code of the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Signal that ended the command, e.g. `SIGKILL`.
+    /// Signal that ended the command, such as `SIGKILL`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
     /// Number of bytes that were written to the terminals of the call, including bytes that are not
@@ -167,7 +167,7 @@ pub enum CallEndReason {
     Timeout,
     /// The agent or the session was closing.
     Shutdown,
-    /// The call failed, or could not be carried out.
+    /// The call failed, or could not be run.
     Error,
     /// The caller stopped waiting for the call.
     Dropped,
@@ -221,8 +221,8 @@ impl CallMeta {
         *self == Self::default()
     }
 
-    /// Returns the `_meta` object. It contains all metadata under `key` in at most 2 KiB, and the
-    /// trace context at its root. The key is [truncated](truncated_key).
+    /// Returns the `_meta` object. The object contains all metadata under `key` in at most 2 KiB,
+    /// and the trace context at its root. The key is [truncated](truncated_key).
     ///
     /// If the metadata is larger, fields are removed in this order: the custom keys, the title, the
     /// progress message, the sizes of streaming arguments. The other fields always fit, except if a

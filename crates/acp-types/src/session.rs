@@ -261,7 +261,7 @@ impl ContextUsage {
 pub struct Cost {
     /// Amount in the main unit of the currency, e.g. in dollars and not in cents.
     pub amount: f64,
-    /// Currency code of ISO 4217, e.g. `USD`.
+    /// Currency code of ISO 4217, such as `USD`.
     pub currency: String,
 }
 

@@ -44,8 +44,8 @@ impl Status {
 
     /// Returns whether a call may change from this status to `next`.
     ///
-    /// Only a call that is in progress can complete. A status that is not final may also change to
-    /// itself.
+    /// Only a call that is in progress can complete. A change from a status that is not final to
+    /// the same status is allowed.
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
         match (self, next) {

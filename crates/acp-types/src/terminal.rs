@@ -44,7 +44,7 @@ pub struct TerminalSize {
 pub struct TerminalExit {
     /// Exit code; `None` if a signal ended the command.
     pub code: Option<i32>,
-    /// Name of the signal, e.g. `SIGKILL`.
+    /// Name of the signal, such as `SIGKILL`.
     pub signal: Option<String>,
 }
 

@@ -2,10 +2,11 @@
 
 use crate::ToolKind;
 
-/// The hints about its behaviour that the definition of an MCP tool contains
+/// Hints about the behaviour of an MCP tool, from the definition of the tool
 /// (<https://modelcontextprotocol.io/specification/2025-06-18/server/tools>).
 ///
-/// The MCP server chooses these hints. Use them to select an icon, never to decide on permission.
+/// The MCP server chooses these hints. Use the hints to select an icon, never to decide on
+/// permission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolAnnotations {
     /// `readOnlyHint`: the tool changes nothing.

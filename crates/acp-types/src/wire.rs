@@ -37,15 +37,15 @@ pub trait ClientMessage {
 const SESSION_UPDATE: &str = "session/update";
 const REQUEST_PERMISSION: &str = "session/request_permission";
 
-/// Returns the `_meta` of a plan entry. It contains the id that the model assigned, because no
-/// protocol version has a field for this id.
+/// Returns the `_meta` of a plan entry. This `_meta` contains the id that the model assigned,
+/// because no protocol version has a field for the id.
 fn plan_entry_meta(entry: &PlanEntry, meta_key: &str) -> Option<Meta> {
     let id = entry.id.as_ref()?;
     Some(Meta::from_iter([(meta_key.to_owned(), serde_json::json!({ "id": id }))]))
 }
 
-/// Returns the `_meta` of a compaction. It contains the numbers of tokens, because no protocol
-/// version has fields for them.
+/// Returns the `_meta` of a compaction. This `_meta` contains the numbers of tokens, because no
+/// protocol version has fields for these numbers.
 fn compaction_meta(compaction: &Compaction, meta_key: &str) -> Option<Meta> {
     let Compaction { tokens_before, tokens_after, context_tokens, .. } = compaction;
     let sizes = [tokens_before, tokens_after, context_tokens];

@@ -155,8 +155,8 @@ impl V1Observer {
     }
 
     /// Removes the terminal events from a call's metadata, and applies the events that are allowed.
-    /// Only a first report opens a terminal. The directory of a terminal may be sent again before
-    /// its first output or its exit.
+    /// Only the first report of a call can open a terminal. The directory of a terminal may be sent
+    /// again before its first output or its exit.
     fn fold_terminal_events(&mut self, id: &str, meta: &mut Meta, carrier: EventCarrier) {
         for name in TERMINAL_EVENTS {
             let Some(event) = meta.remove(name) else {

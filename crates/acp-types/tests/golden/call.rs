@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::{announce, id, v1_document, v2_document};
 
-/// Checks the messages that both projections send for a sequence of patches, one array per patch.
+/// Checks the messages that both projections send for a sequence of patches. For each patch, each
+/// projection sends one array of messages.
 fn check(patches: &[(ToolCallPatch, Value, Value)]) {
     let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text);
     let mut v2 = wire::v2::V2Projection::new();

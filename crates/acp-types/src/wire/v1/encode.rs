@@ -13,7 +13,8 @@ use crate::{
     PromptBlock, Role, Status, TerminalId, diff,
 };
 
-/// Returns the v1 status of a call: a cancelled call is `failed`, a paused one `in_progress`.
+/// Returns the v1 status of a call. A cancelled call is `failed`, and a paused call is
+/// `in_progress`.
 #[must_use]
 pub fn encode_status(status: Status) -> ToolCallStatus {
     match status {
@@ -66,8 +67,8 @@ fn encode_plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
 
 /// Encodes content items for v1. A change may become several items.
 ///
-/// The function `shown` encodes a terminal. It returns `None` if nothing is known about the
-/// terminal yet.
+/// The function `shown` encodes a terminal. The function returns `None` if no part of the terminal
+/// is known yet.
 pub(super) fn encode_content_items(
     content: &[Content],
     meta_key: &str,
