@@ -6,7 +6,8 @@ const DAY_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 /// Number of days in 400 years. The calendar repeats after 400 years.
 const DAYS_400: u64 = 146_097;
 
-/// Returns the UTC date of a time, e.g. `2026-11-22`. For a time before 1970, returns `1970-01-01`.
+/// Returns the UTC date of a time in the form `2026-11-22`. For a time before 1970, returns
+/// `1970-01-01`.
 #[must_use]
 pub fn utc_date(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -22,8 +23,7 @@ pub fn utc_date(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Returns a UTC time in RFC 3339 format with a precision of one second, e.g.
-/// `2026-11-22T09:05:00Z`.
+/// Returns a UTC time in RFC 3339 format with a precision of one second: `2026-11-22T09:05:00Z`.
 #[must_use]
 pub fn rfc3339_utc(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -28,9 +28,9 @@ pub fn normalise(path: &Path) -> PathBuf {
 /// Returns a path as one line of text that [`parse_path`] converts back to the same path.
 ///
 /// A file name in the path is unchanged if it is valid UTF-8 without [invisible](is_invisible)
-/// characters. Any other file name is quoted as in bash, e.g. `$'a\xff.txt'`. Each file name is
-/// quoted separately, so an absolute path still begins with `/`, and the text also works in a
-/// command. A file name that already looks quoted is quoted again.
+/// characters. Any other file name is quoted as in bash: `$'a\xff.txt'`. Each file name is quoted
+/// separately, so an absolute path still begins with `/`, and the text also works in a command. A
+/// file name that already looks quoted is quoted again.
 ///
 /// ```
 /// # #[cfg(unix)] {
