@@ -13,7 +13,7 @@ pub struct CommandAnalysis<'a> {
     /// The files that the command reads, as named by its words and option values. The paths are
     /// relative to the folder in which the command runs.
     pub paths: Vec<&'a str>,
-    /// The subfolder to which the command, e.g. `cd`, changes the shell's directory.
+    /// The subfolder to which a command such as `cd` changes the shell's directory.
     pub enters: Option<&'a str>,
 }
 
@@ -254,7 +254,7 @@ fn long_option_name(word: &str, style: OptionStyle) -> Option<&str> {
 }
 
 /// Returns whether a word can only be a name or a number. Such a word is not a path that leads out
-/// of the folder. It begins with `-` only if it is a number, e.g. `-5`.
+/// of the folder. Such a word begins with `-` only if it is a number, such as `-5`.
 pub(crate) fn is_plain_name(word: &str) -> bool {
     let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"_.,:+*%-".contains(&letter);
     let digits = word.strip_prefix(['-', '+']).unwrap_or(word);

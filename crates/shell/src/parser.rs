@@ -6,8 +6,8 @@
 //! 0.4 added 31 crates (`insta` and `pest` among them) and 41 s of compile time, and it keeps the
 //! last commands in global caches. At 2,000 nested substitutions, `brush-parser` overflows the
 //! stack, which aborts the process. `tree-sitter-bash` 0.25 is fast and can parse such nested
-//! substitutions. However, it consists of 10 MB of generated C code. This code would parse a
-//! model's text in the process that protects the user's files.
+//! substitutions. However, `tree-sitter-bash` consists of 10 MB of generated C code. This code
+//! would parse a model's text in the process that protects the user's files.
 
 mod redirects;
 mod words;
@@ -43,8 +43,8 @@ impl ShellWord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LinePart {
     Command(SimpleCommand),
-    /// Start of commands that a subshell runs. At the end of the subshell, its changes of the
-    /// shell's state are lost.
+    /// Start of commands that a subshell runs. If these commands change the state of the shell, the
+    /// changes are lost at the end of the subshell.
     SubshellStart,
     SubshellEnd,
     /// End of a chain of commands that are joined by `&&`.
@@ -90,7 +90,7 @@ pub(crate) enum ParseFailure {
 }
 
 impl ParseFailure {
-    /// Returns the key of the reason to ask.
+    /// Returns the key of the reason to ask for permission.
     pub(crate) fn reason_key(self) -> &'static str {
         match self {
             Self::TooLong => "risk-too-long",
@@ -440,8 +440,8 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Returns whether a process substitution `<(…)` or `>(…)` begins, which is a word or a part of
-    /// a word.
+    /// Returns whether a process substitution `<(…)` or `>(…)` begins here. A process substitution
+    /// is a word or a part of a word.
     fn is_process_substitution(&self) -> bool {
         self.rest.starts_with("<(") || self.rest.starts_with(">(")
     }

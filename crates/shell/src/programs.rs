@@ -1,4 +1,4 @@
-//! The table of programs. For each program, it lists the words that are understood.
+//! The table of programs. For each program, the table lists the words that are understood.
 //!
 //! A word is in the table only if it meets two conditions at every position in the command. First,
 //! with this word, the program reads only files in the folder in which it runs. Second, with this
@@ -126,12 +126,13 @@ pub fn may_run_project_files(command: &[String]) -> bool {
 /// Returns whether a program is in the table and reads the files that its operands name.
 pub(crate) fn reads_operand_files(name: &str) -> bool {
     let reads = |program: &&Program| program.operands == Operands::Paths;
-    // `diff` has no row in the table. For two folders, it follows the links in them, and the words
-    // do not show whether they name folders.
+    // `diff` has no row in the table. If two folders are compared, `diff` follows the links in
+    // them. The words do not show whether they name folders.
     name == "diff" || PROGRAMS.iter().filter(reads).any(|program| program.words[0] == name)
 }
 
-/// Returns whether a program runs another program that its words name, or a text with commands.
+/// Returns whether the arguments of a program may name another program that it runs, or contain a
+/// text that it runs as commands.
 #[must_use]
 pub fn wraps_commands(name: &str) -> bool {
     is_in_blank_separated_list(WRAPPERS, name) || is_shell(name)
@@ -157,7 +158,7 @@ fn is_in_blank_separated_list(list: &str, name: &str) -> bool {
 
 const SHELLS: &str = "ash bash csh dash fish ksh mksh pwsh rbash sh tcsh zsh";
 
-/// Programs that run another program that their words name.
+/// Programs whose arguments name another program that they run.
 const WRAPPERS: &str = "\
     builtin bunx busybox bwrap caffeinate chroot chrt command coproc direnv doas docker entr env \
     eval exec expect fakeroot firejail flock gtimeout hyperfine ionice just ltrace make mise \
@@ -165,7 +166,7 @@ const WRAPPERS: &str = "\
     script setarch setpriv setsid source ssh stdbuf strace su sudo systemd-run taskset time \
     timeout tmux trap unbuffer unshare uv uvx valgrind watch xargs xvfb-run .";
 
-/// Programs that interpret a language in which a text can run commands.
+/// Interpreters of languages in which a text can run commands.
 const INTERPRETERS: &str = "\
     awk bun deno ed emacs ex gawk gdb julia less lldb lua m4 man mawk more nawk node nodejs nvim \
     osascript perl php pypy python rscript ruby sed sqlite tclsh vi vim";

@@ -103,11 +103,12 @@ const OPTIONS_WITH_VALUE: &[&str] = &[
     "--work-tree",
 ];
 
-/// Prefixes of options by which any subcommand runs a program.
+/// Prefixes of options that make any subcommand run a program.
 const EXEC_OPTIONS: &[&str] =
     &["--exec", "--extcmd", "--open-files-in-pager", "--receive-pack", "--upload-pack"];
 
-/// Prefixes of options by which a subcommand runs a program, per subcommand.
+/// Prefixes of options that make one subcommand run a program. Each entry contains the subcommand
+/// and the prefix.
 const SUBCOMMAND_EXEC_OPTIONS: &[(&str, &str)] = &[
     ("bisect", "run"),
     ("clone", "-u"),

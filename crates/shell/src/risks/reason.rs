@@ -7,8 +7,8 @@ use callboard_text::escape_invisible;
 /// A reason to ask for permission for a line: the key of a sentence, and the word of the line that
 /// the sentence contains.
 ///
-/// The `Display` output of a reason is an English sentence, e.g. "`eval` runs a text as a command".
-/// For another language, translate the key.
+/// The `Display` output of a reason is an English sentence, such as "`eval` runs a text as a
+/// command". For another language, translate the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RiskReason {

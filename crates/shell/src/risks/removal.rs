@@ -30,7 +30,7 @@ pub(super) fn folders_removed_by_find(args: &[ShellWord]) -> (Vec<ShellWord>, Re
     let turns = |word: &ShellWord| FIND_NEGATIONS.contains(&&*word.text);
     let leaves = args.windows(2).any(looks) && !args.iter().any(turns);
     let extent = if leaves { RemovalExtent::Matching } else { RemovalExtent::All };
-    // Options for following links precede the folders.
+    // Options that control the handling of links come before the folders.
     let option = |word: &&ShellWord| word.text == "-D" || is_find_link_option(&word.text);
     let options = args.iter().take_while(option).count();
     let is_folder = |word: &&ShellWord| !word.text.starts_with(['-', '(', '!']);

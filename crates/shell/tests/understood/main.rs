@@ -1,11 +1,11 @@
 //! Runs command lines that are understood, and finds the lines that do more than the table allows.
 //!
 //! Most lines are random: they contain options from the help and manuals of the programs, with
-//! values that name paths outside the project. An agent would run a line that
-//! [`analyze_command`](callboard_shell::analyze_command) accepts without a question. The test
-//! therefore runs such a line in namespaces, and traces its system calls. The test fails if the
-//! line reads or changes a canary file, writes outside the project, connects to a network, or
-//! starts a program that is not in its row.
+//! values that name paths outside the project. If
+//! [`analyze_command`](callboard_shell::analyze_command) accepts a line, an agent would run the
+//! line without asking the user. The test therefore runs each accepted line in namespaces, and
+//! traces its system calls. The test fails if the line reads or changes a canary file, writes
+//! outside the project, connects to a network, or starts a program that is not in its row.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by them")]
