@@ -63,7 +63,8 @@ pub(crate) enum Admission {
     /// The request may be handed over. The request counts as unanswered under this number and not
     /// under its id, because a client may reuse an id.
     Admitted(u64),
-    /// The request is large, and so are the requests before it.
+    /// The request may not be handed over, because it is large and the earlier requests are large
+    /// too.
     Busy,
 }
 
@@ -172,7 +173,7 @@ impl OutgoingQueue {
         !buffer.is_empty()
     }
 
-    /// Marks the next `bytes` of the taken lines as written.
+    /// Records that the writer has written the next `bytes` bytes of the taken lines.
     pub(crate) fn mark_written(&self, bytes: usize) {
         add_count(&self.counters.bytes_written, bytes);
         let done = self.lock().pop_written_lines(bytes);

@@ -7,9 +7,9 @@ use std::io;
 /// processes can no longer use them.
 ///
 /// The function duplicates the descriptors 0 and 1 with close-on-exec, and returns the duplicates.
-/// It redirects 0 to `/dev/null` and 1 to the standard error. Therefore a stray `println!` or a
-/// child process can neither read the client's messages nor write between our messages. Call this
-/// function once, before any thread starts.
+/// Then it redirects descriptor 0 to `/dev/null`, and descriptor 1 to the standard error. Therefore
+/// a stray `println!` or a child process can neither read the client's messages nor write between
+/// our messages. Call this function once, before any thread starts.
 ///
 /// # Errors
 ///

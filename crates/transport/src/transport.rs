@@ -78,8 +78,8 @@ pub struct Transport {
 /// On Unix, all other code in the process and its children then reads from `/dev/null` as standard
 /// input and writes standard output to the standard error. Call this function once, before any
 /// other thread starts. The reader thread starts immediately, so that the client's first line is
-/// read and parsed while the agent is being created. Dropping the transport without connecting it
-/// may lose lines.
+/// read and parsed while the agent is being created. If the transport is dropped before it is
+/// connected, lines may be lost.
 ///
 /// # Errors
 ///
