@@ -60,7 +60,7 @@ fn random_model(numbers: &mut Numbers) -> Model {
 
 /// The client's view of a session: its entries in the order in which they arrived.
 #[derive(Debug, Default)]
-struct Held {
+struct ReceivedSession {
     entries: Vec<Entry>,
     observer: V1Observer,
 }
@@ -79,7 +79,7 @@ enum Entry {
     Answer,
 }
 
-impl Held {
+impl ReceivedSession {
     fn receive(&mut self, line: &str) {
         // If the agent is killed, its last line may be incomplete.
         let Ok(message) = serde_json::from_str::<Value>(line) else { return };
@@ -150,11 +150,16 @@ impl Held {
 /// Runs prompts until all are answered or the client has received `kill_at` lines. Then kills the
 /// agent after a short busy loop of `turns` iterations. Returns the client's view and the session
 /// id.
-fn run_and_kill(scratch: &Scratch, model: &str, kill_at: usize, turns: usize) -> (Held, String) {
+fn run_and_kill(
+    scratch: &Scratch,
+    model: &str,
+    kill_at: usize,
+    turns: usize,
+) -> (ReceivedSession, String) {
     let mut agent = Raw::start_in(scratch.clone(), &["--model", model, "--mode", "auto"]);
     agent.initialize();
     let session = agent.new_session();
-    let mut held = Held::default();
+    let mut received = ReceivedSession::default();
     let mut lines = 0;
     'prompts: for prompt in 0..PROMPTS {
         let text = format!("Prompt {prompt}");
@@ -164,12 +169,12 @@ fn run_and_kill(scratch: &Scratch, model: &str, kill_at: usize, turns: usize) ->
             "session/prompt",
             &json!({"sessionId": session, "prompt": blocks}),
         ));
-        held.entries.push(Entry::Prompt(text));
+        received.entries.push(Entry::Prompt(text));
         while lines < kill_at {
             let line = agent.receive();
             lines += 1;
-            held.receive(&line);
-            if held.entries.last() == Some(&Entry::Answer) {
+            received.receive(&line);
+            if received.entries.last() == Some(&Entry::Answer) {
                 continue 'prompts;
             }
         }
@@ -177,17 +182,22 @@ fn run_and_kill(scratch: &Scratch, model: &str, kill_at: usize, turns: usize) ->
     }
     (0..turns).for_each(|_| std::hint::spin_loop());
     // The lines that are still in the pipe also reach the client.
-    agent.kill().iter().for_each(|line| held.receive(line));
-    (held, session)
+    agent.kill().iter().for_each(|line| received.receive(line));
+    (received, session)
 }
 
 /// Loads the session in a new process, and asserts that nothing final is lost.
-fn require_durable(scratch: &Scratch, model: &str, (live, session): &(Held, String), what: &str) {
+fn require_durable(
+    scratch: &Scratch,
+    model: &str,
+    (live, session): &(ReceivedSession, String),
+    what: &str,
+) {
     let mut agent = Raw::start_in(scratch.clone(), &["--model", model, "--mode", "auto"]);
     agent.initialize();
     let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
     agent.send(request("load", "session/load", &params));
-    let mut loaded = Held::default();
+    let mut loaded = ReceivedSession::default();
     let answer = loop {
         let line = agent.receive();
         let message: Value = serde_json::from_str(&line).unwrap();

@@ -246,7 +246,7 @@ async fn a_cancelled_compaction_does_not_change_the_session() {
 async fn if_nothing_can_be_removed_no_summary_is_requested_or_sent() {
     let stage = TestCompaction::new();
     let short = session(1, 0);
-    let only_told = vec![
+    let only_replacement = vec![
         Arc::new(ChatMessage::Context(summary::replacement_text(
             Some(&"x".repeat(50_000)),
             &[],
@@ -256,7 +256,7 @@ async fn if_nothing_can_be_removed_no_summary_is_requested_or_sent() {
         Arc::new(ChatMessage::user("x".repeat(90_000))),
     ];
     let alone = vec![Arc::new(ChatMessage::user("x".repeat(90_000)))];
-    for mut messages in [short, only_told, alone] {
+    for mut messages in [short, only_replacement, alone] {
         let before = messages.clone();
         let made = stage.make(&SummaryModel::Hangs, &mut messages).await;
         assert!(matches!(made, CompactionOutcome::Nothing), "{made:?}");
