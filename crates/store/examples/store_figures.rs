@@ -1,5 +1,5 @@
 //! Measures an SQLite store: `store_figures first|load|memory|list|append|wait N`. Each measurement
-//! prints one line `figures {"value": …}`, which `cargo xtask accept` compares with a target.
+//! prints one line `figures {"value": …}`. `cargo xtask accept` compares the value with a target.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a measurement may fail by a panic")]
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
@@ -20,14 +20,15 @@ use acp_store::{
 use acp_types::schema::v1::SessionId;
 use serde_json::{Value, json};
 
-/// Number of bytes of a session that a load returns in their whole form; the agent uses the same
-/// budget.
+/// Maximum number of bytes of a session that a load returns in their whole form. The agent uses the
+/// same budget.
 const BUDGET: u64 = 8 << 20;
-/// Number of turns of the large session, and number of bytes of each call: 600 MB with 40,000
-/// records.
+/// Number of turns of the large session; the next constant is the number of bytes of each call. The
+/// session has 600 MB in 40,000 records.
 const TURNS: usize = 300;
 const CALL_BYTES: usize = 15_000;
-/// Number of processes that write at once, and the interval at which one of them is killed.
+/// Number of processes that write at the same time; the next constant is the interval at which one
+/// of them is killed.
 const PROCESSES: usize = 8;
 const KILL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -40,7 +41,7 @@ fn main() {
         ["list", n] => measure_list_pages(number(n)),
         ["append", n] => measure_streamed_turns(number(n)),
         ["wait", n] => measure_eight_processes(number(n)),
-        // Modes of the child processes that the measurements start.
+        // Modes of the child processes, which the measurements start.
         ["load-process", folder] => return load_large_session(Path::new(folder)),
         ["turns-process", folder, session, n] => {
             return record_turns(Path::new(folder), SessionId::new(session), number(n));
@@ -113,7 +114,7 @@ fn measure_large_session(figure: &str, n: usize) -> Value {
     figures
 }
 
-/// Loads the large session, from the start of the store.
+/// Opens the store and loads the large session.
 fn load_large_session(folder: &Path) {
     let begin = Instant::now();
     let store = open_store(folder);
@@ -171,8 +172,8 @@ fn measure_list_pages(n: usize) -> Value {
     json!({"value": p99, "slowest_ms": slowest, "median_ms": median(pages), "pruned_each_ms": pruning})
 }
 
-/// Records `n` turns, each with an answer of 1,000 pieces. Each piece is a record, and at the end
-/// one record replaces all pieces of the answer.
+/// Records `n` turns. In each turn, the answer arrives in 1,000 pieces, and each piece is a record.
+/// At the end of the turn, one record replaces these records.
 fn measure_streamed_turns(n: usize) -> Value {
     const PIECES: usize = 1_000;
     let folder = tempfile::tempdir().unwrap();
@@ -206,7 +207,7 @@ fn measure_streamed_turns(n: usize) -> Value {
     })
 }
 
-/// Records turns of a session, and prints the time that each turn waited for its commit.
+/// Records turns of a session. Prints for each turn the time until its commit.
 fn record_turns(folder: &Path, id: SessionId, n: usize) {
     let store = open_store(folder);
     let done = match store.summary(&id) {
@@ -228,7 +229,7 @@ fn record_turns(folder: &Path, id: SessionId, n: usize) {
             changes.push(SessionChange::Append(record(&piece.to_string())));
             drop(recorder.queue_changes(std::mem::take(&mut changes), now));
         }
-        // Every hundredth text is so long that it is stored in a file.
+        // Every hundredth text is long enough to be stored in a file.
         let text = "x".repeat(if turn.is_multiple_of(100) { 70_000 } else { 1_000 });
         let answer = record(&format!("answer {turn}")).with_stream(RecordStream::Model);
         let last = vec![SessionChange::Fold(record(&text)), SessionChange::Append(answer)];
@@ -245,8 +246,8 @@ struct RecordingProcess {
     acknowledged: BTreeSet<usize>,
 }
 
-/// Starts a process, and sends its output lines together with its number; `None` marks the end of
-/// its output.
+/// Starts a process, and sends each line of its output together with the process's number. `None`
+/// marks the end of the output.
 fn start_process(
     folder: &Path,
     number: usize,
@@ -266,8 +267,8 @@ fn start_process(
     child
 }
 
-/// Runs eight processes that record `n` turns each while one of them is killed every second. At the
-/// end, every acknowledged turn must be stored.
+/// Runs eight processes, each of which records `n` turns. Every second, one of them is killed. At
+/// the end, every acknowledged turn must be stored.
 fn measure_eight_processes(n: usize) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

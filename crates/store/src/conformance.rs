@@ -1,4 +1,4 @@
-//! The rules of [`SessionStore`], as a function that checks any store.
+//! Checks whether a store obeys the rules of [`SessionStore`].
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -32,7 +32,7 @@ use crate::store::SessionStore;
 pub struct RuleVerdict {
     /// The rule, as a sentence with underscores instead of spaces.
     pub rule: &'static str,
-    /// An error describes how the store breaks the rule.
+    /// The result. An error describes how the store breaks the rule.
     pub outcome: Result<(), String>,
 }
 
@@ -48,9 +48,9 @@ impl fmt::Display for RuleVerdict {
 /// Checks every rule that the docs of [`SessionStore`] and [`OpenSession`](crate::OpenSession)
 /// state.
 ///
-/// `open` opens the store with a given name, as another process would. For a new name, `open`
-/// returns an empty store. For a name that was used before, `open` returns the same store again,
-/// which may still be open.
+/// `open` opens the store with a given name, as another process would. For a new name, `open` must
+/// return an empty store. For a name that was used before, `open` must return the same store again,
+/// even if that store is still open.
 pub fn check_store_rules(open: &dyn Fn(&str) -> Arc<dyn SessionStore>) -> Vec<RuleVerdict> {
     let rules =
         [writing::RULES, loading::RULES, listing::RULES, forking_and_pruning::RULES].concat();
@@ -64,7 +64,7 @@ pub fn check_store_rules(open: &dyn Fn(&str) -> Arc<dyn SessionStore>) -> Vec<Ru
 /// A rule and the function that checks it.
 type Rule = (&'static str, fn(&RuleBench<'_>) -> Result<(), RuleBroken>);
 
-/// Lists functions as rules; the name of the function is the rule.
+/// Creates a list of rules from functions. The name of each function is the text of the rule.
 macro_rules! rules {
     ($($rule:ident),* $(,)?) => {
         pub(super) const RULES: &[super::Rule] = &[$((stringify!($rule), $rule)),*];

@@ -9,8 +9,8 @@ use acp_types::schema::v1::SessionId;
 
 use crate::holder::SessionHolder;
 
-/// The reason why a store did not execute an operation. The operation had no effect, unless the
-/// variant states otherwise.
+/// The reason why an operation of a store failed. The operation had no effect, unless the variant
+/// states otherwise.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionStoreError {
@@ -20,7 +20,8 @@ pub enum SessionStoreError {
     /// A session with this id is already stored. Choose another id.
     #[error("session {0} is stored already")]
     SessionExists(SessionId),
-    /// The session is open in this process or in another one. Close the session there, or fork it.
+    /// The session is open in this process or in another process. Close the session there, or fork
+    /// it.
     #[error("session {session} is open in {}", HolderText(.holder.as_ref()))]
     Held {
         /// Id of the session.
@@ -36,7 +37,8 @@ pub enum SessionStoreError {
         /// Number of the requested prompt.
         prompt: u32,
     },
-    /// The session has no intact attachment with this id: the attachment was removed or is damaged.
+    /// The session has no intact attachment with this id. The attachment was removed, or it is
+    /// damaged.
     #[error("an attachment of session {0} is missing or damaged")]
     UnknownAttachment(SessionId),
     /// An argument is not valid for the operation, which is a bug in the calling program.
@@ -52,8 +54,8 @@ pub enum SessionStoreError {
         /// Maximum size of the value in bytes.
         max: u64,
     },
-    /// Other processes held the lock of the database for longer than a write waits. Try the
-    /// operation again.
+    /// Other processes held the lock of the database for longer than the time limit of a write. Try
+    /// the operation again.
     #[error("{} is being written by other processes", .0.display())]
     Busy(PathBuf),
     /// The disk or the quota is full. Free some space, then try again.
@@ -136,7 +138,7 @@ impl SessionStoreError {
     }
 }
 
-/// Displays the process that holds a session.
+/// Describes the process that holds a session.
 struct HolderText<'a>(Option<&'a SessionHolder>);
 
 impl fmt::Display for HolderText<'_> {

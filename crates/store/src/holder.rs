@@ -2,14 +2,15 @@
 
 use std::time::SystemTime;
 
-/// The process that holds an open session, as this process describes itself.
+/// The process that holds an open session. The process itself writes this description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionHolder {
     /// Id of the process.
     pub pid: u32,
     /// Name of the machine on which the process runs.
     pub host: String,
-    /// Start time of the process, which distinguishes it from other processes with the same id.
+    /// Start time of the process. It distinguishes the process from an earlier or later process
+    /// with the same id.
     pub started: SystemTime,
 }
 

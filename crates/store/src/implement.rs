@@ -1,8 +1,8 @@
-//! For authors of another [`SessionStore`](crate::SessionStore): the checks and texts that are equal
+//! For authors of another [`SessionStore`](crate::SessionStore): checks and texts that are the same
 //! in every store.
 //!
-//! [`MemorySessionStore`](crate::MemorySessionStore) uses only this module and the public types, so
-//! its source is an example. `conformance::check_store_rules` tests a store.
+//! The source of [`MemorySessionStore`](crate::MemorySessionStore) is an example, because it uses
+//! only this module and the public types. `conformance::check_store_rules` tests a store.
 
 pub use crate::load::{RecordPage, first_whole_record_number};
 pub use crate::record::{check_changes, check_first_changes};

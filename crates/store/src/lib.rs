@@ -1,9 +1,9 @@
 //! Stores sessions of an agent that uses the Agent Client Protocol (ACP). Sessions are recorded
 //! while turns run, and can be loaded later.
 //!
-//! This crate contains *only* the storage. The agent decides what a record means and how it is
-//! shown. Use `acp-types` for documents and patches, and `acp-lifecycle` for the order in which
-//! updates are sent.
+//! This crate contains *only* the storage. The agent defines the meaning and the display of each
+//! record. For documents and patches, use `acp-types`. For the order of updates, use
+//! `acp-lifecycle`.
 #![doc = include_str!("../README.md")]
 
 #[cfg(feature = "conformance")]

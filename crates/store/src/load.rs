@@ -9,24 +9,25 @@ use crate::record::{RecordStream, StoredRecord};
 /// store creates and changes this value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionLoadProgress {
-    /// The session that is loaded.
+    /// The session to load.
     pub session: SessionId,
-    /// The stream that is loaded.
+    /// The stream to load.
     pub stream: RecordStream,
-    /// Minimum number of the next record.
+    /// Smallest possible number of the next record.
     pub next: u64,
-    /// All records of the load have smaller numbers than this.
+    /// Exclusive upper bound of the record numbers in this load.
     pub end: u64,
-    /// Records with a short form are returned in their whole form from this number on.
+    /// Smallest number of a record that is returned in its whole form although it has a short form.
     pub whole_from: u64,
-    /// Number of damaged records found so far; the actual number may be higher. Such a record was
-    /// skipped, or it was returned in its short form because its whole form is damaged.
+    /// Number of damaged records that were found so far; the actual number may be higher. A damaged
+    /// record is skipped. If only its whole form is damaged, it is returned in its short form.
     pub damaged: u64,
 }
 
-/// Returns the number from which records with a short form are returned in their whole form, so
-/// that their whole forms have at most `budget` bytes. `heavy` has their numbers and the bytes of
-/// their whole forms, newest first.
+/// Returns the smallest number of a record that should be returned in its whole form although it
+/// has a short form. The whole forms from this number on have at most `budget` bytes together.
+/// `heavy` lists all records with a short form, newest first: the number of each record, and the
+/// size of its whole form in bytes.
 ///
 /// # Errors
 ///
@@ -46,8 +47,8 @@ pub fn first_whole_record_number<E>(
     Ok(0)
 }
 
-/// A page of a load that is being filled: at most 256 records, or up to the record with which the
-/// page exceeds 1 MiB.
+/// A page of a load to which records are added. A page is full when it has 256 records or at least
+/// 1 MiB.
 #[derive(Debug, Default)]
 pub struct RecordPage {
     /// The records of the page.
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_are_whole_as_far_as_the_budget_goes() {
+    fn the_newest_records_are_whole_within_the_budget_of_bytes() {
         let from = |budget| {
             first_whole_record_number([(9, 10), (7, 10), (3, 10)].map(Ok::<_, Infallible>), budget)
         };

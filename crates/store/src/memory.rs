@@ -1,4 +1,4 @@
-//! A store in memory, for tests: the simplest store that obeys every rule of the trait.
+//! A store in memory for tests. It is the simplest store that obeys every rule of the trait.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,14 +19,14 @@ use crate::{
     StoredParts, StoredPrompt, StoredRecord,
 };
 
-/// Stores sessions in memory. They are lost when the last clone of the store is dropped.
+/// Stores sessions in memory. The sessions are lost when the last clone of the store is dropped.
 #[derive(Debug, Clone, Default)]
 pub struct MemorySessionStore(Arc<Mutex<MemorySessions>>);
 
 #[derive(Debug, Default)]
 struct MemorySessions {
     by_id: BTreeMap<String, MemorySession>,
-    /// Number of sessions that were ever stored.
+    /// Number of sessions that were ever stored, including removed ones.
     count: u64,
 }
 
@@ -63,7 +63,8 @@ impl MemorySessionStore {
     }
 
     fn lock_sessions(&self) -> MutexGuard<'_, MemorySessions> {
-        // Each session is replaced in one assignment, so a panic leaves no session half changed.
+        // Each session is replaced by one assignment, so a panic cannot leave a session partly
+        // changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

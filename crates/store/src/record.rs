@@ -16,7 +16,7 @@ use crate::session::SessionFolder;
 /// One change of a stored session. One commit can make several changes: see
 /// [`OpenSession::write`](crate::OpenSession::write).
 ///
-/// A new variant is a breaking change, so that no store ignores it.
+/// A new variant is a breaking change. Therefore no store can ignore it.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a store that ignores a change would lose it")]
 pub enum SessionChange {
@@ -25,12 +25,12 @@ pub enum SessionChange {
     /// Adds a record at the end; the record belongs to the newest prompt.
     Append(SessionRecord),
     /// Replaces all records of the same stream and the same subject by this record, at the position
-    /// of the first of them. If there is none, adds the record at the end. Only records of the
-    /// newest prompt are replaced, so that a rewind to an earlier prompt finds that prompt
-    /// unchanged.
+    /// of the first replaced record. If there is no such record, adds the new record at the end.
+    /// Only records of the newest prompt are replaced, so that earlier prompts stay unchanged for a
+    /// rewind.
     Fold(SessionRecord),
-    /// Sets the title; only its first [`MAX_TITLE_BYTES`](crate::limits::MAX_TITLE_BYTES) bytes are
-    /// kept.
+    /// Sets the title. Only the first [`MAX_TITLE_BYTES`](crate::limits::MAX_TITLE_BYTES) bytes of
+    /// the title are stored.
     Title(String),
     /// Sets or removes a part: a named JSON value of the session that is not a record. Parts do not
     /// belong to a prompt.
@@ -50,7 +50,7 @@ pub enum SessionChange {
     },
 }
 
-/// The stream of a session that a record belongs to.
+/// The stream of a session to which a record belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RecordStream {
@@ -66,7 +66,7 @@ pub enum RecordStream {
 pub struct SessionRecord {
     /// The stream of the record.
     pub stream: RecordStream,
-    /// Type of the record; only the program that writes and reads records interprets it.
+    /// Type of the record. The store does not interpret it.
     pub kind: String,
     /// Version of the record's JSON format.
     pub version: u32,
@@ -74,15 +74,15 @@ pub struct SessionRecord {
     pub subject: Option<String>,
     /// The whole form of the record, as JSON.
     pub json: String,
-    /// The short form of the record, as JSON: links replace large contents. A load returns the
-    /// short form if the whole form exceeds its budget.
+    /// The short form of the record, as JSON. In the short form, links replace large contents. A
+    /// load returns the short form if the whole form exceeds the load's budget.
     pub brief: Option<String>,
-    /// The contents that the links in the short form name: see [`AttachmentId::for_bytes`].
+    /// The contents to which the links in the short form refer: see [`AttachmentId::for_bytes`].
     pub attachments: Vec<Arc<[u8]>>,
-    /// The text that searches examine; only its first 64 KiB are kept.
+    /// The text in which searches look for words. Only the first 64 KiB of the text are stored.
     pub search_text: Option<String>,
     /// Whether this record replaces all earlier records of its stream, as a summary does. A load
-    /// begins at the newest such record.
+    /// begins at the newest record of this kind.
     pub starts_stream: bool,
 }
 
@@ -124,7 +124,7 @@ impl SessionRecord {
         self
     }
 
-    /// Adds a short form, and the contents that its links name.
+    /// Adds a short form, and the contents to which its links refer.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl SessionRecord {
         Ok(self)
     }
 
-    /// Sets the text that searches examine.
+    /// Sets the text in which searches look for words.
     #[must_use]
     pub fn with_search_text(mut self, text: impl Into<String>) -> Self {
         self.search_text = Some(text.into());
@@ -194,7 +194,7 @@ impl SessionRecord {
 }
 
 impl SessionChange {
-    /// Returns the record that this change stores, if any.
+    /// Returns the record that this change stores, if it stores a record.
     pub(crate) fn stored_record(&self) -> Option<&SessionRecord> {
         match self {
             Self::Prompt(record) | Self::Append(record) | Self::Fold(record) => Some(record),
@@ -226,7 +226,7 @@ impl SessionChange {
     }
 }
 
-/// Checks everything about changes that can be checked without the session, equally for all stores.
+/// Checks changes as far as this is possible without the session. All stores use this function.
 ///
 /// # Errors
 ///
@@ -242,8 +242,8 @@ pub fn check_changes(changes: &[SessionChange]) -> Result<(), SessionStoreError>
 ///
 /// # Errors
 ///
-/// Returns [`SessionStoreError::Invalid`] unless they begin with a prompt, and the errors of
-/// [`check_changes`].
+/// Returns [`SessionStoreError::Invalid`] if the first change is not a prompt. Also returns the
+/// errors of [`check_changes`].
 pub fn check_first_changes(changes: &[SessionChange]) -> Result<(), SessionStoreError> {
     match changes.first() {
         Some(SessionChange::Prompt(_)) => check_changes(changes),
@@ -263,13 +263,13 @@ fn check_name(what: &'static str, name: &str) -> Result<(), SessionStoreError> {
     require_within_bytes(what, Some(name), limits::MAX_NAME_BYTES)
 }
 
-/// A record as the store returns it.
+/// A record that the store returns.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StoredRecord {
-    /// Number of the record in the session; the numbers increase over both streams together.
+    /// Number of the record in the session. Both streams share one sequence of increasing numbers.
     pub seq: u64,
-    /// Number of the prompt that the record belongs to, counted from 1.
+    /// Number of the prompt to which the record belongs, counted from 1.
     pub prompt: u32,
     /// Time at which the record was stored.
     pub at: SystemTime,
@@ -283,7 +283,7 @@ pub struct StoredRecord {
     pub json: String,
     /// The form of `json`.
     pub form: RecordForm,
-    /// Ids of the contents that the links in the short form name.
+    /// Ids of the contents to which the links in the short form refer.
     pub attachments: Vec<AttachmentId>,
 }
 
@@ -297,8 +297,8 @@ pub enum RecordForm {
 }
 
 impl StoredRecord {
-    /// Returns a record in the form that a load gives it: the short form, if there is one and `form`
-    /// asks for it, else the whole form.
+    /// Creates a record as a load returns it. The record has its short form if `form` is
+    /// `RecordForm::Brief` and if there is a short form. Otherwise it has its whole form.
     #[must_use]
     pub fn new(
         seq: u64,
@@ -337,8 +337,8 @@ impl StoredRecord {
 pub struct AttachmentId([u8; 32]);
 
 impl AttachmentId {
-    /// Returns the id of an attachment with these bytes. A short form may name the attachment
-    /// before it is stored.
+    /// Returns the id of an attachment with these bytes. The attachment need not be stored yet, so
+    /// a short form can already contain the id.
     #[must_use]
     pub fn for_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
@@ -388,7 +388,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_read_as_it_is_displayed_and_nothing_else_is() {
+    fn only_the_displayed_form_of_an_id_is_parsed() {
         let id = AttachmentId::for_bytes(b"abc");
         let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(id.to_string(), text);
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_a_bound_is_refused_and_a_text_for_searches_is_cut() {
+    fn changes_beyond_a_limit_are_refused_and_search_texts_are_truncated() {
         let record = || SessionRecord::new("k", 1, &1).unwrap();
         let long = |bytes| "x".repeat(bytes);
         let part = |name: String, json| SessionChange::Part { name, json: Some(json) };

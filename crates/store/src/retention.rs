@@ -1,4 +1,4 @@
-//! The retention policy: which sessions are removed, and when.
+//! The retention policy: the limits from which sessions are removed.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,10 +9,11 @@ use acp_types::schema::v1::SessionId;
 pub struct RetentionPolicy {
     /// Time for which a session is kept after its last update.
     pub keep: Option<Duration>,
-    /// Maximum bytes of all sessions together; above this limit, the oldest sessions are removed.
+    /// Maximum number of bytes of all sessions together. If there are more bytes, the oldest
+    /// sessions are removed.
     pub max_bytes: Option<u64>,
-    /// Minimum free bytes on the disk; below this limit, the oldest sessions are removed. A store
-    /// without a disk ignores this limit.
+    /// Minimum number of free bytes on the disk. If there are fewer free bytes, the oldest sessions
+    /// are removed. A store without a disk ignores this limit.
     pub min_free_bytes: u64,
 }
 
@@ -20,25 +21,24 @@ pub struct RetentionPolicy {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PruneReport {
-    /// The removed sessions, oldest first. The caller can also remove data of these sessions that
-    /// is stored elsewhere.
+    /// The removed sessions, oldest first. If other data of these sessions is stored elsewhere, the
+    /// caller can remove it too.
     pub sessions: Vec<SessionId>,
     /// Approximate size of the removed sessions in bytes.
     pub bytes: u64,
-    /// Whether the limits hold now. If not, the remaining sessions are open, or there were too many
-    /// sessions for one call.
+    /// Whether the limits are met now.
     pub outcome: PruneOutcome,
 }
 
-/// Whether the limits hold after a call.
+/// Whether the limits are met after a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PruneOutcome {
-    /// The limits hold, except that open sessions may be too old.
+    /// The limits are met, except that open sessions may be too old.
     #[default]
     Done,
-    /// More sessions must be removed than one call removes; call `prune` again.
+    /// There are more sessions to remove than one call removes. Call `prune` again.
     More,
-    /// All remaining sessions are open.
+    /// The limits are not met, because all remaining sessions are open.
     Held,
 }
 
@@ -52,8 +52,8 @@ pub struct PruneBudget {
 }
 
 impl PruneBudget {
-    /// Creates a budget; `bytes` is the size of all sessions, and `free` is the free space of the
-    /// disk.
+    /// Creates a budget. `bytes` is the size of all sessions, and `free` is the number of free
+    /// bytes on the disk.
     #[must_use]
     pub fn new(
         retention: &RetentionPolicy,
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_go_by_age_and_then_until_the_bytes_are_within_both_bounds() {
+    fn sessions_are_pruned_by_age_and_then_by_both_limits_of_bytes() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
         let ago = |seconds| now - Duration::from_secs(seconds);
         let retention = RetentionPolicy {

@@ -1,4 +1,4 @@
-//! Searches over the texts of all sessions: the words of a query, and excerpts of texts.
+//! Searches in the texts of all sessions: the words of a query, and excerpts of texts.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -11,12 +11,12 @@ use crate::limits::{EXCERPT_BYTES, MAX_HITS, MAX_WORD_BYTES, MAX_WORDS};
 /// A search query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionSearch {
-    /// Words to search for, in any order and any case. A text is a hit if it contains all of the
-    /// words, or longer words that begin with them.
+    /// Words to search for, in any order and any case. A text is a hit if, for each of these words,
+    /// it contains the word or a longer word that begins with it.
     pub words: String,
     /// Searches only in sessions of this folder, under either of its names.
     pub cwd: Option<PathBuf>,
-    /// Maximum number of hits; `None` stands for the maximum of a search.
+    /// Maximum number of hits. `None` means the maximum of a search.
     pub limit: Option<usize>,
 }
 
@@ -24,16 +24,16 @@ pub struct SessionSearch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SearchHit {
-    /// The session of the text.
+    /// The session to which the text belongs.
     pub session: SessionId,
     /// The title of the session.
     pub title: Option<String>,
-    /// Number of the prompt that the text belongs to.
+    /// Number of the prompt to which the text belongs.
     pub prompt: u32,
     /// Time at which the text was stored.
     pub at: SystemTime,
-    /// The whole text that is searched, at most 64 KiB. [`SessionSearch::excerpt`] returns the part
-    /// to show.
+    /// The whole search text of the record, at most 64 KiB. [`SessionSearch::excerpt`] returns the
+    /// part to show.
     pub text: String,
 }
 
@@ -52,8 +52,9 @@ impl SessionSearch {
         self.limit.unwrap_or(MAX_HITS).min(MAX_HITS)
     }
 
-    /// Returns the part of a text around the first word of this search, in one line of at most 200
-    /// bytes. Redact secrets before this call, because a secret that is cut is not found.
+    /// Returns the part of a text around the first occurrence of a search word, as one line of at
+    /// most 200 bytes. Redact secrets before this call: redaction would not recognize a secret that
+    /// this call truncates.
     #[must_use]
     pub fn excerpt(&self, text: &str) -> String {
         excerpt_around_first_term(text, &self.search_terms())
@@ -84,8 +85,8 @@ fn has_prefix_ignoring_case(word: &str, term: &str) -> bool {
     term.chars().flat_map(char::to_lowercase).all(|letter| letters.next() == Some(letter))
 }
 
-/// Returns whether a text contains all terms of a search, in any order and case. A word of the text
-/// contains a term if it begins with the term.
+/// Returns whether a text contains all terms of a search, in any order and case. A text contains a
+/// term if one of its words begins with the term.
 #[must_use]
 pub fn contains_all_terms(text: &str, terms: &[&str]) -> bool {
     terms
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_terms_of_a_query_are_its_words_whatever_stands_between_them() {
+    fn the_terms_of_a_query_are_its_words() {
         let search = SessionSearch {
             words: "fix \"the\" src/lib.rs* AND -x^2 (".into(),
             ..Default::default()
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_holds_words_that_begin_with_the_terms_in_any_order_and_case() {
+    fn a_text_contains_terms_as_word_beginnings_in_any_order_and_case() {
         let text = "Migrate the ÄRA table, then\nrun tests.";
         for terms in [&["migr"][..], &["TESTS", "the"], &["ära"], &[]] {
             assert!(contains_all_terms(text, terms), "{terms:?}");
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_shows_the_first_word_that_was_found_in_its_context() {
+    fn an_excerpt_shows_the_first_found_word_in_its_context() {
         let text = format!("{} before\n\tneedle  after {}", "x ".repeat(500), "ö".repeat(500));
         let shown = excerpt_around_first_term(&text, &["need"]);
         assert!(shown.contains("x before needle after ö"), "{shown}");

@@ -21,7 +21,7 @@ pub struct NewSession {
     pub folder: SessionFolder,
 }
 
-/// The folder in which a session works, under two names.
+/// The folder in which a session works. The folder has two paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFolder {
     /// Path of the folder as the client sent it.
@@ -30,13 +30,13 @@ pub struct SessionFolder {
     pub canonical: PathBuf,
 }
 
-/// The metadata of a session, which can be read without loading the session.
+/// The metadata of a session. Reading it does not load the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionSummary {
     /// Id of the session.
     pub id: SessionId,
-    /// Folder of the session; `None` if its record is damaged, so that no permission rule is
+    /// Folder of the session. `None` if the stored folder is damaged: a permission rule must not be
     /// applied in a wrong folder.
     pub folder: Option<SessionFolder>,
     /// The session from which this session was forked.
@@ -46,7 +46,7 @@ pub struct SessionSummary {
     /// Time at which the session was created.
     pub created: SystemTime,
     /// Time of the last change of the session's records. This time never decreases, even if the
-    /// clock goes back.
+    /// system clock is set back.
     pub updated: SystemTime,
     /// Number of prompts.
     pub prompts: u32,
@@ -57,24 +57,25 @@ pub struct SessionSummary {
 /// Selects the sessions to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionFilter {
-    /// Lists only sessions of this folder, under either of its names.
+    /// Lists only sessions of the folder with this path. Both paths of a session's folder are
+    /// compared.
     pub cwd: Option<PathBuf>,
     /// The cursor from which to continue: [`SessionPage::next`] of the previous page.
     pub cursor: Option<String>,
-    /// Maximum number of sessions; `None` stands for the maximum page size.
+    /// Maximum number of sessions. `None` means the maximum page size.
     pub limit: Option<usize>,
 }
 
 /// A page of a list of sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionPage {
-    /// The sessions of this page, the newest update first.
+    /// The sessions of this page. The session with the newest update is the first.
     pub sessions: Vec<SessionSummary>,
     /// The cursor of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// A prompt in the list of prompts of a session.
+/// A prompt in a session's list of prompts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredPrompt {
@@ -82,7 +83,7 @@ pub struct StoredPrompt {
     pub number: u32,
     /// Time at which the prompt was stored.
     pub at: SystemTime,
-    /// Beginning of the prompt's text in one line; empty if the prompt has no text.
+    /// Beginning of the prompt's text, as one line. Empty if the prompt has no text.
     pub text: String,
 }
 
@@ -91,7 +92,7 @@ pub struct StoredPrompt {
 pub struct StoredParts {
     /// The JSON of each part, by the part's name.
     pub parts: BTreeMap<String, String>,
-    /// Number of parts that are missing here because they are damaged.
+    /// Number of damaged parts. They are missing in `parts`.
     pub damaged: u64,
 }
 
@@ -104,7 +105,7 @@ impl SessionSummary {
 }
 
 impl StoredPrompt {
-    /// Creates the prompt of a list from the whole text of the prompt.
+    /// Creates an entry of the list from the whole text of the prompt.
     #[must_use]
     pub fn new(number: u32, at: SystemTime, text: &str) -> Self {
         Self { number, at, text: one_line_beginning(text) }
@@ -131,7 +132,7 @@ impl SessionFolder {
         })
     }
 
-    /// Returns whether `cwd` is one of the two names of this folder.
+    /// Returns whether `cwd` is one of the two paths of this folder.
     #[must_use]
     pub fn has_path(&self, cwd: &Path) -> bool {
         self.cwd == cwd || self.canonical == cwd
@@ -149,7 +150,8 @@ impl SessionFilter {
     ///
     /// # Errors
     ///
-    /// Returns [`SessionStoreError::Invalid`] if the cursor is none of [`SessionPage::next`].
+    /// Returns [`SessionStoreError::Invalid`] if the cursor does not come from
+    /// [`SessionPage::next`].
     pub fn parse_cursor(&self) -> Result<Option<(u64, &str)>, SessionStoreError> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let parsed = cursor.split_once('.').and_then(|(updated, id)| {
@@ -163,8 +165,8 @@ impl SessionFilter {
 }
 
 impl SessionPage {
-    /// Creates a page from the sessions that follow; `sessions` may have one session more than the
-    /// page.
+    /// Creates a page of at most `size` sessions from `sessions`. If `sessions` has one session
+    /// more than the page, the page gets a cursor for the next page.
     #[must_use]
     pub fn from_possibly_too_many(mut sessions: Vec<SessionSummary>, size: usize) -> Self {
         let is_more = sessions.len() > size;
@@ -175,7 +177,7 @@ impl SessionPage {
     }
 }
 
-/// Returns an error for an id that cannot be used in a file name or a cursor.
+/// Returns an error if an id cannot be used in a file name or a cursor.
 pub(crate) fn require_valid_id(id: &SessionId) -> Result<(), SessionStoreError> {
     match is_valid_session_id(&id.0) {
         true => Ok(()),
@@ -185,7 +187,7 @@ pub(crate) fn require_valid_id(id: &SessionId) -> Result<(), SessionStoreError> 
     }
 }
 
-/// Returns whether a session can have this id.
+/// Returns whether an id is valid for a session.
 pub(crate) fn is_valid_session_id(id: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=MAX_ID_BYTES).contains(&id.len()) && id.bytes().all(is_plain)
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_read_back_and_nothing_else_is() {
+    fn only_a_cursor_of_a_page_is_parsed() {
         let filter =
             |cursor: &str| SessionFilter { cursor: Some(cursor.into()), ..Default::default() };
         assert_eq!(filter("ff.a-b").parse_cursor().unwrap(), Some((255, "a-b")));

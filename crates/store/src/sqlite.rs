@@ -1,4 +1,4 @@
-//! A store in SQLite: one database for all sessions of a user, and files next to the database.
+//! A store in SQLite. One database and the files next to it contain all sessions of a user.
 
 mod copy;
 mod database;
@@ -38,15 +38,15 @@ use crate::session::{
 use crate::store::{OpenSession, SessionStore};
 use crate::time::millis_since_epoch;
 
-/// Stores sessions in a database that several processes can use at once.
+/// Stores sessions in a database that several processes can use at the same time.
 #[derive(Debug, Clone)]
 pub struct SqliteSessionStore(Arc<SqliteStoreState>);
 
 struct SqliteStoreState {
     database: SessionDatabase,
-    /// The folder of the sessions' large contents.
+    /// The folder that contains the large contents of all sessions.
     files: PathBuf,
-    /// The folder of the lock files of open sessions.
+    /// The folder that contains the lock files of open sessions.
     locks: PathBuf,
     holder: SessionHolder,
     /// Paths of the files that were written since the last sync.
@@ -54,12 +54,12 @@ struct SqliteStoreState {
 }
 
 impl SqliteSessionStore {
-    /// Opens the store in a folder. If the folder is missing, it is created so that only this user
-    /// can access it.
+    /// Opens the store in a folder. If the folder is missing, it is created with access for this
+    /// user only.
     ///
-    /// `holder` names this process to other processes that want to open its sessions. `random`
-    /// returns an arbitrary number, which spreads the retries of processes that wait for each
-    /// other.
+    /// `holder` describes this process to other processes that want to open its sessions. `random`
+    /// returns a random number, so that processes that wait for the same lock retry at different
+    /// times.
     ///
     /// # Errors
     ///
@@ -83,7 +83,8 @@ impl SqliteSessionStore {
         })))
     }
 
-    /// Checks the whole database and returns its first faults. The check takes a while.
+    /// Checks the whole database, and returns the first faults. For a large database, the check is
+    /// slow.
     ///
     /// # Errors
     ///
@@ -112,7 +113,7 @@ impl SqliteStoreState {
         SessionLock::try_acquire(&self.locks, session, &self.holder)
     }
 
-    /// Takes the lock of a session that is about to be stored.
+    /// Takes the lock of a session that is not stored yet.
     fn lock_new_session(&self, new: &NewSession) -> Result<SessionLock, SessionStoreError> {
         new.check_id_and_folder()?;
         let is_free = self.database.run_read_transaction(|transaction| {
@@ -130,15 +131,15 @@ impl SqliteStoreState {
         session: &SessionId,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
     ) -> Result<T, SessionStoreError> {
-        // A session with an invalid id is never stored, so the store is not searched.
+        // A session with an invalid id is never stored, so the database is not queried.
         match require_valid_id(session) {
             Ok(()) => self.database.run_read_transaction(work),
             Err(_) => Err(SessionStoreError::UnknownSession(session.clone())),
         }
     }
 
-    /// Changes a session whose lock is held. `work` returns the files that no record names any
-    /// more.
+    /// Changes a session whose lock is held. `work` returns the files to which no record refers
+    /// after the change.
     fn write_session_files_and_rows<T>(
         &self,
         session: &SessionId,
@@ -147,7 +148,7 @@ impl SqliteStoreState {
     ) -> Result<T, SessionStoreError> {
         let files = self.files_of_session(session);
         let records = changes.iter().filter_map(SessionChange::stored_record);
-        // The files are written before any record names them.
+        // The files are written before the records that refer to them.
         let contents: Vec<_> = records.flat_map(row::contents_for_files).collect();
         let added = files.write_contents(&contents)?;
         self.lock_unsynced_files()

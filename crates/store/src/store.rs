@@ -15,14 +15,14 @@ use crate::session::{
     NewSession, SessionFilter, SessionPage, SessionSummary, StoredParts, StoredPrompt,
 };
 
-/// A store of sessions. Several processes may use one store at once.
+/// A store of sessions. Several processes may use one store at the same time.
 ///
 /// Every method may block on a disk or a lock, so call it on a thread that may block. Methods that
 /// need the time take it as an argument; no method reads a clock. The module `conformance` (behind
 /// a feature) checks each rule that these docs state.
 ///
-/// A session is listed and found once it has a prompt. Damaged records are skipped and counted;
-/// they are never returned as complete records.
+/// Lists and searches return only sessions that have a prompt. Damaged records are skipped and
+/// counted; they are never returned as complete records.
 pub trait SessionStore: Debug + Send + Sync {
     /// Stores a session with its first prompt, and opens the session. `first` must begin with
     /// [`SessionChange::Prompt`].
@@ -38,8 +38,8 @@ pub trait SessionStore: Debug + Send + Sync {
         now: SystemTime,
     ) -> Result<Box<dyn OpenSession>, SessionStoreError>;
 
-    /// Opens a session, so that it can be changed. Only one process can have a session open, and
-    /// only once, until the returned session is dropped or the process dies.
+    /// Opens a session for changes. A session can be open only once over all processes. It is open
+    /// until the returned session is dropped or the process dies.
     ///
     /// # Errors
     ///
@@ -54,8 +54,8 @@ pub trait SessionStore: Debug + Send + Sync {
     /// Returns [`UnknownSession`](SessionStoreError::UnknownSession).
     fn summary(&self, session: &SessionId) -> Result<SessionSummary, SessionStoreError>;
 
-    /// Lists sessions, the newest update first. Sessions with an update in the same millisecond are
-    /// ordered by id, the larger id first.
+    /// Lists sessions, ordered by the time of their last update, newest first. Sessions that were
+    /// updated in the same millisecond are ordered by id, the larger id first.
     ///
     /// # Errors
     ///
@@ -82,10 +82,10 @@ pub trait SessionStore: Debug + Send + Sync {
     /// Returns [`UnknownSession`](SessionStoreError::UnknownSession).
     fn parts(&self, session: &SessionId) -> Result<StoredParts, SessionStoreError>;
 
-    /// Begins to load one stream of a session; the session need not be open. Records without a
-    /// short form are returned in their whole form. Of the other records, the newest ones are
-    /// returned in their whole form, up to a total of `budget` bytes; older ones are returned in
-    /// their short form. Later writes are not part of the load.
+    /// Begins to load one stream of a session. The session need not be open. Records without a
+    /// short form are always returned in their whole form. Of the records with a short form, the
+    /// newest are returned in their whole form, up to a total of `budget` bytes. All older ones are
+    /// returned in their short form. Later writes are not part of the load.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ pub trait SessionStore: Debug + Send + Sync {
         budget: u64,
     ) -> Result<SessionLoadProgress, SessionStoreError>;
 
-    /// Returns the next records of a load, oldest first; returns no records at the end of the load.
-    /// A page is as long as a [`RecordPage`](crate::implement::RecordPage).
+    /// Returns the next records of a load, oldest first. Returns no records at the end of the load.
+    /// [`RecordPage`](crate::implement::RecordPage) defines the length of a page.
     ///
     /// # Errors
     ///
@@ -121,16 +121,16 @@ pub trait SessionStore: Debug + Send + Sync {
     ) -> Result<Vec<u8>, SessionStoreError>;
 
     /// Returns the path of the file that contains an attachment, if the store keeps the attachment
-    /// in a file that the user may open. The file exists until the session, or the last record that
-    /// names the attachment, is removed.
+    /// in a file that the user may open. The file exists until the session is removed, or until the
+    /// last record with the attachment is removed.
     fn attachment_file(&self, session: &SessionId, attachment: AttachmentId) -> Option<PathBuf> {
         let _ = (session, attachment);
         None
     }
 
-    /// Stores a copy of a session and opens the copy; the original need not be open. The copy has
-    /// the title, the parts and the first `keep` prompts of the original; `None` copies all
-    /// prompts. `from` becomes the parent of the copy.
+    /// Stores a copy of a session, and opens the copy. The original need not be open. The copy has
+    /// the title, the parts and the first `keep` prompts of the original. If `keep` is `None`, all
+    /// prompts are copied. `from` becomes the parent of the copy.
     ///
     /// # Errors
     ///
@@ -154,16 +154,16 @@ pub trait SessionStore: Debug + Send + Sync {
     /// [`Held`](SessionStoreError::Held).
     fn delete(&self, session: &SessionId) -> Result<(), SessionStoreError>;
 
-    /// Searches the texts of records. Hits are ordered by session, the last stored session first,
-    /// and within a session by record, the newest first. A search without words has no hits.
+    /// Searches the texts of records. The hits of the session that was stored last come first.
+    /// Within a session, the newest record comes first. A search without words has no hits.
     ///
     /// # Errors
     ///
     /// Returns errors of the store itself.
     fn search(&self, search: &SessionSearch) -> Result<Vec<SearchHit>, SessionStoreError>;
 
-    /// Removes sessions that are too old or too many, the oldest update first, and the remains of
-    /// sessions that were stored incompletely. One call removes at most
+    /// Removes sessions that exceed the limits of age or size, the oldest update first. Also
+    /// removes the remains of sessions that were not stored completely. One call removes at most
     /// [`MAX_PRUNED`](crate::limits::MAX_PRUNED) sessions, and never an open session.
     ///
     /// # Errors
@@ -175,9 +175,9 @@ pub trait SessionStore: Debug + Send + Sync {
         now: SystemTime,
     ) -> Result<PruneReport, SessionStoreError>;
 
-    /// Syncs everything that was written so far to the disk, so that it survives a power failure.
-    /// The call may wait for a disk, but writes do not wait for the call.
-    /// [`StoreWriter`](crate::StoreWriter) calls this method.
+    /// Syncs all earlier writes to the disk, so that they survive a power failure. The call may
+    /// wait for a disk, but writes do not wait for the call. [`StoreWriter`](crate::StoreWriter)
+    /// calls this method.
     ///
     /// # Errors
     ///
@@ -190,18 +190,18 @@ pub trait OpenSession: Debug + Send {
     /// Returns the id of the session.
     fn id(&self) -> &SessionId;
 
-    /// Makes changes in their order; either all changes are made or none. When this method returns,
-    /// the changes survive every kind of end of this process.
+    /// Makes changes in the given order. Either all changes are made, or none of them. After this
+    /// method has returned, the changes are not lost if this process exits, crashes or is killed.
     ///
-    /// A change of records sets the session's update time to `now`, unless that time is earlier
-    /// than the current one.
+    /// A change of records sets the session's update time to `now`, unless `now` is earlier than
+    /// the current update time.
     ///
     /// # Errors
     ///
     /// Returns [`Invalid`](SessionStoreError::Invalid) if a record comes before the first prompt,
     /// or if a record to fold has no subject. Returns
-    /// [`UnknownPrompt`](SessionStoreError::UnknownPrompt) if more prompts are to be kept than the
-    /// session has, and [`TooLarge`](SessionStoreError::TooLarge) if a limit is exceeded.
+    /// [`UnknownPrompt`](SessionStoreError::UnknownPrompt) if a truncation keeps more prompts than
+    /// the session has. Returns [`TooLarge`](SessionStoreError::TooLarge) if a limit is exceeded.
     fn write(
         &mut self,
         changes: &[SessionChange],

@@ -1,13 +1,13 @@
-//! Times in the stored form: milliseconds since 1970.
+//! Converts times to their stored form: milliseconds since 1970.
 
 use std::time::{Duration, SystemTime};
 
-/// Returns a time as milliseconds since 1970, the form in which all times are stored; returns 0 for
+/// Returns a time as milliseconds since 1970, which is the stored form of all times. Returns 0 for
 /// a time before 1970.
 #[must_use]
 pub fn millis_since_epoch(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    // The limit also makes the value fit into a signed integer.
+    // With the limit, the value also fits into a signed integer.
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX).min(MAX_MILLIS)
 }
 
@@ -17,7 +17,7 @@ pub fn time_from_millis(millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(millis.min(MAX_MILLIS))
 }
 
-/// About 100,000 years after 1970, a time that every system can represent.
+/// Largest stored time, more than 100,000 years after 1970. Every system can represent this time.
 const MAX_MILLIS: u64 = 1 << 52;
 
 #[cfg(test)]
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_time_is_stored_to_the_millisecond_or_at_the_end_of_the_range() {
+    fn times_are_stored_in_milliseconds_within_the_range() {
         for millis_since in [0, 1, 1_700_000_000_123, MAX_MILLIS] {
             assert_eq!(millis_since_epoch(time_from_millis(millis_since)), millis_since);
         }

@@ -1,4 +1,4 @@
-//! The threads of a process that write to its store, so that no turn waits for a disk.
+//! Writes to a store on separate threads, so that no turn waits for a disk.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -22,23 +22,24 @@ use crate::session::NewSession;
 use crate::store::{OpenSession, SessionStore};
 
 /// Writes the changes of all sessions of a process to a store. The writer has two threads, so that
-/// no commit waits for a disk. One thread commits; the other syncs commits to the disk within a
-/// second, so that they survive a power failure. Both threads end with the last clone of the writer
-/// and the last [`SessionRecorder`].
+/// no commit waits for a disk. One thread commits. The other thread syncs each commit to the disk
+/// within a second, so that the commit survives a power failure. Both threads end with the last
+/// clone of the writer and the last [`SessionRecorder`].
 ///
 /// Queued changes are written in as few commits as possible. If a full disk or another process
-/// prevents a write, it is retried in order, as long as the queue has memory for the changes.
+/// prevents a write, the write is retried, and later writes wait for it. This continues as long as
+/// the queue has memory for the changes.
 #[derive(Debug, Clone)]
 pub struct StoreWriter {
     jobs: Sender<WriterJob>,
     queue: Arc<WriteQueue>,
 }
 
-/// Records one session through a [`StoreWriter`]. When the recorder is dropped, the session is
+/// Records one session through a [`StoreWriter`]. After the recorder is dropped, the session is
 /// closed as soon as its changes are written.
 ///
-/// After one change is lost, all later changes are refused with the same error, so that no stored
-/// session has a gap.
+/// If a change is lost, all later changes are refused with the same error, so that the stored
+/// session has no gap.
 #[derive(Debug)]
 pub struct SessionRecorder {
     key: RecordingKey,
@@ -46,14 +47,15 @@ pub struct SessionRecorder {
     queue: Arc<WriteQueue>,
 }
 
-/// Resolves once changes are committed; committed changes survive every kind of end of this
-/// process. Any runtime can poll this future.
+/// Resolves when changes are committed. Committed changes are not lost if this process exits,
+/// crashes or is killed. Any runtime can poll this future.
 #[derive(Debug)]
 #[must_use = "changes are committed also if this is dropped, but only this reports it"]
 pub struct PendingCommit(oneshot::Receiver<Result<(), SessionStoreError>>);
 
 type CommitSender = oneshot::Sender<Result<(), SessionStoreError>>;
-/// Identifies a session to the thread, and holds the error that ended the recording.
+/// Identifies a recorded session. Also contains the error that ended the recording, if there is
+/// one.
 type RecordingKey = Arc<OnceLock<SessionStoreError>>;
 
 enum WriterJob {
@@ -63,9 +65,9 @@ enum WriterJob {
     Flush(CommitSender),
 }
 
-/// The session that changes are written to.
+/// The session to which changes are written.
 enum RecordingTarget {
-    /// A session that is not stored yet; its first write stores it.
+    /// A session that is not stored yet. The first write stores the session.
     New(NewSession),
     Open(Box<dyn OpenSession>),
 }
@@ -77,7 +79,7 @@ struct QueuedWrite {
     _slot: QueueSlot,
 }
 
-/// Number of bytes of the queued changes.
+/// Counts the bytes of all queued changes.
 #[derive(Debug, Default)]
 struct WriteQueue {
     bytes: AtomicUsize,
@@ -85,7 +87,7 @@ struct WriteQueue {
     freed: Notify,
 }
 
-/// Reserved bytes of the queue, which are released when the slot is dropped.
+/// Reserved bytes of the queue. They are released when the slot is dropped.
 struct QueueSlot {
     bytes: usize,
     queue: Arc<WriteQueue>,
@@ -121,8 +123,8 @@ impl StoreWriter {
         Ok(Self { jobs, queue: Arc::default() })
     }
 
-    /// Creates a recorder for a session that is not stored yet. The session is stored by its first
-    /// write, which must begin with [`SessionChange::Prompt`].
+    /// Creates a recorder for a session that is not stored yet. The first write stores the session,
+    /// and must begin with [`SessionChange::Prompt`].
     #[must_use]
     pub fn recorder_for_new_session(&self, session: NewSession) -> SessionRecorder {
         self.begin_recording(RecordingTarget::New(session))
@@ -136,13 +138,12 @@ impl StoreWriter {
 
     fn begin_recording(&self, session: RecordingTarget) -> SessionRecorder {
         let key = RecordingKey::default();
-        // If the thread has ended, the first write reports that.
+        // If the thread has ended, the first write returns an error.
         drop(self.jobs.send(WriterJob::Open(key.clone(), session)));
         SessionRecorder { key, jobs: self.jobs.clone(), queue: self.queue.clone() }
     }
 
-    /// Resolves when all changes queued before this call are written, or when writing them was
-    /// tried once.
+    /// Resolves after one attempt to write all changes that were queued before this call.
     pub fn flush(&self) -> PendingCommit {
         let (answer, commit) = oneshot::channel();
         drop(self.jobs.send(WriterJob::Flush(answer)));
@@ -171,11 +172,11 @@ impl SessionRecorder {
     }
 
     /// Waits until half of the queue is free. A caller that records many changes should await this
-    /// method first, for as long as a slow disk may delay the caller.
+    /// method first, with a time limit for the delay by a slow disk.
     pub async fn wait_for_room(&self) {
         loop {
             let mut freed = pin!(self.queue.freed.notified());
-            // After this statement no notification is missed.
+            // After this statement, no notification is missed.
             freed.as_mut().enable();
             if self.queue.bytes.load(Ordering::Relaxed) <= QUEUE_BYTES / 2 {
                 return;
@@ -202,8 +203,8 @@ impl PendingCommit {
     ///
     /// # Errors
     ///
-    /// Returns why the changes are not committed. After a
-    /// [transient](SessionStoreError::is_transient) error they may be committed later.
+    /// Returns the reason why the changes are not committed. After a
+    /// [transient](SessionStoreError::is_transient) error, they may still be committed later.
     ///
     /// # Panics
     ///
@@ -236,7 +237,7 @@ impl fmt::Debug for WriterJob {
 /// State of the thread that commits.
 struct CommitWorker {
     store: Arc<dyn SessionStore>,
-    /// The recorded sessions, each under the address of its key; the session holds the key, so no
+    /// The recorded sessions by the addresses of their keys. Each session owns its key, so no
     /// address is reused.
     sessions: HashMap<usize, RecordedSession>,
     /// Wakes the thread that syncs the store.
@@ -250,11 +251,11 @@ struct RecordedSession {
     pending: Vec<SessionChange>,
     waiting: VecDeque<QueuedWrite>,
     now: SystemTime,
-    /// Error that prevents writes for now, and the time of the next try.
+    /// Error of the last try, if it was transient, and the time of the next try.
     trouble: Option<(SessionStoreError, Instant)>,
-    /// Whether a change was lost, so that no later change may be written.
+    /// Whether a change was lost. No later change may then be written.
     is_ended: bool,
-    /// Whether the session is closed as soon as no write is queued.
+    /// Whether to close the session as soon as no write is queued.
     is_closing: bool,
 }
 
@@ -294,7 +295,7 @@ impl CommitWorker {
         }
     }
 
-    /// Waits for a job, or until a write is due for a retry; returns `None` when all senders are
+    /// Waits for a job, or until the retry of a write is due. Returns `None` if all senders are
     /// gone.
     fn wait_for_next_job(&self, jobs: &Receiver<WriterJob>) -> Option<Option<WriterJob>> {
         let troubles = self.sessions.values().filter_map(|it| it.trouble.as_ref());
@@ -364,7 +365,7 @@ impl RecordedSession {
         self.now = now;
     }
 
-    /// Writes the queued changes, unless the last try failed a moment ago.
+    /// Writes the queued changes, unless a retry is not due yet.
     fn commit_pending_changes(&mut self, store: &dyn SessionStore, dirty: &SyncSender<()>) {
         match &self.trouble {
             Some((_, at)) if *at > Instant::now() => return,
@@ -375,23 +376,23 @@ impl RecordedSession {
             let (writes, changes) = self.next_commit_size(most);
             match self.commit_changes(store, changes) {
                 Ok(()) => {
-                    // If the channel is full, the other thread has not synced the earlier commits
-                    // yet.
+                    // If the channel is full, the other thread will sync this commit together with
+                    // earlier ones.
                     let _ = dirty.try_send(());
                     self.pending.drain(..changes);
                     for mut write in self.waiting.drain(..writes) {
                         write.send_answer(Ok(()));
                     }
                 }
-                // One of several writes is at fault. They are retried one by one, so that the
-                // writes before the faulty one are committed.
+                // One of several writes caused the error. The writes are retried one by one, so
+                // that all writes before the faulty one are committed.
                 Err(error) if !error.is_transient() && writes > 1 => most = 0,
                 Err(error) => return self.answer_all_with_error(error),
             }
         }
     }
 
-    /// Commits the first queued changes.
+    /// Commits the first `changes` queued changes.
     fn commit_changes(
         &mut self,
         store: &dyn SessionStore,

@@ -16,7 +16,7 @@ fn assert_all(verdicts: &[RuleVerdict]) {
 }
 
 #[test]
-fn the_store_in_memory_keeps_every_rule() {
+fn the_store_in_memory_obeys_every_rule() {
     let stores = Mutex::new(HashMap::<String, MemorySessionStore>::new());
     assert_all(&check_store_rules(&|name| {
         Arc::new(stores.lock().unwrap().entry(name.to_owned()).or_default().clone())
@@ -24,7 +24,7 @@ fn the_store_in_memory_keeps_every_rule() {
 }
 
 #[test]
-fn the_store_in_sqlite_keeps_every_rule() {
+fn the_store_in_sqlite_obeys_every_rule() {
     let folder = tempfile::tempdir().unwrap();
     let holder = SessionHolder { pid: 1, host: "test".into(), started: SystemTime::UNIX_EPOCH };
     assert_all(&check_store_rules(&|name| {

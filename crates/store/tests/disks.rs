@@ -1,5 +1,5 @@
-//! Tests with disks that are full or read-only. `unshare` lets a process mount a small file system
-//! in memory.
+//! Tests with disks that are full or read-only. A process in its own namespace (`unshare`) can
+//! mount a small file system in memory.
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 #![cfg(all(feature = "sqlite", target_os = "linux"))]
 
@@ -53,8 +53,8 @@ fn count(store: &SqliteSessionStore, id: &str) -> usize {
     }
 }
 
-/// Runs one of the tests below in a process that has a disk of 2 MiB. If the process is not allowed
-/// to mount the disk, the test is skipped.
+/// Runs one of the tests below in another process with a disk of 2 MiB. If that process is not
+/// allowed to mount the disk, the test is skipped.
 fn on_a_small_disk(test: &str) {
     let folder = tempfile::tempdir().unwrap();
     let unshare = |script: &str| {
@@ -76,7 +76,7 @@ fn small_disk() -> PathBuf {
 }
 
 #[test]
-fn a_full_disk_loses_no_commit_and_is_over_when_there_is_room() {
+fn a_full_disk_loses_no_commit_and_writes_succeed_after_space_is_freed() {
     on_a_small_disk("full_disk");
 }
 
@@ -87,7 +87,7 @@ fn full_disk() {
     let (ballast, store) = (folder.join("ballast"), store(&folder.join("store")).unwrap());
     let mut session = store.create(&new("a"), &prompt(), NOW).unwrap();
     fs::write(&ballast, vec![0; 900_000]).unwrap();
-    // Some records are in the database, others in files.
+    // Some records are stored in the database, and others in files.
     let mut expected = 1;
     for text in ["x".repeat(20_000), "y".repeat(100_000)] {
         let error = loop {
@@ -100,7 +100,8 @@ fn full_disk() {
         assert!(error.is_transient() && expected > 3);
         assert_eq!(count(&store, "a"), expected);
     }
-    // If the disk is full, a new session is stored as soon as there is free space.
+    // A new session cannot be stored while the disk is full. It is stored as soon as there is free
+    // space.
     let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
     let recorder = writer.recorder_for_new_session(new("b"));
     let filler = vec![SessionChange::Append(record(&"z".repeat(60_000)))];

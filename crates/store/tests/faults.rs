@@ -1,8 +1,9 @@
-//! G10 at the writes of a store: the process dies, or gets an error, at any of its file system
-//! calls. Everything that was committed before is there afterwards, and the database is sound.
+//! Tests promise G10 at the writes of a store. A process is killed, or gets an error, at one of its
+//! file system calls. All earlier commits must still be stored afterwards, and the database must be
+//! intact.
 //!
-//! The tests need strace, which injects the faults. `FAULT_STEP` sets the step between the calls that
-//! are tried; `cargo xtask accept store-faults` tries every call.
+//! The tests need strace, which injects the faults. `FAULT_STEP` is the distance between two calls
+//! that are tried. `cargo xtask accept store-faults` tries every call.
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 #![cfg(all(feature = "sqlite", target_os = "linux"))]
 
@@ -22,7 +23,7 @@ use acp_store::{
 use acp_types::schema::v1::SessionId;
 
 const NOW: SystemTime = SystemTime::UNIX_EPOCH;
-/// Calls that change a file, or that may fail while a file is changed.
+/// System calls that change a file, or that can fail during a change of a file.
 const CALLS: &str =
     "openat,mkdir,write,pwrite64,fsync,fdatasync,ftruncate,rename,unlink,link,fcntl";
 const FAULTS: [&str; 3] = ["signal=KILL", "error=EIO", "error=ENOSPC"];
@@ -38,7 +39,7 @@ fn record(text: &str) -> SessionRecord {
     SessionRecord::new("text", 1, &text).unwrap()
 }
 
-/// Records turns, and lists in a file what was committed.
+/// Records turns, and lists the committed turns in a file.
 fn record_turns(folder: &Path) -> Result<(), SessionStoreError> {
     let mut committed = File::create(folder.join("committed")).unwrap();
     let store = store(folder)?;
@@ -49,7 +50,7 @@ fn record_turns(folder: &Path) -> Result<(), SessionStoreError> {
     };
     let mut session = store.create(&new, &[SessionChange::Prompt(record("prompt 0"))], NOW)?;
     for turn in 1..=TURNS {
-        // Every third record is so long that it is stored in a file.
+        // Every third record is long enough to be stored in a file.
         let long = "x".repeat(if turn.is_multiple_of(3) { 70_000 } else { 100 });
         let changes = [
             SessionChange::Prompt(record(&format!("prompt {turn}"))),
@@ -58,7 +59,7 @@ fn record_turns(folder: &Path) -> Result<(), SessionStoreError> {
         ];
         match session.write(&changes, NOW) {
             Ok(()) => writeln!(committed, "{turn}").unwrap(),
-            // The writer tries again later.
+            // The writer retries the write later.
             Err(error) if error.is_transient() => {}
             Err(error) => return Err(error),
         }
@@ -67,7 +68,7 @@ fn record_turns(folder: &Path) -> Result<(), SessionStoreError> {
     Ok(())
 }
 
-/// The process that is killed; the test below runs it.
+/// The body of the process that is killed. The test below starts this process.
 #[test]
 #[ignore = "it is the process that is killed; the other test runs it"]
 fn subject() {
@@ -76,8 +77,8 @@ fn subject() {
     }
 }
 
-/// Runs the process beneath strace, without `--seccomp-bpf`: with it, strace 6.1 sends no signal from
-/// the second call on.
+/// Runs the process under strace. The option `--seccomp-bpf` is not used: with it, strace 6.1 does
+/// not send a signal at the second or a later call.
 fn trace(folder: &Path, args: &[String]) -> bool {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-o"]).arg(folder.join("log")).args(args);
@@ -87,7 +88,7 @@ fn trace(folder: &Path, args: &[String]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Returns the calls of the thread that writes, each with its number among those of the same name.
+/// Returns the system calls of the thread that writes. Calls with the same name are numbered.
 fn calls(folder: &Path) -> Vec<(String, usize)> {
     let log = fs::read_to_string(folder.join("log")).unwrap();
     let path = folder.join("committed").display().to_string();
@@ -111,7 +112,7 @@ fn calls(folder: &Path) -> Vec<(String, usize)> {
     calls
 }
 
-/// Requires that every committed turn is whole, and that the store can be used.
+/// Panics unless every committed turn is complete and the store can still be used.
 fn require_committed(folder: &Path, what: &str) {
     let committed = fs::read_to_string(folder.join("committed")).unwrap_or_default();
     let committed: BTreeSet<_> = committed.lines().map(str::to_owned).collect();

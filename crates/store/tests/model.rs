@@ -27,11 +27,11 @@ enum Operation {
     Prune(Option<u8>, Option<u16>),
     /// Closes all sessions and opens the stores again.
     Restart,
-    /// Sets the clock, forwards or back.
+    /// Sets the clock to a later or an earlier time.
     Clock(u8),
 }
 
-/// A change with few possible values, so that many changes collide.
+/// A change. There are few possible values, so that many changes affect the same data.
 #[derive(Debug, Clone)]
 enum Step {
     Prompt(Content),
@@ -219,15 +219,15 @@ impl<S: SessionStore> Side<S> {
     }
 
     /// Returns everything that can be read from the store, as text.
-    fn seen(&self) -> Vec<String> {
+    fn readable_data(&self) -> Vec<String> {
         let store = &self.store;
-        let mut seen = Vec::new();
+        let mut data = Vec::new();
         for cwd in [None, Some("/link0"), Some("/link1"), Some("/real")] {
             let cwd = cwd.map(PathBuf::from);
             let mut filter = SessionFilter { cwd: cwd.clone(), limit: Some(2), cursor: None };
             loop {
                 let page = store.list(&filter);
-                seen.push(shown(&page));
+                data.push(shown(&page));
                 filter.cursor = page.ok().and_then(|page| page.next);
                 if filter.cursor.is_none() {
                     break;
@@ -236,25 +236,25 @@ impl<S: SessionStore> Side<S> {
             for words in ["alpha", "beta", "g b", "eps", "x"] {
                 let search =
                     SessionSearch { words: words.into(), cwd: cwd.clone(), limit: Some(5) };
-                seen.push(shown(&store.search(&search)));
+                data.push(shown(&store.search(&search)));
             }
         }
         for session in (0..4).map(id) {
-            seen.push(shown(&store.summary(&session)));
-            seen.push(shown(&store.prompts(&session, 0)));
-            seen.push(shown(&store.prompts(&session, 1)));
-            seen.push(shown(&store.parts(&session)));
+            data.push(shown(&store.summary(&session)));
+            data.push(shown(&store.prompts(&session, 0)));
+            data.push(shown(&store.prompts(&session, 1)));
+            data.push(shown(&store.parts(&session)));
             for stream in [RecordStream::Client, RecordStream::Model] {
                 for budget in [0, 100, 65_000, u64::MAX] {
-                    seen.extend(loaded(store, &session, stream, budget));
+                    data.extend(loaded(store, &session, stream, budget));
                 }
             }
             for byte in 0..3 {
                 let attachment = AttachmentId::for_bytes(&[byte; 10]);
-                seen.push(shown(&store.attachment(&session, attachment)));
+                data.push(shown(&store.attachment(&session, attachment)));
             }
         }
-        seen
+        data
     }
 }
 
@@ -268,14 +268,14 @@ fn loaded(
         Ok(load) => load,
         Err(error) => return vec![kind(&error)],
     };
-    let mut seen = Vec::new();
+    let mut data = Vec::new();
     loop {
         let page = store.next_page(&mut load).unwrap();
         if page.is_empty() {
-            seen.push(format!("{} damaged", load.damaged));
-            return seen;
+            data.push(format!("{} damaged", load.damaged));
+            return data;
         }
-        seen.extend(page.iter().map(|record| {
+        data.extend(page.iter().map(|record| {
             let json = record.json.len();
             let beginning = &record.json[..json.min(40)];
             let mut record = record.clone();
@@ -328,7 +328,7 @@ proptest! {
                 sqlite_side = Side::new(sqlite(folder.path()));
             }
         }
-        let (found, expected) = (sqlite_side.seen(), memory.seen());
+        let (found, expected) = (sqlite_side.readable_data(), memory.readable_data());
         prop_assert_eq!(found.len(), expected.len());
         for (found, expected) in found.iter().zip(&expected) {
             prop_assert_eq!(found, expected);

@@ -1,4 +1,5 @@
-//! Compiles the store in memory outside of its crate: another crate can implement a store.
+//! Compiles the source of the store in memory as part of another crate. This proves that another
+//! crate can implement a store.
 #![cfg(feature = "conformance")]
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Several processes use one store, and some of them are killed or stopped.
+//! Tests with several processes that use one store. Some of the processes are killed or stopped.
 //!
 //! `STORE_TURNS` is the number of turns that each process records.
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
@@ -36,8 +36,8 @@ fn record(text: &str) -> SessionRecord {
     SessionRecord::new("text", 1, &text).unwrap().with_search_text(text)
 }
 
-/// Body of a child process: it records turns of a session and prints one line for each committed
-/// turn.
+/// Body of a child process. The process records turns of a session, and prints a line for each
+/// committed turn.
 #[test]
 #[ignore = "is run by the tests below, as another process"]
 fn child() {
@@ -75,7 +75,8 @@ struct Process {
     session: SessionId,
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    /// Turns that this process, or a killed process before it, has acknowledged.
+    /// Turns that were acknowledged by this process, or by an earlier process of the same session
+    /// that was killed.
     acknowledged: BTreeSet<usize>,
 }
 
@@ -101,7 +102,7 @@ impl Process {
         false
     }
 
-    /// Reads the last acknowledgements. The process must have exited without an error or have been
+    /// Reads the last acknowledgements. Requires that the process exited without an error or was
     /// killed.
     fn end(&mut self) {
         while self.acknowledges() {}
@@ -110,8 +111,8 @@ impl Process {
     }
 }
 
-/// Checks that every acknowledged turn is complete. A turn in which a process was killed may be a
-/// prefix: no record is stored without those before it.
+/// Checks that every acknowledged turn is complete. A turn during which a process was killed may be
+/// incomplete, but no record is stored without all records before it.
 fn check(folder: &Path, process: &Process) {
     let store = store(folder);
     let texts = |stream| -> Vec<(u32, String)> {
@@ -151,7 +152,7 @@ fn check(folder: &Path, process: &Process) {
 }
 
 #[test]
-fn nothing_that_was_acknowledged_is_lost_when_processes_are_killed() {
+fn no_acknowledged_turn_is_lost_when_processes_are_killed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let sessions = (0..PROCESSES).map(|number| SessionId::new(format!("s{number}")));
@@ -171,7 +172,7 @@ fn nothing_that_was_acknowledged_is_lost_when_processes_are_killed() {
     }
     for process in &mut processes {
         process.end();
-        // A turn that was interrupted is not recorded again.
+        // An interrupted turn is not recorded again.
         check(folder, process);
     }
     let store = store(folder);
@@ -183,7 +184,7 @@ fn nothing_that_was_acknowledged_is_lost_when_processes_are_killed() {
 }
 
 #[test]
-fn a_session_of_a_stopped_process_is_held_by_it_and_free_once_it_is_killed() {
+fn a_stopped_process_holds_its_session_until_it_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let session = SessionId::new("s");
     let mut process = Process::start(folder.path(), &session, BTreeSet::new());
@@ -195,7 +196,7 @@ fn a_session_of_a_stopped_process_is_held_by_it_and_free_once_it_is_killed() {
         Err(SessionStoreError::Held { holder: Some(holder), .. }) => {
             assert_eq!(holder.pid, process.child.id());
         }
-        // The process had finished before it was stopped.
+        // The process finished before it could be stopped.
         other => assert!(other.is_ok() && process.acknowledged.contains(&turns()), "{other:?}"),
     }
     // The session can be read. Other sessions can be written too, unless the process was stopped in

@@ -1,5 +1,5 @@
-//! The fixture of each rule: a separate store, sessions in the store, and comparisons that describe
-//! a failure.
+//! The fixture of each rule: a separate store, helpers that create sessions in it, and comparisons
+//! with descriptive errors.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -50,7 +50,8 @@ impl<'a> RuleBench<'a> {
         self.store.create(&new_session(session), &[prompt_change("first")], at)
     }
 
-    /// Returns the texts of the client's stream, each with its prompt number: `1:text`.
+    /// Returns the texts of the client's stream. The number of the prompt precedes each text, as in
+    /// `1:text`.
     pub(super) fn client_texts(&self, session: &str) -> Result<Vec<String>, SessionStoreError> {
         self.texts_of_stream(session, RecordStream::Client)
     }
@@ -82,7 +83,7 @@ impl<'a> RuleBench<'a> {
         }
     }
 
-    /// Returns the ids of all sessions that are listed.
+    /// Returns the ids of all listed sessions.
     pub(super) fn listed_ids(
         &self,
         filter: &SessionFilter,
@@ -110,7 +111,7 @@ pub(super) fn time_after_start(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds)
 }
 
-/// Returns a record that contains a text and that a search for the text finds.
+/// Returns a record that contains a text. A search for the text finds the record.
 pub(super) fn text_record(text: &str) -> SessionRecord {
     SessionRecord {
         stream: RecordStream::Client,
@@ -133,7 +134,7 @@ pub(super) fn append_change(text: &str) -> SessionChange {
     SessionChange::Append(text_record(text))
 }
 
-/// A record with a short form.
+/// Returns a record with a short form.
 pub(super) fn record_with_brief(whole: &str, brief: &str) -> SessionRecord {
     SessionRecord { brief: Some(serde_json::Value::from(brief).to_string()), ..text_record(whole) }
 }
@@ -152,7 +153,7 @@ pub(super) fn ensure(is_so: bool, what: &str) -> CheckResult {
     if is_so { Ok(()) } else { Err(RuleBroken(what.to_owned())) }
 }
 
-/// Checks that two things are equal.
+/// Checks that two values are equal.
 pub(super) fn ensure_equal<A: Debug + PartialEq<B>, B: Debug + ?Sized>(
     found: &A,
     expected: &B,

@@ -17,19 +17,19 @@ use crate::retention::{PruneOutcome, RetentionPolicy};
 use crate::session::{NewSession, SessionFilter};
 
 rules![
-    a_fork_has_all_that_its_parent_has,
+    a_fork_has_all_data_of_its_parent,
     a_fork_can_end_at_a_prompt,
-    a_fork_and_its_parent_go_separate_ways,
-    a_fork_needs_a_prompt_that_there_is_and_an_id_that_is_free,
-    a_removed_session_is_gone_with_all_that_belonged_to_it,
+    a_fork_and_its_parent_change_independently,
+    a_fork_needs_an_existing_prompt_and_an_unused_id,
+    a_removed_session_is_removed_with_all_of_its_data,
     sessions_are_pruned_by_age,
     sessions_are_pruned_by_bytes_oldest_first,
     an_open_session_is_never_pruned,
-    sessions_without_prompts_are_pruned_whatever_their_age,
-    a_call_prunes_so_many_sessions_at_most,
+    sessions_without_prompts_are_pruned_at_any_age,
+    a_call_prunes_at_most_the_maximum_number_of_sessions,
 ];
 
-fn a_fork_has_all_that_its_parent_has(bench: &RuleBench<'_>) -> CheckResult {
+fn a_fork_has_all_data_of_its_parent(bench: &RuleBench<'_>) -> CheckResult {
     let mut parent = bench.create_session("a", time_after_start(1))?;
     let linked = SessionRecord {
         attachments: vec![b"linked"[..].into()],
@@ -45,7 +45,7 @@ fn a_fork_has_all_that_its_parent_has(bench: &RuleBench<'_>) -> CheckResult {
     ];
     parent.write(&changes, time_after_start(2))?;
     let into = NewSession { id: session_id("b"), folder: session_folder("/b", "/real/b") };
-    // The parent session is open, and another process may have opened it.
+    // The parent session is open during the fork, as if another process had opened it.
     let fork = bench.open_again().fork(&session_id("a"), &into, None, time_after_start(3))?;
     ensure_equal(fork.id(), &session_id("b"))?;
     refused!(bench.store.open(&session_id("b")), Held { .. })?;
@@ -84,7 +84,7 @@ fn a_fork_can_end_at_a_prompt(bench: &RuleBench<'_>) -> CheckResult {
     ensure_equal(&bench.client_texts("a")?.last().map(String::as_str), &Some("3:third"))
 }
 
-fn a_fork_and_its_parent_go_separate_ways(bench: &RuleBench<'_>) -> CheckResult {
+fn a_fork_and_its_parent_change_independently(bench: &RuleBench<'_>) -> CheckResult {
     let linked = SessionRecord {
         attachments: vec![b"linked"[..].into()],
         ..record_with_brief("whole", "brief")
@@ -109,9 +109,7 @@ fn a_fork_and_its_parent_go_separate_ways(bench: &RuleBench<'_>) -> CheckResult 
     )
 }
 
-fn a_fork_needs_a_prompt_that_there_is_and_an_id_that_is_free(
-    bench: &RuleBench<'_>,
-) -> CheckResult {
+fn a_fork_needs_an_existing_prompt_and_an_unused_id(bench: &RuleBench<'_>) -> CheckResult {
     drop(bench.create_session("a", time_after_start(1))?);
     let fork = |into: &str, keep| {
         bench.store.fork(&session_id("a"), &new_session(into), keep, time_after_start(2)).map(drop)
@@ -125,7 +123,7 @@ fn a_fork_needs_a_prompt_that_there_is_and_an_id_that_is_free(
     fork("b", Some(1)).map_err(Into::into)
 }
 
-fn a_removed_session_is_gone_with_all_that_belonged_to_it(bench: &RuleBench<'_>) -> CheckResult {
+fn a_removed_session_is_removed_with_all_of_its_data(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     session.write(&[append_change("x"), part_change("p", Some("1"))], time_after_start(2))?;
     drop(session);
@@ -134,13 +132,14 @@ fn a_removed_session_is_gone_with_all_that_belonged_to_it(bench: &RuleBench<'_>)
     refused!(bench.store.open(&session_id("a")), UnknownSession(_))?;
     refused!(bench.store.delete(&session_id("a")), UnknownSession(_))?;
     ensure_equal(&bench.listed_ids(&SessionFilter::default())?, &["b"])?;
-    // The id of the removed session can be used again, and none of its old data comes back.
+    // The id of the removed session can be used again, and the new session has none of the old
+    // data.
     drop(bench.create_session("a", time_after_start(3))?);
     ensure_equal(&bench.client_texts("a")?, &["1:first"])?;
     ensure(bench.store.parts(&session_id("a"))?.parts.is_empty(), "a part of it came back")
 }
 
-/// Returns a policy that keeps sessions for `seconds` seconds.
+/// Returns a policy that removes sessions after `seconds` seconds without an update.
 fn retention_of_seconds(seconds: u64) -> RetentionPolicy {
     RetentionPolicy { keep: Some(Duration::from_secs(seconds)), ..RetentionPolicy::default() }
 }
@@ -191,7 +190,7 @@ fn an_open_session_is_never_pruned(bench: &RuleBench<'_>) -> CheckResult {
     ensure_equal(&(pruned.sessions, pruned.outcome), &(vec![session_id("a")], PruneOutcome::Done))
 }
 
-fn sessions_without_prompts_are_pruned_whatever_their_age(bench: &RuleBench<'_>) -> CheckResult {
+fn sessions_without_prompts_are_pruned_at_any_age(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     session.write(&[SessionChange::Truncate { keep: 0 }], time_after_start(2))?;
     ensure_equal(
@@ -207,7 +206,7 @@ fn sessions_without_prompts_are_pruned_whatever_their_age(bench: &RuleBench<'_>)
     refused!(bench.store.open(&session_id("a")), UnknownSession(_))
 }
 
-fn a_call_prunes_so_many_sessions_at_most(bench: &RuleBench<'_>) -> CheckResult {
+fn a_call_prunes_at_most_the_maximum_number_of_sessions(bench: &RuleBench<'_>) -> CheckResult {
     for number in 0..=MAX_PRUNED {
         drop(bench.create_session(&format!("s{number:03}"), time_after_start(1))?);
     }

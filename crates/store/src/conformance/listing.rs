@@ -13,14 +13,14 @@ use crate::session::{NewSession, SessionFilter};
 
 rules![
     sessions_are_listed_by_their_newest_update,
-    a_list_comes_in_pages_that_a_cursor_joins,
-    a_cursor_that_is_none_is_refused,
-    sessions_are_found_by_either_name_of_their_folder,
+    a_list_has_pages_that_are_joined_by_cursors,
+    an_invalid_cursor_is_refused,
+    sessions_are_found_by_either_path_of_their_folder,
     a_text_is_found_by_the_beginnings_of_all_its_words,
-    what_a_query_holds_beside_words_means_nothing,
-    hits_come_newest_session_first_and_in_it_newest_record_first,
-    hits_can_be_of_one_folder_and_are_bounded,
-    what_is_removed_is_not_found,
+    characters_between_the_words_of_a_query_are_ignored,
+    hits_are_ordered_by_newest_session_and_then_by_newest_record,
+    hits_can_be_limited_to_one_folder_and_a_number,
+    removed_records_are_not_found,
 ];
 
 fn sessions_are_listed_by_their_newest_update(bench: &RuleBench<'_>) -> CheckResult {
@@ -32,10 +32,10 @@ fn sessions_are_listed_by_their_newest_update(bench: &RuleBench<'_>) -> CheckRes
     ensure_equal(&bench.listed_ids(&SessionFilter::default())?, &["d", "a", "c", "e", "b"])
 }
 
-fn a_list_comes_in_pages_that_a_cursor_joins(bench: &RuleBench<'_>) -> CheckResult {
+fn a_list_has_pages_that_are_joined_by_cursors(bench: &RuleBench<'_>) -> CheckResult {
     let many = MAX_PAGE_SESSIONS + 10;
     for number in 0..many {
-        // Three sessions have the same time.
+        // Every three consecutive sessions have the same time.
         drop(bench.create_session(&format!("s{number:03}"), time_after_start(number as u64 / 3))?);
     }
     let mut filter = SessionFilter { limit: Some(usize::MAX), ..SessionFilter::default() };
@@ -47,7 +47,7 @@ fn a_list_comes_in_pages_that_a_cursor_joins(bench: &RuleBench<'_>) -> CheckResu
         let page = bench.store.list(&filter)?;
         ensure(page.sessions.len() <= 7, "a page is longer than was asked for")?;
         all.extend(page.sessions);
-        // A session that is stored between two pages shifts no page.
+        // A session that is stored while pages are read must not shift the later pages.
         drop(bench.create_session(&format!("new{}", all.len()), time_after_start(1000))?);
         filter.cursor = page.next;
         if filter.cursor.is_none() {
@@ -62,7 +62,7 @@ fn a_list_comes_in_pages_that_a_cursor_joins(bench: &RuleBench<'_>) -> CheckResu
     )
 }
 
-fn a_cursor_that_is_none_is_refused(bench: &RuleBench<'_>) -> CheckResult {
+fn an_invalid_cursor_is_refused(bench: &RuleBench<'_>) -> CheckResult {
     for cursor in ["", "x", "1", "1.", "zz.a", "1.a b", "'; DROP TABLE session"] {
         let filter = SessionFilter { cursor: Some(cursor.to_owned()), ..Default::default() };
         refused!(bench.store.list(&filter), Invalid(_))?;
@@ -70,7 +70,7 @@ fn a_cursor_that_is_none_is_refused(bench: &RuleBench<'_>) -> CheckResult {
     Ok(())
 }
 
-fn sessions_are_found_by_either_name_of_their_folder(bench: &RuleBench<'_>) -> CheckResult {
+fn sessions_are_found_by_either_path_of_their_folder(bench: &RuleBench<'_>) -> CheckResult {
     let folders = [("a", "/link", "/real"), ("b", "/real", "/real"), ("c", "/other", "/other")];
     for (number, (session, cwd, canonical)) in folders.into_iter().enumerate() {
         let new = NewSession { id: session_id(session), folder: session_folder(cwd, canonical) };
@@ -86,7 +86,7 @@ fn sessions_are_found_by_either_name_of_their_folder(bench: &RuleBench<'_>) -> C
 }
 
 impl RuleBench<'_> {
-    /// Returns the session and the prompt of each hit.
+    /// Returns the session id and the prompt number of each hit.
     fn find_hits(&self, words: &str) -> Result<Vec<(String, u32)>, crate::SessionStoreError> {
         let hits =
             self.store.search(&SessionSearch { words: words.to_owned(), ..Default::default() })?;
@@ -120,7 +120,7 @@ fn a_text_is_found_by_the_beginnings_of_all_its_words(bench: &RuleBench<'_>) -> 
     )
 }
 
-fn what_a_query_holds_beside_words_means_nothing(bench: &RuleBench<'_>) -> CheckResult {
+fn characters_between_the_words_of_a_query_are_ignored(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     session.write(
         &[append_change("alpha beta"), append_change("NOT alpha OR NEAR")],
@@ -141,7 +141,7 @@ fn what_a_query_holds_beside_words_means_nothing(bench: &RuleBench<'_>) -> Check
     Ok(())
 }
 
-fn hits_come_newest_session_first_and_in_it_newest_record_first(
+fn hits_are_ordered_by_newest_session_and_then_by_newest_record(
     bench: &RuleBench<'_>,
 ) -> CheckResult {
     let mut first =
@@ -157,7 +157,7 @@ fn hits_come_newest_session_first_and_in_it_newest_record_first(
     )
 }
 
-fn hits_can_be_of_one_folder_and_are_bounded(bench: &RuleBench<'_>) -> CheckResult {
+fn hits_can_be_limited_to_one_folder_and_a_number(bench: &RuleBench<'_>) -> CheckResult {
     let elsewhere = NewSession { id: session_id("b"), folder: session_folder("/b", "/real/b") };
     drop(bench.store.create(&elsewhere, &[prompt_change("needle")], time_after_start(1))?);
     let mut session = bench.create_session("a", time_after_start(2))?;
@@ -179,7 +179,7 @@ fn hits_can_be_of_one_folder_and_are_bounded(bench: &RuleBench<'_>) -> CheckResu
     ensure(search(Some("/c"), None)?.is_empty(), "something is found in another folder")
 }
 
-fn what_is_removed_is_not_found(bench: &RuleBench<'_>) -> CheckResult {
+fn removed_records_are_not_found(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let about = |text: &str| text_record(text).with_subject("call");
     session.write(

@@ -13,18 +13,18 @@ use crate::limits::{MAX_PAGE_PROMPTS, MAX_PAGE_RECORDS, PAGE_BYTES};
 use crate::record::{AttachmentId, RecordForm, RecordStream, SessionChange, SessionRecord};
 
 rules![
-    the_newest_records_are_whole_as_far_as_the_budget_goes,
-    a_record_without_a_short_form_is_whole_and_counts_for_nothing,
-    a_load_comes_in_pages_within_their_bounds,
-    what_is_written_later_is_not_part_of_a_load,
-    a_load_begins_at_the_newest_record_that_stands_for_all_before_it,
-    a_load_of_a_session_that_is_removed_ends_with_an_error,
-    attachments_are_given_back_by_their_hash,
-    attachments_go_with_the_last_record_that_names_them,
+    the_newest_records_are_whole_within_the_budget,
+    a_record_without_a_short_form_is_whole_and_not_part_of_the_budget,
+    a_load_has_pages_within_their_limits,
+    later_writes_are_not_part_of_a_load,
+    a_load_begins_at_the_newest_record_that_starts_the_stream,
+    a_load_of_a_removed_session_ends_with_an_error,
+    attachments_are_returned_by_their_hash,
+    attachments_are_removed_with_the_last_record_that_names_them,
     prompts_are_listed_with_the_beginning_of_their_text,
 ];
 
-fn the_newest_records_are_whole_as_far_as_the_budget_goes(bench: &RuleBench<'_>) -> CheckResult {
+fn the_newest_records_are_whole_within_the_budget(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     // Each text has ten bytes, including the quotes.
     let records = ["oldest00", "middle00", "newest00"];
@@ -45,7 +45,7 @@ fn the_newest_records_are_whole_as_far_as_the_budget_goes(bench: &RuleBench<'_>)
     Ok(())
 }
 
-fn a_record_without_a_short_form_is_whole_and_counts_for_nothing(
+fn a_record_without_a_short_form_is_whole_and_not_part_of_the_budget(
     bench: &RuleBench<'_>,
 ) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
@@ -54,7 +54,7 @@ fn a_record_without_a_short_form_is_whole_and_counts_for_nothing(
     let changes = [
         SessionChange::Append(record_with_brief("12345678", "-")),
         append_change(&long),
-        // The budget covers one stream only.
+        // The budget is for one stream only, so this record does not count.
         SessionChange::Append(of_model),
     ];
     session.write(&changes, time_after_start(2))?;
@@ -66,7 +66,7 @@ fn a_record_without_a_short_form_is_whole_and_counts_for_nothing(
     )
 }
 
-fn a_load_comes_in_pages_within_their_bounds(bench: &RuleBench<'_>) -> CheckResult {
+fn a_load_has_pages_within_their_limits(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let many = MAX_PAGE_RECORDS * 2;
     let changes: Vec<_> = (0..many).map(|number| append_change(&number.to_string())).collect();
@@ -101,7 +101,7 @@ fn a_load_comes_in_pages_within_their_bounds(bench: &RuleBench<'_>) -> CheckResu
     ensure_equal(&load.damaged, &0)
 }
 
-fn what_is_written_later_is_not_part_of_a_load(bench: &RuleBench<'_>) -> CheckResult {
+fn later_writes_are_not_part_of_a_load(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let mut load = bench.store.begin_load(&session_id("a"), RecordStream::Client, 0)?;
     session.write(&[append_change("later")], time_after_start(2))?;
@@ -109,9 +109,7 @@ fn what_is_written_later_is_not_part_of_a_load(bench: &RuleBench<'_>) -> CheckRe
     ensure(bench.store.next_page(&mut load)?.is_empty(), "a later record is loaded")
 }
 
-fn a_load_begins_at_the_newest_record_that_stands_for_all_before_it(
-    bench: &RuleBench<'_>,
-) -> CheckResult {
+fn a_load_begins_at_the_newest_record_that_starts_the_stream(bench: &RuleBench<'_>) -> CheckResult {
     let of_model = |text: &str| text_record(text).with_stream(RecordStream::Model);
     let mut session = bench.create_session("a", time_after_start(1))?;
     let changes = [
@@ -130,14 +128,14 @@ fn a_load_begins_at_the_newest_record_that_stands_for_all_before_it(
     ensure_equal(&bench.texts_of_stream("a", stream)?, &["1:summary", "1:two"])
 }
 
-fn a_load_of_a_session_that_is_removed_ends_with_an_error(bench: &RuleBench<'_>) -> CheckResult {
+fn a_load_of_a_removed_session_ends_with_an_error(bench: &RuleBench<'_>) -> CheckResult {
     drop(bench.create_session("a", time_after_start(1))?);
     let mut load = bench.store.begin_load(&session_id("a"), RecordStream::Client, 0)?;
     bench.store.delete(&session_id("a"))?;
     refused!(bench.store.next_page(&mut load), UnknownSession(_))
 }
 
-/// A record with attachments.
+/// Returns a record with attachments.
 fn record_with_attachments(contents: &[&[u8]]) -> SessionRecord {
     SessionRecord {
         attachments: contents.iter().map(|bytes| Arc::from(*bytes)).collect(),
@@ -145,7 +143,7 @@ fn record_with_attachments(contents: &[&[u8]]) -> SessionRecord {
     }
 }
 
-fn attachments_are_given_back_by_their_hash(bench: &RuleBench<'_>) -> CheckResult {
+fn attachments_are_returned_by_their_hash(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let contents: [&[u8]; 3] = [b"", b"\0\xff", &[7; 200_000]];
     session
@@ -166,7 +164,9 @@ fn attachments_are_given_back_by_their_hash(bench: &RuleBench<'_>) -> CheckResul
     ensure_equal(&bench.store.attachment_file(&session_id("a"), absent), &None)
 }
 
-fn attachments_go_with_the_last_record_that_names_them(bench: &RuleBench<'_>) -> CheckResult {
+fn attachments_are_removed_with_the_last_record_that_names_them(
+    bench: &RuleBench<'_>,
+) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let about = |contents: &[&[u8]]| record_with_attachments(contents).with_subject("call");
     let changes = [

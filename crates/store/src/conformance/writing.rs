@@ -18,24 +18,24 @@ rules![
     an_id_is_stored_once,
     an_id_that_could_name_a_file_is_refused,
     a_session_that_is_not_stored_is_unknown_to_every_operation,
-    a_session_is_open_once_over_all_processes,
-    what_is_written_is_there_for_other_processes,
-    a_write_is_made_as_a_whole_or_not_at_all,
+    a_session_can_be_open_only_once_over_all_processes,
+    writes_are_visible_to_other_processes,
+    a_write_is_made_completely_or_not_at_all,
     an_attachment_of_a_refused_write_is_not_kept,
-    what_is_over_its_bound_is_refused,
-    records_keep_their_order_and_what_they_are_over_both_streams,
-    a_folded_record_takes_the_place_of_the_first_of_its_subject,
-    a_fold_reaches_into_no_other_prompt_stream_or_subject,
-    a_fold_spares_the_record_that_begins_its_prompt,
-    going_back_removes_prompts_from_both_streams_and_nothing_else,
-    numbers_of_records_are_never_used_again,
+    values_beyond_their_limit_are_refused,
+    records_keep_their_order_and_their_fields_in_both_streams,
+    a_folded_record_is_at_the_position_of_the_first_of_its_subject,
+    a_fold_affects_no_other_prompt_stream_or_subject,
+    a_fold_does_not_replace_the_record_that_begins_its_prompt,
+    a_truncation_removes_only_prompts_from_both_streams,
+    record_numbers_are_never_reused,
     a_session_without_prompts_is_open_but_not_listed,
-    more_prompts_than_there_are_cannot_be_kept,
-    a_title_is_set_and_cut,
+    a_truncation_cannot_keep_more_prompts_than_exist,
+    a_title_is_set_and_truncated,
     parts_are_set_replaced_and_removed,
-    only_records_move_the_time_of_the_update_and_never_back,
+    only_records_change_the_update_time_and_never_to_an_earlier_time,
     a_session_moves_to_another_folder,
-    what_is_written_can_be_made_to_survive_a_power_failure,
+    a_store_can_be_synced_after_writes,
 ];
 
 fn a_session_is_stored_with_its_first_prompt(bench: &RuleBench<'_>) -> CheckResult {
@@ -100,7 +100,7 @@ fn a_session_that_is_not_stored_is_unknown_to_every_operation(
     refused!(store.delete(&unknown), UnknownSession(_))
 }
 
-fn a_session_is_open_once_over_all_processes(bench: &RuleBench<'_>) -> CheckResult {
+fn a_session_can_be_open_only_once_over_all_processes(bench: &RuleBench<'_>) -> CheckResult {
     let other = bench.open_again();
     let session = bench.create_session("a", time_after_start(1))?;
     for store in [&bench.store, &other] {
@@ -114,7 +114,7 @@ fn a_session_is_open_once_over_all_processes(bench: &RuleBench<'_>) -> CheckResu
     bench.store.open(&session_id("a")).map(drop).map_err(Into::into)
 }
 
-fn what_is_written_is_there_for_other_processes(bench: &RuleBench<'_>) -> CheckResult {
+fn writes_are_visible_to_other_processes(bench: &RuleBench<'_>) -> CheckResult {
     let other = bench.open_again();
     let mut session =
         other.create(&new_session("a"), &[prompt_change("one")], time_after_start(1))?;
@@ -127,7 +127,7 @@ fn what_is_written_is_there_for_other_processes(bench: &RuleBench<'_>) -> CheckR
     ensure_equal(&bench.store.summary(&session_id("a"))?, &other.summary(&session_id("a"))?)
 }
 
-fn a_write_is_made_as_a_whole_or_not_at_all(bench: &RuleBench<'_>) -> CheckResult {
+fn a_write_is_made_completely_or_not_at_all(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let before = bench.store.summary(&session_id("a"))?;
     let changes = [
@@ -147,7 +147,7 @@ fn a_write_is_made_as_a_whole_or_not_at_all(bench: &RuleBench<'_>) -> CheckResul
     ensure_equal(&bench.store.summary(&session_id("a"))?, &before)
 }
 
-fn what_is_over_its_bound_is_refused(bench: &RuleBench<'_>) -> CheckResult {
+fn values_beyond_their_limit_are_refused(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let long = |bytes: usize| "x".repeat(bytes);
     for change in [
@@ -176,9 +176,7 @@ fn what_is_over_its_bound_is_refused(bench: &RuleBench<'_>) -> CheckResult {
     ensure_equal(&bench.client_texts("a")?.last(), &Some(&format!("1:{large}")))
 }
 
-fn records_keep_their_order_and_what_they_are_over_both_streams(
-    bench: &RuleBench<'_>,
-) -> CheckResult {
+fn records_keep_their_order_and_their_fields_in_both_streams(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let mut of_model = text_record("answer").with_stream(RecordStream::Model).with_subject("m");
     (of_model.kind, of_model.version) = ("message".to_owned(), 7);
@@ -206,7 +204,7 @@ fn records_keep_their_order_and_what_they_are_over_both_streams(
     )
 }
 
-fn a_folded_record_takes_the_place_of_the_first_of_its_subject(
+fn a_folded_record_is_at_the_position_of_the_first_of_its_subject(
     bench: &RuleBench<'_>,
 ) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
@@ -231,7 +229,7 @@ fn a_folded_record_takes_the_place_of_the_first_of_its_subject(
     ensure_equal(&bench.client_texts("a")?, &["1:first", "1:again", "1:x", "1:y", "1:new"])
 }
 
-fn a_fold_reaches_into_no_other_prompt_stream_or_subject(bench: &RuleBench<'_>) -> CheckResult {
+fn a_fold_affects_no_other_prompt_stream_or_subject(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let about = |text: &str| text_record(text).with_subject("plan");
     let of_model = || about("answer").with_stream(RecordStream::Model);
@@ -251,7 +249,7 @@ fn a_fold_reaches_into_no_other_prompt_stream_or_subject(bench: &RuleBench<'_>) 
     ensure_equal(&bench.texts_of_stream("a", RecordStream::Model)?, &["2:answer"])
 }
 
-fn a_fold_spares_the_record_that_begins_its_prompt(bench: &RuleBench<'_>) -> CheckResult {
+fn a_fold_does_not_replace_the_record_that_begins_its_prompt(bench: &RuleBench<'_>) -> CheckResult {
     let begin = SessionChange::Prompt(text_record("begin").with_subject("m"));
     let mut session = bench.store.create(&new_session("a"), &[begin], time_after_start(1))?;
     session.write(
@@ -261,9 +259,7 @@ fn a_fold_spares_the_record_that_begins_its_prompt(bench: &RuleBench<'_>) -> Che
     ensure_equal(&bench.client_texts("a")?, &["1:begin", "1:folded"])
 }
 
-fn going_back_removes_prompts_from_both_streams_and_nothing_else(
-    bench: &RuleBench<'_>,
-) -> CheckResult {
+fn a_truncation_removes_only_prompts_from_both_streams(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let of_model = |text| SessionChange::Append(text_record(text).with_stream(RecordStream::Model));
     let changes = [
@@ -291,7 +287,7 @@ fn going_back_removes_prompts_from_both_streams_and_nothing_else(
     ensure_equal(&bench.client_texts("a")?, &["1:first", "2:another", "2:y"])
 }
 
-fn numbers_of_records_are_never_used_again(bench: &RuleBench<'_>) -> CheckResult {
+fn record_numbers_are_never_reused(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     session.write(&[prompt_change("second")], time_after_start(2))?;
     let gone = bench.load_records("a", RecordStream::Client, 0)?.pop();
@@ -314,14 +310,14 @@ fn a_session_without_prompts_is_open_but_not_listed(bench: &RuleBench<'_>) -> Ch
     ensure_equal(&bench.client_texts("a")?, &["1:again"])
 }
 
-fn more_prompts_than_there_are_cannot_be_kept(bench: &RuleBench<'_>) -> CheckResult {
+fn a_truncation_cannot_keep_more_prompts_than_exist(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let keep = SessionChange::Truncate { keep: 2 };
     refused!(session.write(&[keep], time_after_start(2)), UnknownPrompt { prompt: 2, .. })?;
     ensure_equal(&bench.client_texts("a")?, &["1:first"])
 }
 
-fn a_title_is_set_and_cut(bench: &RuleBench<'_>) -> CheckResult {
+fn a_title_is_set_and_truncated(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     let title = "ä".repeat(limits::MAX_TITLE_BYTES);
     session.write(&[SessionChange::Title(title.clone())], time_after_start(2))?;
@@ -345,7 +341,9 @@ fn parts_are_set_replaced_and_removed(bench: &RuleBench<'_>) -> CheckResult {
     ensure_equal(&(parts.parts, parts.damaged), &(expected, 0))
 }
 
-fn only_records_move_the_time_of_the_update_and_never_back(bench: &RuleBench<'_>) -> CheckResult {
+fn only_records_change_the_update_time_and_never_to_an_earlier_time(
+    bench: &RuleBench<'_>,
+) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(10))?;
     let updated = || bench.store.summary(&session_id("a")).map(|summary| summary.updated);
     let beside = [
@@ -376,7 +374,7 @@ fn a_session_moves_to_another_folder(bench: &RuleBench<'_>) -> CheckResult {
     ensure(bench.listed_ids(&of("/project"))?.is_empty(), "it is listed in its old folder")
 }
 
-fn what_is_written_can_be_made_to_survive_a_power_failure(bench: &RuleBench<'_>) -> CheckResult {
+fn a_store_can_be_synced_after_writes(bench: &RuleBench<'_>) -> CheckResult {
     let mut session = bench.create_session("a", time_after_start(1))?;
     bench.store.sync()?;
     session.write(&[append_change("x")], time_after_start(2))?;

@@ -1,4 +1,4 @@
-//! Copies sessions in small steps, so that other processes can write in between.
+//! Copies sessions in small steps, so that other processes can write between two steps.
 
 use acp_types::schema::v1::SessionId;
 use rusqlite::{Transaction, params};
@@ -11,8 +11,8 @@ use crate::error::SessionStoreError;
 use crate::limits::STEP_RECORDS;
 use crate::session::{NewSession, SessionSummary, StoredParts};
 
-/// Copies the first prompts of a session into a new session and returns the new session's key; the
-/// lock of the new session must be held. Damaged records are skipped.
+/// Copies the first prompts of a session into a new session, and returns the key of the new
+/// session. The caller must hold the lock of the new session. Damaged records are skipped.
 pub(super) fn copy_session(
     store: &SqliteStoreState,
     from: &SessionId,

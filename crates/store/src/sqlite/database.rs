@@ -1,4 +1,4 @@
-//! The database: opening it, and transactions on it.
+//! Opens the database and runs transactions.
 
 use std::fs::File;
 use std::io;
@@ -22,8 +22,8 @@ pub(super) struct SessionDatabase {
     random: fn() -> u64,
     writer: Mutex<Connection>,
     reader: Mutex<Connection>,
-    /// A connection for checkpoints, so that neither reads nor writes wait for a checkpoint. The
-    /// first checkpoint opens the connection.
+    /// A separate connection for checkpoints, so that reads and writes do not wait for a
+    /// checkpoint. The first checkpoint opens the connection.
     syncer: Mutex<Option<Connection>>,
 }
 
@@ -46,8 +46,8 @@ impl SessionDatabase {
         prepare_while_busy(&mut writer, &path, random)?;
         let reader = connect()?;
         if !has_log {
-            // After this sync, the directory entries of the database and its log survive a power
-            // failure too.
+            // This sync makes the directory entries of the database and its log survive a power
+            // failure.
             sync_folder(folder).map_err(failed)?;
         }
         let (writer, reader) = (Mutex::new(writer), Mutex::new(reader));
@@ -58,7 +58,7 @@ impl SessionDatabase {
         &self.path
     }
 
-    /// Runs `work` in a write transaction, which is rolled back if `work` fails.
+    /// Runs `work` in a write transaction. If `work` fails, the transaction is rolled back.
     pub(super) fn run_write_transaction<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
@@ -76,7 +76,7 @@ impl SessionDatabase {
         done.map_err(|fault| fault.into_store_error(&self.path))
     }
 
-    /// Runs `work` in a read transaction, which sees one consistent state of the database.
+    /// Runs `work` in a read transaction. All reads of `work` see the same state of the database.
     pub(super) fn run_read_transaction<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
@@ -107,7 +107,8 @@ impl SessionDatabase {
     }
 
     /// Syncs the log to the disk, so that commits survive a power failure. If the log is long, its
-    /// pages are moved into the database, except pages whose older version a reader still needs.
+    /// pages are moved into the database. A page is not moved while a reader still needs the older
+    /// version in the database.
     pub(super) fn sync_and_checkpoint(&self) -> Result<(), SessionStoreError> {
         let log = log_path(&self.path);
         // A checkpoint may have moved commits from the log into the database; SQLite has then
@@ -120,8 +121,7 @@ impl SessionDatabase {
         }
     }
 
-    /// Moves the log into the database if at least `least` pages of the log have not been moved
-    /// yet.
+    /// Moves pages of the log into the database if at least `least` pages are not moved yet.
     fn checkpoint_if_needed(&self, least: i64) -> Result<(), SessionStoreError> {
         let moved = self.try_checkpoint_if_needed(least);
         moved.map_err(|fault| fault.into_store_error(&self.path))
@@ -138,9 +138,10 @@ impl SessionDatabase {
         if logged - moved >= least {
             connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], pages)?;
         }
-        // Writers seldom pause long enough for the log to start over, and the first process that
-        // opens the database reads the whole log. Most pages are moved by now, so the writers' lock
-        // is held only for the remaining pages. If a reader prevents the truncation, the next
+        // SQLite overwrites the log from its start only after a pause of the writers, and such
+        // pauses are rare. A long log is slow to open, because the first process that opens the
+        // database reads the whole log. Most pages are already moved here, so the writers' lock is
+        // held only for the remaining pages. If a reader prevents the truncation, the next
         // checkpoint tries again.
         if logged >= LOG_PAGES {
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
@@ -148,8 +149,8 @@ impl SessionDatabase {
         Ok(())
     }
 
-    /// Returns the space of removed data to the file system, in steps, so that other processes can
-    /// write in between.
+    /// Returns the space of removed data to the file system in small steps, so that other processes
+    /// can write between two steps.
     pub(super) fn release_free_pages(&self) -> Result<(), SessionStoreError> {
         let mut free = i64::MAX;
         loop {
@@ -177,7 +178,7 @@ fn log_path(database: &Path) -> PathBuf {
     path.into()
 }
 
-/// Creates the file if it is missing; only its owner can ever access it.
+/// Creates the file if it is missing. Only the owner can access the file, from its creation on.
 fn create_private_file_if_missing(path: &Path) -> io::Result<()> {
     match create_private_file(path) {
         Ok(_) => Ok(()),
@@ -199,8 +200,8 @@ fn open_connection(path: &Path, random: fn() -> u64) -> Result<Connection, Trans
         None => false,
     }))?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // Neither a commit nor the exit of a process waits for a disk: see
-    // `SessionDatabase::sync_and_checkpoint`.
+    // Without automatic checkpoints, neither a commit nor the exit of a process waits for a disk.
+    // `SessionDatabase::sync_and_checkpoint` makes the checkpoints instead.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     disable_checkpoint_on_close(&connection)?;
     connection.pragma_update(None, "cache_size", -(CACHE_BYTES / 1024))?;
@@ -210,8 +211,8 @@ fn open_connection(path: &Path, random: fn() -> u64) -> Result<Connection, Trans
     Ok(connection)
 }
 
-/// Prepares a database. Retries for [`BUSY_TIME`] while another process does the same, because
-/// SQLite does not call the busy handler when the journal mode changes.
+/// Prepares a database. If another process prepares the database at the same time, retries for up
+/// to [`BUSY_TIME`]. (SQLite does not call the busy handler for a change of the journal mode.)
 fn prepare_while_busy(
     connection: &mut Connection,
     path: &Path,
@@ -234,10 +235,11 @@ fn enable_wal_and_migrate(
     connection: &mut Connection,
     path: &Path,
 ) -> Result<(), TransactionFault> {
-    // The version is checked first, so that nothing is written to the database of another program.
+    // The version is checked before any write, so that a database of another program is not
+    // changed.
     if schema::committed_version(connection, path, schema::STEPS)? == 0 {
-        // In an existing database, this setting has no effect and would only wait for the writers'
-        // lock.
+        // This setting has an effect only in a new database. In an existing one, it would only wait
+        // for the writers' lock.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
     let mode = |row: &Row<'_>| row.get::<_, String>(0);
@@ -249,15 +251,15 @@ fn enable_wal_and_migrate(
     schema::migrate_to_newest(connection, path, schema::STEPS)
 }
 
-/// Disables the checkpoint that SQLite makes when the last connection to the database is closed.
+/// Disables SQLite's checkpoint at the close of the last connection to the database.
 fn disable_checkpoint_on_close(connection: &Connection) -> Result<(), TransactionFault> {
     let option = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     Ok(connection.set_db_config(option, true).map(drop)?)
 }
 
-/// Returns the pause before the next try to lock the database, after `tries` tries; `None` once the
-/// pauses add up to [`BUSY_TIME`]. The random part makes processes that wait for the same lock
-/// retry at different times.
+/// Returns the pause between try number `tries` to lock the database and the next try. Returns
+/// `None` if the pauses so far add up to [`BUSY_TIME`]. A random part of the pause lets processes
+/// that wait for the same lock retry at different times.
 fn busy_retry_pause(tries: i32, random: u64) -> Option<Duration> {
     let pause = |tries: i32| {
         let millis = 1_u64.checked_shl(tries.unsigned_abs()).unwrap_or(u64::MAX);
@@ -281,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_differ_and_end() {
+    fn retry_pauses_grow_differ_and_end() {
         let all = |random: u64| (0..).map_while(move |tries| busy_retry_pause(tries, random));
         let sum: Duration = all(511).sum();
         assert!(sum <= BUSY_TIME + BUSY_PAUSE, "{sum:?}");

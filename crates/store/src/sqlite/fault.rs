@@ -1,4 +1,4 @@
-//! Failures within a transaction, and their conversion to errors for the caller.
+//! Failures in a transaction, and their conversion to errors for the caller.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl TransactionFault {
         })
     }
 
-    /// Returns whether the fault is damaged data, so that other data may still be readable.
+    /// Returns whether the cause is damaged data. Other data may then still be readable.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Store(error) => matches!(error, SessionStoreError::Damaged { .. }),
@@ -30,7 +30,7 @@ impl TransactionFault {
         }
     }
 
-    /// Returns the error of a database at a path.
+    /// Converts the fault to the error for the database at a path.
     pub(super) fn into_store_error(self, path: &Path) -> SessionStoreError {
         let error = match self {
             Self::Store(error) => return error,
@@ -68,12 +68,12 @@ impl From<SessionStoreError> for TransactionFault {
 fn is_damage_error(error: &Error) -> bool {
     match error {
         Error::SqliteFailure(failure, _) => {
-            // A page is incomplete: the file was truncated.
+            // SQLite reports this error for an incomplete page, i.e. if the file was truncated.
             const SHORT_READ: i32 = rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
             let codes = [ErrorCode::DatabaseCorrupt, ErrorCode::NotADatabase];
             codes.contains(&failure.code) || failure.extended_code == SHORT_READ
         }
-        // A value has another type or range than the store writes.
+        // A value has a type or range that the store never writes.
         Error::InvalidColumnType(..)
         | Error::IntegralValueOutOfRange(..)
         | Error::FromSqlConversionFailure(..)

@@ -24,8 +24,8 @@ impl SessionFiles {
         self.folder.join(id.to_string())
     }
 
-    /// Writes contents to files; the caller must [sync](sync_all) them later. Returns the ids of
-    /// the contents that had no file before.
+    /// Writes contents to files. The caller must [sync](sync_all) the files later. Returns the ids
+    /// of those contents that had no file before.
     pub(super) fn write_contents(
         &self,
         contents: &[(AttachmentId, &[u8])],
@@ -34,7 +34,8 @@ impl SessionFiles {
             return Ok(Vec::new());
         }
         let mut added = Vec::new();
-        // Only the process that holds the session writes here, one file at a time.
+        // Only the process that holds the session writes in this folder, and it writes one file at
+        // a time. One name for unfinished files is therefore enough.
         let unfinished = self.folder.join("unfinished");
         let mut write = |(id, bytes): &(AttachmentId, &[u8])| {
             drop(fs::remove_file(&unfinished));
@@ -53,7 +54,7 @@ impl SessionFiles {
         Ok(added)
     }
 
-    /// Reads the content with this id; returns `None` if it is missing or damaged.
+    /// Reads the content with this id. Returns `None` if the content is missing or damaged.
     pub(super) fn read_if_intact(&self, id: AttachmentId) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let file = File::open(self.path_of_contents(id)).ok()?;
@@ -61,7 +62,7 @@ impl SessionFiles {
         (AttachmentId::for_bytes(&bytes) == id).then_some(bytes)
     }
 
-    /// Links to the contents of another session; contents are never changed, so both sessions can
+    /// Creates links to contents of another session. Contents never change, so both sessions can
     /// share them. Missing contents are skipped.
     pub(super) fn link_from_session(
         &self,
@@ -87,8 +88,8 @@ impl SessionFiles {
         linked.map_err(|error| SessionStoreError::from_io(&self.folder, error))
     }
 
-    /// Removes contents that no record names any more. If the removal fails, the contents are
-    /// removed with the session.
+    /// Removes contents to which no record refers. If this fails, the contents stay until the
+    /// session is removed.
     pub(super) fn remove_contents(&self, ids: &[AttachmentId]) {
         ids.iter().for_each(|id| drop(fs::remove_file(self.path_of_contents(*id))));
     }
@@ -108,10 +109,10 @@ impl SessionFiles {
     }
 }
 
-/// Syncs files and their directory entries to the disk, so that both survive a power failure. A
-/// file that was removed in the meantime is not an error.
+/// Syncs files and their directory entries to the disk, so that both survive a power failure. Files
+/// that no longer exist are skipped without an error.
 pub(super) fn sync_all(paths: &[PathBuf]) -> Result<(), SessionStoreError> {
-    // The folders, which contain the file names, are synced last.
+    // The folders contain the directory entries, and are synced after the files.
     let folders: BTreeSet<_> = paths.iter().filter_map(|path| path.parent()).collect();
     for path in paths.iter().map(PathBuf::as_path).chain(folders) {
         match File::open(path).and_then(|file| file.sync_all()) {
@@ -124,7 +125,7 @@ pub(super) fn sync_all(paths: &[PathBuf]) -> Result<(), SessionStoreError> {
     Ok(())
 }
 
-/// Creates a folder and its missing parents, so that only their owner can access them.
+/// Creates a folder and its missing parents, with access for their owner only.
 pub(super) fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -142,8 +143,8 @@ pub(super) fn create_private_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Removes the access of other users to a file or folder, and refuses a file or folder of another
-/// user.
+/// Removes the access of other users to a file or folder. Returns an error if the file or folder
+/// belongs to another user.
 #[cfg(unix)]
 pub(super) fn restrict_to_owner(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

@@ -1,4 +1,5 @@
-//! The lock of an open session: a locked file, which the system unlocks when the process ends.
+//! The lock of an open session. The lock is a locked file; the system unlocks the file when the
+//! process ends.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -11,7 +12,7 @@ use crate::error::SessionStoreError;
 use crate::holder::SessionHolder;
 use crate::limits::{LOCK_TRIES, MAX_HOLDER_BYTES};
 
-/// A lock that prevents other processes from opening a session until it is dropped.
+/// The lock of a session. Until this value is dropped, no other process can open the session.
 #[derive(Debug)]
 pub(super) struct SessionLock {
     path: PathBuf,
@@ -19,7 +20,7 @@ pub(super) struct SessionLock {
 }
 
 impl SessionLock {
-    /// Takes the lock of a session without waiting. `folder` contains all lock files.
+    /// Takes the lock of a session, or fails without waiting. `folder` contains all lock files.
     pub(super) fn try_acquire(
         folder: &Path,
         session: &SessionId,
@@ -38,7 +39,8 @@ impl SessionLock {
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            // The previous holder removes the file from the folder when it releases the lock.
+            // A previous holder removes the file when it releases the lock. In this case, the
+            // locked file is no longer in the folder, and another try is needed.
             if is_still_at_path(&file, &path) {
                 let text = holder.to_json();
                 // The content is only information for other processes, so errors are ignored.
@@ -52,11 +54,11 @@ impl SessionLock {
 
 impl Drop for SessionLock {
     fn drop(&mut self) {
-        // The file is removed before it is unlocked, because another process may lock a file of
-        // this name right afterwards.
+        // The file is removed before it is unlocked. After the unlock, another process may already
+        // use a file of this name.
         drop(fs::remove_file(&self.path));
-        // A child process that is being spawned has a copy of the descriptor, which would hold the
-        // lock.
+        // The file is unlocked explicitly: a child process that is just being spawned has a copy of
+        // the descriptor, which would otherwise hold the lock.
         drop(self.file.unlock());
     }
 }
@@ -80,7 +82,7 @@ fn is_still_at_path(file: &File, path: &Path) -> bool {
     open.is_ok_and(|open| named.is_ok_and(|named| same(&open, &named)))
 }
 
-/// On this system, an open file cannot lose its name.
+/// Returns true, because an open file cannot lose its name on this system.
 #[cfg(not(unix))]
 fn is_still_at_path(_: &File, _: &Path) -> bool {
     true

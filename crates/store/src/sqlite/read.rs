@@ -77,7 +77,7 @@ pub(super) fn list(
             let sql = format!("SELECT {SUMMARY} FROM session WHERE {before} {order}");
             summaries(transaction, &sql, params![updated, id, limit.cast_signed()])?
         }
-        // Each of the two names is found through a separate index.
+        // There is a separate index for each of the two paths, so the query has two parts.
         Some(cwd) => {
             let sql = format!("{} UNION {} {order}", one("cwd"), one("canonical"));
             let cwd = path_text(cwd);
@@ -159,15 +159,15 @@ pub(super) fn begin_load(
     };
     match find_load_start(transaction, key, stream, budget) {
         Ok((next, whole_from)) => (load.next, load.whole_from) = (next, whole_from),
-        // An index is damaged; the records may still be readable.
+        // An index is damaged, but the records may still be readable.
         Err(fault) if fault.is_damage() => (load.whole_from, load.damaged) = (end, 1),
         Err(fault) => return Err(fault),
     }
     Ok(load)
 }
 
-/// Returns the number of the first record of a load, and the number from which records are returned
-/// in their whole form.
+/// Returns the number of the first record of a load, and the smallest number of a record that is
+/// returned in its whole form.
 fn find_load_start(
     transaction: &Transaction<'_>,
     key: i64,
@@ -225,7 +225,7 @@ fn fill_page(
     load: &mut SessionLoadProgress,
     page: &mut RecordPage,
 ) -> Result<(), TransactionFault> {
-    // The whole JSON of a record is not read if the record is returned in its short form.
+    // If a record is returned in its short form, its whole JSON is not read.
     let sql = format!(
         "SELECT {COLUMNS}, CASE WHEN brief IS NULL OR id >= ?4 THEN json END FROM record \
          WHERE id BETWEEN ?1 AND ?2 AND stream = ?3 ORDER BY id"
@@ -255,9 +255,9 @@ fn fill_page(
     Ok(())
 }
 
-/// Returns the number of the next readable record after a damaged record; returns the end if no
-/// later record is readable. Neighbouring records share a database page, so the search uses growing
-/// steps.
+/// Returns the number of the next readable record after a damaged record. Returns the end of the
+/// load if no later record is readable. Neighbouring records share a database page, so the search
+/// uses growing steps.
 fn find_next_readable(
     transaction: &Transaction<'_>,
     key: i64,

@@ -1,5 +1,5 @@
-//! Removes sessions: one by its id, those that are too old or too large, and the remains that
-//! killed processes left.
+//! Removes sessions: a session by its id, sessions beyond the limits of age and size, and
+//! incomplete sessions of killed processes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -48,7 +48,7 @@ pub(super) fn remove_session(
 /// A session that pruning may remove.
 struct PruneCandidate {
     key: i64,
-    /// False if the session has no prompt or is incomplete.
+    /// Whether the session is listed, i.e. whether it is complete and has a prompt.
     is_listed: bool,
     updated: i64,
     id: String,
@@ -100,8 +100,8 @@ pub(super) fn prune_sessions(
     Ok(pruned)
 }
 
-/// Returns the sessions that follow `before` in the order of removal: first those that are not
-/// listed, then the oldest.
+/// Returns the sessions after `before` in the order of removal: sessions that are not listed come
+/// first, and then the oldest sessions.
 fn next_prune_candidates(
     store: &SqliteStoreState,
     before: Option<&PruneCandidate>,
@@ -157,14 +157,14 @@ fn remove_unless_open_or_changed(
     Ok(is_same)
 }
 
-/// Removes the files and locks of sessions that are not stored: their processes were killed just
-/// before or after the commit.
+/// Removes the files and locks of sessions that are not stored. A process that is killed shortly
+/// before or after a commit can leave such files.
 fn remove_leftover_files_and_locks(store: &SqliteStoreState) -> Result<(), SessionStoreError> {
     let named: BTreeSet<_> =
         session_ids_in_folder(&store.files).chain(session_ids_in_folder(&store.locks)).collect();
     for name in named {
         let id = SessionId::new(name.as_str());
-        // A process that creates a session takes the session's lock first.
+        // If another process is creating the session now, that process holds the session's lock.
         let Ok(_lock) = store.lock_session(&id) else { continue };
         let is_stored = store.database.run_read_transaction(|transaction| {
             let sql = "SELECT 1 FROM session WHERE id = ?1";
@@ -181,7 +181,7 @@ fn remove_leftover_files_and_locks(store: &SqliteStoreState) -> Result<(), Sessi
     Ok(())
 }
 
-/// Returns the session ids that occur as file names in a folder.
+/// Returns the file names in a folder that are session ids.
 fn session_ids_in_folder(folder: &Path) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries

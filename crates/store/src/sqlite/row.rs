@@ -10,7 +10,7 @@ use crate::limits::FILE_BYTES;
 use crate::record::{AttachmentId, RecordForm, RecordStream, SessionRecord, StoredRecord};
 use crate::time::time_from_millis;
 
-/// The columns that [`RecordRow::from_row`] expects; the column with the JSON follows them.
+/// The columns that [`RecordRow::from_row`] expects before the column with the JSON.
 pub(super) const COLUMNS: &str = "id, prompt, begins_prompt, stream, starts_stream, at, kind, \
      version, subject, brief, attachments, bytes, json_bytes, json_hash, sum";
 
@@ -31,7 +31,7 @@ pub(super) struct RecordRow<'a> {
     pub(super) bytes: i64,
     json_bytes: i64,
     json_hash: AttachmentId,
-    /// `None` if the JSON is stored in a file, or was not read.
+    /// The JSON. `None` if the JSON is stored in a file or was not read.
     json: Option<Cow<'a, str>>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> RecordRow<'a> {
         Ok(is_intact.then_some(read))
     }
 
-    /// Inserts the row for the session with this key and id.
+    /// Inserts the row into the session with this key and id.
     pub(super) fn insert(
         &self,
         transaction: &Transaction<'_>,
@@ -130,14 +130,14 @@ impl<'a> RecordRow<'a> {
         Ok(())
     }
 
-    /// Returns the ids of the contents that are stored in files of the session.
+    /// Returns the ids of this record's contents that are stored in files.
     pub(super) fn ids_of_files(&self) -> Vec<AttachmentId> {
         let json = self.json.is_none().then_some(self.json_hash);
         json.into_iter().chain(self.attachments.iter().copied()).collect()
     }
 
-    /// Returns the record in its short form if its number is less than `whole_from` or its whole
-    /// form is damaged. The flag is true if anything is damaged.
+    /// Returns the record, and whether a part of it is damaged. The record has its short form if
+    /// its number is less than `whole_from` or if its whole form is damaged.
     pub(super) fn into_stored_record(
         self,
         files: &SessionFiles,
@@ -169,8 +169,8 @@ impl<'a> RecordRow<'a> {
         (record, is_damaged)
     }
 
-    /// Returns the checksum of the row. The whole JSON is covered through its hash. The search text
-    /// is not covered, because no result depends on it alone.
+    /// Returns the checksum of the row. The checksum covers the whole JSON by its hash. It does not
+    /// cover the search text, because no result depends on the search text alone.
     fn checksum(&self, session: &str) -> [u8; 32] {
         let mut sum = FieldHasher::new(session);
         let numbers = [
@@ -196,7 +196,7 @@ impl<'a> RecordRow<'a> {
     }
 }
 
-/// Returns the contents of a record that are stored in files.
+/// Returns those contents of a record that must be stored in files.
 pub(super) fn contents_for_files(record: &SessionRecord) -> Vec<(AttachmentId, &[u8])> {
     let json = (!is_stored_in_row(record)).then_some(record.json.as_bytes());
     let contents = json.into_iter().chain(record.attachments.iter().map(|bytes| &**bytes));
@@ -207,7 +207,7 @@ fn is_stored_in_row(record: &SessionRecord) -> bool {
     record.json.len() < FILE_BYTES
 }
 
-/// Returns the number under which a stream is stored.
+/// Returns the number that represents a stream in the database.
 pub(super) fn stream_number(stream: RecordStream) -> i64 {
     match stream {
         RecordStream::Client => 0,
@@ -220,11 +220,11 @@ pub(super) fn row_id(key: i64, seq: u64) -> i64 {
     (key << 32) | (seq & u64::from(u32::MAX)).cast_signed()
 }
 
-/// A hash over separate fields, which depends on the boundaries between the fields.
+/// A hash over a sequence of fields. The hash also depends on the boundaries between the fields.
 pub(super) struct FieldHasher(Sha256);
 
 impl FieldHasher {
-    /// Creates a hash that begins with the id of the session that the fields belong to.
+    /// Creates a hash whose first field is the id of the session.
     pub(super) fn new(session: &str) -> Self {
         let mut sum = Self(Sha256::new());
         sum.add_field(session.as_bytes());

@@ -9,14 +9,14 @@ use super::fault::TransactionFault;
 use super::files::create_private_file;
 use crate::error::SessionStoreError;
 
-/// SQL statements of the migration steps: the first creates version 1 in an empty database, the
-/// second migrates version 1 to version 2, and so on. A released step never changes.
+/// SQL statements of the migration steps. The first step creates version 1 in an empty database,
+/// the second step migrates version 1 to version 2, and so on. A released step must never change.
 pub(super) const STEPS: &[&str] = &[include_str!("schema.sql")];
 
-/// Marks an SQLite database as a session store: the bytes `ACPs`.
+/// Application id that marks an SQLite database as a session store: the bytes `ACPs`.
 const APPLICATION_ID: i64 = 0x4143_5073;
 
-/// Migrates a database to the newest version. A database of an older version is copied first.
+/// Migrates a database to the newest version. Copies the database first if it has an older version.
 pub(super) fn migrate_to_newest(
     connection: &mut Connection,
     path: &Path,
@@ -39,15 +39,16 @@ pub(super) fn migrate_to_newest(
     transaction.pragma_update(None, "user_version", known)?;
     transaction.commit()?;
     if version > 0 {
-        // After this checkpoint, an older program finds the new version in the database itself. If
-        // readers prevent the checkpoint, the older program finds the new version in the log.
+        // After this checkpoint, the database itself contains the new version, so that an older
+        // program finds it there. If readers prevent the checkpoint, the older program finds the
+        // new version in the log.
         drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
     }
     Ok(())
 }
 
-/// Returns an error if another process has migrated the database to a newer version since it was
-/// opened.
+/// Returns an error if another process has migrated the database to a newer version after this
+/// process opened it.
 pub(super) fn require_current_version(
     transaction: &Transaction<'_>,
     path: &Path,
@@ -62,15 +63,15 @@ pub(super) fn require_current_version(
     }
 }
 
-/// Returns an error for a database of a newer version, without changing any file. A version that is
-/// only in the write-ahead log is not detected here.
+/// Returns an error for a database of a newer version. Changes no file. A version that is only in
+/// the write-ahead log is not detected.
 pub(super) fn refuse_newer_version(path: &Path) -> Result<(), TransactionFault> {
     let Some(name) = path.to_str() else { return Ok(()) };
     let escaped = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
-    // Other faults are reported when the database is opened for use.
+    // Other faults are reported later, when the database is opened for use.
     let Ok(connection) = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)
     else {
         return Ok(());
@@ -83,8 +84,7 @@ pub(super) fn refuse_newer_version(path: &Path) -> Result<(), TransactionFault> 
     }
 }
 
-/// Returns the version outside of a transaction; another process may migrate the database at the
-/// same time.
+/// Returns the version. Another process may migrate the database directly afterwards.
 pub(super) fn committed_version(
     connection: &mut Connection,
     path: &Path,
@@ -94,7 +94,7 @@ pub(super) fn committed_version(
     read_version(&transaction, path, steps)
 }
 
-/// Returns the version of a session database, or 0 if it is empty, as one transaction sees it.
+/// Returns the version of a session database, or 0 if the database is empty.
 fn read_version(
     connection: &Connection,
     path: &Path,
@@ -121,7 +121,8 @@ fn newer_version_error(path: &Path, version: i64, known: i64) -> TransactionFaul
     TransactionFault::Store(SessionStoreError::Newer { path: path.to_owned(), version, known })
 }
 
-/// Copies the database to a file next to it, while no other process can change it.
+/// Copies the database to a file next to it. The caller must ensure that no other process can
+/// change the database in the meantime.
 fn back_up_database(path: &Path, version: i64) -> Result<(), TransactionFault> {
     let beside = |end: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -132,8 +133,8 @@ fn back_up_database(path: &Path, version: i64) -> Result<(), TransactionFault> {
     let failed = |error| TransactionFault::Store(SessionStoreError::from_io(&copy, error));
     drop(fs::remove_file(&unfinished));
     drop(create_private_file(&unfinished).map_err(failed)?);
-    // SQLite cannot copy a database within a transaction; another connection sees the state before
-    // the transaction.
+    // SQLite cannot copy a database within a transaction, so another connection makes the copy.
+    // That connection sees the state before the transaction.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.execute("VACUUM INTO ?1", [unfinished.to_str()])?;

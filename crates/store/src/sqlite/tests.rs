@@ -1,5 +1,5 @@
-//! Tests of faults that can occur only in SQLite and its files. The rules for every store are
-//! tested in `conformance`, and several processes in `tests/processes.rs`.
+//! Tests of faults that can occur only in SQLite and its files. `conformance` tests the rules for
+//! every store, and `tests/processes.rs` tests several processes at the same time.
 
 mod damage;
 mod disk;
@@ -72,7 +72,7 @@ fn texts(store: &SqliteSessionStore, session: &str) -> (Vec<String>, u64) {
     }
 }
 
-/// Returns each file beneath a folder with its content.
+/// Returns all files beneath a folder with their contents.
 fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -93,7 +93,7 @@ fn fts5_is_in_the_library() {
 }
 
 #[test]
-fn the_holder_of_a_session_is_named_and_nothing_is_left_when_it_is_closed() {
+fn the_holder_of_a_session_is_named_and_a_closed_session_leaves_no_lock() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let session = create(&store, "a");
@@ -108,7 +108,7 @@ fn the_holder_of_a_session_is_named_and_nothing_is_left_when_it_is_closed() {
     assert_eq!(error.to_string(), "session a is open in another process");
     drop(session);
     assert!(!lock.exists());
-    // A lock file that a killed process left locks no session.
+    // A lock file that a killed process left behind does not lock the session.
     fs::write(&lock, "garbage").unwrap();
     drop(store.open(&id("a")).unwrap());
 }
@@ -144,7 +144,7 @@ fn lists_and_searches_of_100_000_sessions_use_their_indexes() {
 }
 
 #[test]
-fn a_part_of_a_large_session_is_read_without_the_rest() {
+fn a_load_reads_only_the_records_that_it_returns_whole() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut session = create(&store, "a");
@@ -155,7 +155,7 @@ fn a_part_of_a_large_session_is_read_without_the_rest() {
         )
     };
     session.write(&(0..20).map(heavy).collect::<Vec<_>>(), NOW).unwrap();
-    // Only the last two records can be read.
+    // The whole forms of all records except the last two are removed.
     let files = contents(&folder.path().join("files/a"));
     assert_eq!(files.len(), 20);
     let mut load = store.begin_load(&id("a"), RecordStream::Client, 5 << 19).unwrap();
@@ -178,15 +178,15 @@ fn a_part_of_a_large_session_is_read_without_the_rest() {
 }
 
 #[test]
-fn pruning_removes_what_killed_processes_left_and_gives_the_room_back() {
+fn pruning_removes_remains_of_killed_processes_and_frees_their_space() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut large = create(&store, "large");
     let text = "x".repeat(60_000);
     large.write(&vec![append(&text); 50], NOW).unwrap();
     drop((large, create(&store, "kept")));
-    // The removal of `large` and the creation of `orphan` were interrupted, and `held` is being
-    // created now.
+    // This is the state after the removal of `large` and the creation of `orphan` were interrupted,
+    // while another process creates `held`.
     run(folder.path(), "UPDATE session SET is_whole = 0 WHERE id = 'large'");
     assert!(matches!(store.open(&id("large")), Err(SessionStoreError::UnknownSession(_))));
     let files = |session: &str| folder.path().join("files").join(session);
@@ -210,7 +210,7 @@ fn pruning_removes_what_killed_processes_left_and_gives_the_room_back() {
 }
 
 #[test]
-fn sessions_go_until_enough_of_the_disk_is_free() {
+fn sessions_are_pruned_until_enough_of_the_disk_is_free() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let held = create(&store, "held");
@@ -222,12 +222,12 @@ fn sessions_go_until_enough_of_the_disk_is_free() {
 }
 
 #[test]
-fn a_copy_that_is_cut_off_is_never_seen_and_goes() {
+fn an_interrupted_copy_is_never_listed_and_is_pruned() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     drop(create(&store, "a"));
-    // The attachments of the session cannot be copied, because a file blocks the path of their
-    // folder.
+    // The long record of the session cannot be copied, because a file blocks the path of the folder
+    // for it.
     let mut session = store.open(&id("a")).unwrap();
     session.write(&[append(&"x".repeat(100_000))], NOW).unwrap();
     fs::write(folder.path().join("files/b"), "x").unwrap();

@@ -1,4 +1,4 @@
-//! Changes of one session, within one transaction.
+//! Changes one session in one transaction.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(super) struct SessionWrite<'a> {
     prompts: u32,
     next: u64,
     bytes: i64,
-    /// Ids of files that removed records named.
+    /// Ids of the files to which removed records refer.
     released: BTreeSet<AttachmentId>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> SessionWrite<'a> {
         Ok(())
     }
 
-    /// Writes the changes of the session's own row, and returns the files that no record names any
+    /// Writes the changes of the session's own row. Returns the files to which no record refers any
     /// more.
     pub(super) fn finish_write(self) -> Result<Vec<AttachmentId>, TransactionFault> {
         if self.bytes.cast_unsigned() > MAX_SESSION_BYTES {
@@ -171,15 +171,15 @@ impl<'a> SessionWrite<'a> {
         self.bytes += row.bytes;
         self.next = self.next.max(seq + 1);
         self.updated = self.updated.max(self.now);
-        // The new record names these files again.
+        // The new record refers to these files again.
         for file in row.ids_of_files() {
             self.released.remove(&file);
         }
         Ok(())
     }
 
-    /// Removes the records of this prompt that have the same subject as `record`, and returns the
-    /// number of the first of them.
+    /// Removes the records of this prompt that have the same subject as `record`. Returns the
+    /// number of the first removed record.
     fn remove_same_subject(
         &mut self,
         record: &SessionRecord,
@@ -208,7 +208,7 @@ impl<'a> SessionWrite<'a> {
         Ok(())
     }
 
-    /// Removes rows, and returns the record number of the first of them.
+    /// Removes rows. Returns the record number of the first removed row.
     fn delete_records(
         &mut self,
         sql: &str,
@@ -230,7 +230,7 @@ impl<'a> SessionWrite<'a> {
         Ok(first)
     }
 
-    /// Returns the released files that no record names any more.
+    /// Returns the released files to which no record refers any more.
     fn unreferenced_files(mut self) -> Result<Vec<AttachmentId>, TransactionFault> {
         if !self.released.is_empty() {
             let sql = "SELECT json IS NULL, json_hash, attachments FROM record \
@@ -294,7 +294,7 @@ impl<'a> SessionWrite<'a> {
     }
 }
 
-/// Returns the smallest and the largest row id that records of a session can have.
+/// Returns the smallest and the largest possible row id of a session's records.
 pub(super) fn session_row_id_range(key: i64) -> (i64, i64) {
     (row_id(key, 0), row_id(key, u64::from(u32::MAX)))
 }

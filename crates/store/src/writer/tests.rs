@@ -1,4 +1,4 @@
-//! Tests of the writer with a session that lets the test decide the result of each write.
+//! Tests of the writer. The test decides the result of each write to the session.
 
 use pretty_assertions::assert_eq;
 
@@ -10,7 +10,7 @@ use crate::session::SessionFolder;
 
 const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
-/// A session in which each write waits for a result that the test sends.
+/// A session whose writes wait for a result that the test sends.
 #[derive(Debug)]
 struct Scripted {
     inner: Box<dyn OpenSession>,
@@ -32,7 +32,7 @@ impl OpenSession for Scripted {
         let _ = self.writes.send(changes.len());
         match self.outcomes.recv() {
             Ok(Some(error)) => Err(error),
-            // Without a sender, all writes succeed.
+            // If the sender is dropped, all writes succeed.
             Ok(None) | Err(_) => self.inner.write(changes, now),
         }
     }
@@ -93,12 +93,12 @@ fn changes_are_committed_in_their_order() {
     drop(recorder);
     bench.writer.flush().wait_blocking().unwrap();
     assert_eq!(stores.summary(&"a".into()).unwrap().prompts, 1);
-    // The session is closed once its recorder is dropped.
+    // The session is closed, because its recorder was dropped.
     drop(stores.open(&"a".into()).unwrap());
 }
 
 #[test]
-fn what_waits_shares_a_commit() {
+fn queued_changes_share_a_commit() {
     let (bench, recorder) = bench();
     let first = recorder.queue_changes(append("1"), NOW);
     assert_eq!(bench.writes.recv(), Ok(1));
@@ -112,7 +112,7 @@ fn what_waits_shares_a_commit() {
 }
 
 #[test]
-fn a_change_that_is_refused_is_the_last_one_and_those_before_it_are_written() {
+fn a_refused_change_ends_the_recording_after_the_earlier_changes() {
     let (bench, recorder) = bench();
     let first = recorder.queue_changes(append("1"), NOW);
     assert_eq!(bench.writes.recv(), Ok(1));
@@ -122,7 +122,7 @@ fn a_change_that_is_refused_is_the_last_one_and_those_before_it_are_written() {
     let fourth = recorder.queue_changes(append("4"), NOW);
     drop(bench.outcomes.send(None));
     first.wait_blocking().unwrap();
-    // The changes are first tried all at once, then one by one.
+    // All changes are first tried together, and then one by one.
     for _ in 0..3 {
         drop(bench.outcomes.send(None));
     }
@@ -137,14 +137,14 @@ fn a_change_that_is_refused_is_the_last_one_and_those_before_it_are_written() {
 }
 
 #[test]
-fn a_change_that_cannot_be_written_now_is_written_later_before_those_behind_it() {
+fn a_change_that_cannot_be_written_is_retried_before_later_changes() {
     let (bench, recorder) = bench();
     drop(bench.outcomes.send(Some(busy())));
     assert!(matches!(
         recorder.queue_changes(append("1"), NOW).wait_blocking(),
         Err(SessionStoreError::Busy(_))
     ));
-    // A write that fails is answered at once, before the retry.
+    // During the wait for the retry, another write is answered at once with the error.
     assert!(matches!(
         recorder.queue_changes(append("2"), NOW).wait_blocking(),
         Err(SessionStoreError::Busy(_))
@@ -157,7 +157,7 @@ fn a_change_that_cannot_be_written_now_is_written_later_before_those_behind_it()
 }
 
 #[test]
-fn a_session_that_is_closed_is_tried_until_its_changes_are_written() {
+fn changes_of_a_closed_session_are_retried_until_they_are_written() {
     let (bench, recorder) = bench();
     for outcome in [Some(busy()), Some(busy()), None] {
         drop(bench.outcomes.send(outcome));
@@ -173,7 +173,7 @@ fn a_session_that_is_closed_is_tried_until_its_changes_are_written() {
 }
 
 #[test]
-fn empty_writes_that_fail_together_end_one_by_one() {
+fn empty_writes_that_fail_together_are_retried_one_by_one() {
     let (bench, recorder) = bench();
     let first = recorder.queue_changes(append("1"), NOW);
     assert_eq!(bench.writes.recv(), Ok(1));
@@ -188,7 +188,7 @@ fn empty_writes_that_fail_together_end_one_by_one() {
 }
 
 #[test]
-fn a_session_that_is_closed_is_tried_once_more() {
+fn changes_of_a_closed_session_are_retried_at_once() {
     let (bench, recorder) = bench();
     drop(bench.outcomes.send(Some(busy())));
     assert!(recorder.queue_changes(append("1"), NOW).wait_blocking().is_err());
@@ -209,7 +209,7 @@ fn a_full_queue_ends_the_recording_and_leaves_no_gap() {
         [recorder.queue_changes(append(&large), NOW), recorder.queue_changes(append(&large), NOW)];
     let lost = recorder.queue_changes(append(&"x".repeat(MAX_RECORD_BYTES / 2)), NOW);
     assert!(matches!(lost.wait_blocking(), Err(SessionStoreError::QueueFull)));
-    // The queue would have room for this change.
+    // The queue would have room for this change, but a change before it was lost.
     let behind = recorder.queue_changes(append("behind"), NOW);
     assert!(matches!(behind.wait_blocking(), Err(SessionStoreError::QueueFull)));
     drop(bench.outcomes);
@@ -253,7 +253,7 @@ fn the_first_write_of_a_new_session_stores_it() {
     commit.wait_blocking().unwrap();
     let load = || store.begin_load(&"a".into(), RecordStream::Client, 0).unwrap();
     assert_eq!(store.next_page(&mut load()).unwrap().len(), 2);
-    // A second recorder of the same id is refused, and so are all later changes of that recorder.
+    // A second recorder with the same id is refused, and so are all its later changes.
     let second = writer.recorder_for_new_session(new());
     for changes in [vec![SessionChange::Prompt(record("second"))], append("2")] {
         let refused = second.queue_changes(changes, NOW).wait_blocking();
@@ -278,7 +278,7 @@ fn a_store_is_synced_after_commits_and_again_after_a_failure() {
     dirty.send(()).unwrap();
     let (first, second) = (synced.recv().unwrap(), synced.recv().unwrap());
     assert!(first >= begin + SYNC_INTERVAL && second >= first + SYNC_INTERVAL);
-    // The sync after the end of the writer is the last one.
+    // After the end of the writer, there is one last sync.
     dirty.send(()).unwrap();
     drop(dirty);
     thread.join().unwrap();
@@ -286,14 +286,14 @@ fn a_store_is_synced_after_commits_and_again_after_a_failure() {
 }
 
 #[test]
-fn a_thread_ends_with_the_last_that_may_write() {
+fn the_thread_ends_with_the_last_writer_and_recorder() {
     let (bench, recorder) = bench();
     drop(bench.outcomes);
     let written = recorder.queue_changes(append("1"), NOW);
     let (store, writes) = (bench.store, bench.writes);
     drop((bench.writer, recorder));
     written.wait_blocking().unwrap();
-    // The session, and with it the sender of this channel, has been dropped.
+    // The session was dropped, and so was the sender of this channel.
     assert_eq!(writes.iter().count(), 1);
     drop(store.open(&"a".into()).unwrap());
 }

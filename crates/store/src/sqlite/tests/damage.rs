@@ -1,4 +1,4 @@
-//! Databases and files that differ from what the store wrote.
+//! Tests with damaged databases and files.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ fn filled(folder: &Path) -> SqliteSessionStore {
 }
 
 #[test]
-fn a_record_that_was_changed_is_left_out_and_counted() {
+fn a_modified_record_is_skipped_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut session = create(&store, "a");
@@ -39,7 +39,7 @@ fn a_record_that_was_changed_is_left_out_and_counted() {
         run(folder.path(), &format!("UPDATE record SET {change} WHERE id & 0xffffffff = {seq}"));
     }
     assert_eq!(texts(&store, "a"), (vec!["first".to_owned(), "short".to_owned()], 4));
-    // A record of another session is not returned for this session.
+    // A row that is moved to another session is not returned for that session.
     drop(create(&store, "b"));
     run(folder.path(), "UPDATE OR REPLACE record SET id = (1 << 32) + 4 WHERE id = (2 << 32)");
     assert_eq!(texts(&store, "b"), (vec![], 0));
@@ -47,7 +47,7 @@ fn a_record_that_was_changed_is_left_out_and_counted() {
 }
 
 #[test]
-fn parts_and_folders_that_were_changed_are_not_given_back() {
+fn modified_parts_and_folders_are_not_returned() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut session = create(&store, "a");
@@ -66,7 +66,7 @@ fn parts_and_folders_that_were_changed_are_not_given_back() {
 }
 
 #[test]
-fn of_a_record_whose_file_is_gone_or_changed_the_short_form_is_left() {
+fn a_record_with_a_damaged_file_is_returned_in_its_short_form() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut session = create(&store, "a");
@@ -91,7 +91,7 @@ fn of_a_record_whose_file_is_gone_or_changed_the_short_form_is_left() {
 }
 
 #[test]
-fn garbage_is_no_database_and_stays_as_it_is() {
+fn garbage_is_not_a_database_and_stays_unchanged() {
     for garbage in [&b"garbage"[..], &[7; 100_000], b"SQLite format 3\0", &[0; 5000]] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(database(folder.path()), garbage).unwrap();
@@ -122,7 +122,8 @@ fn read_all(folder: &Path, original: &HashMap<u64, String>) -> usize {
                 assert_eq!(original.get(&record.seq), Some(&record.json));
             }
         }
-        // A check of the whole database finds records that vanished without a trace.
+        // If a load did not count the missing records, a check of the whole database must find the
+        // damage.
         let is_noticed = || {
             load.damaged > 0
                 || store.find_integrity_faults().map_or(true, |found| !found.is_empty())
@@ -157,7 +158,7 @@ fn numbers(mut state: u64) -> impl FnMut(u64) -> u64 {
 }
 
 #[test]
-fn what_can_be_read_of_a_damaged_database_is_as_it_was_written() {
+fn records_of_a_damaged_database_are_returned_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(folder.path());
     let mut load = store.begin_load(&id("a"), RecordStream::Client, u64::MAX).unwrap();
@@ -173,10 +174,10 @@ fn what_can_be_read_of_a_damaged_database_is_as_it_was_written() {
         let mut bytes = intact.clone();
         let len = bytes.len() as u64;
         match seed % 3 {
-            // The end of the file is missing, including half a page.
+            // The end of the file is missing, and the new end is in the middle of a page.
             0 => bytes.truncate((len - 2048 - 4096 * random(len / 8192)) as usize),
-            // One page is garbage, except the first page: without the first page there is no
-            // database.
+            // One page is garbage. It is never the first page, because a file without a valid first
+            // page is not a database.
             1 => {
                 let at = 4096 * (1 + random(len / 4096 - 1)) as usize;
                 bytes[at..at + 4096].iter_mut().for_each(|byte| *byte = random(256) as u8);
@@ -191,12 +192,12 @@ fn what_can_be_read_of_a_damaged_database_is_as_it_was_written() {
         fs::write(database(damaged.path()), bytes).unwrap();
         total += read_all(damaged.path(), &original);
     }
-    // Over all runs together, most records are still readable.
+    // In all runs together, most records are still readable.
     assert!(total > 150 * 211 / 2, "{total}");
 }
 
 #[test]
-fn records_before_and_behind_a_page_that_is_damaged_are_read() {
+fn records_before_and_after_a_damaged_page_are_returned() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(folder.path());
     let all = texts(&store, "a").0;

@@ -1,4 +1,4 @@
-//! Folders and disks that reject writes.
+//! Tests of file permissions, and of folders and disks that reject writes.
 
 use super::*;
 use pretty_assertions::assert_eq;
@@ -11,7 +11,7 @@ fn mode(path: &Path) -> u32 {
 
 #[cfg(unix)]
 #[test]
-fn all_of_it_is_its_owners_alone() {
+fn only_the_owner_can_access_folders_and_files() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let folder = tempfile::tempdir().unwrap();
@@ -29,7 +29,7 @@ fn all_of_it_is_its_owners_alone() {
         assert_eq!(mode(&root.join(folder)), 0o700, "{folder}");
     }
     drop((session, store));
-    // If another program gave other users access, opening the store removes it.
+    // If other users have got access in another way, opening the store removes their access.
     fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(database(&root), fs::Permissions::from_mode(0o644)).unwrap();
     drop(open(&root));
@@ -37,7 +37,7 @@ fn all_of_it_is_its_owners_alone() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_is_named() {
+fn an_unusable_folder_is_named_in_the_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "x").unwrap();
@@ -50,7 +50,7 @@ fn a_folder_that_cannot_be_used_is_named() {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_that_is_read_only_is_left_as_it_is() {
+fn a_read_only_folder_stays_unchanged() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let folder = tempfile::tempdir().unwrap();
@@ -78,7 +78,7 @@ fn a_database_that_is_a_link_is_refused() {
     drop(open(&link));
 }
 
-/// Limits the database to `more` pages more than it has.
+/// Limits the size of the database to `more` pages above the current size.
 fn limit(store: &SqliteSessionStore, more: i64) {
     let set = store.0.database.run_write_transaction(|transaction| {
         let pages: i64 = transaction.pragma_query_value(None, "page_count", |row| row.get(0))?;
@@ -89,7 +89,7 @@ fn limit(store: &SqliteSessionStore, more: i64) {
 }
 
 #[test]
-fn a_full_disk_takes_nothing_from_what_is_stored_and_is_over_when_there_is_room() {
+fn a_full_disk_keeps_the_stored_records_and_writes_succeed_after_space_is_freed() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut session = create(&store, "a");
@@ -118,7 +118,7 @@ fn a_full_disk_takes_nothing_from_what_is_stored_and_is_over_when_there_is_room(
 }
 
 #[test]
-fn a_write_gives_up_within_a_second_while_another_process_holds_the_database() {
+fn a_write_fails_within_a_second_while_another_process_locks_the_database() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut session = create(&store, "a");

@@ -1,4 +1,4 @@
-//! Databases of older and newer versions.
+//! Tests with databases of older and newer versions.
 
 use std::thread;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::time::time_from_millis;
 use pretty_assertions::assert_eq;
 
-/// A migration step that a later version might have.
+/// A migration step as in a later version.
 const NEXT: &str = "ALTER TABLE session ADD COLUMN colour TEXT; UPDATE session SET colour = 'red'";
 
 fn migrate(folder: &Path, steps: &[&str]) -> Result<(), TransactionFault> {
@@ -19,7 +19,7 @@ fn version(folder: &Path) -> i64 {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
 }
 
-/// Copies a database that schema 1 stored when it was released.
+/// Copies the fixture, a database that was written when schema 1 was released.
 fn fixture(folder: &Path) {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/schema-1");
     for (path, bytes) in contents(&from) {
@@ -34,7 +34,7 @@ fn fill(store: &SqliteSessionStore) {
     let at = |seconds: u64| time_from_millis(1_700_000_000_000 + seconds * 1000);
     let linked = SessionRecord::new("call", 2, &"x".repeat(70_000)).unwrap().with_subject("c1");
     let mut linked = linked.with_brief(&"short", vec![b"attached\n"[..].into()]).unwrap();
-    // Text files of a repository end with a newline.
+    // The text is stored in a file of this repository, so it must end with a newline.
     linked.json += "\n";
     let of_model = |text| SessionChange::Append(record(text).with_stream(RecordStream::Model));
     let first = [SessionChange::Prompt(record("Migrate the table")), SessionChange::Fold(linked)];
@@ -54,41 +54,41 @@ fn fill(store: &SqliteSessionStore) {
 }
 
 /// Returns everything that can be read from a store.
-fn seen(store: &SqliteSessionStore) -> Vec<String> {
-    let mut seen = vec![format!("{:?}", store.list(&SessionFilter::default()).unwrap())];
+fn readable_data(store: &SqliteSessionStore) -> Vec<String> {
+    let mut data = vec![format!("{:?}", store.list(&SessionFilter::default()).unwrap())];
     for session in ["parent", "fork"].map(id) {
-        seen.push(format!("{:?}", store.parts(&session).unwrap()));
-        seen.push(format!("{:?}", store.prompts(&session, 0).unwrap()));
-        seen.push(format!(
+        data.push(format!("{:?}", store.parts(&session).unwrap()));
+        data.push(format!("{:?}", store.prompts(&session, 0).unwrap()));
+        data.push(format!(
             "{:?}",
             store.attachment(&session, AttachmentId::for_bytes(b"attached\n"))
         ));
         for stream in [RecordStream::Client, RecordStream::Model] {
             for budget in [0, u64::MAX] {
                 let mut load = store.begin_load(&session, stream, budget).unwrap();
-                seen.push(format!("{:?}", store.next_page(&mut load).unwrap()));
+                data.push(format!("{:?}", store.next_page(&mut load).unwrap()));
                 assert_eq!(load.damaged, 0);
             }
         }
     }
     let search = SessionSearch { words: "migr".into(), ..SessionSearch::default() };
-    seen.push(format!("{:?}", store.search(&search).unwrap()));
-    seen
+    data.push(format!("{:?}", store.search(&search).unwrap()));
+    data
 }
 
 #[test]
-fn what_schema_1_stored_is_read_as_it_was_and_can_be_changed() {
+fn a_database_of_schema_1_is_read_unchanged_and_can_be_written() {
     let (old, fresh) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fixture(old.path());
     let (old, fresh) = (open(old.path()), open(fresh.path()));
     fill(&fresh);
-    assert_eq!(seen(&old), seen(&fresh));
+    assert_eq!(readable_data(&old), readable_data(&fresh));
     assert_eq!(old.find_integrity_faults().unwrap(), Vec::<String>::new());
     old.open(&id("parent")).unwrap().write(&[append("x")], NOW).unwrap();
     assert_eq!(texts(&old, "parent").0.len(), 4);
 }
 
-/// Rewrites the fixture; this is needed only for a new version of the schema.
+/// Writes the fixture of the newest schema. This is needed only for a new version of the schema.
 #[test]
 #[ignore = "makes the file that the test above reads"]
 fn write_fixture() {
@@ -101,10 +101,10 @@ fn write_fixture() {
 }
 
 #[test]
-fn a_migration_goes_forward_and_keeps_a_copy_of_what_there_was() {
+fn a_migration_keeps_a_copy_of_the_old_database() {
     let folder = tempfile::tempdir().unwrap();
     fixture(folder.path());
-    let before = seen(&open(folder.path()));
+    let before = readable_data(&open(folder.path()));
     let steps = [schema::STEPS[0], NEXT];
     migrate(folder.path(), &steps).unwrap();
     assert_eq!(version(folder.path()), 2);
@@ -119,7 +119,7 @@ fn a_migration_goes_forward_and_keeps_a_copy_of_what_there_was() {
     let names = ["-wal", "-shm"].map(|end| folder.path().join(format!("sessions.sqlite3{end}")));
     names.iter().for_each(|path| drop(fs::remove_file(path)));
     fs::rename(copy, database(folder.path())).unwrap();
-    assert_eq!(seen(&open(folder.path())), before);
+    assert_eq!(readable_data(&open(folder.path())), before);
     // The migration leaves no temporary file.
     assert_eq!(
         fs::read_dir(folder.path())
@@ -136,16 +136,16 @@ fn a_migration_goes_forward_and_keeps_a_copy_of_what_there_was() {
 fn a_migration_that_fails_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fixture(folder.path());
-    let before = seen(&open(folder.path()));
+    let before = readable_data(&open(folder.path()));
     for wrong in ["SELECT nothing", "DELETE FROM record; SELECT nothing"] {
         migrate(folder.path(), &[schema::STEPS[0], wrong]).unwrap_err();
         assert_eq!(version(folder.path()), 1);
-        assert_eq!(seen(&open(folder.path())), before);
+        assert_eq!(readable_data(&open(folder.path())), before);
     }
 }
 
 #[test]
-fn of_several_that_migrate_at_once_one_does() {
+fn one_of_several_simultaneous_migrations_is_executed() {
     let folder = tempfile::tempdir().unwrap();
     fixture(folder.path());
     let folder = Arc::new(folder);
@@ -165,7 +165,7 @@ fn of_several_that_migrate_at_once_one_does() {
 }
 
 #[test]
-fn a_newer_database_is_refused_with_its_version_and_left_as_it_is() {
+fn a_newer_database_is_refused_and_stays_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     drop(create(&open(folder.path()), "a"));
     run(folder.path(), "PRAGMA user_version = 9");
@@ -178,7 +178,7 @@ fn a_newer_database_is_refused_with_its_version_and_left_as_it_is() {
 }
 
 #[test]
-fn a_database_that_becomes_newer_while_it_is_open_is_not_written_any_more() {
+fn an_open_database_that_becomes_newer_is_no_longer_written() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut session = create(&store, "a");
@@ -191,7 +191,7 @@ fn a_database_that_becomes_newer_while_it_is_open_is_not_written_any_more() {
 }
 
 #[test]
-fn a_store_is_made_by_several_at_once() {
+fn several_threads_can_create_a_store_at_once() {
     let folder = Arc::new(tempfile::tempdir().unwrap());
     let threads: Vec<_> = (0..8)
         .map(|number| {
