@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn of_several_who_look_while_it_ends_each_byte_is_told_to_one() {
+    async fn concurrent_readers_receive_each_byte_once() {
         let background = Arc::new(BackgroundCommands::default());
         let recording = Arc::new(Recording::new(0, || Ok(None)));
         let stop = background.child_token();

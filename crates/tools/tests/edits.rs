@@ -109,7 +109,7 @@ fn most_of_the_weaker_matches_are_found() {
 /// `EDITED_FILES` sets the number of files that are edited on disk. `PROPTEST_RNG_SEED` sets the
 /// first seed.
 #[test]
-fn files_hold_what_the_edits_made_of_them() {
+fn files_contain_the_results_of_their_edits() {
     let number = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
     let cases = number("EDITED_FILES").unwrap_or(200);
     let folder = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ struct EscapeTally {
 }
 
 #[test]
-fn who_swaps_a_directory_for_a_link_sees_no_read_and_no_write_outside() {
+fn swapped_directories_allow_no_read_or_write_outside() {
     let tries = std::env::var("ESCAPE_TRIES").ok().and_then(|tries| tries.parse().ok());
     let tries = tries.unwrap_or(6_000);
     let race = SwapRace::new();

@@ -171,7 +171,7 @@ fn write_whole(file: &File, text: &str) {
 }
 
 #[test]
-fn every_late_write_in_place_is_told_and_kept() {
+fn every_late_write_in_place_is_reported_and_kept() {
     let race = WriteRace::new(overwrite);
     let (mut round, mut outcomes) = (0, [0; 3]);
     while round < rewrites() || (outcomes.contains(&0) && round < PATIENCE) {
@@ -207,7 +207,7 @@ fn every_late_write_in_place_is_told_and_kept() {
 
 /// Undoing the edit restores the late write.
 #[test]
-fn what_was_written_late_is_restored_by_undo() {
+fn undo_restores_late_writes() {
     let race = WriteRace::new(overwrite);
     let open = OpenOptions::new().write(true).open(race.path()).unwrap();
     let at = race.workspace.resolve("file").unwrap();

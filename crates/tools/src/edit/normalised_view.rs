@@ -258,7 +258,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn each_level_passes_over_more() {
+    fn each_level_ignores_more_differences() {
         let raw = "a \u{201c}b\u{201d} \r\nc\t\n";
         for (level, text) in [
             (Normalisation::Exact, raw),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_lies_behind_its_place() {
+    fn ignored_text_lies_after_its_position() {
         let view = NormalisedView::new("a \r\n  \n\u{2018}b", Normalisation::LookalikeCharacters);
         assert_eq!(view.text, "a\n\n'b");
         let places: Vec<_> = (0..=5).map(|place| view.raw_position(place)).collect();

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_stand_for_others_are_found() {
+    fn placeholder_lines_are_found() {
         for line in [
             "// ... rest of the code unchanged",
             "// rest of code unchanged",
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_left_in_peace() {
+    fn ordinary_comments_are_no_placeholders() {
         for line in [
             "// ...",
             "...",

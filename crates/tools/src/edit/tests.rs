@@ -150,7 +150,7 @@ fn an_ambiguous_edit_lists_its_places() {
 }
 
 #[test]
-fn a_missing_text_is_answered_with_what_is_like_it() {
+fn a_missing_text_is_reported_with_similar_places() {
     let text = "fn one() {\n    call(1);\n}\n\nfn two() {\n\tcall(2);\n}\n\tcall(2);\n";
     for (old, expected) in [
         (
@@ -188,7 +188,7 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
 }
 
 #[test]
-fn what_is_said_of_the_closest_lines_is_true_of_long_ones_too() {
+fn the_report_of_similar_lines_is_correct_for_long_lines() {
     let says = |text: &str, old: &str| apply(text, &[edit(old, "x")]).unwrap_err().to_string();
     let error = says("\ta\n   b\n", "  a\n  b\n");
     assert!(error.contains("closest, identical except for white space"), "{error}");
@@ -238,7 +238,7 @@ fn each_search_can_be_cancelled() {
 }
 
 #[test]
-fn what_is_quoted_is_bounded_and_shows_what_differs() {
+fn a_quote_is_bounded_and_shows_the_difference() {
     let lines = |from, to| (from..=to).map(|n| format!("line number {n}\n")).collect::<String>();
     let near = |text: &str, old: &str| {
         let EditErrorKind::NoMatch { near_misses: near, .. } = expect_error(text, edit(old, "x"))
@@ -272,7 +272,7 @@ fn what_is_quoted_is_bounded_and_shows_what_differs() {
 }
 
 #[test]
-fn an_edit_that_was_made_before_is_known_by_whole_lines_in_its_surroundings() {
+fn an_applied_edit_is_recognised_by_whole_lines_and_their_context() {
     let text = "before\nlet answer = 42;\nafter\n}\n}\n";
     let lines = |middle: &str| ["before", middle, "after"].join("\n");
     let made = edit(&lines("let answer = 41;"), &lines("let answer = 42;"));
@@ -320,7 +320,7 @@ fn an_edit_that_was_made_before_is_known_by_whole_lines_in_its_surroundings() {
 }
 
 #[test]
-fn an_edit_without_sense_is_refused() {
+fn a_meaningless_edit_is_rejected() {
     assert_eq!(expect_error("a", edit("a", "a")), EditErrorKind::SameText);
     assert_eq!(expect_error("a", edit("", "b")), EditErrorKind::EmptyOldText);
     assert!(Occurrence::from_arguments(true, Some(1), None).is_err());
@@ -346,7 +346,7 @@ fn an_edit_that_changes_nothing_is_no_replacement() {
 }
 
 #[test]
-fn the_place_nearest_to_a_line_is_meant() {
+fn a_line_number_selects_the_nearest_place() {
     let near = |line| Edit {
         occurrence: Occurrence::NearLine(NonZeroU32::new(line).unwrap()),
         ..edit("a", "x")
@@ -398,7 +398,7 @@ fn an_empty_old_text_with_a_line_inserts_before_it() {
 }
 
 #[test]
-fn an_insertion_that_is_there_already_is_not_made_again() {
+fn an_existing_insertion_is_not_repeated() {
     let text = "use a;\nuse some_other::thing;\nfn main() {}\n";
     let insert = edit("use a;\n", "use a;\nuse some_other::thing;\n");
     let edited_text = apply(text, std::slice::from_ref(&insert)).unwrap();
@@ -410,7 +410,7 @@ fn an_insertion_that_is_there_already_is_not_made_again() {
 }
 
 #[test]
-fn a_text_that_leaves_text_out_is_refused() {
+fn a_new_text_with_a_placeholder_is_rejected() {
     let new = "fn a() {\n    // ... rest of the code unchanged\n}\n";
     let EditErrorKind::Placeholder { line } = expect_error("fn a() {}\n", edit("fn a() {}\n", new))
     else {

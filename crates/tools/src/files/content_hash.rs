@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_stamped() {
+    fn bytes_are_hashed_while_they_are_read() {
         let mut reader = HashingReader::new(&b"some bytes"[..]);
         reader.read_to_end(&mut Vec::new()).unwrap();
         assert_eq!(reader.hash(), Some(ContentHash::of_bytes(b"some bytes")));

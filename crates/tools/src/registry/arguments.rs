@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_left_out_and_noted() {
+    fn unknown_fields_are_removed_and_noted() {
         let args = json!({"path": "a", "color": 1, "edits": [
             {"text": "x", "state": "soon", "why": 1}, {"text": "y", "state": 3, "why": 2},
             // A field that is normally rejected is accepted if its value means the default
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_an_error() {
+    fn arguments_that_cannot_be_interpreted_are_errors() {
         for (args, says) in [
             (json!({"path": "a", "file_path": "b"}), "are names of the same argument"),
             (json!({"file": "a", "filePath": "b"}), "are names of the same argument"),
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn models_are_not_told_of_other_names() {
+    fn the_schema_for_models_has_no_internal_keywords() {
         let mut schema = schemars::schema_for!(Args).to_value();
         assert!(schema.to_string().contains("x-"));
         strip_internal_keywords(&mut schema);
@@ -552,7 +552,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_in_form_stays_and_nothing_panics(args in any_value()) {
+        fn valid_arguments_stay_unchanged_and_nothing_panics(args in any_value()) {
             let schema = schemars::schema_for!(Args).to_value();
             if let Ok(once) = normalise(&schema, &args) {
                 let twice = normalise(&schema, &once.args).unwrap();
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_known_when_all_that_it_says_has_come() {
+    fn a_title_is_known_when_its_arguments_are_complete() {
         let known = Some(vec![("path", "a.rs".to_owned())]);
         assert_eq!(describe_partial_args(&json!({"path": "a.rs"})), known);
         assert_eq!(describe_partial_args(&json!({"text": "x"})), None);

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_that_does_not_fit_is_shown_in_part_and_lies_whole_in_a_linked_file() {
+    async fn a_truncated_change_is_complete_in_a_linked_file() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();

@@ -83,7 +83,7 @@ mod tests {
     use crate::limits::MAX_INLINE_RESULT_BYTES;
 
     #[test]
-    fn a_result_is_kept_whole_and_read_by_lines() {
+    fn a_long_result_is_stored_and_can_be_read_by_lines() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_takes_none_is_said() {
+    fn a_result_that_cannot_be_stored_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), "").unwrap();
         assert!(

@@ -88,7 +88,7 @@ const CALLS_OF_OTHER_AGENTS: &str = r#"
 "#;
 
 #[test]
-fn arguments_that_models_know_from_elsewhere_are_understood() {
+fn arguments_in_the_style_of_other_agents_are_normalised() {
     let registry = Registry::builtin();
     for call in CALLS_OF_OTHER_AGENTS.lines().filter(|line| !line.trim().is_empty()) {
         let (tool, args, expected, notes): (String, Value, Value, usize) =
@@ -136,7 +136,7 @@ impl Tool for PanickingTool {
 }
 
 #[test]
-fn a_tool_that_panics_over_its_arguments_says_nothing_of_them() {
+fn a_panic_while_describing_arguments_is_caught() {
     let mut registry = Registry::builtin();
     registry.add(PanickingTool);
     let folder = tempfile::tempdir().unwrap();
@@ -275,7 +275,7 @@ impl Policy for DenyReadsPolicy {
 }
 
 #[tokio::test]
-async fn a_tool_known_at_run_time_looks_at_no_file_that_may_not_be_read() {
+async fn a_run_time_tool_previews_no_file_that_may_not_be_read() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "text").unwrap();
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
@@ -292,7 +292,7 @@ async fn a_tool_known_at_run_time_looks_at_no_file_that_may_not_be_read() {
 }
 
 #[test]
-fn a_schema_is_published_without_what_models_need_not_know() {
+fn a_published_schema_has_no_internal_keywords() {
     let mut registry = Registry::builtin();
     registry.add_dyn(Box::new(ServerTool("word_count", None)));
     let listed = registry.iter().find(|tool| tool.spec.name == "word_count").unwrap();

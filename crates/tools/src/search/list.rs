@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_with_too_many_entries_is_not_said_to_be_unreadable() {
+    fn a_directory_with_too_many_entries_is_not_reported_as_unreadable() {
         let names = |unreadable, cut| {
             let (path, entries) = ("/a".into(), vec![(); 3]);
             EntryPage {

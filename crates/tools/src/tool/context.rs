@@ -160,7 +160,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     #[tokio::test]
-    async fn work_goes_on_when_nobody_waits_for_it_any_more() {
+    async fn work_continues_when_its_caller_is_dropped() {
         let ((begin, begun), (end, ended)) = (oneshot::channel(), oneshot::channel());
         let mut work = Box::pin(run_to_completion(async move {
             begun.await.unwrap();

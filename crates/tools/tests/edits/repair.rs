@@ -187,7 +187,7 @@ fn files() -> Vec<String> {
 }
 
 #[test]
-fn what_is_refused_can_be_put_right_by_the_error_alone() {
+fn rejected_edits_can_be_repaired_from_the_error_alone() {
     let number = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
     let wanted = number("EDIT_REPAIRS").unwrap_or(200);
     let random = &mut Random::new(number("PROPTEST_RNG_SEED").unwrap_or(15));

@@ -118,7 +118,7 @@ fn no_option_shows_an_effect_raw() {
 
 #[cfg(unix)]
 #[test]
-fn a_path_that_is_no_text_is_shown_without_what_hides() {
+fn a_path_that_is_not_utf8_is_shown_without_hidden_characters() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
     // The path contains an incomplete character, a surrogate, and a character that reverses the

@@ -160,7 +160,7 @@ async fn a_long_output_is_linked_and_read_without_its_secrets() {
 
 /// The command reads from its terminal, but no user can type into this terminal.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_waits_for_input_in_vain_is_ended_and_told_as_such() {
+async fn a_command_that_waits_for_unavailable_input_is_ended_and_reported() {
     let mut stage = TestSession::new();
     stage.session.update(|session, _| session.set_shows_terminals(true));
     let line = r"printf 'Password: '; read -r x < /dev/tty; echo got $x";
@@ -173,7 +173,7 @@ async fn a_command_that_waits_for_input_in_vain_is_ended_and_told_as_such() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_command_wrote_is_found_by_no_search_that_would_tell_its_secrets() {
+async fn searches_exclude_stored_outputs() {
     let mut stage = TestSession::new();
     let folder = stage.folder.path().canonicalize().unwrap();
     std::fs::write(folder.join("root/notes.txt"), "hunter2hunter2\n").unwrap();
@@ -197,7 +197,7 @@ async fn what_a_command_wrote_is_found_by_no_search_that_would_tell_its_secrets(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_short_output_has_no_file_and_what_acts_is_not_shown() {
+async fn a_short_output_has_no_file_and_no_escape_sequences() {
     let mut stage = TestSession::new();
     let line = r"printf '\033]52;c;eA==\007\033[31mred\033[0m\n10%%\r20%%\n'";
     let (ended, report) = stage.call("terminal", json!({ "command": line })).await;

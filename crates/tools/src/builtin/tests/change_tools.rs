@@ -38,7 +38,7 @@ fn code<P>(draft: Result<ToolPreview<P>, ToolError>) -> Option<ErrorCode> {
 }
 
 #[tokio::test]
-async fn one_call_makes_so_many_replacements() {
+async fn the_number_of_replacements_per_call_is_limited() {
     for (count, refused) in
         [(MAX_EDITS_PER_CALL, None), (MAX_EDITS_PER_CALL + 1, Some(ErrorCode::TooLarge))]
     {
@@ -72,7 +72,7 @@ async fn only_an_old_text_that_is_given_as_empty_inserts() {
 }
 
 #[tokio::test]
-async fn an_argument_without_which_a_call_would_do_something_else_is_refused() {
+async fn arguments_that_must_not_be_ignored_are_rejected() {
     let tree = || test_workspace(&[("f", "a\nb\n")]);
     for (name, value, is_refused) in [
         ("append", json!(true), true),
@@ -106,7 +106,7 @@ async fn an_argument_without_which_a_call_would_do_something_else_is_refused() {
 
 /// The three files have almost the maximum size. Together they exceed the size limit of one call.
 #[tokio::test]
-async fn one_call_edits_so_many_bytes() {
+async fn the_total_size_of_edited_files_is_limited() {
     let tree = test_workspace(&[]);
     for name in ["a", "b", "c"] {
         tree.write(name, vec![b'x'; 60 << 20]);
@@ -117,7 +117,7 @@ async fn one_call_edits_so_many_bytes() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_written_whole_keeps_its_form_and_the_request_says_so() {
+async fn write_file_keeps_the_format_and_the_request_reports_it() {
     let tree = test_workspace(&[]);
     let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
     tree.write("f", wide("\u{feff}one\r\ntwo\r\n"));
@@ -129,7 +129,7 @@ async fn a_file_that_is_written_whole_keeps_its_form_and_the_request_says_so() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_never_read_is_not_replaced_without_saying_so() {
+async fn replacing_an_unread_file_is_reported() {
     let said = "This session has not read f, whose whole content is replaced.";
     for (text, is_read, is_blind) in [
         (Some("text"), false, true),
@@ -157,7 +157,7 @@ async fn a_file_that_was_never_read_is_not_replaced_without_saying_so() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_restored_is_said_and_asked_about_each_time() {
+async fn a_permanent_deletion_is_reported_and_always_requires_permission() {
     for is_kept in [true, false] {
         let tree = test_workspace(&[("f", "text")]);
         let state = tree.outer_folder().join("state");
@@ -172,7 +172,7 @@ async fn what_cannot_be_restored_is_said_and_asked_about_each_time() {
 }
 
 #[tokio::test]
-async fn a_request_to_change_a_file_says_where_nothing_is_kept_of_it() {
+async fn a_change_without_backup_is_reported() {
     let edit = json!({ "path": "f", "old_text": "old", "new_text": "new" });
     for (path, is_kept, is_said) in [("f", true, false), ("f", false, true), ("new", false, false)]
     {
@@ -197,7 +197,7 @@ async fn a_request_to_change_a_file_says_where_nothing_is_kept_of_it() {
 }
 
 #[tokio::test]
-async fn a_request_says_how_much_is_in_a_directory_that_goes() {
+async fn the_preview_of_a_directory_move_reports_its_size() {
     let tree = test_workspace(&[("dir/a", "a"), ("dir/deep/b", "bb")]);
     let draft = preview(MovePath, tree, json!({ "from": "dir", "to": "new" })).await.unwrap();
     let notes: Vec<_> = draft.notes.iter().map(Note::to_string).collect();
@@ -206,7 +206,7 @@ async fn a_request_says_how_much_is_in_a_directory_that_goes() {
 }
 
 #[tokio::test]
-async fn a_line_chooses_no_place_in_a_file_that_has_changed_since_it_was_read() {
+async fn a_line_number_selects_no_place_in_a_stale_file() {
     for (text, refused) in [("b\na\n", None), ("a\nb\na\n", Some(ErrorCode::ChangedSinceRead))] {
         let tree = test_workspace(&[("f", "a\n")]);
         read_excerpt(&tree.workspace, "f", None, None).unwrap();
@@ -234,7 +234,7 @@ impl OutboxSink for AnsweringClient {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_whole_of_a_change_that_is_rejected_stays_nowhere() {
+async fn the_patch_file_of_a_rejected_change_is_deleted() {
     for (answer, is_made) in [("reject", false), ("allow", true)] {
         let tree = test_workspace_with_undo(&[]);
         let (output, made) = (tree.outer_folder().join("state/output"), tree.path("new"));

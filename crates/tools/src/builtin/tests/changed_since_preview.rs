@@ -153,7 +153,7 @@ fn change_neighbouring_line(tree: &TestWorkspace, before: u32) {
 }
 
 #[tokio::test]
-async fn an_edit_whose_lines_are_as_they_were_shown_is_made_where_they_are_now() {
+async fn an_edit_of_unchanged_lines_follows_them_to_their_new_place() {
     let life = run_call_with_change("edit_file", edit(), insert_line_above).await;
     assert_eq!((life.code(), life.asked()), (None, 1), "{}", life.ended.text);
     assert_eq!(life.tree.read("f"), format!("0\n{}", LINES.replace('9', "nine")));
@@ -165,7 +165,7 @@ async fn an_edit_whose_lines_are_as_they_were_shown_is_made_where_they_are_now()
 }
 
 #[tokio::test]
-async fn whatever_else_changed_of_what_was_shown_is_asked_about_again() {
+async fn another_change_of_the_shown_state_requires_permission_again() {
     let numbered = json!({ "path": "f", "old_text": "9\n", "new_text": "n\n", "occurrence": 1 });
     let near = json!({ "path": "f", "old_text": "9\n", "new_text": "n\n", "line": 9 });
     for (tool, args, meanwhile, after) in [
@@ -190,7 +190,7 @@ async fn whatever_else_changed_of_what_was_shown_is_asked_about_again() {
 }
 
 #[tokio::test]
-async fn what_goes_is_what_was_asked_about_last() {
+async fn delete_and_move_apply_to_the_last_permitted_content() {
     let gone = json!({ "path": "f" });
     let moved = json!({ "from": "f", "to": "g" });
     for (tool, args) in [("delete_path", gone), ("move_path", moved)] {
@@ -201,7 +201,7 @@ async fn what_goes_is_what_was_asked_about_last() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_any_more_or_is_never_the_same_is_told_to_the_model() {
+async fn impossible_or_ever_changing_edits_fail_with_an_error_code() {
     for (meanwhile, code, asked) in [
         ((|tree, _| tree.write("f", LINES.replace('9', ""))) as ConcurrentChange, "no_match", 1),
         (|tree, _| tree.write("f", format!("9\n{LINES}")), "ambiguous_match", 1),
@@ -218,7 +218,7 @@ async fn what_cannot_be_done_any_more_or_is_never_the_same_is_told_to_the_model(
 }
 
 #[tokio::test]
-async fn what_somebody_else_has_done_meanwhile_is_shown_as_done_by_nobody() {
+async fn an_edit_that_another_program_made_is_reported_as_already_applied() {
     let edit = json!({ "path": "f", "old_text": "8\n9\n10\n", "new_text": "8\nnine\n10\n" });
     let done = |tree: &TestWorkspace, _| tree.write("f", LINES.replace("9\n", "nine\n"));
     let life = run_call_with_change("edit_file", edit, done).await;
@@ -230,7 +230,7 @@ async fn what_somebody_else_has_done_meanwhile_is_shown_as_done_by_nobody() {
 }
 
 #[tokio::test]
-async fn a_call_is_shown_as_it_was_written_and_done_as_it_was_meant() {
+async fn a_call_is_shown_as_written_and_run_with_normalised_arguments() {
     let written = json!({
         "file_path": "f", "why": "it fits", "edits": [{ "old_string": "9", "new_string": "nine" }],
     });
@@ -288,7 +288,7 @@ fn type_into_editor(tree: &TestWorkspace, before: u32) {
 }
 
 #[tokio::test]
-async fn what_is_typed_while_the_change_is_looked_at_is_neither_lost_nor_passed_over() {
+async fn typing_during_the_permission_request_is_detected_and_kept() {
     let whole = json!({ "path": "f", "content": "new\n" });
     let edited = format!("0\n{}", LINES.replace('9', "nine"));
     for (tool, args, after) in [("edit_file", edit(), &edited[..]), ("write_file", whole, "new\n")]

@@ -62,7 +62,7 @@ async fn run_call_in(workspace: Arc<Workspace>, tool: &str, args: Value) -> Call
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_tells_its_first_places_and_how_far_it_is() {
+async fn a_search_reports_its_first_matches_and_its_progress() {
     let tree = test_workspace(&[]);
     for name in 0..300 {
         tree.write(&format!("{name:03}"), "a\nneedle\n");
@@ -86,7 +86,7 @@ async fn a_search_tells_its_first_places_and_how_far_it_is() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_being_dictated_is_followed_line_by_line() {
+async fn the_location_follows_the_lines_of_a_streamed_file() {
     let tree = test_workspace(&[]);
     let (registry, cancel) = (Registry::builtin(), CancellationToken::new());
     let path = tree.path("new.rs");
@@ -159,7 +159,7 @@ async fn a_file_is_shown_as_what_it_is() {
 /// The size limit of a message to the client is lower than the size limit of an image for the
 /// model. See `MAX_CLIENT_IMAGE_BYTES`.
 #[tokio::test]
-async fn an_image_is_for_the_model_also_where_it_is_too_large_for_the_client() {
+async fn the_model_receives_an_image_that_is_too_large_for_the_client() {
     let tree = test_workspace(&[]);
     let whole = 768 * 1024;
     for (bytes, shown) in [
@@ -193,7 +193,7 @@ async fn an_image_is_for_the_model_also_where_it_is_too_large_for_the_client() {
 
 /// Reading a file may block if the disk does not respond. Other sessions must continue to run.
 #[test]
-fn looking_holds_up_nobody() {
+fn previews_do_not_block_the_runtime() {
     fn is_elsewhere<T: Tool>(tool: T, args: Value, context: &Context) -> bool {
         let args = serde_json::from_value(args).unwrap();
         // A preview that needs no blocking thread is ready after the first poll.
@@ -218,7 +218,7 @@ fn looking_holds_up_nobody() {
 /// The killed process had moved a file away in order to delete it.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_a_killed_process_left_is_in_order_before_anything_is_looked_at() {
+async fn unfinished_changes_are_recovered_before_the_first_read() {
     let tree = test_workspace(&[("f", "text\n")]);
     let (state, aside) = (tree.outer_folder().join("state"), unique_temporary_name());
     let cwd = tree.workspace.cwd().to_owned();
@@ -233,7 +233,7 @@ async fn what_a_killed_process_left_is_in_order_before_anything_is_looked_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_result_is_kept_whole_and_linked_and_what_is_kept_is_not_kept_again() {
+async fn a_long_result_is_stored_once_and_linked() {
     let tree = test_workspace_with_undo(&[]);
     tree.write("f", "a needle in a line that is neither long nor short\n".repeat(1000));
     let workspace = Arc::new(tree.workspace);
@@ -257,7 +257,7 @@ async fn a_long_result_is_kept_whole_and_linked_and_what_is_kept_is_not_kept_aga
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_project_folder_that_is_gone_is_said_to_be_gone() {
+async fn a_removed_project_folder_is_reported() {
     for is_made_again in [false, true] {
         let tree = test_workspace(&[("f", "text")]);
         let cwd = tree.path(".").canonicalize().unwrap();
@@ -284,7 +284,7 @@ async fn a_project_folder_that_is_gone_is_said_to_be_gone() {
 }
 
 #[tokio::test]
-async fn what_arrives_by_another_name_is_what_the_call_is_about() {
+async fn streamed_arguments_are_recognised_by_their_other_names() {
     let tree = test_workspace(&[]);
     let workspace = Workspace::new(tree.workspace.cwd().to_owned(), Vec::new()).unwrap();
     let workspace = Arc::new(workspace);

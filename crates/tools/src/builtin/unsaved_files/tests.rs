@@ -100,7 +100,7 @@ fn new<'a>((at, real): &'a (WorkspacePath, WorkspacePath), found: &'a str) -> Cl
 }
 
 #[tokio::test]
-async fn each_file_is_asked_about_once_and_only_where_the_disk_would_be() {
+async fn each_readable_file_is_queried_once() {
     let stage = editor_session(&["a", "b"], None);
     std::fs::write(stage.context.workspace.cwd().join("program"), b"\x7fELF\0\0").unwrap();
     let given = ["a", "b", "./a", "missing", "b", "", "program", "/proc/self/environ"];
@@ -147,7 +147,7 @@ async fn a_cancel_between_two_texts_puts_the_first_back() {
 }
 
 #[tokio::test]
-async fn a_text_that_changed_since_it_was_shown_is_left_alone() {
+async fn a_text_that_changed_since_the_preview_is_not_replaced() {
     let stage = editor_session(&["a", "b"], None);
     let [a, b] = ["a", "b"].map(|name| stage.at(name));
     let texts = [new(&a, "unsaved text"), new(&b, "another text")];
@@ -158,7 +158,7 @@ async fn a_text_that_changed_since_it_was_shown_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_was_told_can_be_put_back() {
+async fn sent_texts_can_be_restored() {
     let stage = editor_session(&["a"], None);
     let a = stage.at("a");
     let texts = [new(&a, "unsaved text")];
@@ -214,7 +214,7 @@ fn a_text_that_differs_by_marks_and_line_ends_only_is_the_same() {
 }
 
 #[test]
-fn what_a_client_says_is_made_visible_and_bounded() {
+fn client_errors_are_escaped_and_bounded() {
     let error = ClientError::new(&format!("no\u{202e} such\nfile.{}", " ".repeat(9)));
     assert_eq!(error.to_string(), "no\\u{202e} such\\nfile");
     assert!(ClientError::new(&"x".repeat(1 << 20)).to_string().len() <= 1024);

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_lose_is_no_change_and_what_users_write_is_one() {
+    fn conversions_by_clients_are_no_changes_and_typing_is_one() {
         let latin = b"na\xefve caf\xe9, tr\xe8s bon, \xe0 bient\xf4t\n";
         for (client, disk, expected) in [
             ("a\n", &b"a\n"[..], TextComparison::Same),

@@ -14,7 +14,7 @@ fn apply_inexact(text: &str, edit: Edit) -> (String, MatchKind) {
 }
 
 #[test]
-fn what_is_not_there_exactly_is_found_less_strictly_and_it_is_said_how() {
+fn inexact_matches_are_found_and_their_kind_is_reported() {
     for (text, edit, expected, rung) in [
         // Unchanged lines keep the trailing whitespace of the file, even if the old text has other
         // trailing whitespace.
@@ -64,7 +64,7 @@ fn what_is_not_there_exactly_is_found_less_strictly_and_it_is_said_how() {
 }
 
 #[test]
-fn tabs_and_line_numbers_are_passed_over_where_that_leaves_one_place() {
+fn tabs_and_line_numbers_are_ignored_if_the_match_is_unique() {
     for (text, edit, expected, rung) in [
         (
             "\tif a {\n\t\tb();\n\t}\n",
@@ -174,7 +174,7 @@ fn an_indentation_is_found_in_time_and_the_search_can_be_cancelled() {
 }
 
 #[test]
-fn a_weaker_match_is_told_and_not_replaced() {
+fn an_old_text_that_no_strategy_accepts_is_an_error() {
     for (text, old) in [
         ("  a\n   b\n", "a\nb\n"),
         ("\ta\n   b\n", "  a\n  b\n"),
@@ -189,7 +189,7 @@ fn a_weaker_match_is_told_and_not_replaced() {
 }
 
 #[test]
-fn several_places_are_ambiguous_on_every_rung() {
+fn several_places_are_ambiguous_for_every_strategy() {
     let text = "  a\n  b\n\n    a\n    b\n\n“c”\n’\n‘\n";
     let is_ambiguous =
         |edit| matches!(expect_error(text, edit), EditErrorKind::Ambiguous { places: 2, .. });

@@ -73,7 +73,7 @@ fn bytes_outside_of_the_places_stay() {
 }
 
 #[test]
-fn the_form_of_a_file_outlives_its_text() {
+fn a_replacement_keeps_the_encoding_and_the_line_ends() {
     let latin = b"gr\xfc\xdfe aus M\xfcnchen, sch\xf6n\r\n".to_vec();
     for (old, new, expected, kept) in [
         (b"a\nb\n".to_vec(), "x\ny\n", b"x\ny\n".to_vec(), vec![]),
@@ -117,7 +117,7 @@ fn the_form_of_a_file_outlives_its_text() {
 }
 
 #[test]
-fn what_an_encoding_does_not_have_is_no_part_of_it() {
+fn a_character_that_the_encoding_lacks_is_an_error() {
     let old = DecodedText::decode("f", b"gr\xfc\xdfe aus M\xfcnchen, sch\xf6n\n".to_vec()).unwrap();
     assert_eq!(old.encode_replacement("東"), Err('東'));
 }

@@ -27,7 +27,7 @@ fn read_whole_file(text: impl AsRef<[u8]>) -> FileExcerpt {
 }
 
 #[test]
-fn a_window_has_the_lines_that_were_asked_for() {
+fn an_excerpt_has_the_requested_lines() {
     for (offset, limit, expected, lines) in [
         (None, None, "a\nb\nc\nd\n", 1..=4),
         (Some(1), Some(4), "a\nb\nc\nd\n", 1..=4),
@@ -53,7 +53,7 @@ fn a_window_has_the_lines_that_were_asked_for() {
 }
 
 #[test]
-fn the_model_sees_numbers_and_how_to_go_on() {
+fn the_model_receives_line_numbers_and_the_next_offset() {
     let window = read("a\nb\nc\nd\n", Some(2), Some(2)).unwrap();
     assert_eq!(
         window.for_model(),
@@ -134,7 +134,7 @@ fn odd_text_is_shown_with_a_note() {
 }
 
 #[test]
-fn lines_beyond_what_is_edited_are_read_and_the_last_ones_too() {
+fn lines_of_files_too_large_to_edit_are_read() {
     let tree = test_workspace(&[]);
     let line = "x".repeat(1023) + "\n";
     let last = (MAX_WHOLE_FILE_BYTES / 1024) as i64 + 3;
@@ -256,7 +256,7 @@ fn images_are_shown_whole_and_texts_that_begin_like_one_are_texts() {
 }
 
 #[test]
-fn a_missing_file_is_told_with_the_places_that_have_its_name() {
+fn a_missing_file_is_reported_with_files_of_the_same_name() {
     let tree = test_workspace(&[
         ("crates/a/src/lib.rs", ""),
         ("crates/b/src/Lib.rs", ""),

@@ -58,7 +58,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32)> {
 }
 
 #[test]
-fn what_is_deleted_or_moved_comes_back() {
+fn undo_restores_deleted_and_moved_entries() {
     let tree = test_workspace_with_undo(&[("a", "text"), ("dir/b", "b"), ("dir/deep/c", "c")]);
     tree.link("link", "a");
     fs::set_permissions(tree.path("a"), fs::Permissions::from_mode(0o751)).unwrap();
@@ -85,7 +85,7 @@ fn skipped_by_undo(tree: &TestWorkspace) -> Vec<(PathBuf, Option<String>)> {
 }
 
 #[test]
-fn what_something_else_changed_stays_and_stands_in_no_other_files_way() {
+fn undo_skips_only_files_that_another_program_changed() {
     let tree = test_workspace_with_undo(&[("first", "old"), ("a", "old a"), ("b", "old b")]);
     write(&tree, "first", "new").unwrap();
     let [a, b, made] = ["a", "b", "dir/made"].map(|path| tree.resolve(path));
@@ -114,7 +114,7 @@ fn what_something_else_changed_stays_and_stands_in_no_other_files_way() {
 }
 
 #[test]
-fn a_step_of_which_nothing_can_be_undone_stands_in_no_other_steps_way() {
+fn an_entry_that_cannot_be_undone_blocks_no_earlier_entry() {
     type Act = fn(&TestWorkspace);
     let cases: [(Act, Act, &str, Option<&str>); 7] = [
         (|tree| write(tree, "a", "new").unwrap(), |tree| tree.write("a", "b"), "a", Some("old")),
@@ -155,7 +155,7 @@ fn a_step_of_which_nothing_can_be_undone_stands_in_no_other_steps_way() {
 }
 
 #[test]
-fn what_changes_after_an_undo_was_looked_at_is_looked_at_again() {
+fn a_change_after_the_preview_of_an_undo_requires_a_new_preview() {
     let tree = test_workspace_with_undo(&[("a", "old")]);
     write(&tree, "a", "new").unwrap();
     let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
@@ -170,7 +170,7 @@ fn what_changes_after_an_undo_was_looked_at_is_looked_at_again() {
 }
 
 #[test]
-fn whoever_pushes_the_oldest_changes_out_is_told_so_once() {
+fn dropping_the_oldest_undo_entries_is_reported_once() {
     let tree = test_workspace_with_undo(&[("a", "old")]);
     let says = || {
         let output = ToolOutput::for_change(String::new(), json!({}), &tree.workspace);
@@ -185,7 +185,7 @@ fn whoever_pushes_the_oldest_changes_out_is_told_so_once() {
 }
 
 #[test]
-fn what_changed_since_the_preview_stays() {
+fn an_entry_that_changed_since_the_preview_is_not_deleted() {
     let tree = test_workspace_with_undo(&[("a", "old"), ("dir/b", "b")]);
     let found = inspect_entry(&tree.workspace, &tree.resolve("a")).unwrap();
     tree.write("a", "new");
@@ -264,7 +264,7 @@ fn a_file_or_link_that_changed_since_the_preview_is_not_moved() {
 }
 
 #[test]
-fn a_step_is_undone_once_however_often_it_was_looked_at() {
+fn an_entry_is_undone_once_even_after_two_previews() {
     let tree = test_workspace_with_undo(&[("a", "1")]);
     write(&tree, "a", "2").unwrap();
     let first = UndoPlan::for_last_change(&tree.workspace).unwrap();
@@ -283,7 +283,7 @@ fn a_step_is_undone_once_however_often_it_was_looked_at() {
 }
 
 #[test]
-fn what_was_not_kept_is_a_step_that_says_so() {
+fn an_entry_without_backup_is_skipped_and_reported() {
     let tree = test_workspace_with_undo(&[("a", "1"), ("b", "1")]);
     write(&tree, "a", "2").unwrap();
     let path = tree.path("b");
@@ -323,7 +323,7 @@ fn an_undo_that_cannot_be_finished_changes_nothing() {
 /// The original directory may have been replaced by another directory, or by a link to another
 /// directory.
 #[test]
-fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
+fn undo_restores_only_into_the_previewed_directory() {
     type Act = fn(&TestWorkspace);
     let acts: [Act; 2] =
         [|tree| delete(tree, "dir/a").unwrap(), |tree| rename(tree, "dir/a", "b").unwrap()];
@@ -349,7 +349,7 @@ fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
 
 /// The preview shows the real path of the entry, not the path through a link.
 #[test]
-fn what_comes_back_is_shown_and_guarded_where_it_really_goes() {
+fn undo_shows_and_guards_the_real_path() {
     let tree = test_workspace_with_undo(&[("a/pre-commit", "a"), (".git/hooks/other", "")]);
     delete(&tree, "a/pre-commit").unwrap();
     fs::remove_dir(tree.path("a")).unwrap();
@@ -363,7 +363,7 @@ fn what_comes_back_is_shown_and_guarded_where_it_really_goes() {
 }
 
 #[test]
-fn a_name_that_is_no_text_comes_back_as_it_was() {
+fn undo_restores_a_name_that_is_not_utf8() {
     use std::os::unix::ffi::OsStrExt as _;
 
     let tree = test_workspace_with_undo(&[]);
@@ -390,7 +390,7 @@ fn tree_on_other_file_system() -> Option<(TestWorkspace, TempDir)> {
 }
 
 #[test]
-fn a_file_of_another_file_system_is_copied_and_all_else_is_said_to_be_lost() {
+fn on_another_file_system_files_are_copied_and_other_losses_reported() {
     let Some((tree, _state)) = tree_on_other_file_system() else {
         return eprintln!("skipped: there is no other file system in /dev/shm");
     };
@@ -421,7 +421,7 @@ fn a_file_of_another_file_system_is_copied_and_all_else_is_said_to_be_lost() {
 }
 
 #[test]
-fn what_is_not_kept_at_all_is_said_to_be_lost_and_compared_all_the_same() {
+fn a_permanent_deletion_is_reported_and_still_compared() {
     let tree = test_workspace(&[("a", "text"), ("dir/deep/b", "b")]);
     tree.link("dir/out", tree.outer_folder());
     let [a, dir] =
@@ -441,7 +441,7 @@ fn what_is_not_kept_at_all_is_said_to_be_lost_and_compared_all_the_same() {
 }
 
 #[test]
-fn roots_and_what_is_no_file_stay() {
+fn project_folders_and_special_files_are_not_deleted() {
     let tree = test_workspace(&[("a", "text")]);
     tree.fifo("fifo");
     tree.link("out", tree.outer_folder().join("root-evil"));
@@ -459,7 +459,7 @@ fn roots_and_what_is_no_file_stay() {
 }
 
 #[test]
-fn protected_names_and_what_is_kept_are_guarded() {
+fn protected_names_and_backups_are_guarded() {
     let tree = test_workspace_with_undo(&[]);
     for (path, is_guarded) in [
         (".git/config", true),
@@ -536,19 +536,19 @@ fn a_file_that_was_made_is_gone_again() {
 }
 
 #[test]
-fn the_same_holds_on_file_systems_that_can_do_less() {
+fn limited_file_systems_give_the_same_results() {
     simulated_file_system::run_on_limited(&[
-        what_is_deleted_or_moved_comes_back,
-        what_something_else_changed_stays_and_stands_in_no_other_files_way,
-        a_step_of_which_nothing_can_be_undone_stands_in_no_other_steps_way,
-        what_changes_after_an_undo_was_looked_at_is_looked_at_again,
-        what_changed_since_the_preview_stays,
+        undo_restores_deleted_and_moved_entries,
+        undo_skips_only_files_that_another_program_changed,
+        an_entry_that_cannot_be_undone_blocks_no_earlier_entry,
+        a_change_after_the_preview_of_an_undo_requires_a_new_preview,
+        an_entry_that_changed_since_the_preview_is_not_deleted,
         a_directory_in_which_anything_changed_since_the_preview_stays,
         a_file_or_link_that_changed_since_the_preview_is_not_moved,
-        a_step_is_undone_once_however_often_it_was_looked_at,
-        a_name_that_is_no_text_comes_back_as_it_was,
-        a_file_of_another_file_system_is_copied_and_all_else_is_said_to_be_lost,
-        what_is_not_kept_at_all_is_said_to_be_lost_and_compared_all_the_same,
+        an_entry_is_undone_once_even_after_two_previews,
+        undo_restores_a_name_that_is_not_utf8,
+        on_another_file_system_files_are_copied_and_other_losses_reported,
+        a_permanent_deletion_is_reported_and_still_compared,
         a_file_that_was_made_is_gone_again,
     ]);
     simulated_file_system::run_on(

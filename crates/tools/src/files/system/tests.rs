@@ -167,7 +167,7 @@ holds!(the_compared_fence_holds, unix::PinnedDirectory::pin_with_path_comparison
 holds!(the_portable_fence_holds, portable::PinnedDirectory::pin);
 
 #[test]
-fn a_root_tells_its_fence() {
+fn a_pinned_directory_reports_its_confinement() {
     let outer = tree();
     assert_eq!(
         unix::PinnedDirectory::pin(outer.path()).unwrap().has_kernel_confinement(),
@@ -204,7 +204,7 @@ fn a_root_tells_its_fence() {
 }
 
 #[test]
-fn where_the_kernel_has_no_fence_a_root_that_is_another_one_now_is_closed() {
+fn without_kernel_confinement_a_replaced_directory_is_rejected() {
     let outer = tree();
     let (root, aside) = (outer.path().join("root"), outer.path().join("aside"));
     let pinned = unix::PinnedDirectory::pin_with_path_comparison(&root).unwrap();
@@ -217,7 +217,7 @@ fn where_the_kernel_has_no_fence_a_root_that_is_another_one_now_is_closed() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn no_way_leads_through_what_a_process_has_open() {
+fn links_to_open_files_of_processes_are_rejected() {
     let outer = tree();
     let secret = outer.path().join("secret");
     assert!(unix::path_metadata(&secret).unwrap().is_file());
@@ -238,7 +238,7 @@ fn no_way_leads_through_what_a_process_has_open() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn who_swaps_a_directory_for_a_link_gets_nothing_from_outside() {
+fn swapping_a_directory_for_a_link_reads_nothing_outside() {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -274,7 +274,7 @@ fn who_swaps_a_directory_for_a_link_gets_nothing_from_outside() {
 }
 
 #[test]
-fn a_name_that_something_has_stays_on_every_file_system() {
+fn rename_never_replaces_an_existing_name() {
     for file_system in
         [SimulatedFileSystem::FullFeatured].into_iter().chain(simulated_file_system::LIMITED)
     {

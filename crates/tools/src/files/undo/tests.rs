@@ -38,7 +38,7 @@ fn undo(tree: &TestWorkspace) {
 }
 
 #[test]
-fn what_was_written_late_is_restored_by_undo_where_nothing_can_be_exchanged_too() {
+fn undo_restores_late_writes_without_exchange_support() {
     for file_system in [SimulatedFileSystem::FullFeatured, SimulatedFileSystem::PlainRenameOnly] {
         simulated_file_system::run_on(file_system, || {
             let (tree, open) = replaced_while_open();
@@ -57,7 +57,7 @@ fn what_was_written_late_is_restored_by_undo_where_nothing_can_be_exchanged_too(
 }
 
 #[test]
-fn nothing_is_promised_of_an_undo_that_was_made_and_left_the_file_alone() {
+fn a_late_write_after_its_undo_cannot_be_undone() {
     let (tree, open) = replaced_while_open();
     tree.write("file", "theirs");
     undo(&tree);
@@ -67,7 +67,7 @@ fn nothing_is_promised_of_an_undo_that_was_made_and_left_the_file_alone() {
 }
 
 #[test]
-fn what_is_written_after_an_undo_was_looked_at_is_kept_and_told() {
+fn a_write_after_the_preview_of_an_undo_is_kept_and_reported() {
     let (tree, open) = replaced_while_open();
     let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
     open.write_all_at(b"late", 0).unwrap();
@@ -77,7 +77,7 @@ fn what_is_written_after_an_undo_was_looked_at_is_kept_and_told() {
 }
 
 #[tokio::test]
-async fn each_is_told_once_whoever_waits_for_it() {
+async fn each_late_write_is_reported_once() {
     let (tree, open) = replaced_while_open();
     let TestWorkspace { workspace, outer } = tree;
     let workspace = Arc::new(workspace);

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_configuration_names_is_found() {
+    fn files_that_the_configuration_names_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         let config = "[core]\n\thooksPath = tools/hooks\n\tbare = false\n; path = not\n[filter \"x\"]\n\

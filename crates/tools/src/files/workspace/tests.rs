@@ -56,7 +56,7 @@ fn paths_are_placed_by_their_text() {
 }
 
 #[test]
-fn who_asks_for_the_outside_is_told_the_roots() {
+fn an_outside_path_error_lists_the_project_folders() {
     let tree = test_workspace(&[]);
     let error = tree.workspace.resolve("../x").unwrap_err().to_string();
     assert!(error.contains("../x is outside"), "{error}");
@@ -122,7 +122,7 @@ fn links_are_followed_inside_the_roots_only() {
 
 #[cfg(unix)]
 #[test]
-fn settling_names_the_file_that_would_be_written() {
+fn canonicalize_returns_the_file_that_would_be_written() {
     let tree = test_workspace(&[("dir/file", ""), ("other/", "")]);
     tree.link("link", "dir/file");
     tree.link("dir-link", "dir");
@@ -193,7 +193,7 @@ fn a_name_without_meaning_as_text_is_shown_in_one_line() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_is_looked_for_is_a_regular_file_inside_the_roots_or_nothing() {
+fn open_existing_file_opens_only_regular_files_in_project_folders() {
     let tree = test_workspace(&[("dir/file", "inside")]);
     tree.link("in", "dir/file");
     tree.link("in-absolute", tree.path("dir/file"));
@@ -219,7 +219,7 @@ fn what_is_looked_for_is_a_regular_file_inside_the_roots_or_nothing() {
 }
 
 #[test]
-fn looking_through_a_link_looks_at_where_it_leads() {
+fn effects_of_a_link_include_its_target() {
     let tree = test_workspace(&[("secrets/key", "x"), ("plain", "")]);
     tree.link("notes", "secrets/key");
     let looked = |path: &str| {

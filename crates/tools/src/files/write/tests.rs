@@ -40,7 +40,7 @@ fn files_are_added_with_their_directories_and_replaced() {
 /// program with such a number must not be treated as the file of this process.
 #[cfg(unix)]
 #[test]
-fn who_gets_the_number_of_ours_is_not_taken_for_it() {
+fn a_reused_inode_number_is_not_mistaken_for_the_new_file() {
     use std::os::unix::fs::MetadataExt as _;
 
     let tree = test_workspace(&[("file", "old")]);
@@ -71,7 +71,7 @@ fn who_gets_the_number_of_ours_is_not_taken_for_it() {
 }
 
 #[test]
-fn what_changes_after_the_new_file_was_made_is_not_overwritten() {
+fn a_change_after_staging_is_not_overwritten() {
     for is_renamed in [false, true] {
         let tree = test_workspace(&[("file", "old")]);
         let at = tree.resolve("file");
@@ -95,7 +95,7 @@ fn what_changes_after_the_new_file_was_made_is_not_overwritten() {
 }
 
 #[test]
-fn what_the_preview_did_not_see_is_not_overwritten() {
+fn a_change_since_the_preview_is_not_overwritten() {
     let tree = test_workspace(&[("file", "other"), ("dir/", "")]);
     let bytes = |text: &str| PreImage::Bytes(text.into());
     for (path, seen, code) in [
@@ -221,7 +221,7 @@ fn several_files_are_written_all_or_none() {
 }
 
 #[test]
-fn how_far_it_is_is_told_by_files_and_by_bytes() {
+fn progress_is_reported_in_files_and_in_bytes() {
     let tree = test_workspace(&[("a", "old")]);
     let tree =
         TestWorkspace { workspace: tree.workspace.with_durability(Durability::System), ..tree };
@@ -242,7 +242,7 @@ fn how_far_it_is_is_told_by_files_and_by_bytes() {
 }
 
 #[test]
-fn no_directory_is_left_of_a_way_that_cannot_be_made() {
+fn created_directories_are_removed_after_a_failure() {
     let tree = test_workspace(&[]);
     let path = format!("new/{}/file", "x".repeat(300));
     write(&tree, &path, "text").unwrap_err();
@@ -271,7 +271,7 @@ fn attributes_stay() {
 /// Another program replaces the file by a rename while this process writes it.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_another_program_writes_meanwhile_is_not_lost() {
+fn a_concurrent_replacement_is_not_lost() {
     use std::sync::mpsc::channel;
 
     let tree = test_workspace(&[("file", "0")]);
@@ -317,16 +317,16 @@ fn what_another_program_writes_meanwhile_is_not_lost() {
 /// this process.
 #[cfg(target_os = "linux")]
 #[test]
-fn the_same_holds_on_file_systems_that_can_do_less() {
+fn limited_file_systems_give_the_same_results() {
     simulated_file_system::run_on_limited(&[
         files_are_added_with_their_directories_and_replaced,
-        who_gets_the_number_of_ours_is_not_taken_for_it,
-        what_changes_after_the_new_file_was_made_is_not_overwritten,
-        what_the_preview_did_not_see_is_not_overwritten,
+        a_reused_inode_number_is_not_mistaken_for_the_new_file,
+        a_change_after_staging_is_not_overwritten,
+        a_change_since_the_preview_is_not_overwritten,
         modes_links_and_names_stay,
         nothing_is_written_through_links_that_lead_out_or_to_special_files,
         several_files_are_written_all_or_none,
-        no_directory_is_left_of_a_way_that_cannot_be_made,
+        created_directories_are_removed_after_a_failure,
         attributes_stay,
     ]);
 }

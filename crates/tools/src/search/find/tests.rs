@@ -171,7 +171,7 @@ fn pages_of_names_follow_each_other() {
 }
 
 #[test]
-fn the_first_places_are_told_as_they_are_found() {
+fn the_first_paths_are_reported_as_they_are_found() {
     let tree = test_workspace(&[]);
     for name in 0..MAX_MATCH_LOCATIONS + 9 {
         tree.write(&format!("{name:02}.rs"), "");
@@ -191,7 +191,7 @@ fn the_first_places_are_told_as_they_are_found() {
 }
 
 #[test]
-fn what_is_too_deep_is_counted_not_opened() {
+fn directories_that_are_too_deep_are_counted_not_opened() {
     let tree = test_workspace(&[]);
     tree.write(&"a/".repeat(MAX_WALK_DEPTH + 50), "");
     let deep = found(&tree, &NameQuery::new("a"));

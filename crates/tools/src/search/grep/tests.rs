@@ -193,7 +193,7 @@ fn one_file_shows_no_more_than_is_asked_of_each() {
 }
 
 #[test]
-fn the_first_matches_are_told_as_they_are_found() {
+fn the_first_matches_are_reported_as_they_are_found() {
     let tree = test_workspace(&[]);
     let files = 2 * MAX_QUEUED_FILES;
     for name in 0..files {
@@ -284,7 +284,7 @@ fn the_first_matches_are_shown_whichever_thread_was_faster() {
 }
 
 #[test]
-fn what_is_no_text_or_too_large_is_counted_not_searched() {
+fn binary_and_large_files_are_counted_not_searched() {
     let tree = test_workspace(&[("ok", "needle\n"), ("binary", "needle\n\0\n")]);
     let line = "x".repeat(MAX_SEARCHED_LINE_BYTES * 2);
     tree.write("long", format!("needle\n{line}\nneedle\n"));

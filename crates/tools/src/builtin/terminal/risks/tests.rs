@@ -393,7 +393,7 @@ const ORDINARY_LINES: &[&str] = &[
 ];
 
 #[test]
-fn what_is_dangerous_is_asked_about_and_says_why() {
+fn dangerous_lines_always_require_permission_and_name_the_reason() {
     let tree = test_workspace(&[]);
     #[cfg(unix)]
     tree.link("out", "../secret");
@@ -415,7 +415,7 @@ fn what_is_dangerous_is_asked_about_and_says_why() {
 }
 
 #[test]
-fn what_is_usual_is_not() {
+fn ordinary_lines_do_not_always_require_permission() {
     let tree = test_workspace(&[]);
     for line in ORDINARY_LINES {
         let RiskAssessment { effects, note } = assess_in_tree(&tree, line);
@@ -424,7 +424,7 @@ fn what_is_usual_is_not() {
 }
 
 #[test]
-fn the_files_that_a_line_redirects_to_are_effects_of_their_own() {
+fn redirection_targets_are_separate_effects() {
     let tree = test_workspace(&[("sub/", "")]);
     #[cfg(unix)]
     tree.link("link", "sub/real");
@@ -457,7 +457,7 @@ fn the_files_that_a_line_redirects_to_are_effects_of_their_own() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_shown_by_a_link_that_leads_out_is_an_effect_of_its_own() {
+fn reading_through_a_link_to_outside_is_a_separate_effect() {
     let tree = test_workspace(&[("sub/a", "")]);
     std::fs::write(tree.outer_folder().join("secret"), "").unwrap();
     tree.link("sub/out", "../../secret");
@@ -482,7 +482,7 @@ fn what_is_shown_by_a_link_that_leads_out_is_an_effect_of_its_own() {
 }
 
 #[test]
-fn a_note_is_bounded_and_shows_what_cannot_be_seen() {
+fn a_note_is_bounded_and_escapes_invisible_characters() {
     let tree = test_workspace(&[]);
     let many: String = (0..20).map(|n| format!("a > /x{n}; ")).collect();
     let note = assess_in_tree(&tree, &many).note.unwrap().to_string();
@@ -536,7 +536,7 @@ fn a_command_may_run_without_a_home() {
 }
 
 #[tokio::test]
-async fn a_call_keeps_its_terminal_and_says_why_it_is_asked_about() {
+async fn a_permission_request_keeps_the_terminal_and_shows_the_reason() {
     let tree = test_workspace(&[("sub/a", "")]);
     let cwd = tree.workspace.cwd().to_owned();
     let session = SessionHandle::new(Session::new(cwd.clone()), std::time::SystemTime::now);

@@ -79,7 +79,7 @@ fn failure(ended: &CallOutcome) -> (Status, Option<CallEndReason>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
+async fn a_background_command_can_be_read_and_stopped() {
     let mut stage = TestSession::new();
     let sleep = endless();
     let command = format!("echo begun; cat gate; echo on; exec {sleep}");
@@ -125,7 +125,7 @@ async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ends_at_once_never_gets_there() {
+async fn a_command_that_ends_at_once_never_moves_to_the_background() {
     let (mut stage, (ended, report)) = loop {
         let mut stage = TestSession::new();
         let args = json!({ "command": "echo no; exit 3", "background": true });
@@ -142,7 +142,7 @@ async fn what_ends_at_once_never_gets_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_lasts_too_long_goes_on_there_but_not_beyond_its_timeout() {
+async fn a_long_command_moves_to_the_background_and_ends_at_its_timeout() {
     let mut stage = TestSession::new();
     let sleep = endless();
     let args = json!({ "command": sleep, "background_after_ms": 1, "timeout_ms": 3000 });
@@ -157,7 +157,7 @@ async fn what_lasts_too_long_goes_on_there_but_not_beyond_its_timeout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_turn_leaves_the_background_alone_and_ends_the_rest() {
+async fn a_cancelled_turn_ends_only_foreground_commands() {
     let mut stage = TestSession::new();
     let (kept, ended) = (endless(), endless());
     let turn = CancellationToken::new();
@@ -188,7 +188,7 @@ async fn a_cancelled_turn_leaves_the_background_alone_and_ends_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_end_with_the_session() {
+async fn all_commands_end_with_the_session() {
     let mut stage = TestSession::new();
     let (deaf, polite) = (endless(), endless());
     stage.start_in_background(&format!("trap '' TERM; {deaf}; {deaf}")).await;
@@ -202,7 +202,7 @@ async fn all_end_with_the_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_more_run_and_no_more_are_remembered_than_may() {
+async fn running_and_remembered_commands_are_limited() {
     let mut stage = TestSession::new();
     for _ in 0..MAX_BACKGROUND_RUNNING {
         stage.start_in_background(&endless()).await;
@@ -233,7 +233,7 @@ async fn no_more_run_and_no_more_are_remembered_than_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_terminal_is_typed_at() {
+async fn a_background_command_reads_typed_input() {
     let mut stage = TestSession::new();
     let line = r#"stty -echo; echo ready; while read -r x; do echo "got <$x>"; done; echo over"#;
     let args = json!({ "command": line, "background": true, "tty": true });
@@ -258,7 +258,7 @@ async fn a_terminal_is_typed_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ctrl_c_interrupts_and_what_nobody_reads_is_not_waited_for() {
+async fn ctrl_c_interrupts_and_unread_input_does_not_block() {
     let mut stage = TestSession::new();
     let line = "stty raw -echo; trap 'echo caught; exit 7' INT; echo ready; sleep 600 & wait";
     let args = json!({ "command": line, "background": true, "tty": true });
@@ -292,7 +292,7 @@ async fn ctrl_c_interrupts_and_what_nobody_reads_is_not_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_terminal_that_waits_for_an_answer_goes_on_in_the_background() {
+async fn a_command_that_waits_for_input_moves_to_the_background() {
     let mut stage = TestSession::new();
     let line = r#"read -r -p "name? " x; echo "hello $x""#;
     let told = stage.call_text("terminal", json!({ "command": line, "tty": true })).await;
@@ -304,7 +304,7 @@ async fn a_terminal_that_waits_for_an_answer_goes_on_in_the_background() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_is_said() {
+async fn invalid_calls_on_background_commands_are_errors() {
     let mut stage = TestSession::new();
     let input = |id: &str, text: &str| json!({ "id": id, "text": text });
     let (_, report) = stage.call("terminal_output", json!({ "id": "bg-1" })).await;
@@ -331,7 +331,7 @@ async fn what_cannot_be_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
+async fn typing_requires_permission_and_reading_does_not() {
     let mut stage = TestSession::new();
     let args = json!({ "command": "cat", "background": true, "tty": true });
     stage.call_text("terminal", args).await;
@@ -371,7 +371,7 @@ async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_end_is_told_once_and_secrets_never() {
+async fn an_end_is_reported_once_and_secrets_are_redacted() {
     let mut stage = TestSession::new();
     std::fs::write(stage.folder.path().join("root/notes.txt"), "hunter2hunter2\n").unwrap();
     let gate = stage.folder.path().join("root/gate");

@@ -220,7 +220,7 @@ async fn run_at_client(client: &ScriptedClient, args: Value) -> (CallOutcome, To
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_ends_as_its_command_did_as_far_as_the_client_tells() {
+async fn a_call_ends_as_the_client_reports() {
     let with = |code, signal| ClientScript { exit: exit(code, signal), ..ClientScript::default() };
     for (script, text, asked) in [
         (ClientScript::default(), "[exit code 0]\none\ntwo\n", "create wait output release"),
@@ -425,7 +425,7 @@ async fn a_call_that_is_dropped_releases_its_terminal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_client_is_told_a_shell_a_folder_and_nothing_of_our_environment() {
+async fn the_client_receives_no_variables_of_the_agents_environment() {
     let client = ScriptedClient::new(ClientScript::default());
     let mut stage = session_with_client(&client);
     let mut env = (*stage.context.env).clone();
@@ -454,7 +454,7 @@ async fn the_client_is_told_a_shell_a_folder_and_nothing_of_our_environment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_client_can_do_and_what_it_shows_as_ours_is_run_here() {
+async fn commands_that_the_client_cannot_run_or_only_displays_run_locally() {
     for (asked, shows_ours) in [
         (json!({"tty": true}), false),
         (json!({"background_after_ms": 60_000}), false),
@@ -489,7 +489,7 @@ async fn a_long_output_of_a_client_is_in_a_file_and_secrets_are_hidden() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_more_output_than_was_asked_for_the_end_is_taken() {
+async fn excess_client_output_loses_its_beginning() {
     let text = format!("{}\u{e4}{}y", "x".repeat(3_000_000), "y\n".repeat(524_287));
     let client = ScriptedClient::new(ClientScript { text, ..ClientScript::default() });
     let mut stage = session_with_client(&client);

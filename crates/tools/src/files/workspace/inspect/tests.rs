@@ -54,7 +54,7 @@ fn moved_away(tree: &TestWorkspace) {
 }
 
 #[test]
-fn where_the_way_leads_elsewhere_since_the_look_nothing_is_written() {
+fn nothing_is_written_if_the_path_changed_since_its_inspection() {
     let swaps: [(&str, PathSwap); 8] = [
         ("way/file", |tree| remove_link(tree, "old")),
         ("way/file", |tree| remove_link(tree, tree.outer_folder())),
@@ -81,7 +81,7 @@ fn where_the_way_leads_elsewhere_since_the_look_nothing_is_written() {
 }
 
 #[test]
-fn a_file_that_is_another_one_since_the_look_is_not_written_but_read() {
+fn a_file_replaced_since_its_inspection_is_read_but_not_written() {
     let tree = tree_with_link();
     let at = tree.workspace.resolve_and_follow_links("way/file").unwrap();
     let seen = read_whole(&tree.workspace, &at, 99).unwrap();
@@ -99,7 +99,7 @@ fn a_file_that_is_another_one_since_the_look_is_not_written_but_read() {
 }
 
 #[test]
-fn what_was_looked_at_is_read_nowhere_else() {
+fn an_inspected_path_is_only_read_at_its_target() {
     for swap in
         [by_a_link, moved_away, |tree: &TestWorkspace| remove_link(tree, tree.outer_folder())]
     {
@@ -112,7 +112,7 @@ fn what_was_looked_at_is_read_nowhere_else() {
 }
 
 #[test]
-fn what_is_moved_goes_where_it_was_shown_to_go() {
+fn an_entry_moves_only_to_the_inspected_directory() {
     for swap in [by_a_link, by_another_directory, |tree: &TestWorkspace| remove_link(tree, "old")] {
         let tree = tree_with_link();
         tree.write("a", "a");
@@ -141,7 +141,7 @@ fn outside(tree: &TestWorkspace, given: &str) -> WorkspacePath {
 }
 
 #[test]
-fn what_lies_outside_is_shown_by_its_real_path_and_pinned() {
+fn an_outside_path_is_shown_as_its_real_path_and_pinned() {
     let tree = test_workspace(&[]);
     tree.link("link", "../secret");
     fs::create_dir(tree.outer_folder().join("there")).unwrap();
@@ -182,7 +182,7 @@ fn what_lies_outside_is_shown_by_its_real_path_and_pinned() {
 }
 
 #[test]
-fn what_is_no_file_or_of_a_process_is_not_even_asked_about() {
+fn special_files_and_files_of_processes_are_rejected() {
     let tree = test_workspace(&[]);
     tree.fifo("fifo");
     fs::rename(tree.path("fifo"), tree.outer_folder().join("fifo")).unwrap();
@@ -210,7 +210,7 @@ fn what_is_no_file_or_of_a_process_is_not_even_asked_about() {
 }
 
 #[test]
-fn the_outside_is_asked_about_and_what_is_protected_there_each_time() {
+fn outside_paths_require_permission_and_protected_ones_always() {
     let tree = test_workspace(&[("file", "")]);
     tree.link("link", tree.outer_folder().join("secret"));
     fs::create_dir(tree.outer_folder().join(".ssh")).unwrap();
@@ -263,7 +263,7 @@ fn files_outside_are_written_where_they_were_shown() {
 }
 
 #[test]
-fn what_was_written_outside_is_undone_there() {
+fn a_write_to_an_outside_file_can_be_undone() {
     let tree = test_workspace(&[]);
     let state = tree.outer_folder().join("state");
     let tree = TestWorkspace { workspace: tree.workspace.with_state_folder(&state), ..tree };

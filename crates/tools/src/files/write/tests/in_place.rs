@@ -31,7 +31,7 @@ impl Read for ConcurrentlyWrittenReader<'_> {
 }
 
 #[test]
-fn who_writes_to_what_was_compared_already_is_seen() {
+fn a_write_during_the_comparison_is_detected() {
     for (meddling, holds) in [(None, true), (Some("late"), false)] {
         let tree = test_workspace(&[("file", "text of ours")]);
         let path = tree.path("file");
@@ -79,7 +79,7 @@ const PATIENCE: u32 = 1_000;
 const BYTES: usize = 1 << 20;
 
 #[test]
-fn who_writes_while_it_is_written_is_told() {
+fn a_concurrent_write_in_place_is_reported() {
     let tree = test_workspace_with_undo(&[("file", "")]);
     fs::hard_link(tree.path("file"), tree.path("other")).unwrap();
     let (path, is_over) = (tree.path("other"), AtomicBool::new(false));

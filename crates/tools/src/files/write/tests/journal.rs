@@ -95,7 +95,7 @@ fn after_a_kill_all_files_are_the_old_ones_or_all_the_new_ones() {
 }
 
 #[test]
-fn what_somebody_else_wrote_since_stays() {
+fn recovery_keeps_files_that_another_program_replaced() {
     let tree = test_workspace(&[("replaced", "old"), ("linked", "old linked")]);
     let folder = interrupt_after(&tree, 5);
     tree.write("beside", "theirs");
@@ -106,7 +106,7 @@ fn what_somebody_else_wrote_since_stays() {
 }
 
 #[test]
-fn what_its_user_wrote_since_stays_in_the_same_file_too() {
+fn recovery_keeps_later_writes_in_place() {
     for name in ["replaced", "added", "linked"] {
         let tree = test_workspace(&[("replaced", "old"), ("linked", "old linked")]);
         fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
@@ -146,7 +146,7 @@ fn the_journal_of_a_living_process_and_other_files_are_left_alone() {
 }
 
 #[test]
-fn a_file_that_was_half_written_in_place_is_the_old_one_again() {
+fn recovery_restores_a_torn_file() {
     let (old, new) = ("old linked", "new li");
     for (torn, expected) in [
         ("new linked", old),
@@ -171,7 +171,7 @@ fn a_file_that_was_half_written_in_place_is_the_old_one_again() {
 }
 
 #[test]
-fn what_came_out_of_an_exchange_and_was_never_seen_is_not_removed() {
+fn recovery_keeps_an_unexpected_exchanged_file() {
     let tree = test_workspace(&[("replaced", "old"), ("linked", "old linked")]);
     let folder = interrupt_after(&tree, 5);
     // Another program replaced the file twice: just before the exchange, and again just after it.
@@ -186,7 +186,7 @@ fn what_came_out_of_an_exchange_and_was_never_seen_is_not_removed() {
 }
 
 #[test]
-fn what_was_out_of_the_way_comes_back_unless_its_name_is_taken() {
+fn recovery_moves_an_entry_back_unless_its_name_is_taken() {
     for is_taken in [false, true] {
         let tree = test_workspace(&[("file", "old")]);
         let folder = tree.outer_folder().join("journal");
@@ -207,11 +207,11 @@ fn what_was_out_of_the_way_comes_back_unless_its_name_is_taken() {
 }
 
 #[test]
-fn the_same_holds_on_file_systems_that_can_do_less() {
+fn limited_file_systems_give_the_same_results() {
     simulated_file_system::run_on_limited(&[
         after_a_kill_all_files_are_the_old_ones_or_all_the_new_ones,
-        what_somebody_else_wrote_since_stays,
-        what_came_out_of_an_exchange_and_was_never_seen_is_not_removed,
-        what_was_out_of_the_way_comes_back_unless_its_name_is_taken,
+        recovery_keeps_files_that_another_program_replaced,
+        recovery_keeps_an_unexpected_exchanged_file,
+        recovery_moves_an_entry_back_unless_its_name_is_taken,
     ]);
 }

@@ -148,7 +148,7 @@ fn a_file_in_a_folder_that_takes_no_other_is_written_in_place_and_undone() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_before_anybody_is_asked() {
+fn an_unwritable_file_is_rejected_before_the_permission_request() {
     let tree = test_workspace_with_undo(&[("file", "old"), ("target", "old")]);
     without_privileges(&tree, || {
         fs::set_permissions(tree.path("file"), Permissions::from_mode(0o444)).unwrap();
@@ -211,7 +211,7 @@ fn a_full_state_folder_keeps_no_edit_from_being_made() {
 
 /// The file system reports free space, but has no inodes for more files. Only a write detects this.
 #[test]
-fn a_state_folder_that_takes_no_more_files_is_named_and_known_from_then_on() {
+fn a_state_folder_without_inodes_is_reported_and_remembered() {
     // The file system has inodes for the root and two folders. In the second case, it also has an
     // inode for a journal.
     for (is_closed, inodes) in [(false, 3), (true, 4)] {
@@ -249,7 +249,7 @@ fn a_state_folder_that_takes_no_more_files_is_named_and_known_from_then_on() {
 /// A call may only write with the protection for which permission was given. If the protection
 /// changes, a new preview is required.
 #[test]
-fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_written() {
+fn a_late_failure_of_the_state_folder_is_reported_before_any_write() {
     let tree = test_workspace_with_undo(&[("file", "old")]);
     without_privileges(&tree, || {
         let protection = protection(&tree, Some(b"old")).unwrap();
@@ -267,7 +267,7 @@ fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_writte
 /// The file has another owner. A new file could not get this owner, so the file must be written in
 /// place.
 #[test]
-fn a_file_that_turns_out_to_be_written_in_place_is_asked_about_with_that_first() {
+fn an_unexpected_write_in_place_requires_a_new_preview() {
     let tree = test_workspace(&[("file", "old")]);
     if !rustix::process::geteuid().is_root() {
         return;

@@ -41,7 +41,7 @@ fn no_more_lines_are_kept_of_a_match_than_are_worth_it() {
 }
 
 #[test]
-fn a_match_of_many_long_lines_is_looked_for_once() {
+fn a_match_of_many_long_lines_is_searched_once() {
     let text = format!("a{}c\n", ("b".repeat(699) + "\n").repeat(400));
     let part = PageRange { offset: 0, limit: 300, context: 0 };
     let (searched, finds) = search(&text, "(?s)a.*c", SearchBudget::new(&|| false), part);

@@ -33,7 +33,7 @@ fn page(part: PageRange) -> (ResultPage, Instant) {
 }
 
 #[test]
-fn the_first_places_are_told_when_all_files_before_them_have_ended() {
+fn the_first_matches_are_reported_when_all_earlier_files_have_ended() {
     let (mut page, now) = page(ALL);
     for place in 1..=MAX_MATCH_LOCATIONS {
         page.add_file_result(place, file(place, 1, 1));
@@ -53,7 +53,7 @@ fn the_first_places_are_told_when_all_files_before_them_have_ended() {
 }
 
 #[test]
-fn what_waits_for_a_file_that_takes_long_is_bounded() {
+fn waiting_results_are_bounded() {
     let with_offset = PageRange { offset: 9_000, limit: 2_000, ..ALL };
     for (part, matches, bytes, most) in [
         (ALL, 10, 10, 10 * (ALL.match_limit() + 10)),
