@@ -13,8 +13,8 @@ use crate::harness::CALLBOARD;
 use crate::harness::raw::{INITIALIZE, request};
 use crate::harness::scratch::Scratch;
 
-/// A marker that must never be visible. It is in each line of the protected files, and in the name
-/// of one file.
+/// A marker that must never be visible. The marker is in each line of the protected files, and in
+/// the name of one file.
 const CANARY: &str = "k9Qz";
 
 /// The way in which reading the files is forbidden.

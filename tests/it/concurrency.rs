@@ -9,7 +9,7 @@ use crate::harness::{Agent, Options};
 
 #[tokio::test]
 async fn calls_of_one_reply_run_in_parallel() {
-    // Each command waits until the other command has written to a FIFO.
+    // The two commands wait for each other: each reads a FIFO that the other command writes.
     let script = [run("echo a > one; cat two"), run("cat one; echo b > two"), end(), text("Done.")];
     let mut agent = Agent::start(script, Options::default());
     agent.scratch.fifo("one");
@@ -28,8 +28,8 @@ async fn calls_of_one_reply_run_in_parallel() {
 
 #[tokio::test]
 async fn sessions_run_turns_at_the_same_time_and_get_only_their_own_updates() {
-    // Both sessions run the same script. Each command waits for the command of the other session,
-    // so both turns must run at the same time.
+    // Both sessions run the same script. The two commands wait for each other, so both turns must
+    // run at the same time.
     let meet = "mkdir first && cat gate || echo second > gate";
     let mut agent = Agent::ready([run(meet), end(), text("Done.")], Options::default()).await;
     agent.scratch.fifo("gate");

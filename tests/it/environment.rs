@@ -24,7 +24,7 @@ fn tag() -> String {
 }
 
 /// Returns environment variables with secrets. The names of most variables look like names of
-/// secrets. The other names are not in the agent's list of allowed variables.
+/// secrets. All other names are missing in the agent's list of allowed variables.
 fn secrets() -> impl Iterator<Item = (String, String)> {
     let words = ["API_KEY", "TOKEN", "SECRET", "PASSWORD", "Cookie", "DATABASE_URL"];
     (0..SECRETS).map(move |index| {

@@ -400,7 +400,7 @@ async fn the_menu_of_models_is_filled_from_the_list_of_the_server_after_the_sess
     agent.finish().await;
 }
 
-/// Returns the occurrences of a plural after the number 1, such as `1 matches`.
+/// Returns every wrong plural after the number 1, such as `1 matches`.
 fn plurals_of_one(text: &str) -> Vec<String> {
     let words: Vec<&str> =
         text.split(|c: char| !c.is_alphanumeric() && c != ',' && c != '.').collect();

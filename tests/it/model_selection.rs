@@ -187,7 +187,7 @@ fn a_stored_key_is_redacted_in_the_output_of_commands() {
     let scratch = Scratch::new();
     let server = refusing_server();
     let address = server.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
-    // The server answers only one connection. This connection uses it, so later connections fail.
+    // The server answers only one connection, which is this one, so the login cannot connect.
     drop(TcpStream::connect(address).unwrap().write_all(b"\r\n"));
     let input = format!("{server}\n{KEY}\ny\n");
     let (ok, said) = run(&scratch, &[], &["login", "openai"], &input);

@@ -235,8 +235,8 @@ async fn a_model_that_can_no_longer_be_opened_is_refused_and_the_old_one_stays()
     agent.finish().await;
 }
 
-/// A model that records its requests and replies with its name. It supports thought levels if its
-/// name is `deep`.
+/// A model that records its requests and replies with its name. The model supports thought levels
+/// if its name is `deep`.
 #[derive(Debug)]
 struct RecordingModel {
     name: &'static str,

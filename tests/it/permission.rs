@@ -157,8 +157,8 @@ async fn calls_that_only_read_or_think_need_no_permission() {
     agent.finish().await;
 }
 
-/// A permission applies to a change together with the lines around it. It does not depend on the
-/// position of these lines in the file.
+/// A permission applies to a change together with the lines around it. The permission does not
+/// depend on the position of these lines in the file.
 #[tokio::test]
 async fn a_change_that_differs_from_the_shown_one_needs_permission_again() {
     for (now, again, text) in [

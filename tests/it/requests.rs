@@ -85,7 +85,7 @@ enum ClientLine {
     CancelRequest(usize),
 }
 
-/// Number of open sessions. This number, as an index, stands for a session that does not exist.
+/// Number of open sessions. An index equal to this number stands for a session that does not exist.
 const SESSIONS: usize = 3;
 
 fn line() -> impl Strategy<Value = ClientLine> {

@@ -1,5 +1,5 @@
-//! Secrets in the agent's environment. They are redacted in messages and logs, and unchanged in
-//! files.
+//! Secrets in the agent's environment. These secrets are redacted in messages and logs, and
+//! unchanged in files.
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::harness::CALLBOARD;
 use crate::harness::scratch::Scratch;
 
-/// The value of an environment variable. It is a key only if the configuration names the variable.
+/// The value of an environment variable. The value is a key only if the configuration names the
+/// variable.
 const IN_CONFIGURATION: &str = "word-89ab-cdef-0123-4567";
 
 fn run(scratch: &Scratch, args: &[&str]) -> (i32, String, String) {

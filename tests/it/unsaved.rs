@@ -60,7 +60,7 @@ struct ExpectedOutcome {
     disk: Option<String>,
     /// Number of texts that the agent writes to the client.
     client_writes: usize,
-    /// The note in the call's content. It is one of [`NOTES`].
+    /// The note in the call's content, which is one of [`NOTES`].
     note: Option<&'static str>,
 }
 
@@ -198,8 +198,8 @@ async fn check_state(state: EditorState) {
     let rows = clients
         .into_iter()
         .flat_map(|can| deeds.map(|deed| check_combination(can, state, deed).boxed()));
-    // Rows run one after the other, so that one row does not delay the answers of another. Only
-    // rows whose client never answers run in parallel.
+    // Rows run one at a time, so that a row cannot delay the answers of another row. Only rows
+    // whose client never answers run in parallel.
     let at_once = if state == EditorState::Never { 3 } else { 1 };
     stream::iter(rows).for_each_concurrent(at_once, |row| row).await;
 }

@@ -63,8 +63,8 @@ enum RowMeasure {
     /// The number of failing tests of a cargo command line, which [`RowRun::parse_cargo_command`]
     /// parses.
     Failed(&'static str),
-    /// The largest `value` of the figures that a cargo command line prints. The first field is the
-    /// minimum number of figures.
+    /// The largest `value` of the figures that a cargo command line prints. The first field of the
+    /// variant is the minimum number of figures.
     Figures(usize, &'static str),
     /// Other code, for rows that need more than one cargo command line.
     Code(fn(&mut RowRun<'_>, &Ui<'_>) -> Result<f64, TaskError>),

@@ -15,9 +15,9 @@ pub(crate) fn check_format(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) 
     run_expecting_success(&mut workspace.cargo_command("fmt --all --check"))
 }
 
-/// Lints all targets with all features. Then checks libraries with fewer features than the default,
-/// each alone, because other members enable missing features in a build of the workspace. The step
-/// `package` checks each library with its default features.
+/// Lints all targets with all features. Some libraries are also checked alone, with fewer features
+/// than the default, because other members enable the missing features in a build of the workspace.
+/// The step `package` checks each library with its default features.
 pub(crate) fn lint_and_check_features(
     workspace: &Workspace,
     _: &mut Ui<'_>,

@@ -200,7 +200,7 @@ const TABLE: &[LayerRule] = &[
 /// Maximum number of crates in the dependency tree of a workspace member.
 struct CrateCountLimit {
     member: &'static str,
-    /// Enabled features of the member. Its default features are disabled.
+    /// Enabled features of the member, whose default features are disabled.
     features: &'static str,
     /// Maximum number of crates, which includes the member and its transitive normal dependencies.
     crates: usize,
@@ -225,8 +225,8 @@ const BOUNDS: &[CrateCountLimit] = &[
     CrateCountLimit { member: "callboard", features: "", crates: 280 },
 ];
 
-/// Members that promise their `rust-version`. Their dependencies must not need a newer version of
-/// Rust.
+/// Members that promise their `rust-version`. The dependencies of such a member must not need a
+/// newer version of Rust.
 const MEMBERS_WITH_PROMISED_MSRV: &[&str] = &[
     "callboard-text",
     "acp-types",

@@ -57,7 +57,8 @@ pub(crate) fn check_packages(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]
         check.args(selection).arg("--target-dir").arg(&workspace.target);
         process::run_expecting_success(check.current_dir(&unpacked))
     };
-    // The features are those of the other steps, so that the dependencies need not be built again.
+    // The features are the same as in the other steps, so that the dependencies need not be built
+    // again.
     check(&["--workspace", "--all-features"])?;
     all.iter()
         .filter(|one| !CHECKED_TOGETHER.contains(&one.name.as_str()))
@@ -77,7 +78,8 @@ fn published_crates(metadata: &Value) -> Vec<PublishedCrate> {
         .collect()
 }
 
-/// Recreates the folder. It contains a workspace manifest, and the lock file of the real workspace.
+/// Recreates the folder. The new folder contains a workspace manifest, and the lock file of the
+/// real workspace.
 fn recreate_workspace_folder(
     folder: &Path,
     all: &[PublishedCrate],

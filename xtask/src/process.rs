@@ -77,8 +77,7 @@ pub(crate) struct KillOnDrop(pub(crate) Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // The kill fails if the process has already exited. In both cases, the process must be
-        // reaped.
+        // The kill fails if the process has already exited. The process must be reaped even then.
         self.0.kill().ok();
         self.0.wait().ok();
     }

@@ -169,8 +169,8 @@ impl WorkspaceContext {
     }
 
     /// Returns the context messages for the next request: a list of changed files, and new
-    /// instructions. They do not contain `secrets`, or files that `rules` forbid the model to read.
-    /// `window` is the context window in tokens.
+    /// instructions. The messages do not contain `secrets`, or files that `rules` forbid the model
+    /// to read. `window` is the context window in tokens.
     pub(crate) async fn take_context_messages(
         &self,
         window: u64,

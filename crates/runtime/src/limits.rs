@@ -48,8 +48,8 @@ pub(crate) const HELD_SESSION_TRIES: usize = 10;
 /// Default time for which a session is kept after its last update.
 pub(crate) const SESSION_KEEP_TIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
-/// Default maximum number of bytes of all sessions together, with their undo data and outputs. One
-/// session alone may have this size.
+/// Default maximum number of bytes of all sessions together, with their undo data and outputs. A
+/// single session may be as large as this limit.
 pub(crate) const SESSION_BYTES: u64 = 4 << 30;
 
 /// Maximum age of the last automatic removal of old sessions at which a start removes old sessions
@@ -181,7 +181,8 @@ pub(crate) const MAX_TRACKED_FILES: usize = 128;
 /// size and time.
 pub(crate) const MAX_HASHED_FILE_BYTES: u64 = 4 << 20;
 
-/// Maximum number of changed files that one message names. The same limit applies to deleted files.
+/// Maximum number of changed files that one message names, and maximum number of deleted files that
+/// it names.
 pub(crate) const MAX_LISTED_FILE_CHANGES: usize = 20;
 
 // ---- The model's window ----
@@ -258,8 +259,9 @@ pub(crate) const MAX_RULE_FILE_BYTES: u64 = 4 << 20;
 /// are read later apply from the first prompt on.
 pub(crate) const LOGIN_REFRESH_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Maximum time for which opening a session delays other requests. If it takes longer, the session
-/// and those requested after it are opened while other requests are handled.
+/// Maximum time for which opening a session delays other requests. A session that takes longer to
+/// open is opened while other requests are handled, and so are the sessions that are requested
+/// after it.
 pub(crate) const SESSION_OPEN_WAIT: Duration = Duration::from_millis(500);
 
 // ---- The client's copies of files ----
@@ -281,8 +283,8 @@ pub(crate) const CLIENT_TERMINAL_CREATE_TIMEOUT: Duration = Duration::from_secs(
 /// Additional time in which a terminal that the client creates too late is still released.
 pub(crate) const CLIENT_TERMINAL_LATE_CREATE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Maximum time that the agent waits until the client reports the end of a command. It is longer
-/// than the maximum run time of a command.
+/// Maximum time that the agent waits until the client reports the end of a command. This time is
+/// longer than the maximum run time of a command.
 pub(crate) const CLIENT_TERMINAL_WAIT_TIMEOUT: Duration = Duration::from_secs(3660);
 
 /// Maximum time that the agent waits until the client has returned the output of a command, killed
@@ -294,7 +296,7 @@ pub(crate) const CLIENT_TERMINAL_REQUEST_TIMEOUT: Duration = Duration::from_secs
 /// Maximum number of models that the client can choose from.
 pub(crate) const MAX_MODEL_CHOICES: usize = 256;
 
-/// Maximum number of offered models that are not in the catalogue. They are the models that the
+/// Maximum number of offered models that are not in the catalogue. These are the models that the
 /// session has used most recently.
 pub(crate) const MAX_USED_MODEL_CHOICES: usize = 16;
 
@@ -303,6 +305,6 @@ pub(crate) const MAX_USED_MODEL_CHOICES: usize = 16;
 pub const MAX_CATALOGUE_CHOICES: usize = MAX_MODEL_CHOICES - MAX_USED_MODEL_CHOICES - 1;
 
 /// Maximum number of bytes of the reason why a model cannot be opened, in the response to the
-/// client's request. It keeps the response below 512 bytes, because the transport shortens longer
-/// responses.
+/// client's request. This limit keeps the response below 512 bytes, because the transport shortens
+/// longer responses.
 pub(crate) const MAX_MODEL_OPEN_ERROR_BYTES: usize = 256;

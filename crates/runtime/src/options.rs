@@ -1,8 +1,8 @@
 //! The model, the mode and the thought level of a session: changes them, and notifies the client.
 //!
 //! ACP represents the mode in two ways: as a session mode and as a session option. If the client's
-//! request uses one of them, the client is notified only about the other. For all other changes,
-//! the client is notified about both.
+//! request changes the session mode, the client is notified only about the option, and vice versa.
+//! For all other changes, the client is notified about both.
 
 mod selection;
 #[cfg(test)]
@@ -63,7 +63,7 @@ struct AdvertisedOptions {
 }
 
 /// The request or command that caused a change. The answer to a request is sent after all earlier
-/// updates. It is sent even if the session ends first, because opening a model may hang.
+/// updates. The answer is sent even if the session ends first, because opening a model may hang.
 pub(crate) enum ChangeOrigin {
     Command,
     SetMode(OpenRequest<SetSessionModeResponse>),

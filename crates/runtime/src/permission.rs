@@ -98,7 +98,7 @@ fn is_within_roots(folder: &Path, roots: &[PathBuf]) -> bool {
     roots.iter().any(|root| real.starts_with(root) || folder.starts_with(root))
 }
 
-/// Saves those rules of one session that apply beyond the session, in the order of their changes.
+/// Saves the rules of one session that also apply to other sessions, in the order of their changes.
 pub(crate) struct RulePersister {
     handle: SessionHandle,
     store: Arc<dyn RuleStore>,

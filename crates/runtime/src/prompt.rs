@@ -172,8 +172,8 @@ const IMAGE_MEDIA_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "im
 pub(crate) struct LinkedFiles {
     /// The lines of the files with line numbers. For a file that was not read, the reason instead.
     pub(crate) text: String,
-    /// The first [`limits::MAX_LINKED_FILES`] linked files. The flag of each file is whether it was
-    /// read.
+    /// The linked files, up to [`limits::MAX_LINKED_FILES`]. The flag of each file is whether the
+    /// file was read.
     pub(crate) files: Vec<(PathBuf, bool)>,
 }
 

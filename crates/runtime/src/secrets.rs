@@ -16,8 +16,8 @@ pub struct LiveSecrets(Arc<SharedSecrets>);
 struct SharedSecrets {
     /// Number of secrets that were added after the start.
     learnt_count: AtomicUsize,
-    /// The secrets. They are collected when they are first needed, because `initialize` does not
-    /// need them.
+    /// The secrets. The environment is searched for them when they are first needed, because
+    /// `initialize` does not need them.
     known: LazyLock<RwLock<KnownSecrets>, InitSecretsFn>,
 }
 

@@ -34,7 +34,8 @@ pub(crate) use updates::send_notice;
 #[derive(Clone, Copy)]
 pub(crate) struct Turn<'a> {
     pub(crate) id: &'a TurnId,
-    /// Returns the options for the next request to the model. They may change during the turn.
+    /// Returns the options for the next request to the model, because the options may change during
+    /// the turn.
     pub(crate) active_options: &'a (dyn Fn() -> ActiveOptions + Sync),
     pub(crate) registry: &'a Registry,
     /// The tool specifications that are sent to the model: see [`tool_specs`].
@@ -48,8 +49,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) cancel: &'a CancellationToken,
 }
 
-/// Returns the specifications of the tools, as they are sent to the model. They are created once
-/// per session.
+/// Returns the specifications of the tools, as they are sent to the model. The specifications are
+/// created once per session.
 pub(crate) fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
     let specs = registry.iter().map(|tool| ToolSpec {
         name: tool.spec.name.into_owned(),
@@ -245,8 +246,8 @@ impl Turn<'_> {
     }
 }
 
-/// Adds an incomplete reply to the history, without its calls, which were not run. Also adds a note
-/// about it for the model.
+/// Adds an incomplete reply to the history, without its calls, which were not run. A note for the
+/// model explains why the reply is incomplete.
 fn record_incomplete_reply(
     reply: StreamedReply,
     calls: usize,

@@ -22,8 +22,8 @@ pub(crate) struct Raw {
     lines: Receiver<String>,
 }
 
-/// Starts `callboard acp` in a scratch folder, with additional arguments. Its stdin and stdout are
-/// pipes.
+/// Starts `callboard acp` in a scratch folder, with additional arguments. The agent's stdin and
+/// stdout are pipes.
 pub(crate) fn spawn(scratch: &Scratch, args: &[&str]) -> Child {
     let mut command = Command::new(CALLBOARD);
     command.arg("acp").args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());

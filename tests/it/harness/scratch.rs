@@ -1,5 +1,5 @@
-//! A separate folder for every test. It contains the agent's working directory, home folder and
-//! script.
+//! A separate folder for every test. The folder contains the agent's working directory, home folder
+//! and script.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ const FILES: [(&str, &[u8]); 5] = [
 /// The value of an environment variable of the agent. The agent must never show this value.
 pub(crate) const SECRET: &str = "s3cr3t/of+the~agent\u{e4}";
 
-/// The folder of one test. It is deleted when the last clone is dropped.
+/// The folder of one test. The folder is deleted when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Scratch(Arc<TempDir>);
 
@@ -76,8 +76,8 @@ impl Scratch {
         assert!(made.success());
     }
 
-    /// Waits until a command has opened a FIFO for reading. Then opens the FIFO for writing, and
-    /// closes it.
+    /// Waits until a command has opened a FIFO for reading. The FIFO is then opened for writing,
+    /// and closed.
     pub(crate) async fn open_fifo(&self, name: &str) {
         let path = self.path(name);
         let opened = tokio::task::spawn_blocking(|| fs::write(path, ""));

@@ -1,5 +1,5 @@
-//! The key of a provider is sent only to that provider. It does not appear in a log, an update, an
-//! error or the environment of a child process.
+//! The key of a provider is sent only to that provider. The key does not appear in a log, an
+//! update, an error or the environment of a child process.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

@@ -218,7 +218,7 @@ async fn a_line_that_is_not_json() {
         let server = ModelServer::start([MockResponse::from(reply)]).await.unwrap();
         let mut agent = ready(&server, Dialect::OpenAiChat).await;
         let prompt = agent.prompt("go").await;
-        // Either a reply or a clear error is correct. In both cases, no call may be left open.
+        // The agent may answer with a reply or with a clear error. No call may be left open.
         if let Err(error) = agent.answer(&prompt).await {
             assert!(error["message"].as_str().is_some_and(|text| text.len() > 10), "{error}");
         }

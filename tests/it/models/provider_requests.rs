@@ -1,4 +1,5 @@
-//! The requests that a provider receives. They contain the session in the format of the dialect.
+//! The requests that a provider receives. The requests contain the session in the format of the
+//! dialect.
 
 use callboard_models::mock_server::{Dialect, MockReply, MockResponse, MockToolCall, ModelServer};
 use serde_json::{Value, json};

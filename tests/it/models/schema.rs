@@ -1,4 +1,4 @@
-//! Models without support for tool calls. They write JSON that conforms to a JSON Schema.
+//! Models without support for tool calls. These models write JSON that conforms to a JSON Schema.
 
 use callboard_models::mock_server::{Dialect, MockReply, ModelServer, RecordedRequest};
 use serde_json::json;

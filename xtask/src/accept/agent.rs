@@ -1,5 +1,5 @@
-//! A client of one agent process. It sends requests, and reads messages until the response arrives
-//! or a deadline passes.
+//! A client of one agent process. The client sends requests, and reads messages until the response
+//! arrives or a deadline passes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -103,8 +103,8 @@ impl AgentProcess {
         }
     }
 
-    /// Reads messages up to the first message that matches. If the response arrives before such a
-    /// message, returns its result.
+    /// Reads messages up to the first message that matches. If the response arrives before a
+    /// matching message, returns its result.
     pub(super) fn wait_for_message(
         &mut self,
         method: &str,

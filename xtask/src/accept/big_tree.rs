@@ -15,7 +15,8 @@ const FILES_PER_FOLDER: u64 = 1_000;
 /// Size of the long line in bytes.
 const LONG_LINE_BYTES: usize = 500_000_000;
 
-/// Free space (in KiB) that the file system must have. It must also have one free inode per file.
+/// Free space (in KiB) that the file system must have, in addition to one free inode per file of
+/// the tree.
 const SPARE_KIB: u64 = 4 * 1024 * 1024;
 
 pub(super) struct BigTree(PathBuf);

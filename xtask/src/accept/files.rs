@@ -25,8 +25,9 @@ const CHANGED_LINE: usize = LINES / 2;
 const PAUSE_BETWEEN_EDITS: Duration = Duration::from_millis(50);
 
 /// Returns the time of a turn that changes one line, divided by the time of a plain program that
-/// makes the same change. Both times are medians of n rounds, and the turn and the program run
-/// alternately. No permission is requested. Both wait until the data is on the disk.
+/// makes the same change. Both times are medians of n rounds, in which the turn and the program run
+/// alternately. No permission is requested. The turn and the program both wait until the data is on
+/// the disk.
 pub(super) fn edit_time_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut editing = EditSession::start(built, "edit-time", n)?;
     let plain = editing.scratch.write_file("plain", &original_text())?;
@@ -121,7 +122,8 @@ fn late_to_early_ratio(times: &[f64], n: u32) -> Result<f64, TaskError> {
     Ok(of(&times[times.len() - quarter..]) / of(&times[..quarter]))
 }
 
-/// Number of warm-up calls, whose times are not used. They open resources that later calls reuse.
+/// Number of warm-up calls, whose times are not used. The warm-up calls open resources that later
+/// calls reuse.
 const WARM_UP: u32 = 5;
 
 /// An agent with a model that changes one line of a large file in each turn.

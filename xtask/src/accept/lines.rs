@@ -200,8 +200,8 @@ impl DenseLine {
 const INITIALIZE: &[u8] =
     br#"{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":1}}"#;
 
-/// A request that is always answered with an error, even before the agent is initialized. Its
-/// response arrives after the responses to all earlier lines.
+/// A request that is always answered with an error, even before the agent is initialized. The
+/// response to it arrives after the responses to all earlier lines.
 const BARRIER: &[u8] = br#"{"jsonrpc":"2.0","id":"barrier","method":"none"}"#;
 
 fn initialize(agent: &mut RawAgent) -> Result<(), TaskError> {

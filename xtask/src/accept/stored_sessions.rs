@@ -52,8 +52,8 @@ pub(super) fn memory_of_load(built: &ReleasePrograms, n: u32) -> Result<f64, Tas
     Ok(load_large_session(built, n)?.peak_mib)
 }
 
-/// Creates a session of n calls with one agent process after the other, and loads it in a new
-/// process.
+/// Creates a session of n calls in several agent processes, one after the other. Then loads the
+/// session in a new process.
 fn load_large_session(built: &ReleasePrograms, n: u32) -> Result<LoadFigures, TaskError> {
     let scratch = ScratchFolders::new("stored-load")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(FILE_BYTES / 25))?;

@@ -1,4 +1,5 @@
-//! Counts the public items of a library, and finds those that only the library itself uses.
+//! Counts the public items of a library, and finds the public items that only the library itself
+//! uses.
 //!
 //! An item is public if it can be reached from the crate root through `pub` modules and re-exports.
 //! A `pub` function or constant in an `impl` block is public if its type is public. Uses are found
@@ -137,7 +138,8 @@ fn code_in_docs(path: &str, text: &str) -> String {
     found
 }
 
-/// Counts the public items of a library, and finds those that only the library itself uses.
+/// Counts the public items of a library, and finds the public items that only the library itself
+/// uses.
 ///
 /// `library` is the crate name in Rust paths. `files` are the source files of the library, as pairs
 /// of a path relative to `src` and the text. An item in the signature of a used item counts as
@@ -218,7 +220,8 @@ struct UseDeclaration<'a> {
 struct LibraryCode<'a> {
     items: Vec<LibraryItem<'a>>,
     uses: Vec<UseDeclaration<'a>>,
-    /// All modules of the library. The value is whether the module is public in its parent.
+    /// All modules of the library. The value of an entry is true if the module is public in its
+    /// parent.
     modules: BTreeMap<ModulePath, bool>,
     /// Tokens of associated types in `impl` blocks of traits, each with the type that implements
     /// the trait.

@@ -27,7 +27,7 @@ pub(crate) struct ClientTerminals {
     requests: ClientRequestSender,
 }
 
-/// A terminal of the client. It is released when this value is dropped.
+/// A terminal of the client. The terminal is released when this value is dropped.
 #[derive(Debug)]
 struct Terminal {
     id: TerminalId,

@@ -56,13 +56,13 @@ pub(crate) struct ContextBudget {
     model: String,
     /// Estimated number of tokens per thousand bytes.
     rate: u64,
-    /// The context window in tokens. It is the window that the model reports, or a smaller window
-    /// after the provider has refused a request as too long.
+    /// The context window in tokens. The initial value is the window that the model reports. The
+    /// window is made smaller when the provider refuses a request as too long.
     window: u64,
 }
 
 impl Default for ContextBudget {
-    /// Creates a budget without a model. The first model resets it.
+    /// Creates a budget that belongs to no model. It is reset when the first model is known.
     fn default() -> Self {
         Self::new("", None)
     }

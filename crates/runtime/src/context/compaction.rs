@@ -39,7 +39,7 @@ pub(crate) enum CompactionOutcome {
     Compacted {
         /// Number of requests that asked the model for the summary.
         requests: usize,
-        /// Token usage of these requests.
+        /// Token usage of the requests for the summary.
         usage: Option<TokenUsage>,
     },
     /// The turn was cancelled during the compaction. The messages have not been changed.

@@ -1,5 +1,5 @@
-//! Versions of the files that the model has read or written. They show which of these files have
-//! changed since.
+//! Versions of the files that the model has read or written. The versions show which of these files
+//! have changed since.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -118,8 +118,9 @@ impl FileVersions {
         }
     }
 
-    /// Lists the files that have changed since the model read or wrote them. Their versions are
-    /// then removed, because the model no longer knows these files. Blocks while it reads files.
+    /// Lists the files that have changed since the model read or wrote them. The versions of the
+    /// listed files are removed, because the model no longer knows these files. Blocks while it
+    /// reads files.
     pub(crate) fn take_changes_report(&mut self, workspace: &Workspace) -> Option<String> {
         let (mut changed, mut gone) = (Vec::new(), Vec::new());
         self.0.retain_mut(|(path, stamp)| {

@@ -50,7 +50,7 @@ impl SummaryError {
 pub(super) struct SummaryRequest<'a> {
     /// The messages that the summary will replace.
     pub(super) old: &'a [&'a ChatMessage],
-    /// The newest prompt. It is not replaced, but the summary must take it into account.
+    /// The newest prompt, which is not replaced. The summary must take it into account.
     pub(super) kept_prompt: Option<&'a ChatMessage>,
     /// Maximum number of bytes of the messages in the request.
     pub(super) max_bytes: usize,

@@ -22,8 +22,8 @@ pub(crate) struct SystemPromptInputs<'a> {
     /// The permission mode, which decides on calls that no rule covers. `None` if an embedder's
     /// policy decides.
     pub(crate) mode: Option<PermissionMode>,
-    /// The project folders, in the form in which they are shown. The first one is the working
-    /// directory.
+    /// The project folders, in the form in which they are shown. The first project folder is the
+    /// working directory.
     pub(crate) roots: &'a [&'a Path],
     /// The operating system, such as `linux`.
     pub(crate) os: &'a str,

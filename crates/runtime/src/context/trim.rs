@@ -50,7 +50,8 @@ fn tool_results(message: &ChatMessage) -> &[ToolResult] {
 /// A division of the messages: some are kept, and the others are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HistorySplit {
-    /// Index of the newest prompt, if it is before the tail. This prompt is kept too.
+    /// Index of the newest prompt, if it is before the tail. This prompt is kept in addition to the
+    /// tail.
     prompt: Option<usize>,
     /// Index of the first message of the tail. All messages from this index on are kept.
     tail: usize,

@@ -28,10 +28,10 @@ pub(crate) const THOUGHT_LEVELS: [(&str, &str, Option<Effort>); 5] = [
 #[derive(Debug, Clone)]
 pub(crate) struct ActiveOptions {
     pub(crate) model: Arc<dyn Model>,
-    /// Capabilities of the model. They are stored here, because a model may need time to look them
-    /// up.
+    /// Capabilities of the model. The capabilities are stored here, because a model may need time
+    /// to look them up.
     pub(crate) capabilities: ModelCapabilities,
-    /// Number of earlier changes of the model. It distinguishes two uses of the same model.
+    /// Number of earlier changes of the model. The number distinguishes two uses of the same model.
     pub(crate) model_generation: u64,
     /// The effort of the selected thought level. `None` if the model has no thought levels.
     pub(crate) effort: Option<Effort>,
@@ -112,7 +112,7 @@ impl OptionSelection {
         self.mode = Some(mode);
     }
 
-    /// Sets the effort. It is kept even if the current model has no thought levels.
+    /// Sets the effort. The effort is kept even if the current model has no thought levels.
     pub(crate) fn set_effort(&mut self, effort: Option<Effort>) {
         self.effort = effort;
     }

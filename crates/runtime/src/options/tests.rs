@@ -48,7 +48,7 @@ fn commands_of(name: &str, tools: &[ToolSpec]) -> Vec<PromptCommand> {
     if name == "direct" { DirectModel::default().commands(tools) } else { Vec::new() }
 }
 
-/// A catalogue with these models. It can open every model except `missing`.
+/// A catalogue with these models, which can open every model except `missing`.
 #[derive(Debug, Default)]
 struct FakeCatalogue(Mutex<Vec<&'static str>>);
 

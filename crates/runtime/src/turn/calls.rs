@@ -1,4 +1,4 @@
-//! Runs the calls of one reply. They run in parallel as far as their order permits.
+//! Runs the calls of one reply. Calls run in parallel as far as their order permits.
 
 use std::path::PathBuf;
 

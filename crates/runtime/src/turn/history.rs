@@ -156,8 +156,8 @@ impl History {
         }
     }
 
-    /// If the last reply has calls without results, adds results for them. This happens if a turn
-    /// was aborted by a fault.
+    /// If the last reply has calls without results because a fault aborted the turn, adds results
+    /// for these calls.
     pub(super) fn add_results_for_lost_calls(&mut self) {
         let Some(ChatMessage::Assistant { calls, .. }) = self.messages.last().map(|last| &**last)
         else {
@@ -191,7 +191,7 @@ impl History {
     }
 
     /// If the newest results with images come after the last reply, replaces their images by a
-    /// note. Returns whether there were such images.
+    /// note. Returns whether images were replaced.
     pub(super) fn omit_newest_images(&mut self) -> bool {
         let messages = Arc::make_mut(&mut self.messages).iter_mut().rev();
         let mut newest = messages.take_while(|message| !is_reply(message));

@@ -21,14 +21,14 @@ use crate::retry::{PartialOutput, next_event_within_idle_timeout};
 
 /// The part of a reply that has been received.
 pub(super) struct StreamedReply {
-    /// Id of the reply. It is also the id of the batch of its calls.
+    /// Id of the reply, and of the batch that contains the calls of the reply.
     id: String,
     /// The role of the last received text, and the id of the message to which this text belongs.
     last_message: Option<(Role, String)>,
     pub(super) text: String,
     pub(super) thought: String,
     pub(super) calls: Vec<PendingCall>,
-    /// The provider's replay data. It is kept only together with the whole reply.
+    /// The provider's replay data, which is kept only together with the whole reply.
     pub(super) replay: Option<ProviderReplay>,
     usage: Option<TokenUsage>,
     pub(super) stop: Option<ModelStopReason>,
@@ -199,7 +199,7 @@ async fn receive_event_when_writable(
     next_event_within_idle_timeout(stream).await
 }
 
-/// A call that has been announced but not run. Its arguments may still be arriving.
+/// A call that has been announced but not run. The arguments of the call may still be arriving.
 pub(super) struct PendingCall {
     pub(super) open: OpenCall,
     pub(super) call: ModelToolCall,

@@ -106,7 +106,7 @@ impl Tool for Worker {
         for step in 0..args.steps.unwrap_or(STEPS) {
             invocation.call.append_content(Content::from_text(format!("step {step}")));
             match args.steps {
-                // The clock is paused. It advances only when no call can begin or continue.
+                // The clock is paused. The clock advances only when no call can begin or continue.
                 Some(_) => {
                     let never = std::future::pending::<()>();
                     drop(tokio::time::timeout(Duration::from_millis(1), never).await);

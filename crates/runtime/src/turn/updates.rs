@@ -1,5 +1,6 @@
-//! Updates and notes of a turn that do not belong to a message or a call of the model. They report,
-//! for example, background commands that have ended, and late writes of other programs.
+//! Updates and notes of a turn that do not belong to a message or a call of the model. Updates and
+//! notes report, for example, background commands that have ended, and late writes of other
+//! programs.
 
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ use super::*;
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
 
-/// A model that calls tools. Its replies are: an error (unless `fails_first` is false), text with
-/// parallel calls, calls that need permission, and a reply without calls.
+/// A model that calls tools. Its replies are, in this order: an error (unless `fails_first` is
+/// false), text with parallel calls, calls that need permission, and a reply without calls.
 #[derive(Debug)]
 struct ToolCallingModel {
     fails_first: bool,
@@ -49,7 +49,7 @@ impl Model for ToolCallingModel {
 enum CancelPoint {
     /// Before the poll of the turn with this number.
     Poll(usize),
-    /// After a task that runs at the same time has yielded this number of times.
+    /// After another task, which runs at the same time, has yielded this number of times.
     Tick(usize),
 }
 

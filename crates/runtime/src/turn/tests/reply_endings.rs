@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// A model that sends one scripted reply per request, and then a final reply. It records all
+/// A model that sends one scripted reply per request, and then a final reply. The model records all
 /// requests.
 #[derive(Debug, Default)]
 pub(super) struct FakeModel {
@@ -44,8 +44,8 @@ impl Drop for SetOnDrop {
     }
 }
 
-/// A marker at the end of a scripted reply. It means that the reply hangs at this point: no event
-/// follows, and the reply does not end.
+/// A marker at the end of a scripted reply. At this marker, the reply hangs: no event follows, and
+/// the reply does not end.
 const HANGS: fn() -> ModelEvent =
     || ModelEvent::Usage(TokenUsage { input_tokens: Some(0), ..TokenUsage::default() });
 
