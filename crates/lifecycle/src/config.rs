@@ -50,17 +50,17 @@ impl SessionConfig {
         Self { update_interval: interval.clamp(bounds.0, bounds.1), ..self }
     }
 
-    /// Sets the maximum size of the content that a call shows, in bytes. The default is 768 KiB. A
-    /// larger value has no effect. Further content items are omitted and counted. If the maximum is
-    /// zero, no content is shown. A permission request then notes that it does not show everything,
-    /// and its answer cannot be remembered.
+    /// Sets the maximum size of the content that a call shows, in bytes. The default is 768 KiB.
+    /// Larger values are reduced to 768 KiB. Further content items are omitted and counted. If the
+    /// maximum is zero, no content is shown. A permission request then notes that it does not show
+    /// everything, and its answer cannot be remembered.
     #[must_use]
     pub fn with_max_content_bytes(self, bytes: usize) -> Self {
         Self { content_bytes: bytes.min(limits::MAX_CONTENT_BYTES), ..self }
     }
 
     /// Sets the maximum serialised size of raw input and of raw output, in bytes. The default is 64
-    /// KiB for each. A larger limit has no effect. Input or output that exceeds the limit is
+    /// KiB for each. Larger limits are reduced to 64 KiB. Input or output that exceeds the limit is
     /// truncated but keeps its JSON shape. Limits from 1 to 63 count as 64. If the limit is zero,
     /// neither input nor output is shown. A retry is always detected by the whole input.
     #[must_use]
@@ -68,10 +68,11 @@ impl SessionConfig {
         Self { raw_bytes: bytes.min(limits::MAX_RAW_BYTES), ..self }
     }
 
-    /// Sets the maximum number of bytes that a call shows, as text, of a result of the middleware
-    /// or of an error of any call. The default is 32 KiB, and the maximum is 256 KiB. Omitted bytes
-    /// are counted. Bytes that exceed the maximum content size of the call are omitted too. If the
-    /// value is zero, only the count is shown.
+    /// Sets the maximum size, in bytes, of the text with which a call shows its result or its
+    /// error. The limit applies to the results of the middleware, and to the errors of all calls.
+    /// The default is 32 KiB, and the maximum is 256 KiB. Omitted bytes are counted. Bytes that
+    /// exceed the maximum content size of the call are omitted too. If the value is zero, only the
+    /// count is shown.
     #[must_use]
     pub fn with_max_result_text_bytes(self, bytes: usize) -> Self {
         Self { result_text_bytes: bytes.min(limits::MAX_RESULT_TEXT_BYTES), ..self }

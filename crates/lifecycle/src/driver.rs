@@ -9,7 +9,7 @@ use crate::outbox::OutboxItem;
 
 /// The destination of a session's items: the connection to the client.
 pub trait OutboxSink: Send {
-    /// Waits until the client has read enough data that the sink can send one more item.
+    /// Waits until the client has read enough data, so that the sink can send one more item.
     ///
     /// During the wait, items stay in the outbox, where they are merged. The default implementation
     /// never waits.

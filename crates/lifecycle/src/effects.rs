@@ -150,7 +150,7 @@ impl Effects {
     }
 
     /// Returns whether both sets of effects are equal byte for byte. Two paths that compare equal
-    /// may be written differently, e.g. `link` and `link/`, and may then resolve to different
+    /// may be written differently, e.g. `link` and `link/`. Such paths may resolve to different
     /// files.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_identical(&self, other: &Self) -> bool {

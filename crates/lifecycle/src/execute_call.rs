@@ -22,7 +22,7 @@ use crate::rules::{ENGLISH_TITLES, Verdict};
 use crate::title::Titles;
 use crate::{Effects, Grant, PermissionSubject, PinnedPlan};
 
-/// An operation that can be previewed and, once permitted, run.
+/// An operation that can be previewed, and that can be run after it was permitted.
 pub trait CallExecutor: Send {
     /// The type of the plan, which the preview creates and the run executes.
     type Plan: Send;
@@ -193,7 +193,8 @@ tokio::task_local! {
 }
 
 impl CallHandle {
-    /// Returns the call that the current task performs, for a tool that did not receive its handle.
+    /// Returns the call that the current task performs, for a tool that did not receive the handle
+    /// of the call.
     ///
     /// Returns `None` outside of [`execute_call()`] and the middleware. Also returns `None` in a
     /// task that the tool spawned. To use the handle in a spawned task, pass a clone of the handle

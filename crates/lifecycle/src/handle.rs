@@ -283,9 +283,9 @@ impl SessionHandle {
     }
 
     /// Sets an approver, e.g. your own dialog or a service. The approver answers permission
-    /// requests before the client is asked. The approver receives the same report as a person, with
-    /// all notes, and the request. The request contains the tool, the kind and the effects
-    /// ([`PermissionRequest::effects`]). The request also contains the complete arguments
+    /// requests before the client is asked. The approver receives the request, and the same report
+    /// of the call as a person, with all notes. The request contains the tool, the kind and the
+    /// effects ([`PermissionRequest::effects`]). The request also contains the complete arguments
     /// ([`PermissionRequest::subject`]) and the changed files that the call may run
     /// ([`PermissionRequest::unreviewed_files`]).
     ///

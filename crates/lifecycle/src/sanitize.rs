@@ -81,8 +81,8 @@ pub(crate) fn sanitize_patch(
         redactor.redact_text(name);
         redactor.take_count();
     }
-    // Take the maximum instead of the sum. Titles and metadata may be set again from values that
-    // are already redacted, and these contain no further secrets.
+    // Take the maximum instead of the sum. Titles and metadata that are already redacted may be set
+    // again. Such values contain no further secrets.
     if let Some(title) = &mut patch.title {
         redactor.redact_text(title);
         losses.title = losses.title.max(redactor.take_count());
@@ -165,7 +165,7 @@ impl<'a> Redactor<'a> {
         Self { secrets, count: 0 }
     }
 
-    /// Returns the number of secrets replaced since the last call.
+    /// Returns the number of secrets that were replaced since the last call of this method.
     pub(crate) fn take_count(&mut self) -> u64 {
         std::mem::take(&mut self.count)
     }

@@ -259,7 +259,7 @@ fn group_thousands(number: u64, separator: &str) -> String {
     grouped
 }
 
-/// A text that is substituted after the message has been formatted.
+/// A text that is inserted into a message after the message has been formatted.
 enum DeferredText {
     Text(String),
     Message(String),

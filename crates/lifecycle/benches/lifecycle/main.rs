@@ -1,5 +1,5 @@
 //! Measures the CPU time of whole calls, from the handle to the serialised `SessionUpdate`. The
-//! result is this time divided by the time that only serialising the same messages takes.
+//! result is this time divided by the CPU time for only serialising the same messages.
 //!
 //! Prints one line of figures. Both times are measured alternately, one round each, so that other
 //! load on the machine affects both. The figures are the medians of all rounds.

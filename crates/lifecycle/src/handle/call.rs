@@ -127,8 +127,8 @@ impl CallHandle {
     }
 
     /// Returns why the call was cancelled. For an ended call, the result is the reason of the
-    /// call's end. For an open call, the result is one of the reasons turn, shutdown and user.
-    /// Returns `None` if the call's token is not cancelled.
+    /// call's end. For an open call, the result is the reason `Turn`, `Shutdown` or `User`. Returns
+    /// `None` if the call's token is not cancelled.
     pub(crate) fn cancel_reason(&self) -> Option<CallEndReason> {
         if !self.cancel.is_cancelled() {
             return None;

@@ -23,7 +23,7 @@ pub enum Matcher {
     Effect(Effect),
     /// All effects of a tool, by the tool's name.
     Tool(String),
-    /// All effects of tools of a kind.
+    /// All effects of every tool of this kind.
     Kind(ToolKind),
     /// Commands that begin with these words. A command line is allowed if each of its commands is
     /// allowed.
@@ -176,9 +176,9 @@ impl FileAccess {
     }
 }
 
-/// Returns how certainly an effect includes the denied effect. Examples are a command that contains
-/// the denied command, and a deleted or searched folder that contains the denied file. For a
-/// possibly denied effect, the client is asked.
+/// Returns the certainty with which an effect includes the denied effect. Examples are a command
+/// that contains the denied command, and a deleted or searched folder that contains the denied
+/// file. For a possibly denied effect, the client is asked.
 fn certainty_of_related_effect(denied: &Effect, seen: &ParsedEffect<'_>) -> MatchCertainty {
     let denied_command = match denied {
         Effect::Run { command, .. } => Some(command),

@@ -58,7 +58,7 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
         self.judge(effect).max(Verdict::Ask)
     }
 
-    /// Judges one effect that no rule matches and whose call changes more than text (see
+    /// Judges one effect that no rule matches and that is marked as sensitive (see
     /// [`Effects::with_sensitive_mark`](crate::Effects::with_sensitive_mark)). By default, the
     /// effect is judged like any other effect.
     fn judge_sensitive(&self, effect: &Effect) -> Verdict {

@@ -84,15 +84,15 @@ fn is_executed_or_config_file(name: &str, is_first: bool) -> bool {
         || is_first && is_config_file(name)
 }
 
-/// Returns whether a program may run or trust a dotfile. Every dotfile counts as such, except the
-/// dotfiles in [`HARMLESS_DOTFILES`].
+/// Returns whether a program may run or trust a dotfile. All dotfiles count as sensitive, except
+/// the dotfiles in [`HARMLESS_DOTFILES`].
 fn is_sensitive_dotfile(name: &str) -> bool {
     let second = name.strip_prefix('.').and_then(|rest| rest.chars().next());
     second.is_some_and(|letter| letter != '.') && !HARMLESS_DOTFILES.contains(&name)
 }
 
-/// Dotfiles that are not protected. These dotfiles only exclude files, keep an empty folder in
-/// version control, or configure indentation, or are templates of configuration files.
+/// Dotfiles that are not protected. Such a dotfile only excludes files, keeps an empty folder in
+/// version control, configures indentation, or is a template of a configuration file.
 const HARMLESS_DOTFILES: &[&str] = &[
     ".dockerignore",
     ".editorconfig",

@@ -56,8 +56,8 @@ impl RuleChange {
         }
     }
 
-    /// Applies the change to a list of rules of its scope. Implementations of a store should use
-    /// this method.
+    /// Applies the change to the list of stored rules with the same scope. Implementations of a
+    /// store should use this method.
     ///
     /// # Errors
     ///

@@ -4,15 +4,15 @@ use super::{REDACTION_MARKER, Secrets, credentials, strip_escapes};
 use crate::limits::{MAX_SHOWN_SECRET_BYTES, STREAM_CONTEXT_BYTES};
 
 /// A redactor of one stream. The redactor stores the last bytes of the stream until it is known
-/// whether they belong to a secret.
+/// whether these bytes belong to a secret.
 ///
 /// Bytes are held back only if they may be the beginning of a secret, or may directly precede
-/// credentials. Held-back bytes are released when the next piece shows whether they are a secret,
-/// or by [`flush`](Self::flush). There is no timeout. For example, a terminal shows a prompt and
-/// waits for input. The last bytes of this prompt are not shown while they may be the beginning of
-/// a secret. Secrets are found across escape sequences of a terminal, but not across any other
-/// character. If credentials exceed 4 KiB and arrive in pieces, the bytes beyond 4 KiB are not
-/// found.
+/// credentials. Held-back bytes are released by [`flush`](Self::flush), or when the next piece
+/// shows whether these bytes are a secret. There is no timeout. For example, a terminal shows a
+/// prompt and waits for input. The last bytes of this prompt are not shown while they may be the
+/// beginning of a secret. Secrets are found across escape sequences of a terminal, but not across
+/// any other character. If credentials exceed 4 KiB and arrive in pieces, the bytes beyond 4 KiB
+/// are not found.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRedactor {
     /// The last bytes of the stream: first some bytes that were already shown, then the held-back

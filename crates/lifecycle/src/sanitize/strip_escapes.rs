@@ -51,7 +51,7 @@ fn map_to_source(found: Vec<Range<usize>>, places: &[usize]) -> Vec<Range<usize>
     found.into_iter().filter(|range| !range.is_empty()).map(outer).collect()
 }
 
-/// Merges two lists of ranges in order. Overlapping ranges are joined.
+/// Merges two sorted lists of ranges. Overlapping ranges are joined.
 pub(super) fn merge_ranges(one: Vec<Range<usize>>, other: Vec<Range<usize>>) -> Vec<Range<usize>> {
     if other.is_empty() {
         return one;

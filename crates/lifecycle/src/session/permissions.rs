@@ -42,9 +42,9 @@ pub(super) struct SessionPermissions {
     titles: Arc<Titles>,
     requests: HashMap<PermissionId, PermissionRequest>,
     last_request: u64,
-    /// Files that were changed without asking a person, since a person last permitted a command
-    /// whose request named these files. The set contains at most 256 files, so a full set means 256
-    /// or more.
+    /// Files that were changed without asking a person. The set is cleared when a person permits a
+    /// command whose request names these files. The set contains at most 256 files, so a full set
+    /// means 256 or more.
     unreviewed_files: BTreeSet<PathBuf>,
     /// Total number of changes of files that were made without asking a person.
     unreviewed_changes: u64,
@@ -73,7 +73,7 @@ impl SessionPermissions {
         self.unreviewed_files.iter().map(PathBuf::as_path)
     }
 
-    /// Adds files that were changed without asking a person in an earlier process.
+    /// Adds files that an earlier process changed without asking a person.
     pub(super) fn restore_unreviewed_files(&mut self, files: BTreeSet<PathBuf>) {
         self.unreviewed_changes += files.len() as u64;
         self.unreviewed_files.extend(files);
@@ -99,7 +99,7 @@ pub struct PermissionRequest {
     unreviewed_changes: u64,
 }
 
-/// The question that is sent to the client.
+/// The question that is sent to the client: permission, or the reason of a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestStage {
     Permission,

@@ -149,7 +149,7 @@ fn end_cut_off_call(mut call: ToolCallReport) -> ToolCallReport {
 }
 
 /// Returns the first report of a call, and its end. The output of the call's terminals is sent
-/// between the two.
+/// between the first report and the end.
 fn call_patches(report: ToolCallReport) -> (ToolCallPatch, ToolCallPatch) {
     let ToolCallReport {
         name,

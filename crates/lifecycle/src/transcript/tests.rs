@@ -40,7 +40,7 @@ impl Recorded {
         }
     }
 
-    /// Delivers all waiting items, as a driver does.
+    /// Delivers all waiting items, like a driver.
     fn deliver(&mut self) {
         self.now.monotonic += Duration::from_millis(20);
         self.session.make_all_items_due(self.now.monotonic);

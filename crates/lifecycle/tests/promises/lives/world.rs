@@ -154,7 +154,7 @@ impl World {
         if self.pace == Pace::Stuck {
             self.pace = Pace::OnEvent;
         }
-        // The response to the prompt makes everything before it due, regardless of the rate limits.
+        // The response to the prompt makes all earlier items due, regardless of the rate limits.
         self.take(usize::MAX);
         assert!(self.session.outbox().is_empty());
         self.check_held();
