@@ -117,7 +117,7 @@ pub(crate) struct OpenTurns {
 #[derive(Default)]
 struct TurnRegistry {
     cancel_tokens: HashMap<TurnId, CancellationToken>,
-    /// Number of these turns that are about to end, so that their response may already be sent.
+    /// Number of open turns that are about to end. The response of such a turn may already be sent.
     responding: usize,
     /// Number of prompts so far. The number is used as the id of the next turn.
     turn_count: u64,

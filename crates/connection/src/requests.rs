@@ -225,7 +225,8 @@ impl fmt::Debug for ClientRequestSender {
     }
 }
 
-/// On drop, removes a queued request whose caller no longer waits.
+/// A guard that, when it is dropped, removes a queued request, because the caller no longer waits
+/// for it.
 struct RemoveOnDrop<'a> {
     requests: &'a ClientRequestSender,
     number: AgentRequestId,

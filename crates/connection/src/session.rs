@@ -221,9 +221,9 @@ impl ClientSession {
     ///
     /// Turns run one after the other. By default, up to 8 prompts wait, and a further prompt is
     /// answered as busy. A turn that was cancelled by [`cancel`](Self::cancel), `$/cancel_request`
-    /// or [`close`](Self::close) is answered `cancelled`, regardless of its result. A turn that is
-    /// cancelled while it waits is never run. A panic of a turn is answered with an error. A
-    /// `$/cancel_request` for a waiting prompt is answered with an error at once.
+    /// or [`close`](Self::close) is answered with `cancelled`, regardless of its result. A turn
+    /// that is cancelled while it waits is never run. A panic of a turn is answered with an error.
+    /// A `$/cancel_request` for a waiting prompt is answered with an error at once.
     ///
     /// # Errors
     ///

@@ -268,7 +268,7 @@ async fn run_steps(steps: [&str; 3]) -> Result<(), AgentTestError> {
         assert_ne!(outcome(&agent, request), "nothing", "{steps:?}: {request}");
     }
     // Two rule violations are caused by the client itself: a prompt after a close, and a cancel
-    // that crosses an answer.
+    // that is sent before the client receives the answer.
     let crossed = |rule| match rule {
         ConformanceRule::AfterClose | ConformanceRule::NotCancelled => true,
         ConformanceRule::PromptOrder => steps.contains(&"close"),

@@ -148,7 +148,7 @@ async fn a_resource_of_the_client_is_released_even_if_it_arrives_late() -> Resul
 
 #[tokio::test]
 async fn a_session_sends_no_faster_than_its_counters_allow() -> Result<(), AgentTestError> {
-    // No transport updates these counters, so credit runs out.
+    // No transport updates these counters, so the session soon has no credit left to send.
     let paced = |builder: acp_connection::ClientSessionBuilder| {
         builder.with_counters(Arc::<TransportCounters>::default())
     };
