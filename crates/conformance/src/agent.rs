@@ -496,7 +496,7 @@ impl AgentUnderTest {
         self.child.as_ref().and_then(Child::id)
     }
 
-    /// Returns the text that the agent has written to standard error so far, at most 1 MiB.
+    /// Returns the first 1 MiB of the text that the agent has written to standard error.
     #[must_use]
     pub fn stderr_log(&self) -> String {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -75,7 +75,7 @@ impl From<PermissionReply> for ClientBehaviour {
 pub enum PermissionReply {
     /// Selects the first option of this kind; replies `cancelled` if no option has this kind.
     Select(PermissionOptionKind),
-    /// Selects an option by its id, even if no such option is offered.
+    /// Selects an option by its id, even if the option is not offered.
     SelectId(&'static str),
     /// Replies with the outcome `cancelled`.
     Cancelled,

@@ -132,7 +132,7 @@ rules! {
     NoTitle = Error, "no-title";
     /// A path is not absolute.
     RelativePath = Error, "relative-path";
-    /// A line number is 0; the first line is 1.
+    /// A line number is 0. The first line has the number 1.
     LineZero = Error, "line-zero";
     /// Permission is requested for a call that was not announced.
     PermissionUnknownCall = Error, "permission-unknown-call";
