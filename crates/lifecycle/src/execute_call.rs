@@ -432,7 +432,7 @@ impl CallStopReason {
     }
 
     fn end_report(self, cancelled: Option<CallEndReason>, titles: &Titles) -> EndReport {
-        let told = |end, code: &str, text: &str, ends_turn| EndReport {
+        let with_note = |end, code: &str, text: &str, ends_turn| EndReport {
             end,
             text: text.to_owned(),
             code: code.to_owned(),
@@ -443,7 +443,7 @@ impl CallStopReason {
         // The text for the model is English. The note for the client is in the client's language.
         let not_run = |reason, code, key, texts: &[(&str, String)]| EndReport {
             note: Some(titles.render_sentence(key, texts, &[])),
-            ..told(
+            ..with_note(
                 CallEnd::failed(reason),
                 code,
                 &ENGLISH_TITLES.render_sentence(key, texts, &[]),
@@ -459,11 +459,11 @@ impl CallStopReason {
                     HasRun::No => "It did not run.",
                 };
                 let text = format!("{} {story}", reason.description());
-                told(CallEnd::cancelled(reason), "cancelled", &text, ends_turn(Some(reason)))
+                with_note(CallEnd::cancelled(reason), "cancelled", &text, ends_turn(Some(reason)))
             }
             Self::TurnOver => {
                 let text = "Cancelled by the user before it ran.";
-                told(CallEnd::cancelled(CallEndReason::User), "cancelled", text, true)
+                with_note(CallEnd::cancelled(CallEndReason::User), "cancelled", text, true)
             }
             Self::Denied(denial) => {
                 let key = match denial {
