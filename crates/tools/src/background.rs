@@ -111,9 +111,9 @@ impl BackgroundCommands {
     #[must_use]
     pub fn take_unreported_ended_id(&self) -> Option<String> {
         let mut state = lock(&self.shared.state);
-        let untold =
+        let unreported =
             |entry: &&mut TrackedCommand| !entry.command.is_running() && !entry.is_end_reported;
-        let entry = state.commands.iter_mut().find(untold)?;
+        let entry = state.commands.iter_mut().find(unreported)?;
         entry.is_end_reported = true;
         Some(entry.command.id.clone())
     }
@@ -152,8 +152,8 @@ impl BackgroundCommands {
         &self,
         id: &str,
     ) -> Option<(BackgroundCommand, Option<NewOutput>)> {
-        let telling = self.shared.output_position(id)?;
-        let mut mark = lock(&telling);
+        let position = self.shared.output_position(id)?;
+        let mut mark = lock(&position);
         let mut state = lock(&self.shared.state);
         let entry = state.entry(id)?;
         let command = entry.command.clone();
@@ -217,10 +217,10 @@ impl BackgroundSlot {
             let id = format!("bg-{}", state.count);
             let phase = CommandPhase::Running(Arc::clone(&recording));
             let command = BackgroundCommand { id: id.clone(), info: job, phase };
-            let (telling, rest) = (Arc::default(), None);
+            let (position, rest) = (Arc::default(), None);
             state.commands.push_back(TrackedCommand {
                 command,
-                read_mark: telling,
+                read_mark: position,
                 unread_output: rest,
                 is_end_reported: false,
             });
@@ -260,8 +260,8 @@ impl EndRecorder {
 impl Drop for EndRecorder {
     fn drop(&mut self) {
         let exit = self.exit.take().unwrap_or_else(|| Err(SpawnError::Start("it was lost".into())));
-        let telling = self.shared.output_position(&self.id).unwrap_or_default();
-        let mut mark = lock(&telling);
+        let position = self.shared.output_position(&self.id).unwrap_or_default();
+        let mut mark = lock(&position);
         let rest = self.recording.take_new(&mut mark);
         let recorded = self.recording.finish();
         let mut state = lock(&self.shared.state);
@@ -352,12 +352,12 @@ mod tests {
         };
         let looking = [look(), look(), look()];
         background.stop_all_and_wait().await;
-        let mut told = 0;
+        let mut reported = 0;
         for looking in looking {
-            told += looking.await.unwrap();
+            reported += looking.await.unwrap();
         }
         let (command, rest) = background.read_new_output(&id).unwrap();
         assert!(!command.is_running());
-        assert_eq!(told + rest.map_or(0, |rest| rest.bytes), written.len() as u64);
+        assert_eq!(reported + rest.map_or(0, |rest| rest.bytes), written.len() as u64);
     }
 }

@@ -188,8 +188,9 @@ impl Registry {
             return session.announce_call(id, turn, patch, cancel);
         };
         let spec = &entry.spec;
-        let (title, told) = entry.title(&self.titles, &format!("{}-pending", spec.title), &[]);
-        let meta = CallMeta { title: told, ..CallMeta::default() };
+        let (title, title_data) =
+            entry.title(&self.titles, &format!("{}-pending", spec.title), &[]);
+        let meta = CallMeta { title: title_data, ..CallMeta::default() };
         let mut patch = ToolCallPatch::for_new_call(&*spec.name, title, spec.kind).with_meta(meta);
         if spec.display == OutputDisplay::Terminal {
             // Clients that can only display terminals need to receive the terminal in the first
@@ -269,9 +270,9 @@ impl Registry {
                 {
                     locations = locations.into_iter().map(|at| at.with_line(line)).collect();
                 }
-                let (title, told) = entry.title(&self.titles, &key, &arguments);
+                let (title, title_data) = entry.title(&self.titles, &key, &arguments);
                 call.update(ToolCallPatch::new().with_title(title).with_locations(locations));
-                call.update_meta(|meta| meta.title = told);
+                call.update_meta(|meta| meta.title = title_data);
                 call.limit_first_report_delay(TITLE_DEBOUNCE);
             }
         }
@@ -358,7 +359,7 @@ impl RegisteredTool {
 
     /// Reports the description of a call and its arguments to the client. `written` are the
     /// arguments as the model wrote them, and `args` are the normalised arguments. Returns whether
-    /// the title shows all files that the call names.
+    /// the title shows each of its arguments in full.
     fn send_description(
         &self,
         titles: &Titles,
@@ -376,10 +377,10 @@ impl RegisteredTool {
         if let Some(terminal) = terminal {
             call.update_terminal(&TerminalId::new(call.id().0.clone()), terminal);
         }
-        let (title, told) = self.title(titles, &key, &arguments);
+        let (title, title_data) = self.title(titles, &key, &arguments);
         call.update(patch.with_title(title).with_locations(locations));
         call.update_meta(|meta| {
-            meta.title = told;
+            meta.title = title_data;
             meta.arriving.clear();
         });
         call.limit_first_report_delay(Duration::ZERO);

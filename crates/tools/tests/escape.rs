@@ -77,11 +77,11 @@ fn swapped_directories_allow_no_read_or_write_outside() {
     // If a file there was created, changed or removed, this state differs.
     let is_touched = race.outside_state() != before;
     writes.escaped += u64::from(is_touched);
-    let told =
+    let figure =
         |it: &EscapeTally| json!({ "done": it.done, "refused": it.refused, "escaped": it.escaped });
     let value = reads.escaped + writes.escaped;
-    let figures = json!({ "value": value, "reads": told(&reads), "writes": told(&writes),
-        "control": told(&control) });
+    let figures = json!({ "value": value, "reads": figure(&reads), "writes": figure(&writes),
+        "control": figure(&control) });
     println!("figures {figures}");
     assert_eq!((reads.escaped, writes.escaped), (0, 0));
     assert!(control.escaped > 0, "nothing was swapped at the right moment");

@@ -49,10 +49,10 @@ pub(crate) fn count_equal_searches(
                 (Ok(_), None) | (Err(_), Some(_)) => false,
             };
             if !is_same {
-                let told = theirs.map(|theirs| theirs.len());
+                let rg_count = theirs.map(|theirs| theirs.len());
                 let ours = ours.map(|ours| ours.places.len());
                 let tree = space.cwd().display();
-                writeln!(std::io::stderr(), "{query:?} in {tree}: {ours:?}, rg {told:?}")?;
+                writeln!(std::io::stderr(), "{query:?} in {tree}: {ours:?}, rg {rg_count:?}")?;
                 break;
             }
         }

@@ -32,7 +32,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 fn main() -> Result<()> {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let args: Vec<_> = args.iter().map(String::as_str).collect();
-    let told = match args.as_slice() {
+    let figures = match args.as_slice() {
         ["same", rg, seed, n, trees @ ..] => {
             let trees: Vec<_> = trees.iter().map(PathBuf::from).collect();
             compare_with_rg::count_equal_searches(Path::new(rg), seed.parse()?, n.parse()?, &trees)?
@@ -47,11 +47,11 @@ fn main() -> Result<()> {
         ["big", tree] => large_tree::search_and_find(Path::new(tree))?,
         _ => return Err("same | time | cap | cancel | big, and what each takes".into()),
     };
-    print_json(&told)
+    print_json(&figures)
 }
 
-fn print_json(told: &Value) -> Result<()> {
-    Ok(writeln!(std::io::stdout(), "figures {told}")?)
+fn print_json(figures: &Value) -> Result<()> {
+    Ok(writeln!(std::io::stdout(), "figures {figures}")?)
 }
 
 fn workspace(tree: &Path) -> Result<Workspace> {

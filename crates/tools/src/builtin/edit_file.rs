@@ -206,7 +206,7 @@ impl Tool for EditFile {
         let held = UnsavedTexts::query_for_change(context, &given).await?;
         let of_files = given.iter().collect::<BTreeSet<_>>().len();
         let call = CallHandle::current();
-        let mut teller = ProgressReporter::for_call(call.clone());
+        let mut reporter = ProgressReporter::for_call(call.clone());
         let preview = context.run_blocking(move |workspace| {
             let mut files = Vec::new();
             for (path, edit) in edits {
@@ -214,12 +214,12 @@ impl Tool for EditFile {
                 // Reading a single file takes less time than the minimum interval between two
                 // progress reports.
                 if of_files > 1 {
-                    teller.report_if_due(file_read_progress(&files, of_files), || {
+                    reporter.report_if_due(file_read_progress(&files, of_files), || {
                         current_locations(files.last())
                     });
                 }
             }
-            teller.clear_reported_progress();
+            reporter.clear_reported_progress();
             let mut room = MAX_EDITED_BYTES_PER_CALL;
             let deadline = Instant::now() + MAX_EDIT_TIME;
             let is_over = || {
@@ -267,14 +267,15 @@ impl Plan {
         let plan = Arc::new(self);
         let held: Vec<_> = plan.files.iter().filter_map(EditedFile::client_rewrite).collect();
         rewrite_in_client(context, &held, call.cancel_token()).await?;
-        let (shared, mut teller) = (plan.clone(), ProgressReporter::for_call(Some(call.clone())));
+        let (shared, mut reporter) = (plan.clone(), ProgressReporter::for_call(Some(call.clone())));
         let written = context.run_blocking(move |workspace| {
             let files: Vec<_> =
                 shared.files.iter().filter(|file| file.is_written_to_disk()).collect();
             let changes: Vec<_> = files.iter().copied().map(EditedFile::file_write).collect();
             if !changes.is_empty() {
                 write_all_with_progress(workspace, &changes, &shared.write_safety, &mut |far| {
-                    teller.report_if_due(far, || current_locations(files.get(far.files).copied()));
+                    reporter
+                        .report_if_due(far, || current_locations(files.get(far.files).copied()));
                 })?;
             }
             Ok(build_tool_output(&shared, workspace))

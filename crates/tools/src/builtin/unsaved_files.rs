@@ -95,7 +95,7 @@ impl UnsavedTexts {
             return Ok(Self::default());
         }
         let given = given.to_vec();
-        let looked = context.run_blocking(move |workspace| {
+        let resolved = context.run_blocking(move |workspace| {
             // Query each file only once, even if the call names it by several paths. Paths with
             // errors are skipped, because the tool itself reports these errors.
             let mut known = BTreeSet::new();
@@ -106,7 +106,7 @@ impl UnsavedTexts {
             };
             Ok(places.filter(is_new).collect())
         });
-        let held = Self::query(context, looked.await?).await;
+        let held = Self::query(context, resolved.await?).await;
         if let Some(UnknownText { shown, .. }) =
             held.unknown_texts.iter().find(|doubt| doubt.is_garbled)
         {

@@ -211,15 +211,15 @@ impl Plan {
             call.cancel_token(),
         )
         .await?;
-        let told: Vec<_> = self.client_rewrite().into_iter().collect();
-        rewrite_in_client(context, &told, call.cancel_token()).await?;
-        record_rewrites(context, &told).await;
-        let mut teller = ProgressReporter::for_call(Some(call.clone()));
+        let rewrites: Vec<_> = self.client_rewrite().into_iter().collect();
+        rewrite_in_client(context, &rewrites, call.cancel_token()).await?;
+        record_rewrites(context, &rewrites).await;
+        let mut reporter = ProgressReporter::for_call(Some(call.clone()));
         let written = context.run_blocking(move |workspace| {
             if self.unsaved.is_none() {
                 let (at, found) = (&self.at, self.found.bytes());
                 let change = FileWrite { path: at, expected: found, bytes: &self.bytes };
-                let mut watch = |far| teller.report_if_due(far, Vec::new);
+                let mut watch = |far| reporter.report_if_due(far, Vec::new);
                 write_all_with_progress(workspace, &[change], &self.write_safety, &mut watch)?;
             }
             Ok(self.build_tool_output(workspace))

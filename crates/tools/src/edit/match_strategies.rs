@@ -361,7 +361,7 @@ fn find_reindented(
     cancel: &IsCancelled<'_>,
 ) -> Vec<MatchPlace> {
     let wanted: Vec<_> = wanted.split_terminator('\n').collect();
-    let Some(telling) = wanted.iter().position(|line| !line.trim().is_empty()) else {
+    let Some(anchor) = wanted.iter().position(|line| !line.trim().is_empty()) else {
         return Vec::new();
     };
     let mut numbers = HashMap::new();
@@ -388,7 +388,7 @@ fn find_reindented(
         if is_candidate {
             same = borders[same - 1];
             let found = &lines[index + 1 - pattern.len()..];
-            let shift = Reindentation::from_lines(wanted[telling], found[telling].1);
+            let shift = Reindentation::from_lines(wanted[anchor], found[anchor].1);
             let fits = |shift: &Reindentation| {
                 wanted.iter().zip(found).all(|(wanted, (_, line))| shift.converts(wanted, line))
             };

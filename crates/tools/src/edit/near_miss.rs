@@ -72,9 +72,9 @@ pub(super) fn find_near_misses(
     let searched = head(text, MAX_NEAR_MISS_FILE_BYTES);
     let all: Vec<_> = searched.lines().collect();
     let wanted: Vec<_> = wanted.lines().collect();
-    let telling = |line: &&str| !line.trim().is_empty();
+    let is_not_blank = |line: &&str| !line.trim().is_empty();
     let (Some(first), Some(last)) =
-        (wanted.iter().position(telling), wanted.iter().rposition(telling))
+        (wanted.iter().position(is_not_blank), wanted.iter().rposition(is_not_blank))
     else {
         return (Vec::new(), ComparisonTruncation::default());
     };

@@ -568,12 +568,12 @@ mod tests {
             "required": ["path", "text"],
         });
         let args = args.as_object().unwrap();
-        let told = describe_partial(&schema, args, |args| {
+        let described = describe_partial(&schema, args, |args| {
             args["text"].as_str()?;
             let path = args["path"].as_str().xor(args["file"].as_str())?;
             Some(CallDescription::new("edit").with_argument("path", path))
         });
-        told.map(|about| about.arguments)
+        described.map(|about| about.arguments)
     }
 
     #[test]

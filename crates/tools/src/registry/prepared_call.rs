@@ -33,8 +33,8 @@ pub struct PreparedCall {
     name: String,
     /// The arguments as the model wrote them.
     args: Value,
-    /// The normalised arguments. The `bool` is whether the title shows all files that the call
-    /// names.
+    /// The normalised arguments. The `bool` is whether the title shows each of its arguments in
+    /// full.
     normalised: Option<(Value, bool)>,
     /// Notes for the model about the arguments.
     notes: Vec<String>,
@@ -83,7 +83,7 @@ impl CallExecutor for PreparedCall {
     }
 
     async fn preview(&mut self, call: &CallHandle) -> Result<CallPreview<ErasedPlan>, CallFailure> {
-        let (entry, args, is_told) = self.normalise_and_report_description(call).await?;
+        let (entry, args, is_full) = self.normalise_and_report_description(call).await?;
         let invocation = Invocation::new(call, &self.context);
         let draft = entry.tool.preview(args.clone(), invocation).await;
         let draft = draft.map_err(|error| self.failure_with_notes(to_failure(error, call)))?;
@@ -114,7 +114,7 @@ impl CallExecutor for PreparedCall {
         self.is_previewed = true;
         let pinned = PinnedPlan::new(draft.plan, subject);
         let mut preview = CallPreview::new(pinned, effects).with_patch(patch);
-        preview.is_shown_in_full = is_shown && is_told;
+        preview.is_shown_in_full = is_shown && is_full;
         Ok(preview)
     }
 
@@ -178,7 +178,7 @@ impl PreparedCall {
     }
 
     /// Normalises the arguments and reports the description of the call to the client. Returns the
-    /// tool, the arguments, and whether the title shows all files that the call names.
+    /// tool, the arguments, and whether the title shows each of its arguments in full.
     async fn normalise_and_report_description(
         &mut self,
         call: &CallHandle,
@@ -187,12 +187,12 @@ impl PreparedCall {
             call.update(ToolCallPatch::new().with_raw_input(self.args.clone()));
             return Err(self.unknown_tool_failure());
         };
-        if let Some((args, is_told)) = self.normalised.clone() {
-            return Ok((entry, args, is_told));
+        if let Some((args, is_full)) = self.normalised.clone() {
+            return Ok((entry, args, is_full));
         }
         let formed = entry.normalise(&self.args);
         let args = formed.as_ref().map_or(&self.args, |formed| &formed.args);
-        let is_told = entry.send_description(&self.titles, call, (&self.args, args), &self.context);
+        let is_full = entry.send_description(&self.titles, call, (&self.args, args), &self.context);
         if !self.args.is_object() {
             let text = "The arguments have to be one JSON object.";
             return Err(CallFailure::recoverable(ErrorCode::InvalidArguments.as_str(), text));
@@ -203,8 +203,8 @@ impl PreparedCall {
         let NormalisedArguments { args, notes } =
             formed.map_err(|error| to_failure(error, call))?;
         self.notes = notes;
-        self.normalised = Some((args.clone(), is_told));
-        Ok((entry, args, is_told))
+        self.normalised = Some((args.clone(), is_full));
+        Ok((entry, args, is_full))
     }
 
     fn discard_patch_files(&mut self) {

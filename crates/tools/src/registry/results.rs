@@ -29,7 +29,7 @@ pub(super) async fn store_long_result(
     let (text, workspace) = (output.text.clone(), context.workspace.clone());
     let kept =
         run_on_blocking_thread(move || Ok(write_result_file(&text, workspace.outputs()))).await;
-    let told = match kept {
+    let note = match kept {
         Ok(Ok(Some(path))) => {
             let link = Content::Block(result_file_link(&path, bytes));
             match &mut output.content {
@@ -48,7 +48,7 @@ pub(super) async fn store_long_result(
         Ok(Err(error)) => format!("[the result could not be kept in a file: {error}]\n"),
         Err(error) => format!("[the result could not be kept in a file: {error}]\n"),
     };
-    output.text.insert_str(0, &told);
+    output.text.insert_str(0, &note);
 }
 
 /// Writes a result to a file. Returns `None` if the session has no folder for outputs.

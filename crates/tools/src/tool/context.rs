@@ -74,8 +74,8 @@ impl Context {
             drop(self.run_blocking(look).await);
         }
         let late = self.workspace.undo_store().take_late_writes();
-        let told = |late: &LateWrite| late.note(self.workspace.display(&late.path)).to_string();
-        late.iter().map(told).collect()
+        let report = |late: &LateWrite| late.note(self.workspace.display(&late.path)).to_string();
+        late.iter().map(report).collect()
     }
 
     /// Runs blocking work on files on a separate thread, so that it does not block other tasks.

@@ -32,10 +32,10 @@ fn subject() {
     };
     let case = CASES.iter().find(|known| known.name == case).unwrap();
     // Write the outcome to a file, because the exit code is that of the test.
-    let told = case.change(folder.as_ref()).map_err(|error| error.to_string());
+    let outcome = case.change(folder.as_ref()).map_err(|error| error.to_string());
     std::fs::write(
         std::path::Path::new(&folder).join("told"),
-        told.map_or_else(|error| error, |()| "done".to_owned()),
+        outcome.map_or_else(|error| error, |()| "done".to_owned()),
     )
     .unwrap();
 }
@@ -56,12 +56,12 @@ fn cases() -> impl Iterator<Item = &'static CrashCase> {
 fn require_all_or_nothing(case: &CrashCase, call: &SystemCall, fault: &InjectedFault<'_>) {
     let scene = case.prepare_folder();
     Strace::run(case, scene.path(), Some((call, fault)));
-    let told = std::fs::read_to_string(scene.path().join("told")).ok();
-    let of = |what: &str| format!("{}: {fault:?} at {call:?}: {what}, told {told:?}", case.name);
+    let outcome = std::fs::read_to_string(scene.path().join("told")).ok();
+    let of = |what: &str| format!("{}: {fault:?} at {call:?}: {what}, told {outcome:?}", case.name);
     // The next process repairs the files when it opens the workspace.
     drop(cases::workspace(scene.path()));
     let state = case.state(scene.path());
-    match (state, told.as_deref()) {
+    match (state, outcome.as_deref()) {
         (FilesState::Broken(what), _) => panic!("{}", of(&what)),
         (FilesState::Old, Some("done")) => panic!("{}", of("nothing was written")),
         (FilesState::New, Some(other)) if other != "done" => panic!("{}", of("all was written")),

@@ -38,11 +38,11 @@ impl Attempt {
         let meant = &lines[first..first + count];
         let has_words =
             |line: &str| line.chars().filter(|letter| letter.is_alphanumeric()).count() >= 8;
-        let telling: Vec<_> = (0..count).filter(|at| has_words(meant[*at])).collect();
-        if telling.is_empty() || text.matches(&meant.join("\n")).count() != 1 {
+        let candidates: Vec<_> = (0..count).filter(|at| has_words(meant[*at])).collect();
+        if candidates.is_empty() || text.matches(&meant.join("\n")).count() != 1 {
             return None;
         }
-        let changes = random.pick(&telling);
+        let changes = random.pick(&candidates);
         // While the other lines are corrupted, a flag marks the line to change.
         let mut old: Vec<_> = meant
             .iter()

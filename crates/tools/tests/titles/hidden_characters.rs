@@ -57,12 +57,12 @@ fn no_tool_shows_an_argument_raw_in_title_or_metadata() {
             for tool in &tools {
                 let report = stage.describe(tool, &args(tool, &format!("a{hostile}b")));
                 check(&report.title, hostile, &format!("{name} in {tool}"));
-                let told = report.meta.title.expect("a title has a key");
-                let told = told["arguments"].as_object().unwrap();
+                let title = report.meta.title.expect("a title has a key");
+                let arguments = title["arguments"].as_object().unwrap();
                 // The titles of `undo` and `terminal_list` have no arguments to check.
                 let says_nothing = ["undo", "terminal_list"].contains(&&**tool);
-                assert_eq!(told.is_empty(), says_nothing, "{tool}");
-                for value in told.values().filter_map(Value::as_str) {
+                assert_eq!(arguments.is_empty(), says_nothing, "{tool}");
+                for value in arguments.values().filter_map(Value::as_str) {
                     check(value, hostile, &format!("{name} in the metadata of {tool}"));
                 }
             }

@@ -189,26 +189,26 @@ fn format_seconds(duration: Duration) -> String {
 }
 
 fn format_new_output(fresh: &NewOutput) -> String {
-    let mut told = String::new();
+    let mut text = String::new();
     // Writing to a String cannot fail.
     if let Some(file) = fresh.file.as_ref().filter(|_| fresh.excerpt.left_out_bytes > 0) {
         let path = path_text(&file.path);
-        let _ = writeln!(told, "[read_file can read the whole output by lines: {path}]");
+        let _ = writeln!(text, "[read_file can read the whole output by lines: {path}]");
     }
     if fresh.excerpt.hidden_chars > 0 {
-        let _ = writeln!(told, "[{}]", hidden_chars_note(fresh.excerpt.hidden_chars));
+        let _ = writeln!(text, "[{}]", hidden_chars_note(fresh.excerpt.hidden_chars));
     }
     match &fresh.binary {
         Some(kind) => {
             let _ = writeln!(
-                told,
+                text,
                 "[binary output: {}, {kind}]",
                 grouped_count_with_noun(fresh.bytes, "byte", "bytes")
             );
         }
-        None => told.push_str(&fresh.excerpt.text),
+        None => text.push_str(&fresh.excerpt.text),
     }
-    told
+    text
 }
 
 pub(in crate::builtin) fn raw_output(command: &BackgroundCommand) -> Value {

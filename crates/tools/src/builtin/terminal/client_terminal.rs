@@ -235,21 +235,21 @@ async fn wait_or_kill_and_collect_output(
 ///
 /// Returns the client's error if the client no longer has the terminal.
 async fn wait_exit(terminal: &dyn ClientTerminal) -> Result<TerminalExit, ClientError> {
-    let told = async {
+    let reported = async {
         match terminal.wait().await {
             Ok(exit) => Ok(exit),
             Err(_) => poll_exit(terminal, CLIENT_EXIT_POLL_DELAY_AFTER_ERROR).await,
         }
     };
-    let seen = async {
+    let polled = async {
         match poll_exit(terminal, CLIENT_EXIT_POLL_DELAY).await {
             Ok(exit) => Ok(exit),
             Err(_) => future::pending().await,
         }
     };
     tokio::select! {
-        exit = told => exit,
-        exit = seen => exit,
+        exit = reported => exit,
+        exit = polled => exit,
     }
 }
 

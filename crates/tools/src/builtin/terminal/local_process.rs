@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::Plan;
-use super::background::{self as told, BackgroundReason};
+use super::background::{self as background_report, BackgroundReason};
 use super::command_report::{exit_text, report_command};
 use crate::background::{CommandFuture, CommandInfo};
 use crate::error::{ErrorCode, ToolError};
@@ -45,7 +45,7 @@ pub(super) async fn run_local_command(
     let is_interactive = matches!(command.streams, Streams::Interactive(_));
     let mut place = (is_background || is_interactive).then(|| background.reserve_slot()).flatten();
     if is_background && place.is_none() {
-        return Err(told::too_many_commands_error());
+        return Err(background_report::too_many_commands_error());
     }
     let job = CommandInfo {
         command_line: command.line.clone(),
@@ -72,7 +72,7 @@ pub(super) async fn run_local_command(
                 };
                 detached.cancel();
                 let id = place.run_in_background(job, recording, running);
-                return told::finish_detached_call(&id, why, invocation).await;
+                return background_report::finish_detached_call(&id, why, invocation).await;
             }
         }
     };

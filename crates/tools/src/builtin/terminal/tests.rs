@@ -165,9 +165,9 @@ async fn a_command_that_waits_for_unavailable_input_is_ended_and_reported() {
     stage.session.update(|session, _| session.set_shows_terminals(true));
     let line = r"printf 'Password: '; read -r x < /dev/tty; echo got $x";
     let (ended, report) = stage.call("terminal", json!({ "command": line })).await;
-    let told = "[ended because it may have been waiting for input, which is not available; it may \
+    let note = "[ended because it may have been waiting for input, which is not available; it may \
                 have had effects";
-    assert!(ended.text.starts_with(told), "{}", ended.text);
+    assert!(ended.text.starts_with(note), "{}", ended.text);
     assert!(ended.text.ends_with("]\nPassword: "), "{}", ended.text);
     assert_eq!((ended.status, report.status), (Status::Failed, Status::Failed));
 }

@@ -81,8 +81,8 @@ async fn a_search_reports_its_first_matches_and_its_progress() {
     }
     // The locations that are reported while the call runs are the first of the locations at its
     // end.
-    let told: Vec<_> = patches.iter().filter_map(|patch| patch.locations.as_ref()).collect();
-    assert!(told.iter().all(|told| report.locations.starts_with(told)), "{told:?}");
+    let reported: Vec<_> = patches.iter().filter_map(|patch| patch.locations.as_ref()).collect();
+    assert!(reported.iter().all(|some| report.locations.starts_with(some)), "{reported:?}");
 }
 
 #[tokio::test]
@@ -242,9 +242,9 @@ async fn a_long_result_is_stored_once_and_linked() {
         ("read_file", json!({ "path": "f" })),
     ] {
         let CallRecord { ended, report, .. } = run_call_in(workspace.clone(), tool, args).await;
-        let (told, text) = ended.text.split_once('\n').unwrap();
-        let path = told.strip_suffix(']').unwrap().rsplit_once(": ").unwrap().1;
-        assert!(told.starts_with("[the whole result, "), "{told}");
+        let (note, text) = ended.text.split_once('\n').unwrap();
+        let path = note.strip_suffix(']').unwrap().rsplit_once(": ").unwrap().1;
+        assert!(note.starts_with("[the whole result, "), "{note}");
         assert_eq!(fs::read_to_string(path).unwrap(), text, "{tool}");
         let Some(Content::Block(ContentBlock::ResourceLink(link))) = report.content.last() else {
             panic!("{:?}", report.content)

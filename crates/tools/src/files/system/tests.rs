@@ -76,8 +76,8 @@ macro_rules! holds {
                     .and_then(|()| root.metadata_without_links(Path::new(path)));
                 let has_link = path == "in";
                 assert_eq!(straight.is_ok(), expected.is_ok() && !has_link, "{path}");
-                let looked = root.metadata(Path::new(path)).map(|metadata| metadata.is_file());
-                assert_eq!(looked.ok(), expected.ok().map(|_| true), "{path}");
+                let is_file = root.metadata(Path::new(path)).map(|metadata| metadata.is_file());
+                assert_eq!(is_file.ok(), expected.ok().map(|_| true), "{path}");
             }
             holds_writable!(root);
             assert!(root.open_dir_without_links(Path::new("out-dir")).is_err());

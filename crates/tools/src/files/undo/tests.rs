@@ -25,12 +25,12 @@ fn replaced_while_open() -> (TestWorkspace, File) {
 
 /// Returns the late writes. Each has the content of its backup, and whether it can be undone.
 fn late_write_notices(tree: &TestWorkspace) -> Vec<(Option<String>, bool)> {
-    let told = |late: LateWrite| {
+    let notice = |late: LateWrite| {
         assert_eq!(late.path, tree.path("file"));
         let kept = late.backup.map(|kept| fs::read_to_string(kept).unwrap());
         (kept, late.can_be_undone)
     };
-    tree.workspace.take_late_writes().into_iter().map(told).collect()
+    tree.workspace.take_late_writes().into_iter().map(notice).collect()
 }
 
 fn undo(tree: &TestWorkspace) {
@@ -86,10 +86,10 @@ async fn each_late_write_is_reported_once() {
     open.write_all_at(b"late", 0).unwrap();
     // Detect the late write before `take_foreign_change_reports` is called.
     workspace.detect_late_writes();
-    let told = context.take_foreign_change_reports().await;
-    let [told] = &told[..] else { panic!("{told:?}") };
-    assert!(told.starts_with("Another program wrote to file after it was replaced"), "{told}");
-    assert!(told.contains("undoing that change restores it"), "{told}");
+    let reports = context.take_foreign_change_reports().await;
+    let [report] = &reports[..] else { panic!("{reports:?}") };
+    assert!(report.starts_with("Another program wrote to file after it was replaced"), "{report}");
+    assert!(report.contains("undoing that change restores it"), "{report}");
     workspace.undo_store().record_concurrent_write(&workspace.cwd().join("file"));
     let mixed = context.take_foreign_change_reports().await;
     assert!(mixed.len() == 1 && mixed[0].contains("may contain parts of both"), "{mixed:?}");

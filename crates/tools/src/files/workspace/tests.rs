@@ -222,14 +222,14 @@ fn open_existing_file_opens_only_regular_files_in_project_folders() {
 fn effects_of_a_link_include_its_target() {
     let tree = test_workspace(&[("secrets/key", "x"), ("plain", "")]);
     tree.link("notes", "secrets/key");
-    let looked = |path: &str| {
+    let read_effects = |path: &str| {
         let effects = guard::path_effects(&tree.workspace, &tree.resolve(path), Effect::Read);
         effects.iter().cloned().collect::<Vec<_>>()
     };
     let read = |path: &str| Effect::Read(tree.workspace.cwd().join(path));
-    assert_eq!(looked("notes"), [read("notes"), read("secrets/key")]);
-    assert_eq!(looked("plain"), [read("plain")]);
-    assert_eq!(looked("none"), [read("none")]);
+    assert_eq!(read_effects("notes"), [read("notes"), read("secrets/key")]);
+    assert_eq!(read_effects("plain"), [read("plain")]);
+    assert_eq!(read_effects("none"), [read("none")]);
 }
 
 #[test]

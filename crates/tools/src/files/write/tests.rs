@@ -230,15 +230,15 @@ fn progress_is_reported_in_files_and_in_bytes() {
         FileWrite { path: &a, expected: Some(b"old"), bytes: b"text" },
         FileWrite { path: &new, expected: None, bytes: &large },
     ];
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     let protection = WriteSafety::assess(&tree.workspace, &changes).unwrap();
-    let mut watch = |far| told.push(far);
+    let mut watch = |far| reports.push(far);
     write_all_with_progress(&tree.workspace, &changes, &protection, &mut watch).unwrap();
     let (piece, all) = (4 << 20, (5 << 20) + 4);
     let expected = [(0, 4), (1, 4), (1, 4 + piece), (1, all), (2, all)];
     let far =
         |(files, bytes)| FileProgress { files, total_files: 2, bytes, total_bytes: Some(all) };
-    assert_eq!(told, expected.map(far));
+    assert_eq!(reports, expected.map(far));
 }
 
 #[test]

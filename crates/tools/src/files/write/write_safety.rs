@@ -116,15 +116,16 @@ impl WriteSafety {
         let manners = changes.iter().map(|change| {
             let manner = WriteMode::choose(workspace, *change, self.keeps_backups())?;
             let path = workspace.display(change.path.path());
-            let is_untold = !self.keeps_backups() && !self.unprotected_in_place.contains(&path);
-            if manner.backup_location == BackupLocation::NoBackup && is_untold {
+            let is_unmentioned =
+                !self.keeps_backups() && !self.unprotected_in_place.contains(&path);
+            if manner.backup_location == BackupLocation::NoBackup && is_unmentioned {
                 let message = format!(
                     "no files can be created in the folder of {path} any more, so nothing was \
                      written. Try again"
                 );
                 return Err(ToolError::recoverable(ErrorCode::ChangedSincePreview, message));
             }
-            Ok(WriteMode { is_exchange_required: is_untold, ..manner })
+            Ok(WriteMode { is_exchange_required: is_unmentioned, ..manner })
         });
         manners.collect()
     }

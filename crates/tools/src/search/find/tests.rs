@@ -184,10 +184,10 @@ fn the_first_paths_are_reported_as_they_are_found() {
     let found = find_at(&tree.workspace, &query, &at, &|| false, &watch).unwrap();
     let all: Vec<_> = found.locations().collect();
     let seen = seen.into_inner().unwrap();
-    let told: Vec<_> = seen.into_iter().filter_map(|seen| seen.locations).collect();
-    assert_eq!((told.len(), told.last()), (MAX_MATCH_LOCATIONS, Some(&all)));
-    assert!(told.iter().all(|told| all.starts_with(told)), "{told:?}");
-    assert_eq!(told[0][0].path(), tree.path("03.rs"));
+    let reported: Vec<_> = seen.into_iter().filter_map(|seen| seen.locations).collect();
+    assert_eq!((reported.len(), reported.last()), (MAX_MATCH_LOCATIONS, Some(&all)));
+    assert!(reported.iter().all(|some| all.starts_with(some)), "{reported:?}");
+    assert_eq!(reported[0][0].path(), tree.path("03.rs"));
 }
 
 #[test]

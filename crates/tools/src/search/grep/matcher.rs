@@ -55,9 +55,9 @@ impl<'a> BudgetedMatcher<'a> {
     /// Counts bytes that were searched, and checks the budget at intervals. More frequent checks
     /// would be too slow, because one check takes as long as searching some hundred bytes.
     fn charge_bytes(&self, bytes: usize) -> Result<(), BudgetExhausted> {
-        let looked = self.bytes_since_check.get() + bytes;
-        let is_time = looked >= BYTES_PER_SEARCH_CANCEL_CHECK;
-        self.bytes_since_check.set(if is_time { 0 } else { looked });
+        let searched = self.bytes_since_check.get() + bytes;
+        let is_time = searched >= BYTES_PER_SEARCH_CANCEL_CHECK;
+        self.bytes_since_check.set(if is_time { 0 } else { searched });
         if is_time && self.budget.early_stop().is_some() { Err(BudgetExhausted) } else { Ok(()) }
     }
 }

@@ -206,10 +206,12 @@ fn the_first_matches_are_reported_as_they_are_found() {
         search_at(&tree.workspace, &query, &tree.resolve("."), &|| false, &watch).unwrap();
     let seen = seen.into_inner().unwrap();
     let all: Vec<_> = matches.locations().collect();
-    let told: Vec<_> = seen.iter().filter_map(|seen| seen.locations.clone()).collect();
-    assert_eq!(told.last(), Some(&all));
-    assert!(told.iter().all(|told| all.starts_with(told)), "{told:?}");
-    assert!(told.is_sorted_by_key(Vec::len) && seen.is_sorted_by_key(|seen| seen.files_searched));
+    let reported: Vec<_> = seen.iter().filter_map(|seen| seen.locations.clone()).collect();
+    assert_eq!(reported.last(), Some(&all));
+    assert!(reported.iter().all(|some| all.starts_with(some)), "{reported:?}");
+    assert!(
+        reported.is_sorted_by_key(Vec::len) && seen.is_sorted_by_key(|seen| seen.files_searched)
+    );
 }
 
 #[test]
@@ -240,10 +242,10 @@ fn a_search_stops_in_the_middle_of_a_long_file() {
         "long",
         &"all work and no play\n".repeat(MAX_WHOLE_FILE_BYTES as usize / 21),
     )]);
-    let (asked, told) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (asked, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let cancel = || {
-        told.fetch_or(asked.fetch_add(1, Ordering::Relaxed) > 20, Ordering::Relaxed);
-        told.load(Ordering::Relaxed)
+        is_over.fetch_or(asked.fetch_add(1, Ordering::Relaxed) > 20, Ordering::Relaxed);
+        is_over.load(Ordering::Relaxed)
     };
     let start = Instant::now();
     let matches = search(&tree.workspace, &GrepQuery::new("needle"), &cancel).unwrap();

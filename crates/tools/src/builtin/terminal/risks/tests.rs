@@ -463,7 +463,7 @@ fn reading_through_a_link_to_outside_is_a_separate_effect() {
     tree.link("sub/out", "../../secret");
     tree.link("sub/in", "a");
     let out = Effect::Read(tree.outer_folder().join("secret").canonicalize().unwrap());
-    for (line, is_told) in [
+    for (line, is_reported) in [
         ("cat sub/out", true),
         ("head -n 3 sub/a sub/out", true),
         ("cd sub && rg x out", true),
@@ -475,9 +475,9 @@ fn reading_through_a_link_to_outside_is_a_separate_effect() {
         let RiskAssessment { effects, note } = assess_in_tree(&tree, line);
         assert_eq!(note, None, "{line:?}");
         let effects = guard::mark_outside_effects(&tree.workspace, effects);
-        let told: Vec<_> =
+        let outside: Vec<_> =
             effects.iter().skip(1).filter(|effect| effects.is_outside_project(effect)).collect();
-        assert_eq!(told, if is_told { vec![&out] } else { vec![] }, "{line:?}");
+        assert_eq!(outside, if is_reported { vec![&out] } else { vec![] }, "{line:?}");
     }
 }
 

@@ -35,8 +35,8 @@ impl TestSession {
                 seen += &self.call_text("terminal_wait", json!({"id": id, "timeout_ms": 20})).await;
             }
         };
-        let looked = timeout(PATIENCE, look).await;
-        assert!(looked.is_ok(), "no output with {text:?}: {seen}");
+        let waited = timeout(PATIENCE, look).await;
+        assert!(waited.is_ok(), "no output with {text:?}: {seen}");
         seen
     }
 }
@@ -146,8 +146,8 @@ async fn a_long_command_moves_to_the_background_and_ends_at_its_timeout() {
     let mut stage = TestSession::new();
     let sleep = endless();
     let args = json!({ "command": sleep, "background_after_ms": 1, "timeout_ms": 3000 });
-    let told = stage.call_text("terminal", args).await;
-    assert!(told.contains("continues in the background as bg-1"), "{told}");
+    let output = stage.call_text("terminal", args).await;
+    assert!(output.contains("continues in the background as bg-1"), "{output}");
     let waited = stage.call_text("terminal_wait", json!({ "id": " bg-1\n" })).await;
     assert!(waited.contains("ended after its timeout of 3000 ms"), "{waited}");
     assert!(!is_running(&sleep));
@@ -171,9 +171,9 @@ async fn a_cancelled_turn_ends_only_foreground_commands() {
     });
     // If the turn were not cancelled, this call would move the command to the background.
     let args = json!({ "command": ended, "background_after_ms": 20_000 });
-    let (told, _) = stage.call_in(&turn, "terminal", args).await;
+    let (outcome, _) = stage.call_in(&turn, "terminal", args).await;
     cancelling.await.unwrap();
-    assert_eq!(failure(&told), (Status::Cancelled, Some(CallEndReason::Turn)));
+    assert_eq!(failure(&outcome), (Status::Cancelled, Some(CallEndReason::Turn)));
     wait_until_gone(&ended).await;
     assert!(is_running(&kept));
     // Cancelling the turn stops the wait for the command, but does not stop the command.
@@ -237,9 +237,9 @@ async fn a_background_command_reads_typed_input() {
     let mut stage = TestSession::new();
     let line = r#"stty -echo; echo ready; while read -r x; do echo "got <$x>"; done; echo over"#;
     let args = json!({ "command": line, "background": true, "tty": true });
-    let told = stage.call_text("terminal", args).await;
-    assert!(told.contains("terminal_input types at its terminal"), "{told}");
-    if !told.contains("ready") {
+    let output = stage.call_text("terminal", args).await;
+    assert!(output.contains("terminal_input types at its terminal"), "{output}");
+    if !output.contains("ready") {
         stage.read_until("bg-1", "ready").await;
     }
     let typed = stage.call_text("terminal_input", json!({ "id": "bg-1", "text": "a\n" })).await;
@@ -262,8 +262,8 @@ async fn ctrl_c_interrupts_and_unread_input_does_not_block() {
     let mut stage = TestSession::new();
     let line = "stty raw -echo; trap 'echo caught; exit 7' INT; echo ready; sleep 600 & wait";
     let args = json!({ "command": line, "background": true, "tty": true });
-    let told = stage.call_text("terminal", args).await;
-    if !told.contains("ready") {
+    let output = stage.call_text("terminal", args).await;
+    if !output.contains("ready") {
         stage.read_until("bg-1", "ready").await;
     }
     // A terminal buffers about 64 KiB of input that the program has not read.
@@ -281,8 +281,8 @@ async fn ctrl_c_interrupts_and_unread_input_does_not_block() {
 
     let line = "trap 'echo caught; exit 7' INT; echo ready; sleep 600 & wait";
     let args = json!({ "command": line, "background": true, "tty": true });
-    let told = stage.call_text("terminal", args).await;
-    if !told.contains("ready") {
+    let output = stage.call_text("terminal", args).await;
+    if !output.contains("ready") {
         stage.read_until("bg-2", "ready").await;
     }
     stage.call_text("terminal_input", json!({ "id": "bg-2", "text": "\u{3}" })).await;
@@ -295,9 +295,9 @@ async fn ctrl_c_interrupts_and_unread_input_does_not_block() {
 async fn a_command_that_waits_for_input_moves_to_the_background() {
     let mut stage = TestSession::new();
     let line = r#"read -r -p "name? " x; echo "hello $x""#;
-    let told = stage.call_text("terminal", json!({ "command": line, "tty": true })).await;
-    assert!(told.starts_with("[It may be waiting for input, and continues in the background"));
-    assert!(told.ends_with("]\nname? "), "{told}");
+    let output = stage.call_text("terminal", json!({ "command": line, "tty": true })).await;
+    assert!(output.starts_with("[It may be waiting for input, and continues in the background"));
+    assert!(output.ends_with("]\nname? "), "{output}");
     let typed = stage.call_text("terminal_input", json!({ "id": "bg-1", "text": "Ann\n" })).await;
     let end = typed + &stage.call_text("terminal_wait", json!({ "id": "bg-1" })).await;
     assert!(end.contains("hello Ann"), "{end}");
@@ -384,11 +384,11 @@ async fn an_end_is_reported_once_and_secrets_are_redacted() {
     background.wait_until_ended("bg-1").await;
     assert_eq!(background.take_unreported_ended_id().as_deref(), Some("bg-1"));
     assert_eq!(background.take_unreported_ended_id(), None);
-    let (told, report) = stage.call("terminal_output", json!({ "id": "bg-1" })).await;
+    let (outcome, report) = stage.call("terminal_output", json!({ "id": "bg-1" })).await;
     assert!(
-        told.text.contains(": exit code 4]\n") && told.text.ends_with("\n[redacted]\n"),
+        outcome.text.contains(": exit code 4]\n") && outcome.text.ends_with("\n[redacted]\n"),
         "{}",
-        told.text
+        outcome.text
     );
     assert!(report.title.contains("which has ended"), "{}", report.title);
     let whole = stage.call_text("terminal_output", json!({ "id": "bg-1", "whole": true })).await;

@@ -32,7 +32,7 @@ use RequestBehaviour::{Fails, Never, Works};
 struct ClientScript {
     creates: RequestBehaviour,
     waits: RequestBehaviour,
-    tells: RequestBehaviour,
+    outputs: RequestBehaviour,
     kills: RequestBehaviour,
     /// The time after which the command ends by itself. `None` if the command only ends when it is
     /// killed.
@@ -47,7 +47,7 @@ impl Default for ClientScript {
         Self {
             creates: Works,
             waits: Works,
-            tells: Works,
+            outputs: Works,
             kills: Works,
             ends: Some(Duration::from_secs(3)),
             exit: exit(Some(0), None),
@@ -173,12 +173,12 @@ impl ClientTerminal for ScriptedTerminal {
     }
 
     fn output(&self) -> BoxFuture<'_, Result<ClientOutput, ClientError>> {
-        let told = async {
-            self.client.perform_request("output", self.client.script.tells).await?;
+        let response = async {
+            self.client.perform_request("output", self.client.script.outputs).await?;
             let ClientScript { text, is_cut, .. } = self.client.script.clone();
             Ok(ClientOutput { text, is_truncated: is_cut, exit: self.ended() })
         };
-        told.boxed()
+        response.boxed()
     }
 
     fn kill(&self) -> BoxFuture<'_, Result<(), ClientError>> {
@@ -245,12 +245,12 @@ async fn a_call_ends_as_the_client_reports() {
             "create wait output release",
         ),
         (
-            ClientScript { tells: Fails, ..with(Some(1), None) },
+            ClientScript { outputs: Fails, ..with(Some(1), None) },
             "[exit code 1; the client did not return its output: no\\u{202e} luck]\n",
             "create wait output release",
         ),
         (
-            ClientScript { tells: Never, ..ClientScript::default() },
+            ClientScript { outputs: Never, ..ClientScript::default() },
             "[exit code 0; the client did not return its output: it did not answer]\n",
             "create wait output release",
         ),
@@ -267,7 +267,7 @@ async fn a_call_ends_as_the_client_reports() {
         ),
         // The client no longer has the terminal.
         (
-            ClientScript { waits: Fails, tells: Fails, ..ClientScript::default() },
+            ClientScript { waits: Fails, outputs: Fails, ..ClientScript::default() },
             "[the client did not report how it ended; it may have had effects; the client did not \
              return its output: no\\u{202e} luck]\n",
             "create wait output output release",
@@ -312,7 +312,7 @@ async fn a_command_that_takes_too_long_is_ended_or_left_to_the_client() {
             "create wait kill output release",
         ),
         (
-            ClientScript { tells: Never, ..endless() },
+            ClientScript { outputs: Never, ..endless() },
             "; the client did not return its output: it did not answer in time]\n",
             Some("SIGKILL"),
             "create wait kill output release",
@@ -381,9 +381,9 @@ async fn a_cancelled_call_waits_for_no_client_longer_than_its_grace() {
         (endless(), "create wait kill output release"),
         (ClientScript { kills: Never, ..endless() }, "create wait kill output release"),
         (ClientScript { kills: Fails, ..endless() }, "create wait kill output release"),
-        (ClientScript { tells: Never, ..endless() }, "create wait kill output release"),
+        (ClientScript { outputs: Never, ..endless() }, "create wait kill output release"),
         (
-            ClientScript { kills: Never, tells: Never, ..endless() },
+            ClientScript { kills: Never, outputs: Never, ..endless() },
             "create wait kill output release",
         ),
         // If the client creates the terminal after the cancellation, the backend releases it.

@@ -204,8 +204,8 @@ fn special_files_and_files_of_processes_are_rejected() {
         ("/dev/stdin", ErrorCode::OutsideRoots),
         ("/proc/self/cwd/new", ErrorCode::OutsideRoots),
     ] {
-        let looked = tree.workspace.resolve_and_follow_links(given);
-        assert_eq!(code(looked), Some(expected), "{given}");
+        let resolved = tree.workspace.resolve_and_follow_links(given);
+        assert_eq!(code(resolved), Some(expected), "{given}");
     }
 }
 

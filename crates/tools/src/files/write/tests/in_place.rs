@@ -98,7 +98,7 @@ fn a_concurrent_write_in_place_is_reported() {
         let met = (0..PATIENCE).find_map(|round| {
             let ours = vec![b"ab"[round as usize % 2]; BYTES];
             atomic_write(&tree.workspace, &tree.resolve("file"), &ours, &seen).unwrap();
-            let told = tree.workspace.take_late_writes();
+            let late_writes = tree.workspace.take_late_writes();
             // The other program always writes after this process.
             seen = loop {
                 let now = fs::read(tree.path("file")).unwrap();
@@ -106,7 +106,7 @@ fn a_concurrent_write_in_place_is_reported() {
                     break PreImage::Bytes(now);
                 }
             };
-            told.into_iter().next()
+            late_writes.into_iter().next()
         });
         is_over.store(true, Ordering::Relaxed);
         let met = met.expect("they never met");
