@@ -95,8 +95,8 @@ pub(crate) type CommandFuture = BoxFuture<'static, Result<CommandExit, SpawnErro
 impl BackgroundCommands {
     /// Ends all commands, and waits until all of their processes are gone. Each command first
     /// receives a signal. A command that does not end is killed after
-    /// [`KILL_GRACE`](callboard_process::limits::KILL_GRACE). The system may fail to end a killed
-    /// process. In this case, the wait is limited to another
+    /// [`KILL_GRACE`](callboard_process::limits::KILL_GRACE). If the system does not end a killed
+    /// process, the wait is limited to another
     /// [`REAP_DEADLINE`](callboard_process::limits::REAP_DEADLINE) plus
     /// [`KILL_DEADLINE`](callboard_process::limits::KILL_DEADLINE). No command can be added after
     /// this call.
@@ -242,7 +242,7 @@ impl Drop for BackgroundSlot {
     }
 }
 
-/// Records the end of a command when it is dropped. This also works if the task of the command is
+/// Records the end of a command when this value is dropped, even if the task of the command is
 /// aborted.
 struct EndRecorder {
     shared: Arc<SharedCommandTable>,

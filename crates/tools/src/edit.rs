@@ -1,7 +1,7 @@
 //! Replaces parts of a text: exactly one place, all places, or nothing.
 //!
-//! Bytes outside of the replaced places never change. This also holds for mixed line ends, a byte
-//! order mark, and a missing final line ending. If the old text has no exact match, less strict
+//! Bytes outside of the replaced places never change. Mixed line ends, a byte order mark and a
+//! missing final line ending are also preserved. If the old text has no exact match, less strict
 //! matches are tried one after the other, see [`MatchKind`]. The result reports which kind of match
 //! was found.
 
@@ -49,8 +49,8 @@ const DISTINCTIVE_MIN_BYTES: usize = 16;
 /// One replacement. The old text and the new text are literal text, not patterns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// The existing text. If it is empty, the new text fills an empty file, or is inserted before a
-    /// line. A line end in this text matches every kind of line end in the file.
+    /// The existing text. If this text is empty, the new text fills an empty file, or is inserted
+    /// before a line. A line end in this text matches every kind of line end in the file.
     pub old_text: String,
     /// The new text. Its line ends are converted to those of the surrounding lines. If the new text
     /// differs from the old text in line ends only, it is not converted.

@@ -32,8 +32,8 @@ pub struct ToolFailure {
 /// A list of files that the model may have meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathSuggestions {
-    /// The text before the file names, up to the colon. It states what the files have in common
-    /// with the requested file.
+    /// The text before the file names, up to the colon. This text states what the files have in
+    /// common with the requested file.
     pub(crate) label: &'static str,
     /// Each file, and its name as written in the message.
     pub(crate) files: Vec<(PathBuf, String)>,

@@ -3,9 +3,9 @@
 //!
 //! This crate contains *only* the tools and the functions behind them. The tools are the [`Tool`]
 //! trait, the [`Registry`], and the built-in tools ([`Registry::builtin`]). The functions read,
-//! list, find, search, edit and write files, and run commands. They can also be used without the
-//! tools. The crate `acp-lifecycle` runs a tool call, and `callboard` is a complete agent that uses
-//! these crates.
+//! list, find, search, edit and write files, and run commands. These functions can also be used
+//! without the tools. The crate `acp-lifecycle` runs a tool call, and `callboard` is a complete
+//! agent that uses these crates.
 //!
 //! ```
 //! use acp_tools::Registry;
@@ -28,7 +28,7 @@ pub mod registry;
 pub mod search;
 pub mod tool;
 
-/// The token that cancels calls. It is re-exported from tokio-util.
+/// The token that cancels calls, re-exported from tokio-util.
 pub use acp_lifecycle::CancellationToken;
 pub use error::{ErrorCode, ToolError, ToolFailure};
 pub use files::workspace::{Workspace, WorkspaceError};

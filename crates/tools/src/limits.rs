@@ -30,8 +30,8 @@ pub(crate) const MAX_READ_TEXT_BYTES: usize = 256 * 1024;
 /// Maximum number of characters per line in an excerpt of a file.
 pub(crate) const MAX_READ_LINE_CHARS: usize = 2_000;
 
-/// Maximum size of an image that is sent to the model. Encoded as Base64, such an image has 5 MiB.
-/// This is the limit of Anthropic's models at most providers
+/// Maximum size of an image that is sent to the model. Encoded as Base64, such an image has 5 MiB,
+/// which is the limit of Anthropic's models at most providers
 /// (<https://platform.claude.com/docs/en/build-with-claude/vision>). Other providers accept larger
 /// images.
 pub(crate) const MAX_IMAGE_BYTES: u64 = 3_932_160;
@@ -76,8 +76,8 @@ pub(crate) const MAX_DIRECTORY_ENTRIES: usize = 500_000;
 /// Maximum number of bytes that are read from one `.gitignore` file. Rules after them do not apply.
 pub(crate) const MAX_IGNORE_FILE_BYTES: u64 = 256 * 1024;
 
-/// Maximum number of bytes that are read from a git configuration file. They are scanned for the
-/// names of files that git executes.
+/// Maximum number of bytes of a git configuration file that are scanned for the names of files that
+/// git executes.
 pub(crate) const MAX_GIT_CONFIG_BYTES: u64 = 256 * 1024;
 
 /// Maximum number of lines that are read from one `.gitignore` file. Rules after them do not apply.
@@ -102,7 +102,7 @@ pub(crate) const MAX_MATCHES_TEXT_BYTES: usize = 256 * 1024;
 pub const MAX_MATCH_OFFSET: u32 = 10_000;
 
 /// Maximum number of bytes of buffered matches while a search skips matches. The limit applies to
-/// each file. It also applies to the sum of all files that wait for an earlier file.
+/// each file, and also to the sum of all files that wait for an earlier file.
 pub(crate) const MAX_GATHERED_MATCHES_BYTES: usize = 8 * 1024 * 1024;
 
 /// Maximum number of files that wait in a queue until a thread searches them.
@@ -255,7 +255,7 @@ pub(crate) const MAX_FILES_PER_EDIT_CALL: usize = 200;
 /// one.
 pub(crate) const MAX_EDITS_PER_CALL: usize = 500;
 
-/// Maximum total size of all files that one call edits. It applies before and after the edits.
+/// Maximum total size of all files that one call edits, before the edits and after the edits.
 pub(crate) const MAX_EDITED_BYTES_PER_CALL: usize = 128 * 1024 * 1024;
 
 // Terminal
@@ -315,8 +315,8 @@ pub(crate) const STATE_PROBE_BYTES: usize = 4096;
 /// first.
 pub(crate) const MAX_OUTPUT_FILES: usize = 200;
 
-/// Maximum total size of the files with complete outputs of a session. It is checked when another
-/// file is created.
+/// Maximum total size of the files with complete outputs of a session. The total size is checked
+/// when another file is created.
 pub(crate) const MAX_OUTPUT_FILES_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// Time after the end of a session until its files with complete outputs are deleted.
@@ -357,7 +357,8 @@ pub(crate) const CLIENT_EXIT_POLL_DELAY_AFTER_ERROR: Duration = Duration::from_m
 pub(crate) const MAX_CLIENT_EXIT_POLL_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Maximum time that a client has to kill a cancelled command. The same limit applies to the
-/// request for the output, which follows. Both requests end before the cancelled call is dropped.
+/// request for the output, which follows. The kill request and the request for the output end
+/// before the cancelled call is dropped.
 pub(crate) const CLIENT_CANCEL_GRACE: Duration = Duration::from_millis(300);
 
 /// Maximum time that a call waits for the exit status of a cancelled command, after the client has

@@ -8,8 +8,8 @@ use acp_lifecycle::Titles;
 use callboard_shell::risks::RiskReason;
 use callboard_text::{escape_invisible, head};
 
-/// A sentence or a part of a sentence. It refers to a message of a catalogue, and holds the
-/// arguments of this message.
+/// A sentence or a part of a sentence: the key of a message in a catalogue, and the arguments of
+/// this message.
 ///
 /// [`Note::render`] returns the text for the user, in the user's language. `Display` writes the
 /// English text for the model.
@@ -129,8 +129,8 @@ pub const CATALOGUES: &[(&str, &str)] =
 
 /// The messages in English, which the model receives.
 static ENGLISH: LazyLock<Titles> = LazyLock::new(|| {
-    // A test checks that the catalogue is valid. If it were invalid, the keys of the messages would
-    // be shown instead.
+    // A test checks that the catalogue is valid. With an invalid catalogue, the keys of the
+    // messages would be shown instead.
     Titles::negotiate(CATALOGUES, "en").unwrap_or_default()
 });
 

@@ -81,7 +81,7 @@ impl ProgressReporter {
     }
 
     /// Reports the progress if a report is due. `places` returns the current locations of the call.
-    /// If it returns none, the locations that were already reported stay unchanged.
+    /// If `places` returns no locations, the locations that were already reported stay unchanged.
     pub(crate) fn report_if_due(
         &mut self,
         far: FileProgress,

@@ -83,8 +83,8 @@ impl Registry {
     /// [`CATALOGUES`].
     ///
     /// Before the arguments of a call are known, its title is the message with the key
-    /// [`Spec::title`] plus `-pending`. Afterwards, its title is the message with the key
-    /// [`CallDescription::key`]. If the catalogues do not contain these messages, the title
+    /// [`Spec::title`] plus `-pending`. When the arguments are known, the title is the message with
+    /// the key [`CallDescription::key`]. If the catalogues do not contain these messages, the title
     /// consists of the name of the tool and the arguments of the title.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Registry {
         registry
     }
 
-    /// Returns the locale of the titles. It is empty if the registry was created with
+    /// Returns the locale of the titles. The locale is empty if the registry was created with
     /// [`Registry::new`].
     #[must_use]
     pub fn locale(&self) -> &str {
@@ -302,7 +302,7 @@ impl Registry {
 }
 
 impl RegisteredTool {
-    /// Returns the schema of the arguments. It includes the internal keywords that [`arguments`]
+    /// Returns the schema of the arguments, including the internal keywords that [`arguments`]
     /// describes.
     fn schema(&self) -> &Value {
         self.schema.get_or_init(|| self.tool.input_schema())
@@ -316,8 +316,8 @@ impl RegisteredTool {
         arguments::normalise(self.schema(), args)
     }
 
-    /// Returns the arguments in the form that the tool accepts. If they cannot be converted,
-    /// returns them unchanged.
+    /// Returns the arguments in the form that the tool accepts. Arguments that cannot be converted
+    /// are returned unchanged.
     fn normalised_or_raw<'a>(&self, args: &'a Value) -> Cow<'a, Value> {
         match catch_unwind(AssertUnwindSafe(|| self.normalise(args))) {
             Ok(Ok(formed)) => Cow::Owned(formed.args),

@@ -79,7 +79,7 @@ pub struct EntryPage<E> {
 }
 
 impl<E> EntryPage<E> {
-    /// Returns the last lines of a result. They report the entries that are not shown, and the
+    /// Returns the last lines of a result, which report the entries that are not shown, and the
     /// offset of the next page.
     fn omission_footer(&self, next: Option<usize>) -> String {
         let mut text = String::new();

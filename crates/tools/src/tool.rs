@@ -30,7 +30,7 @@ pub(crate) use self::context::{run_on_blocking_thread, run_to_completion};
 pub use self::dynamic::DynTool;
 pub use self::role::{ToolHint, ToolRole};
 
-/// The static description of a tool. It is the same for all calls.
+/// The static description of a tool, which is the same for all calls.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Spec {
@@ -159,7 +159,7 @@ pub struct ToolPreview<P> {
     pub cwd: Option<PathBuf>,
     /// The state on which the change depends, as bytes. This value is kept until the call has
     /// ended, so it should be small. If a second preview has the same effects and the same
-    /// pre-image, permission is not requested again. In this case, the run must do exactly what was
+    /// pre-image, permission is not requested again. The run must then do exactly what was
     /// permitted.
     pub pre_image: Vec<u8>,
     /// Further information that the permission request shows. Each note is one sentence.
@@ -213,8 +213,8 @@ pub struct CallDescription {
     /// The arguments of the title.
     pub arguments: Vec<(&'static str, String)>,
     /// The files that the call names. A tool that changes files must name either all changed files
-    /// or none. If it names them, calls on the same file run one after the other. If it names none,
-    /// its call runs alone.
+    /// or none. If the tool names its files, calls on the same file run one after the other. If the
+    /// tool names no files, its call runs alone.
     pub locations: Vec<Location>,
     /// The terminal with the command. Only tools whose output is shown in a terminal set this
     /// field.
@@ -281,18 +281,17 @@ impl CallDescription {
 pub struct ToolOutput {
     /// The result for the model. The tool keeps this text within its size limit.
     pub text: String,
-    /// Images for the model that are too large for the client. In contrast, images in `content` are
-    /// sent to both the model and the client.
+    /// Images for the model that are too large for the client. Images in the field `content` are
+    /// always sent to both the model and the client.
     pub images: Vec<Image>,
-    /// The content for the client. If it is `None`, the client keeps the content that it already
-    /// shows.
+    /// The content for the client. With `None`, the client keeps the content that it already shows.
     pub content: Option<Vec<Content>>,
     /// The result as JSON data.
     pub raw_output: Option<Value>,
-    /// The files on which the call worked. If it is `None`, the locations that were already
-    /// reported stay.
+    /// The files on which the call worked. With `None`, the locations that were already reported
+    /// stay.
     pub locations: Option<Vec<Location>>,
-    /// Whether the text is already stored in a file that the model can read. If so, it is not
+    /// Whether the text is already stored in a file that the model can read, so that it is not
     /// stored again.
     pub is_stored: bool,
     /// The reason why the call counts as failed although it ran to its end, e.g. because of the
@@ -426,7 +425,7 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call is impossible. In this case, no permission is requested.
+    /// [`ToolError`] if the call is impossible. No permission is requested after this error.
     fn paths_to_read(
         &self,
         args: &Self::Args,
@@ -440,7 +439,7 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call is impossible. In this case, no permission is requested.
+    /// [`ToolError`] if the call is impossible. No permission is requested after this error.
     fn preview(
         &self,
         args: Self::Args,

@@ -23,8 +23,8 @@ use serde_json::json;
 const LINES: usize = 100_000;
 const CAP: u64 = 64 * 1024 * 1024;
 
-/// Performs all steps of `edit_file` except the permission request. These are the preview with its
-/// diff and hash, and the write with a backup of the old file.
+/// Performs all steps of `edit_file` except the permission request: the preview with its diff and
+/// hash, and the write with a backup of the old file.
 fn edit_with_engine(workspace: &Workspace, old: &str, new: &str) {
     let at = workspace.resolve_and_follow_links("file").unwrap();
     let PreImage::Bytes(bytes) = read_whole(workspace, &at, CAP).unwrap() else { return };

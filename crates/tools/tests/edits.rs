@@ -1,5 +1,5 @@
-//! Tests edits with random files. They check that bytes outside of the replaced text stay the same.
-//! They also check that applying the diff to the old bytes results in the new bytes.
+//! Tests edits with random files. The tests check that bytes outside of the replaced text stay the
+//! same, and that applying the diff to the old bytes results in the new bytes.
 //!
 //! `PROPTEST_CASES` sets the number of edits of each kind. `cargo xtask test` and `cargo xtask
 //! accept edits` set a much higher number than the default.

@@ -4,7 +4,7 @@
 //! `ESCAPE_TRIES` sets the number of reads and writes. `cargo xtask accept escape` sets one
 //! million. For comparison, the same test also opens files as many programs do: it canonicalizes
 //! the path, compares the result, and opens it. This control must sometimes read a file outside of
-//! the project folder. Otherwise the race proves nothing.
+//! the project folder. A race in which the control never escapes proves nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by them")]
@@ -74,7 +74,7 @@ fn swapped_directories_allow_no_read_or_write_outside() {
         }
         over.store(true, Ordering::Relaxed);
     });
-    // If a file there was created, changed or removed, this state differs.
+    // This state differs if a file outside was created, changed or removed.
     let is_touched = race.outside_state() != before;
     writes.escaped += u64::from(is_touched);
     let figure =

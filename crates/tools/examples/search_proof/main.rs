@@ -1,7 +1,7 @@
 //! Compares the search of this crate with the ripgrep program, and measures its speed and memory.
 //! `cargo xtask accept` runs this example.
 //!
-//! - `same RG SEED N TREE...` runs N random searches. It counts the searches for which the program
+//! - `same RG SEED N TREE...` runs N random searches, and counts the searches for which the program
 //!   `RG` finds other matches.
 //! - `time RG N TREE` compares the search time for rare patterns with the time that `RG` needs.
 //! - `cap N TREE` measures the search time for common patterns.

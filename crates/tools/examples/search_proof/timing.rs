@@ -27,8 +27,8 @@ const RARE_PATTERNS: [&str; 10] = [
 const COMMON_PATTERNS: [&str; 5] = ["fn", "use", "the", "\\w+\\(", "e"];
 
 /// Returns the search time of rare patterns, divided by the time that the ripgrep process needs.
-/// Both times are sums: for each pattern, the median of `n` runs is added. The runs of this crate
-/// and of ripgrep alternate.
+/// Each of the two times is the sum of the medians per pattern, and each median is taken from `n`
+/// runs. The runs of this crate and of ripgrep alternate.
 pub(crate) fn time_rare_patterns(rg: &Path, n: usize, tree: &Path) -> Result<Value> {
     let space = workspace(tree)?;
     let (mut ours, mut theirs, mut each) = (0.0, 0.0, Vec::new());

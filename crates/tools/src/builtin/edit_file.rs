@@ -52,8 +52,8 @@ pub(crate) struct Args {
     /// The file, absolute or relative to the working directory.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: Option<String>,
-    /// The existing text, exactly as in the file. It must occur exactly once, unless `occurrence`
-    /// or `replace_all` is set.
+    /// The existing text, exactly as in the file. This text must occur exactly once, unless
+    /// `occurrence` or `replace_all` is set.
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
     old_text: Option<String>,
     /// The text that replaces `old_text`.
@@ -330,8 +330,8 @@ impl Args {
     }
 }
 
-/// Adds a replacement to the edits of its file. If this is the first replacement in the file, the
-/// file is read.
+/// Adds a replacement to the edits of its file. Reads the file before its first replacement is
+/// added.
 fn load_file_and_add_edit(
     files: &mut Vec<EditedFile>,
     (path, edit): (&str, Edit),
@@ -485,8 +485,8 @@ impl EditedFile {
         ContentHash::of_bytes(rests_on.as_bytes()).as_bytes().to_vec()
     }
 
-    /// Returns whether the tool writes the new content to disk. If not, the tool sends the new
-    /// content to the client.
+    /// Returns whether the tool writes the new content to disk. All other contents are sent to the
+    /// client.
     fn is_written_to_disk(&self) -> bool {
         self.change.is_some() && !self.is_unsaved
     }

@@ -80,8 +80,8 @@ impl Tool for ReadFile {
         let context = invocation.context;
         let workspace = context.workspace.workspace_for_reading(&args.path);
         if !Arc::ptr_eq(&workspace, &context.workspace) {
-            // The path is a stored output of this session. It is outside of the project folders,
-            // but needs no permission. If a link has replaced the output file, the link is not
+            // A stored output of this session is outside of the project folders, but reading it
+            // needs no permission. If a link has replaced the output file, the link is not
             // followed.
             let at = workspace.resolve(&args.path)?;
             return Ok(ToolPreview::new((args, at, workspace)));
@@ -121,8 +121,8 @@ impl Tool for ReadFile {
             };
             Ok(match reading {
                 FileContent::Text(mut window) => {
-                    // Stored outputs of other sessions are redacted too. They need permission like
-                    // any file outside of the project folders.
+                    // Stored outputs of other sessions are redacted too. Reading such an output
+                    // needs permission, like any file outside of the project folders.
                     let is_kept =
                         is_output || workspace.outputs().is_output_of_any_session(at.path());
                     if is_kept {
@@ -185,8 +185,8 @@ fn describe_requested_lines(args: &Args) -> CallDescription {
     }
 }
 
-/// Creates the result for a text file. Both the model and the user receive the notes, because both
-/// must know whether the text comes from the disk or from the editor.
+/// Creates the result for a text file. The model and the user receive the notes, because both must
+/// know whether the text comes from the disk or from the editor.
 fn text_output(mut window: FileExcerpt, notes: &[String]) -> ToolOutput {
     window.notes.extend_from_slice(notes);
     let language = window.path.extension().and_then(|name| name.to_str()).unwrap_or_default();

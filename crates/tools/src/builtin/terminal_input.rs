@@ -97,7 +97,7 @@ impl Tool for TerminalInput {
             );
             return Err(ToolError::invalid_arguments(message));
         };
-        // It is unknown which program reads the input, so permission rules for commands do not
+        // The program that reads the input is unknown, so permission rules for commands do not
         // apply. The program may be a shell. If a command line always requires permission, typing
         // the same line therefore also requires permission.
         let (workspace, line) = (context.workspace.clone(), text.clone());

@@ -1,10 +1,10 @@
 //! Unsaved changes of the client: files whose text in the editor differs from the disk.
 //!
-//! A call reads and changes the file on disk, unless the client has unsaved changes of the file. In
-//! that case, the call reads the client's text and changes it through the client. The permission
-//! request and the result for the model report the difference. An unsaved change is never
-//! overwritten without such a report. Before the client is queried about a file, the path is
-//! checked in the same way as for access on disk.
+//! If the client has no unsaved changes of a file, a call reads and changes the file on disk. If
+//! the client has unsaved changes, the call reads the client's text and changes it through the
+//! client. The permission request and the result for the model report the difference. An unsaved
+//! change is never overwritten without such a report. Before the client is queried about a file,
+//! the path is checked in the same way as for access on disk.
 
 mod text_comparison;
 
@@ -42,8 +42,8 @@ struct UnknownText {
     shown: String,
     /// The reason, in words that end a sentence.
     reason: Note,
-    /// Whether the client has unsaved changes in a text with decoding errors. If so, the file must
-    /// not be written, neither through the client nor on disk.
+    /// Whether the client has unsaved changes in a text with decoding errors. Such a file must not
+    /// be written, neither through the client nor on disk.
     is_garbled: bool,
 }
 
@@ -148,7 +148,7 @@ impl UnsavedTexts {
     }
 
     /// Returns whether the client's text of a file is known to equal the text on disk. The path
-    /// must be canonical. If it is not known, the permission request says so.
+    /// must be canonical. If the tool could not compare the texts, the permission request says so.
     pub(crate) fn is_same_on_disk(&self, real: &Path) -> bool {
         self.unsaved_text(real).is_none()
             && self.unknown_texts.iter().all(|doubt| doubt.real_path != real)
@@ -328,7 +328,7 @@ pub(crate) struct ClientRewrite<'a> {
     pub(crate) real_path: &'a Path,
     pub(crate) expected_text: &'a str,
     /// The final line ending of the file, which `expected_text` lacks because the client dropped
-    /// it. It is added if the old text must be restored.
+    /// it. If the old text must be restored, this line ending is added.
     pub(crate) lost_line_end: &'static str,
     pub(crate) new_text: &'a str,
 }

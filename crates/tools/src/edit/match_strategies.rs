@@ -187,8 +187,8 @@ impl<'a> FoundPlaces<'a> {
         self.view.raw_position(place.start)
     }
 
-    /// Returns the offset of the new text if the new text already exists around a place. It must
-    /// exist as whole lines, and must contain the old text of this place.
+    /// Returns the offset of the new text if the new text already exists around a place. The new
+    /// text must exist as whole lines, and must contain the old text of this place.
     pub(super) fn already_applied_at(&self, place: &MatchPlace) -> Option<usize> {
         let (Replacement { old, new, .. }, text) = (self.replacement, &self.view.text);
         let mut starts = new.match_indices(old).filter_map(|(at, _)| place.start.checked_sub(at));
@@ -514,8 +514,8 @@ fn without_indentation(line: &str) -> &str {
     line.trim_start_matches(|letter: char| letter.is_whitespace() && letter != '\r')
 }
 
-/// Returns the lengths in bytes of the common prefix and the common suffix of two texts. Both
-/// consist of whole characters, and they do not overlap.
+/// Returns the lengths in bytes of the common prefix and the common suffix of two texts. The prefix
+/// and the suffix consist of whole characters, and do not overlap.
 fn common_affix_bytes(old: &str, new: &str) -> (usize, usize) {
     let same = |(old, new): &(char, char)| old == new;
     let length = |(letter, _): (char, char)| letter.len_utf8();

@@ -44,7 +44,7 @@ pub struct NearMiss {
     pub line: u32,
     /// The number of the last line.
     pub last_line: u32,
-    /// The similarity in percent. It is 100 only if all differences are leading or trailing
+    /// The similarity in percent. The value 100 means that all differences are leading or trailing
     /// whitespace.
     pub percent: u8,
     /// The text of the file at this place, truncated to the size limit. Only the most similar place
@@ -161,7 +161,7 @@ struct WordOccurrences {
     last: Option<usize>,
 }
 
-/// Returns candidate places. Each one is the number of the line after the end of the place.
+/// Returns candidate places. Each number is that of the line after the end of a place.
 fn find_candidate_ends(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<'_>) -> Vec<usize> {
     let mut words = HashMap::<&str, WordOccurrences>::new();
     for (offset, line) in wanted.iter().enumerate() {
@@ -385,8 +385,8 @@ fn align(
         }
     }
     let last_row = pairs.len() * width;
-    // If several columns have the highest score, the column nearest to `end` is used. If two are
-    // equally near, the first of them is used.
+    // If several columns have the highest score, the column nearest to `end` is used. If two
+    // columns are equally near, the first of them is used.
     let away = |column: usize| column.abs_diff(end - window.start);
     let mut column = (0..width).rev().max_by(|a, b| {
         let better = score[last_row + a].total_cmp(&score[last_row + b]);

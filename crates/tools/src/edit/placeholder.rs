@@ -34,7 +34,7 @@ const OMITTED_NOUNS: [&str; 26] = [
     "things",
 ];
 
-/// Words at the end of a placeholder line. They say that existing text stays unchanged.
+/// Words at the end of a placeholder line, which say that existing text stays unchanged.
 const UNCHANGED_ENDINGS: [&str; 12] = [
     "above",
     "before",
@@ -50,13 +50,13 @@ const UNCHANGED_ENDINGS: [&str; 12] = [
     "stays",
 ];
 
-/// Words at the beginning of a placeholder line. They refer to existing text.
+/// Words at the beginning of a placeholder line, which refer to existing text.
 const REST_BEGINNINGS: [&str; 8] =
     ["existing", "original", "other", "previous", "remaining", "rest", "same", "unchanged"];
 
 /// Returns the first line of `new` that is a placeholder for omitted text, such as the comment `//
-/// ... rest of the code unchanged`. If the file itself contains such a line, `new` may also contain
-/// it. It may occur as often as in `replaced`, plus `more` times.
+/// ... rest of the code unchanged`. If the file itself contains such a line, `new` may contain the
+/// line as often as `replaced` does, plus `more` times.
 pub(crate) fn find_placeholder_line<'a>(
     new: &'a str,
     file: &str,

@@ -152,7 +152,7 @@ fn line_number(at: usize) -> u32 {
 pub struct MatchContext {
     /// The number of the line in which the place begins, counted from 1.
     pub line: u32,
-    /// The line in which the place begins, and the lines before and after it. Each has its line
+    /// The line in which the place begins, and the lines before and after it, each with its line
     /// number.
     pub lines: Vec<(u32, String)>,
 }

@@ -62,8 +62,8 @@ fn line_ends_are_those_of_the_place() {
         ("a\r\nb", edit("b", "b\nc"), "a\r\nb\r\nc"),
         ("a\r\nb\r\n", edit("a\n", ""), "b\r\n"),
         ("a\r\nb\r\n", edit("a\n", "a "), "a b\r\n"),
-        // Unchanged lines keep their line ends. This also holds for lines inside the match, and for
-        // a file with mixed line ends.
+        // Unchanged lines keep their line ends, even inside the match and in a file with mixed line
+        // ends.
         ("a\r\nb\nc\r\nd\n", edit("a\nb\nc\nd\n", "a\nb\nx\nd\n"), "a\r\nb\nx\r\nd\n"),
         ("a\nb\r\nc\n", edit("a", "a\nx"), "a\nx\nb\r\nc\n"),
         ("a\nb\r\nc\n", edit("b", "b\nx"), "a\nb\r\nx\r\nc\n"),

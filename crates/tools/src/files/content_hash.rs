@@ -92,8 +92,7 @@ impl<R> HashingReader<R> {
         Self { reader, hasher: Some(Sha256::new()) }
     }
 
-    /// Creates a reader that computes no hash. It is used for files whose hash would take too much
-    /// time.
+    /// Creates a reader that computes no hash, for files whose hash would take too much time.
     pub(crate) fn without_hash(reader: R) -> Self {
         Self { reader, hasher: None }
     }

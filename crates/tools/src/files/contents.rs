@@ -1,11 +1,11 @@
 //! Writes files in place, and detects other programs that write the same file.
 //!
-//! Before a file is written, its content is compared with the expected content. If another program
-//! writes before the comparison, its change is detected. If it writes after this program, its
-//! change is preserved. If it writes between the comparison and the write of this program, its
-//! change is lost without notice, because no operating system offers a conditional write. Two more
-//! cases are detected: a write during the comparison that changes the modification time, and other
-//! content immediately after the write of this program.
+//! Before a file is written, its content is compared with the expected content. A write of another
+//! program before the comparison is detected. A write of another program after the write of this
+//! program is preserved. A write of another program between these two steps is lost without notice,
+//! because no operating system offers a conditional write. Two more cases are detected: a write
+//! during the comparison that changes the modification time, and other content immediately after
+//! the write of this program.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};

@@ -2,7 +2,8 @@
 //!
 //! A deleted entry becomes a backup, from which it can be restored. If no backup is possible, the
 //! preview reports this. The entry is first moved to another name, so that other programs no longer
-//! find it. It is then compared with the preview. If it differs from the preview, it is moved back.
+//! find it. Then the entry is compared with the preview. If the entry has changed since the
+//! preview, it is moved back.
 
 mod quarantine;
 #[cfg(test)]
@@ -189,7 +190,7 @@ impl ExistingEntry {
     /// - `too_large` if no backup is possible and the entry has too many entries for a complete
     ///   comparison.
     /// - `changed_since_preview` if the entry was changed, or if the backup that the preview
-    ///   promised is impossible. In both cases, the entry is moved back.
+    ///   promised is impossible. After such an error, the entry is back at its path.
     /// - `not_found`, `not_permitted`, `io`. The code `io` is also used if the entry was changed
     ///   and cannot be moved back, because another program uses its name.
     pub fn delete(&self, workspace: &Workspace) -> Result<(), ToolError> {

@@ -45,7 +45,7 @@ impl EntrySnapshot {
             }
             FileKind::File | FileKind::Special => {
                 counted.bytes = look.bytes;
-                // Moving an entry changes its change time. Therefore this time is not compared.
+                // The change time is not compared, because moving an entry changes it.
                 ContentHash::of_bytes(&encode_metadata(&EntryMetadata { changed: 0, ..look }))
             }
             FileKind::Link => ContentHash::of_bytes(dir.read_link(name)?.as_encoded_bytes()),

@@ -24,8 +24,8 @@ use callboard_text::path_text;
 #[derive(Debug, Default)]
 pub(crate) struct StateFolder {
     folder: Option<PathBuf>,
-    /// Whether a write failed although the check before it succeeded. If so, each check also writes
-    /// some bytes, until a check succeeds.
+    /// Whether a write failed although the check before it succeeded. After such a failure, each
+    /// check also writes some bytes, until a check succeeds.
     has_failed: AtomicBool,
 }
 

@@ -1,9 +1,9 @@
 //! Walks the files in a directory and its subdirectories. Omits files that `.gitignore` excludes.
 //!
 //! Directories and ignore files are opened like every other file of the workspace, so no link is
-//! followed and no call blocks. The walker of the `ignore` crate is not used. It opens ignore files
-//! by path, and would block on a FIFO with the name `.gitignore`. Entries are sorted by name, so
-//! two walks of the same tree return the same results.
+//! followed and no call blocks. The walker of the `ignore` crate is not used, because it opens
+//! ignore files by path and would block on a FIFO with the name `.gitignore`. Entries are sorted by
+//! name, so two walks of the same tree return the same results.
 //!
 //! The files `.ignore`, `.gitignore` and `.git/info/exclude` apply even outside of a repository.
 //! The ignore files of parent directories apply too, up to the top directory of the repository. The
@@ -84,7 +84,7 @@ pub(crate) struct Walk<'a> {
     top: WorkspacePath,
     /// The real path of the top directory, in which all links are resolved.
     real: PathBuf,
-    /// The open directories, from the top directory to the current one. Each has its remaining
+    /// The open directories, from the top directory to the current one, each with its remaining
     /// entries.
     levels: Vec<OpenDirectory>,
     /// The ignore rules of the parent directories.
@@ -299,8 +299,8 @@ pub(crate) fn search_thread_count() -> usize {
 }
 
 /// Returns the ignore rules of the parent directories, beginning with the nearest directory. The
-/// directories inside the project folder come first. They are followed by the directories above it,
-/// up to the top directory of its repository.
+/// rules of directories inside the project folder come first. The rules of directories above the
+/// project folder follow, up to the top directory of its repository.
 fn parent_ignore_rules(top: &WorkspacePath) -> Vec<Gitignore> {
     let root = &top.root;
     let inside = top.path_in_root.ancestors().skip(1);

@@ -10,8 +10,8 @@
 //!
 //! The owner, the mode and the extended attributes (including access control lists) are preserved.
 //! If the path is a link, the target of the link is written. Some files cannot be replaced by
-//! another file and are written in place, with a copy in the same folder. These are mount points,
-//! files with several hard links, and files whose owner or attributes cannot be copied. If no other
+//! another file: mount points, files with several hard links, and files whose owner or attributes
+//! cannot be copied. Such files are written in place, with a copy in the same folder. If no other
 //! file can be created in the folder, the file is also written in place, and its copies are in the
 //! state folder.
 
@@ -55,7 +55,7 @@ pub struct FileWrite<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Reads a whole file for a preview. It is no error if the file does not exist.
+/// Reads a whole file for a preview. A missing file is not an error.
 ///
 /// # Errors
 ///
@@ -192,9 +192,9 @@ pub(crate) fn write_all_without_backups<'a>(
         return Err(with_unrestored_files(error, &left));
     }
     if let Some(journal) = journal {
-        // If the process is killed before this record is written, the next start reverts the call.
-        // This is consistent too. After the call was reported as complete, however, a power failure
-        // must not revert it. Therefore the record is synced.
+        // If the process is killed before this record is written, the next start reverts the call,
+        // which is consistent too. However, a power failure must not revert a call that was
+        // reported as complete. Therefore the record is synced.
         drop(journal.write_done().and_then(|()| journal.sync(workspace.durability())));
     }
     for staged in staged {

@@ -64,7 +64,7 @@ pub(crate) fn normalise(schema: &Value, args: &Value) -> Result<NormalisedArgume
     Ok(NormalisedArguments { args, notes: form.notes })
 }
 
-/// Returns whether a model means this field by a name.
+/// Returns whether a name that the model wrote refers to this field.
 pub(crate) fn is_name_of_field(schema: &Value, field: &str, written: &str) -> bool {
     let property = &schema["properties"][field];
     written == field
@@ -242,7 +242,7 @@ impl<'a> Normaliser<'a> {
         Ok(Map::new())
     }
 
-    /// Returns the value of an enumeration that a model means by a text.
+    /// Returns the value of an enumeration to which a text of the model refers.
     fn match_enum_value(
         &mut self,
         spellings: &[(&str, &Value)],
@@ -295,8 +295,8 @@ impl<'a> Normaliser<'a> {
     }
 }
 
-/// Returns the field that a model means by a name. The `bool` is whether the name has the opposite
-/// meaning.
+/// Returns the field to which a name of the model refers. The `bool` is whether the name has the
+/// opposite meaning.
 fn find_field<'a>(
     properties: &'a Map<String, Value>,
     written: &str,

@@ -16,8 +16,8 @@ use crate::note::Note;
 use crate::tool::{Context, run_on_blocking_thread};
 
 /// Returns the content items that show some changes, truncated to the size limit. Also returns
-/// whether they show all changes completely. If they do not, all changes are stored in a patch file
-/// of the session, and the last content item is a link to this file.
+/// whether all changes are shown completely. If some are not, a patch file of the session contains
+/// all changes, and the last content item is a link to this file.
 pub(super) async fn content_and_patch_for_changes(
     changes: Vec<FileChange>,
     context: &Context,

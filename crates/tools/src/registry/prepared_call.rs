@@ -268,8 +268,9 @@ fn is_already_read(workspace: &Workspace, at: &WorkspacePath) -> bool {
     })
 }
 
-/// Returns the effects that the preview declares. If it declares none, but the tool changes files
-/// or may have any effect, the effects are unknown. Unknown effects always require permission.
+/// Returns the effects that the preview declares. If the preview declares no effects, but the tool
+/// changes files or may have any effect, the effects are unknown. Unknown effects always require
+/// permission.
 pub(super) fn declared_or_unknown_effects<P>(spec: &Spec, draft: &ToolPreview<P>) -> Effects {
     let is_silent = draft.effects.iter().next().is_none();
     let changes = |change: &FileChange| {

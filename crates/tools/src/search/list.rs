@@ -14,8 +14,8 @@ use crate::limits::{MAX_ENTRIES_GATHERED, MAX_ENTRIES_SHOWN, MAX_LIST_DEPTH};
 use crate::progress::ProgressThrottle;
 use crate::search::EntryPage;
 
-/// The entries of a directory. Directories come before other entries. Both groups are ordered by
-/// name, and each directory is followed by its own entries.
+/// The entries of a directory. Directories come before other entries, and entries are ordered by
+/// name. Each directory is followed by its own entries.
 pub type Listing = EntryPage<ListEntry>;
 
 /// One entry of a directory listing.

@@ -16,8 +16,8 @@ use crate::limits::MAX_CLIENT_ERROR_BYTES;
 ///
 /// Each method must end within a limited time. Dropping the returned future cancels the request.
 pub trait TextBackend: fmt::Debug + Send + Sync {
-    /// Returns whether the client accepts new texts. If not, [`write`](Self::write) is never
-    /// called.
+    /// Returns whether the client accepts new texts. If the client accepts no new texts,
+    /// [`write`](Self::write) is never called.
     fn can_write(&self) -> bool;
 
     /// Requests the whole text of a file, given its absolute path.
@@ -61,8 +61,8 @@ impl ClientError {
 /// exception is [`ClientTerminal::wait`], for which the caller sets the time limit. Dropping the
 /// returned future cancels the request.
 pub trait TerminalBackend: fmt::Debug + Send + Sync {
-    /// Starts a command. The future may be dropped before the client creates the terminal. In this
-    /// case, the terminal is released as soon as it exists.
+    /// Starts a command. If the future is dropped before the client creates the terminal, the
+    /// terminal is released as soon as it exists.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ pub trait ClientTerminal: fmt::Debug + Send + Sync {
     /// Returns the error of the client, or an error for a timeout.
     fn output(&self) -> BoxFuture<'_, Result<ClientOutput, ClientError>>;
 
-    /// Kills the command. This does not release the terminal.
+    /// Kills the command, without releasing the terminal.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Creates a context. It has no environment variables for commands, and no backend for the
+    /// Creates a context without environment variables for commands, and without backends for the
     /// texts and terminals of a client.
     #[must_use]
     pub fn new(workspace: Arc<Workspace>) -> Self {
@@ -61,16 +61,16 @@ impl Context {
     ///
     /// Each late write is reported only once. If the returned future is dropped, the next call of
     /// this method returns its reports. The results of file changes also contain such reports, so
-    /// this method only matters for writes after the last change. It should be called between two
-    /// requests to the model, and at the end of a turn or session.
+    /// this method only matters for writes after the last change. Agents should call this method
+    /// between two requests to the model, and at the end of a turn or session.
     pub async fn take_foreign_change_reports(&self) -> Vec<String> {
         if self.workspace.undo_store().is_watching() {
             let look = |workspace: &Workspace| {
                 workspace.detect_late_writes();
                 Ok(())
             };
-            // The closure returns no error. If it panics, the late writes that it detected are
-            // lost.
+            // The closure returns no error. If the closure panics, the late writes that it detected
+            // are lost.
             drop(self.run_blocking(look).await);
         }
         let late = self.workspace.undo_store().take_late_writes();

@@ -87,13 +87,13 @@ pub trait DynTool: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the JSON Schema of the arguments. It must describe an object, and must always be the
-    /// same. Models receive the schema without the keywords that begin with `x-`.
+    /// Returns the JSON Schema of the arguments. The schema must describe an object, and must
+    /// always be the same. Models receive the schema without the keywords that begin with `x-`.
     fn input_schema(&self) -> Value;
 
-    /// Returns whether the tool accepts the arguments unchanged. If not, the registry converts them
-    /// to the form of the schema. For example, it converts numbers in strings to numbers. It also
-    /// removes unknown fields and reports them to the model.
+    /// Returns whether the tool accepts the arguments unchanged. If this method returns `false`,
+    /// the registry converts the arguments to the form of the schema. For example, numbers in
+    /// strings become numbers. Unknown fields are removed and reported to the model.
     ///
     /// By default, all arguments are accepted unchanged.
     fn accepts(&self, args: &Value) -> bool {
@@ -120,7 +120,7 @@ pub trait DynTool: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call is impossible. In this case, no permission is requested.
+    /// [`ToolError`] if the call is impossible. No permission is requested after this error.
     fn paths_to_read<'a>(
         &'a self,
         args: Value,
@@ -134,7 +134,7 @@ pub trait DynTool: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call is impossible. In this case, no permission is requested.
+    /// [`ToolError`] if the call is impossible. No permission is requested after this error.
     fn preview<'a>(
         &'a self,
         args: Value,

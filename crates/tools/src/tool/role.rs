@@ -14,7 +14,7 @@ pub enum ToolRole {
     Plan,
 }
 
-/// A usage hint for a tool. It is one line in the instructions of a model.
+/// A usage hint for a tool, which is one line in the instructions of a model.
 ///
 /// ```
 /// let hint = acp_tools::ToolHint::new("- Ask `weather` before you plan a walk.");
@@ -24,7 +24,7 @@ pub enum ToolRole {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolHint {
-    /// The text of the hint. It is one line, and an item of a Markdown list.
+    /// The text of the hint. The text is one line, and an item of a Markdown list.
     pub text: Cow<'static, str>,
     /// The names of other tools that the hint mentions.
     pub tools: &'static [&'static str],

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// the process.
 const ERRORS: [&str; 5] = ["EIO", "ENOSPC", "EACCES", "EROFS", "EMFILE"];
 
-/// Runs under strace in a separate process. It applies the change of the case that an environment
-/// variable names.
+/// Runs under strace in a separate process. This process applies the change of the case that an
+/// environment variable names.
 #[test]
 #[ignore = "it is the process that is killed; the other tests run it"]
 fn subject() {

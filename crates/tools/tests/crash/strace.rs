@@ -28,7 +28,8 @@ pub(crate) enum InjectedFault<'a> {
 pub(crate) struct Strace;
 
 impl Strace {
-    /// Returns whether strace is installed and may trace processes. If not, the tests are skipped.
+    /// Returns whether strace is installed and may trace processes. Without strace, the tests are
+    /// skipped.
     pub(crate) fn is_installed() -> bool {
         let mut command = Command::new("strace");
         command.args(["-f", "-qq", "-o", "/dev/null", "true"]).stderr(Stdio::null());

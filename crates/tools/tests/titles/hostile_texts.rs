@@ -1,7 +1,7 @@
 //! Texts that must be escaped before they are shown. Their characters and sequences hide text,
 //! reorder text or break a line.
 
-/// Hostile texts. Each has a name.
+/// Hostile texts, each with a name.
 pub(crate) const HOSTILE: &[(&str, &str)] = &[
     ("arabic letter mark", "\u{61c}"),
     ("left-to-right mark", "\u{200e}"),

@@ -43,7 +43,7 @@ fn titles_match_the_snapshots() {
     assert_eq!(seen, std::fs::read_to_string(path).unwrap());
 }
 
-/// Returns further forms of arguments that a tool accepts. Each has a name.
+/// Returns further forms of arguments that a tool accepts, each with a name.
 fn argument_forms(tool: &str) -> Vec<(&'static str, serde_json::Value)> {
     match tool {
         "read_file" => vec![

@@ -266,8 +266,8 @@ async fn poll_exit(
     }
 }
 
-/// Requests the output of a finished command. If the client has not recorded the exit status yet,
-/// it may not have received all output. In this case, the request is repeated up to `tries` times.
+/// Requests the output of a finished command. Repeats the request up to `tries` times if the client
+/// has not recorded the exit status yet, because it may not have received all output.
 async fn final_output(
     terminal: &dyn ClientTerminal,
     tries: u32,

@@ -14,7 +14,7 @@ use crate::files::workspace::{Workspace, guard, open};
 use crate::limits::{MAX_COMMAND_RISK_TEXT_BYTES, MAX_COMMAND_RISKS_SHOWN};
 use crate::note::Note;
 
-/// The assessment of a command line. It is based on the text of the command line only.
+/// The assessment of a command line, which is based only on the text of the command line.
 #[derive(Debug)]
 pub(crate) struct RiskAssessment {
     /// The effects of the command: that it runs, the files that it writes inside the project

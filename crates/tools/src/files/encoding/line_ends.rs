@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// Returns the byte that ends lines. This is CR if the text contains CR but no LF, and LF
-/// otherwise.
+/// Returns the byte that ends lines: CR if the text contains CR but no LF, and LF otherwise.
 pub(crate) fn line_terminator_byte(raw: &str) -> u8 {
     let has = |byte| memchr(byte, raw.as_bytes()).is_some();
     if !has(b'\n') && has(b'\r') { b'\r' } else { b'\n' }

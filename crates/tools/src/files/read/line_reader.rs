@@ -108,8 +108,8 @@ pub(super) struct LineCheckpoint {
 }
 
 impl<'a, R: io::Read> LineReader<'a, R> {
-    /// Maximum number of bytes that are buffered per line. This is enough for
-    /// [`MAX_READ_LINE_CHARS`] characters of 4 bytes each.
+    /// Maximum number of bytes that are buffered per line, enough for [`MAX_READ_LINE_CHARS`]
+    /// characters of 4 bytes each.
     const LINE_PREFIX_BYTES: usize = MAX_READ_LINE_CHARS * 4;
 
     /// Creates a reader of lines. The first line of the input has the number `before + 1`.

@@ -313,7 +313,7 @@ fn lines_are_the_same_wherever_the_buffer_ends() {
     }
 }
 
-/// A reader of a text. It counts the bytes that are read.
+/// A reader of a text that counts the bytes that are read.
 struct CountingReader {
     text: Cursor<String>,
     bytes: usize,

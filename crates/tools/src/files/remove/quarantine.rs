@@ -74,8 +74,8 @@ impl<'a> Quarantined<'a> {
 
     /// Removes the entry permanently.
     ///
-    /// If this fails, the error contains the path of the entry. If a journal exists, the next start
-    /// removes the entry.
+    /// If the removal fails, the error contains the path of the entry. If a journal exists, the
+    /// next start removes the entry.
     pub(super) fn remove_for_good(mut self) -> Result<(), ToolError> {
         let is_done = self.journal.as_mut().is_none_or(|journal| journal.write_done().is_ok());
         let removed = match self.kind {

@@ -23,7 +23,7 @@ fn replaced_while_open() -> (TestWorkspace, File) {
     (tree, open)
 }
 
-/// Returns the late writes. Each has the content of its backup, and whether it can be undone.
+/// For each late write, returns the content of its backup, and whether the write can be undone.
 fn late_write_notices(tree: &TestWorkspace) -> Vec<(Option<String>, bool)> {
     let notice = |late: LateWrite| {
         assert_eq!(late.path, tree.path("file"));

@@ -1,5 +1,5 @@
-//! Detects files outside of `.git` that determine which commands git runs. These are the files of
-//! bare repositories, and the files that the git configuration of the repository names.
+//! Detects files outside of `.git` that determine which commands git runs: the files of bare
+//! repositories, and the files that the git configuration of the repository names.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -57,7 +57,7 @@ fn config_values(config: &str) -> impl Iterator<Item = &str> {
 fn read_config(root: &Path) -> Option<(PathBuf, String)> {
     let git = root.join(".git");
     let folder = match read_small_text_file(&git) {
-        // In a worktree or submodule, `.git` is a file. It contains the path of the repository
+        // In a worktree or submodule, `.git` is a file that contains the path of the repository
         // folder.
         Some(text) => normalise(&root.join(text.strip_prefix("gitdir:")?.trim())),
         None => git,

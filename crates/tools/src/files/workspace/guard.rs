@@ -29,8 +29,8 @@ pub(crate) fn is_guarded(workspace: &Workspace, real: &WorkspacePath) -> bool {
     workspace.roots.iter().any(is_of) || is_in_agent_folder(workspace, &path)
 }
 
-/// Returns whether a change of a file also changes a program. This is the case for an executable
-/// file, and for a script, because a script can be made executable later.
+/// Returns whether a change of a file also changes a program. Such files are executable files, and
+/// scripts, because a script can be made executable later.
 pub(crate) fn is_executable_change(
     workspace: &Workspace,
     real: &WorkspacePath,

@@ -1,4 +1,4 @@
-//! Resolved paths. Each is a path inside a pinned directory.
+//! Resolved paths, each inside a pinned directory.
 
 use std::ffi::OsStr;
 use std::io;
@@ -39,7 +39,7 @@ pub enum WorkspaceError {
     },
 }
 
-/// A path inside a pinned directory. It was resolved either by its text only or by an inspection.
+/// A path inside a pinned directory, resolved either by its text only or by an inspection.
 #[derive(Debug, Clone)]
 pub struct WorkspacePath {
     pub(in crate::files) given: String,

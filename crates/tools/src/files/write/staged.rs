@@ -42,10 +42,10 @@ pub(super) struct StagedFile<'a> {
     temporary: OsString,
     /// The directories that were created for the file.
     created_dirs: Vec<WorkspacePath>,
-    /// The id of the new file. It is known as soon as the new file has been created.
+    /// The id of the new file, which is known as soon as this file has been created.
     new_file_id: FileId,
-    /// The new file. It stays open after it was moved into place, so that its id is not used again
-    /// if another program removes the file.
+    /// The new file, which stays open after it was moved into place. If another program removes the
+    /// file, its id is therefore not used again.
     new_file: Option<File>,
     /// The metadata of the old file at the time when its content was last compared.
     old_metadata: Option<EntryMetadata>,
@@ -229,8 +229,8 @@ impl<'a> StagedFile<'a> {
         }
     }
 
-    /// Returns the directory that contains the copies. It also contains the new file until this
-    /// file is moved into place.
+    /// Returns the directory that contains the copies, and the new file until it is moved into
+    /// place.
     fn temporary_dir(&self) -> &Dir {
         self.backup_dir.as_ref().unwrap_or(&self.dir)
     }
@@ -363,8 +363,8 @@ impl<'a> StagedFile<'a> {
         matches!(self.method, WriteMethod::InPlace(_))
     }
 
-    /// Returns whether another program wrote to the file while it was written in place. In this
-    /// case, the file may contain parts of both writes.
+    /// Returns whether another program wrote to the file while it was written in place, so that the
+    /// file may contain parts of both writes.
     pub(super) fn had_concurrent_write(&self) -> bool {
         self.had_concurrent_write
     }
@@ -443,7 +443,8 @@ impl<'a> StagedFile<'a> {
         is_clean
     }
 
-    /// Restores the old state of the file. If this fails, the error contains the path of the file.
+    /// Restores the old state of the file. If the file cannot be restored, the error contains its
+    /// path.
     pub(super) fn roll_back(&mut self) -> Result<(), String> {
         if self.stage != StagedState::Written {
             return Ok(());

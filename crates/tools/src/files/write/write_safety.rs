@@ -23,8 +23,8 @@ pub(crate) struct WriteSafety {
 /// The way in which one file is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct WriteMode {
-    /// Whether the bytes of the file are overwritten. This is necessary if the file cannot be
-    /// replaced by another file.
+    /// Whether the bytes of the file are overwritten, because the file cannot be replaced by
+    /// another file.
     pub(super) is_in_place: bool,
     pub(super) backup_location: BackupLocation,
     /// Whether the file must not be written in place, because the preview did not mention that a

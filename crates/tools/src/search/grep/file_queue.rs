@@ -33,7 +33,7 @@ impl QueuedFile {
     }
 }
 
-/// A queue of the files in a directory and its subdirectories that will be searched.
+/// A queue of the files to search in a directory and its subdirectories.
 pub(super) struct FileQueue<'a> {
     walk: Mutex<WalkState<'a>>,
     ready: Mutex<VecDeque<QueuedFile>>,
@@ -89,7 +89,7 @@ impl<'a> FileQueue<'a> {
         }
     }
 
-    /// Closes the queue. From then on, the queue returns no more files.
+    /// Closes the queue. A closed queue returns no more files.
     pub(super) fn close(&self) {
         self.is_enough.store(true, Ordering::Relaxed);
     }

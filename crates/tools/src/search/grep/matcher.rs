@@ -4,9 +4,9 @@
 //! multi-line search has no chunks, so the budget is checked before each match attempt. The sink
 //! cannot check the budget, because adjacent matches are merged before the sink receives them.
 //!
-//! A single match attempt cannot be stopped. It covers one line of at most
-//! [`MAX_SEARCHED_LINE_BYTES`](crate::limits::MAX_SEARCHED_LINE_BYTES). In a multi-line search, it
-//! covers one file of at most
+//! A single match attempt cannot be stopped. An attempt covers one line of at most
+//! [`MAX_SEARCHED_LINE_BYTES`](crate::limits::MAX_SEARCHED_LINE_BYTES). In a multi-line search, an
+//! attempt covers one file of at most
 //! [`MAX_MULTILINE_FILE_BYTES`](crate::limits::MAX_MULTILINE_FILE_BYTES). Most expressions need
 //! some milliseconds for this, because they search hundreds of megabytes per second. An expression
 //! that can match in very many ways, such as `(.?){1000}\d`, may need half a second for a file of
@@ -92,8 +92,8 @@ impl Matcher for BudgetedMatcher<'_> {
         self.matcher.line_terminator()
     }
 
-    /// Searches many lines at once, if no match can contain a line end. In this case, searching a
-    /// chunk of whole lines finds the same matches as searching the whole text.
+    /// Searches many lines at once. Only for expressions whose matches contain no line end, because
+    /// such an expression has the same matches in a chunk of whole lines as in the whole text.
     fn find_candidate_line(&self, text: &[u8]) -> Result<Option<LineMatchKind>, BudgetExhausted> {
         let mut start = 0;
         loop {

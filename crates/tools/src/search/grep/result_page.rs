@@ -24,9 +24,9 @@ pub(super) struct PageRange {
 }
 
 impl PageRange {
-    /// Returns the maximum number of matching lines that the search of one file needs to find.
-    /// These are the lines before the page, the lines on the page, and one line after the page. The
-    /// line after the page shows that there are more matches.
+    /// Returns the maximum number of matching lines that the search of one file needs to find: the
+    /// lines before the page, the lines on the page, and one line after the page. The line after
+    /// the page shows that there are more matches.
     pub(super) fn match_limit(self) -> usize {
         self.offset + self.limit + 1
     }
@@ -130,14 +130,14 @@ impl ResultPage {
         self.drop_surplus();
     }
 
-    /// Returns whether no further file needs to be searched. In this case, all files that the page
-    /// may show, and all files before them, are already being searched.
+    /// Returns whether no further file needs to be searched, because all files that the page may
+    /// show, and all files before them, are already being searched.
     pub(super) fn has_enough_matches(&self) -> bool {
         self.last_index.is_some()
     }
 
     /// Returns a progress report if one is due. If there are new matches among the first ones, a
-    /// report is due at once. Otherwise it is due at the next interval.
+    /// report is due at once. Without new matches, a report is due at the next interval.
     pub(super) fn progress_update(&mut self, now: Instant) -> Option<SearchProgress> {
         let shown = self.matches.count.min(MAX_MATCH_LOCATIONS);
         let locations: Option<Vec<Location>> =
@@ -163,8 +163,8 @@ impl ResultPage {
     }
 
     /// Drops waiting results that the page cannot show, because the results before them contain
-    /// enough matches. Without this, a slow first file would keep the results of all other files in
-    /// memory.
+    /// enough matches. If these results were not dropped, a slow first file would keep the results
+    /// of all other files in memory.
     fn drop_surplus(&mut self) {
         let mut matches = self.matches.skipped_matches + self.matches.count;
         let mut bytes = self.bytes;

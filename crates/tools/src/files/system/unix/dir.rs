@@ -1,4 +1,4 @@
-//! Operations on the entries of a directory. They use the file descriptor of the directory.
+//! Operations on the entries of a directory, through the file descriptor of the directory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -62,8 +62,7 @@ impl Dir {
         Ok((entries, false))
     }
 
-    /// Returns whether the directory was removed. This also works if another directory has its name
-    /// now.
+    /// Returns whether the directory was removed, even if another directory has its name now.
     pub(crate) fn is_removed(&self) -> bool {
         sys::fstat(&self.0).is_ok_and(|stat| stat.st_nlink == 0)
     }
@@ -192,8 +191,8 @@ impl Dir {
         if let Some(done) = rename_with(&self.0, from, &dir.0, to, RenameMode::NoReplace) {
             return done;
         }
-        // Not every file system supports `NoReplace`. In this case, create a hard link and remove
-        // the old name.
+        // If the file system does not support `NoReplace`, create a hard link and remove the old
+        // name.
         match hard_link(&self.0, from, &dir.0, to) {
             Ok(()) => self.remove_file(from).inspect_err(|_| {
                 // Remove the hard link again, unless another program has replaced the new name in
@@ -211,7 +210,7 @@ impl Dir {
     }
 
     /// Moves an entry that cannot have hard links, e.g. a directory. An empty placeholder is first
-    /// created at the new name. This fails if the new name already exists.
+    /// created at the new name, which fails if the new name already exists.
     fn rename_over_placeholder(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
         let is_directory = self.entry_kind(from)? == FileKind::Directory;
         match is_directory {
@@ -219,8 +218,8 @@ impl Dir {
             false => drop(dir.create_new_file(to, FileVisibility::Owner)?),
         }
         sys::renameat(&self.0, from, &dir.0, to).map_err(|error| {
-            // If the directory at the new name is not empty, another program has filled it. It is
-            // then not removed.
+            // If the directory at the new name is not empty, another program has filled it, and it
+            // is not removed.
             drop(if is_directory { dir.remove_dir(to) } else { dir.remove_file(to) });
             error.into()
         })
@@ -287,8 +286,8 @@ impl Dir {
         {
             return found.contains(sys::StatxAttributes::MOUNT_ROOT);
         }
-        // Kernels before Linux 5.8 do not report mount points. In this case, the device numbers are
-        // compared. This does not detect a bind mount from the same file system.
+        // Kernels before Linux 5.8 do not report mount points. On these kernels, the device numbers
+        // are compared, which does not detect a bind mount from the same file system.
         self.own_id().ok().zip(self.entry_id(name).ok()).is_some_and(|(dir, file)| dir.0 != file.0)
     }
 

@@ -9,7 +9,7 @@ use rustix::fs as sys;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
-/// A variant of rename. In contrast, the plain rename replaces an existing file.
+/// A variant of rename that differs from the plain rename, which replaces an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RenameMode {
     /// Swaps two names atomically, so that each name refers to the other file.
@@ -65,8 +65,8 @@ pub(super) fn hard_link(from: &OwnedFd, name: &OsStr, to: &OwnedFd, new: &OsStr)
     Ok(sys::linkat(from, name, to, new, AtFlags::empty())?)
 }
 
-/// Returns whether the error means that a hard link is impossible. This is the case for
-/// directories, for files of other users, and for all files on some file systems.
+/// Returns whether the error means that a hard link is impossible: for directories, for files of
+/// other users, and for all files on some file systems.
 pub(super) fn is_hard_link_refused(error: &io::Error) -> bool {
     let error = Errno::from_io_error(error);
     matches!(error, Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::MLINK))

@@ -47,8 +47,8 @@ fn pieces_have_the_matches_of_the_whole() {
     let cases: Vec<_> = cases.collect();
     let line = "x".repeat(1023) + "\n";
     let filler = line.repeat(BYTES_PER_SEARCH_CANCEL_CHECK / line.len());
-    // The first chunk ends before the first of these lines. In each further round, it ends after
-    // one of these lines.
+    // In the first round, the first chunk ends before the first of these lines. In each further
+    // round, the first chunk ends after one of these lines.
     let behind = end.match_indices('\n').map(|(at, _)| at + 1);
     for at in std::iter::once(0).chain(behind) {
         let text = filler[at..].to_owned() + end;

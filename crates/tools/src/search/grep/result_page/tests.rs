@@ -1,5 +1,5 @@
-//! Tests for results that are added in any order. They check the page, the progress reports, and
-//! the results that are kept in memory.
+//! Tests for results that are added in any order: the page, the progress reports, and the results
+//! that are kept in memory.
 
 use super::{FileSearchResult, FoundMatches, PageRange, ResultPage};
 use crate::files::walk::EarlyStop;
