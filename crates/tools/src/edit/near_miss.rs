@@ -161,7 +161,7 @@ struct WordOccurrences {
     last: Option<usize>,
 }
 
-/// Returns candidate places. Each number is that of the line after the end of a place.
+/// Returns candidate places. Each number identifies the line after the end of a place.
 fn find_candidate_ends(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<'_>) -> Vec<usize> {
     let mut words = HashMap::<&str, WordOccurrences>::new();
     for (offset, line) in wanted.iter().enumerate() {
