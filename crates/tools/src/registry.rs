@@ -152,8 +152,8 @@ impl Registry {
         self.find(name).map(|entry| entry.spec.clone())
     }
 
-    /// Returns the usage hints of the tools, for the instructions of a model. Each hint is one line.
-    /// A hint is omitted if it names a tool that is not registered.
+    /// Returns the usage hints of the tools, for the instructions of a model. Each hint is one
+    /// line. A hint is omitted if it names a tool that is not registered.
     #[must_use]
     pub fn hints(&self) -> Vec<Cow<'static, str>> {
         let is_there = |name: &&str| self.tools.iter().any(|entry| entry.spec.name == **name);
