@@ -1,4 +1,4 @@
-# Was `callboard exec` um das herum schreibt, was der Agent sagt.
+# Texte von `callboard exec`: die Karten und die Meldungen um die Karten herum.
 
 tool-call = Aufruf
 a-command = ein Befehl
@@ -44,7 +44,7 @@ rejected-unasked = abgelehnt: Es gibt kein Terminal für eine Frage
 sent-rejected-all = --deny-all lehnt jede Frage ab
 sent-unasked = es gibt kein Terminal für eine Frage; siehe --approve-all
 
-# Warum ein Aufruf zu Ende ist.
+# Gründe für das Ende eines Aufrufs.
 
 reason-user = Vom Benutzer abgebrochen.
 reason-approver = Von der prüfenden Stelle abgelehnt.
@@ -56,7 +56,7 @@ reason-error = Durch einen Fehler beendet.
 reason-dropped = Beendet, weil niemand mehr darauf wartete.
 may-have-acted = Es hat vielleicht schon etwas bewirkt.
 
-# Das Ende.
+# Meldungen am Ende eines Laufs.
 
 background = Befehle im Hintergrund enden mit diesem Programm: { $commands }.
 nobody-asked = Etwas wurde abgelehnt, weil niemand gefragt werden konnte; siehe --approve-all.

@@ -1,4 +1,4 @@
-# Messages of `callboard exec` around the cards. The words of the cards are English already.
+# Messages of `callboard exec` around the cards. The cards' own texts are in English by default.
 
 # Questions and their answers.
 
@@ -9,7 +9,7 @@ rejected-unasked = rejected: there is no terminal to ask at
 sent-rejected-all = --deny-all rejects whatever is asked
 sent-unasked = there is no terminal to ask at; see --approve-all
 
-# The end.
+# Messages at the end of a run.
 
 background = Commands in the background end with this program: { $commands }.
 nobody-asked = A call was rejected because no one could be asked; see --approve-all.

@@ -9,13 +9,13 @@ type Lines = io::BufReader<std::fs::File>;
 #[cfg(not(unix))]
 type Lines = io::StdinLock<'static>;
 
-/// A terminal that is read line by line.
+/// A terminal from which lines are read.
 #[derive(Debug)]
 pub struct Keyboard(Lines);
 
 impl Keyboard {
-    /// Opens standard input if it is a terminal. If it is a pipe, a socket or a file, and standard
-    /// output is a terminal, opens the controlling terminal of the process.
+    /// Opens standard input if it is a terminal. Opens the controlling terminal of the process if
+    /// standard input is a pipe, a socket or a file, and standard output is a terminal.
     #[cfg(unix)]
     pub fn open_terminal(ui: &OutputStream) -> Option<Self> {
         use std::fs::File;
@@ -41,12 +41,12 @@ impl Keyboard {
         (!ui.is_closed() && stdin.is_terminal()).then(|| Self(stdin.lock()))
     }
 
-    /// Reads a line; an empty line means the end of input. Blocks the thread.
+    /// Reads a line. An empty result means the end of input. Blocks the thread.
     ///
     /// # Errors
     ///
-    /// Returns [`ErrorKind::BrokenPipe`] if standard output is closed meanwhile, because the
-    /// question is no longer visible. Also returns the errors of reading.
+    /// Returns [`ErrorKind::BrokenPipe`] if standard output is closed during the wait, because the
+    /// question is then no longer visible. Also returns the errors of reading.
     pub fn read_line(&mut self) -> io::Result<String> {
         self.wait_for_line()?;
         let mut line = String::new();
@@ -54,7 +54,8 @@ impl Keyboard {
         Ok(line)
     }
 
-    /// Waits for a line. A terminal delivers one line per read, so the buffer is empty here.
+    /// Waits for a line. A terminal delivers one line per read, so no line is left in the buffer
+    /// here.
     #[cfg(unix)]
     fn wait_for_line(&self) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, poll};

@@ -1,7 +1,7 @@
 //! Runs one prompt of an agent on the Agent Client Protocol (ACP) in the terminal.
 //!
-//! This crate is *only* that client: the cards of the turn, the questions to the user, standard
-//! input, and the exit code. It uses ACP v1 and no other part of an agent.
+//! This crate is *only* a client for one prompt: the cards of the turn, the questions to the user,
+//! standard input, and the exit code. It uses ACP v1 and no other part of an agent.
 #![doc = include_str!("../README.md")]
 
 mod keyboard;

@@ -11,24 +11,24 @@ use std::sync::OnceLock;
 use anstream::AutoStream;
 use terminal_size::{Height, Width, terminal_size_of};
 
-/// Columns if neither the environment nor the terminal defines them.
+/// Number of columns if neither the environment nor the terminal defines the width.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Minimum number of columns, because fewer columns would be unreadable. Smaller terminals wrap
-/// lines.
+/// Minimum number of columns. Fewer columns would be unreadable, so a narrower terminal wraps lines
+/// instead.
 const MIN_WIDTH: usize = 40;
 
 /// Standard output or standard error, with colours if the terminal supports colours.
 ///
-/// Colours are kept on a terminal and stripped elsewhere, unless `NO_COLOR`, `CLICOLOR` or
-/// `CLICOLOR_FORCE` is set. Every write is flushed, so that incomplete lines appear.
+/// By default, colours are kept on a terminal and removed elsewhere. `NO_COLOR`, `CLICOLOR` and
+/// `CLICOLOR_FORCE` override this. Every write is flushed, so that incomplete lines appear too.
 pub struct OutputStream {
     stream: Box<dyn Write + Send>,
     is_terminal: bool,
     is_closed: bool,
-    /// Value of `COLUMNS`.
+    /// Value of the variable `COLUMNS`.
     columns: Option<usize>,
-    /// Returns the columns of the terminal.
+    /// Returns the number of columns of the terminal.
     terminal_columns: fn() -> Option<usize>,
 }
 
@@ -58,7 +58,7 @@ impl OutputStream {
         Self::with_stream(Box::new(AutoStream::auto(stderr)), is_terminal, columns)
     }
 
-    /// Creates a writer that is not a terminal, without colours.
+    /// Creates a stream for a writer that is not a terminal. Colours are removed.
     #[must_use]
     pub fn without_colours(writer: impl Write + Send + 'static) -> Self {
         let writer: Box<dyn Write + Send> = Box::new(writer);
@@ -86,7 +86,7 @@ impl OutputStream {
         self.print_bytes(text.as_bytes());
     }
 
-    /// Writes text likewise, of which a character may be cut at the end.
+    /// Writes `text` unchanged, like `print`. The text may end in the middle of a character.
     pub fn print_bytes(&mut self, text: &[u8]) {
         if self.is_closed || text.is_empty() {
             return;
@@ -94,7 +94,7 @@ impl OutputStream {
         let written = self.stream.write_all(text);
         let written = written.and_then(|()| self.stream.flush());
         self.is_closed = written.is_err();
-        // A pipe that its reader closed is not a failure.
+        // If the reader has closed the pipe, this is not a failure.
         if let Err(error) = written
             && error.kind() != ErrorKind::BrokenPipe
         {
@@ -108,15 +108,15 @@ impl OutputStream {
         self.is_terminal
     }
 
-    /// Returns whether a write has failed, e.g. because the reader of a pipe closed it.
+    /// Returns whether a write has failed, e.g. because the reader of a pipe has closed the pipe.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Returns the current width in columns: the value of `COLUMNS`, with which users override the
-    /// width (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html>), else the
-    /// width of the terminal, else 100.
+    /// Returns the current width in columns. This is the value of `COLUMNS`, if the user has set
+    /// the variable (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html>).
+    /// Otherwise, it is the width of the terminal, or 100 if that width is unknown.
     #[must_use]
     pub fn width(&self) -> usize {
         let columns = self.columns.or_else(|| (self.terminal_columns)());
@@ -127,7 +127,7 @@ impl OutputStream {
 /// First error that caused a loss of output, e.g. a full disk.
 static WRITE_FAILURE: OnceLock<String> = OnceLock::new();
 
-/// Returns `code`, or a failure if any output was lost.
+/// Returns `code`, or the code for a failure if any output was lost.
 #[must_use]
 pub fn exit_code_unless_output_failed(code: ExitCode) -> ExitCode {
     let Some(why) = WRITE_FAILURE.get() else { return code };
@@ -136,7 +136,7 @@ pub fn exit_code_unless_output_failed(code: ExitCode) -> ExitCode {
     if code == ExitCode::SUCCESS { ExitCode::FAILURE } else { code }
 }
 
-/// Returns the columns of a terminal, if it reports them.
+/// Returns the number of columns of a terminal, if the terminal reports this number.
 fn terminal_width(size: Option<(Width, Height)>) -> Option<usize> {
     size.map(|(Width(columns), _)| usize::from(columns)).filter(|columns| *columns > 0)
 }
@@ -148,7 +148,7 @@ mod tests {
 
     use super::{DEFAULT_WIDTH, Height, MIN_WIDTH, OutputStream, Width, terminal_width};
 
-    /// A pipe that its reader closes after some writes.
+    /// A pipe whose reader closes it after some writes.
     #[derive(Clone)]
     struct Pipe {
         read: Arc<Mutex<Vec<u8>>>,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pipe_ends_the_writing_and_nothing_else() {
+    fn a_closed_pipe_only_ends_the_writing() {
         let pipe = pipe(1);
         let mut ui = OutputStream::without_colours(pipe.clone());
         ui.print("a");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_width_is_that_of_the_environment_else_of_the_terminal() {
+    fn the_width_comes_from_the_environment_or_else_from_the_terminal() {
         for (environment, terminal, expected) in [
             (None, None, DEFAULT_WIDTH),
             (None, Some(61), 61),

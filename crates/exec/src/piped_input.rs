@@ -1,7 +1,7 @@
 //! Standard input as a prompt, or as the context of a prompt.
 //!
-//! A pipe may never reach its end, because another program may have inherited the pipe and keep it
-//! open. Reading the context therefore has a timeout, and a note informs the user of the wait.
+//! A pipe may stay open forever, because another program may have inherited it. Reading the context
+//! therefore has a timeout, and a note informs the user of the wait.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Read};
@@ -80,14 +80,14 @@ impl fmt::Display for PipedInputNote {
     }
 }
 
-/// Reads the context of a prompt if standard input is a pipe, a socket or a file, but not from a
-/// terminal or a device such as `/dev/null`. Blocks the thread. Notices for the user are passed to
-/// `notify`.
+/// Reads the context of a prompt if standard input is a pipe, a socket or a file. Reads nothing
+/// from a terminal or from a device such as `/dev/null`. Blocks the thread. Notices for the user
+/// are passed to `notify`.
 ///
 /// # Errors
 ///
-/// Returns [`PipedInputTimeout`] if no data arrived for 10 minutes. Text that arrived before is
-/// used.
+/// Returns [`PipedInputTimeout`] if no data arrived at all for 10 minutes. If some text arrived
+/// before, that text is returned.
 pub fn read_context_from_stdin(
     notify: impl FnMut(PipedInputNote),
 ) -> Result<Option<String>, PipedInputTimeout> {
@@ -111,7 +111,7 @@ pub(crate) fn is_pipe_socket_or_file(_: &io::Stdin) -> bool {
 }
 
 /// Reads until the input ends, reaches the size limit, or delivers no data for `patience`. If no
-/// data arrives for `quiet`, the user is notified once.
+/// data arrives for `quiet`, the user gets one notice.
 fn read_with_timeouts(
     mut source: impl Read + Send + 'static,
     [quiet, patience]: [Duration; 2],
@@ -184,7 +184,7 @@ mod tests {
     const LONG: [Duration; 2] = [Duration::from_secs(60); 2];
     const NONE: [Duration; 2] = [Duration::ZERO; 2];
 
-    /// A pipe that stays open after its data, and delivers no more data.
+    /// A pipe that delivers some data, and then stays open without delivering more.
     struct OpenPipe(Cursor<Vec<u8>>, Receiver<()>);
 
     impl Read for OpenPipe {
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Reads a source, and returns the notices for the user with the result.
+    /// Reads a source. Returns the result, and the notices for the user.
     fn read(
         source: impl Read + Send + 'static,
         times: [Duration; 2],
@@ -212,8 +212,8 @@ mod tests {
 
     #[test]
     fn piped_text_cannot_end_its_fence() {
-        let said = text(read(Cursor::new("a\n```\nb"), LONG));
-        assert_eq!(said, ("Standard input:\n````\na\n```\nb\n````".to_owned(), vec![]));
+        let shown = text(read(Cursor::new("a\n```\nb"), LONG));
+        assert_eq!(shown, ("Standard input:\n````\na\n```\nb\n````".to_owned(), vec![]));
         assert!(text(read(Cursor::new(b"caf\xe9"), LONG)).0.contains("caf\u{fffd}"));
         for nothing in ["", " \n\n"] {
             assert_eq!(read(Cursor::new(nothing), LONG), (Ok(None), vec![]));
@@ -221,32 +221,32 @@ mod tests {
     }
 
     #[test]
-    fn long_input_is_cut_with_a_note() {
-        let (said, notes) = text(read(io::repeat(b'x'), LONG));
-        assert!(said.contains(&format!("\n{}\n```\n", "x".repeat(MAX_PIPED_CONTEXT_BYTES))));
-        assert!(said.ends_with("Note: standard input was truncated after its first 256 KiB."));
+    fn long_input_is_truncated_with_a_note() {
+        let (shown, notes) = text(read(io::repeat(b'x'), LONG));
+        assert!(shown.contains(&format!("\n{}\n```\n", "x".repeat(MAX_PIPED_CONTEXT_BYTES))));
+        assert!(shown.ends_with("Note: standard input was truncated after its first 256 KiB."));
         assert_eq!(notes, [PipedInputNote::TooLong]);
         let (whole, notes) = text(read(Cursor::new(vec![b'x'; MAX_PIPED_CONTEXT_BYTES]), LONG));
         assert!(whole.ends_with("```") && notes.is_empty());
     }
 
     #[test]
-    fn an_input_that_never_ends_is_waited_for_as_long_as_the_user_is_notified() {
+    fn the_user_is_notified_of_the_wait_for_an_input_that_never_ends() {
         let (_held, open) = channel();
         let silent = OpenPipe(Cursor::new(Vec::new()), open);
         assert_eq!(read(silent, NONE), (Err(PipedInputTimeout(())), vec![PipedInputNote::Waiting]));
         let (_held, open) = channel();
         let times = [Duration::from_secs(1), Duration::ZERO];
-        let (said, notes) = text(read(OpenPipe(Cursor::new(b"a".to_vec()), open), times));
-        assert!(said.ends_with("no data for 10 minutes."), "{said}");
+        let (shown, notes) = text(read(OpenPipe(Cursor::new(b"a".to_vec()), open), times));
+        assert!(shown.ends_with("no data for 10 minutes."), "{shown}");
         assert_eq!(notes, [PipedInputNote::Waiting, PipedInputNote::Unfinished]);
     }
 
     #[test]
-    fn what_cannot_be_read_to_its_end_is_notified() {
+    fn input_that_cannot_be_read_to_its_end_is_notified() {
         let (_, closed) = channel();
-        let (said, notes) = text(read(OpenPipe(Cursor::new(b"a".to_vec()), closed), LONG));
-        assert!(said.ends_with("Note: standard input cannot be read to its end."), "{said}");
+        let (shown, notes) = text(read(OpenPipe(Cursor::new(b"a".to_vec()), closed), LONG));
+        assert!(shown.ends_with("Note: standard input cannot be read to its end."), "{shown}");
         assert_eq!(notes, [PipedInputNote::Failed]);
     }
 

@@ -31,15 +31,15 @@ use crate::translations::{ENGLISH, Translations};
 /// The parameters of a run.
 #[derive(Debug)]
 pub struct ExecJob<A> {
-    /// The agent: a component of the SDK, in this process or in another one.
+    /// The agent: a component of the SDK, in this process or in another process.
     pub agent: A,
     /// The prompt.
     pub prompt: Vec<ContentBlock>,
     /// The folder of the session.
     pub cwd: PathBuf,
-    /// The session that is continued; `None` for a new session.
+    /// The session to continue. `None` for a new session.
     pub resumed: Option<ResumedSession>,
-    /// The answer to permission requests.
+    /// The way in which permission requests are answered.
     pub approval: Approval,
     /// Whether a failed call makes the run fail. Otherwise the model decides what a failure means.
     pub fails_with_a_call: bool,
@@ -47,12 +47,12 @@ pub struct ExecJob<A> {
     pub locale: String,
 }
 
-/// A stored session, and the choices that replace its stored ones.
+/// A stored session, and optional choices that replace the stored choices.
 #[derive(Debug)]
 pub struct ResumedSession {
     /// Id of the session.
     pub id: SessionId,
-    /// A line that is printed first.
+    /// A line that is printed before all other output.
     pub description: String,
     /// Value of the session's option `model`.
     pub model: Option<String>,
@@ -60,7 +60,7 @@ pub struct ResumedSession {
     pub mode: Option<String>,
 }
 
-/// The answer to permission requests.
+/// The way in which permission requests are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approval {
     /// Asks the user at the terminal. If there is no terminal, every request is rejected.
@@ -79,8 +79,9 @@ enum ExecOutcome {
 
 /// Runs a prompt and prints its events, until `interrupted` resolves to the number of a signal.
 ///
-/// The exit code is 0 after a whole turn, 1 after an error, 3 if a call was rejected because no one
-/// could be asked, 4 if the turn ended early, and 128 plus the number of a signal.
+/// The exit code is 0 after a complete turn, 1 after an error, 3 if a call was rejected because no
+/// user could be asked, and 4 if the turn ended early. After a signal, it is 128 plus the number of
+/// the signal.
 pub async fn run_prompt(
     job: ExecJob<impl ConnectTo<Client> + 'static>,
     interrupted: impl Future<Output = u8>,
@@ -96,8 +97,8 @@ pub async fn run_prompt(
     let printed = Mutex::new(ScreenState { ui, cards, was_refused: false, has_ended: false });
     let screen = Arc::new(Screen { printed, words });
     let (shown, asked) = (screen.clone(), screen.clone());
-    // Requests are handled one at a time, from the card to the answer, so that an answer cannot
-    // apply to another request.
+    // Requests are handled one at a time: the next request is shown only after the answer to the
+    // previous one. An answer can therefore not apply to another request.
     let asking = Arc::new(Mutex::new(()));
     let turn = Client
         .v1()
@@ -132,7 +133,7 @@ pub async fn run_prompt(
             let turn = run_turn(&client, prompt, cwd, resumed, is_terminal, &mut opened).await;
             let code = screen.print_ending(ExecOutcome::Turn(turn), fails_with_a_call);
             if let Some(session) = opened {
-                // An agent that stores the session finishes its writes.
+                // Closing the session lets an agent that stores it finish its writes.
                 let closing = client.send_request(CloseSessionRequest::new(session)).block_task();
                 drop(tokio::time::timeout(CLOSE_TIMEOUT, closing).await);
             }
@@ -151,8 +152,8 @@ pub fn create_cards(ui: &OutputStream, cwd: &Path, locale: &str) -> CardRenderer
     if ui.is_terminal() { cards.with_terminal_rendering() } else { cards }
 }
 
-/// Opens a session and runs the prompt in it. `opened` is set to the session if the agent can close
-/// sessions.
+/// Opens a session, and runs the prompt in the session. Sets `opened` to the session if the agent
+/// can close sessions.
 async fn run_turn(
     client: &ConnectionTo<agent_client_protocol::Agent>,
     prompt: Vec<ContentBlock>,
@@ -181,7 +182,8 @@ async fn run_turn(
     Ok(client.send_request(PromptRequest::new(session, prompt)).block_task().await?.stop_reason)
 }
 
-/// Opens a stored session, and replaces its mode and its model if others are chosen.
+/// Opens a stored session. Replaces its mode and its model, if the user chose another mode or
+/// model.
 async fn resume_session(
     client: &ConnectionTo<agent_client_protocol::Agent>,
     resumed: ResumedSession,
@@ -211,7 +213,8 @@ struct ScreenState {
     ui: OutputStream,
     cards: CardRenderer,
     was_refused: bool,
-    /// Whether the ending was printed. Updates of calls that end with the session come later.
+    /// Whether the ending was printed. Calls that end with the session send their updates after
+    /// that.
     has_ended: bool,
 }
 
@@ -266,8 +269,8 @@ impl Screen {
         }
     }
 
-    /// Waits briefly for the current write to finish. The write may be blocked by a reader that
-    /// does not read.
+    /// Waits briefly for the current write to finish. The write may be blocked, because the reader
+    /// of the output may not read.
     fn lock_state_within_timeout(&self) -> Option<MutexGuard<'_, ScreenState>> {
         let begun = Instant::now();
         loop {
@@ -325,8 +328,8 @@ impl Screen {
         })
     }
 
-    /// Asks for the number of an option until the answer is valid. The end of input cancels the
-    /// turn.
+    /// Asks for the number of an option, several times if the answer is invalid. Returns `None`,
+    /// which cancels the request, at the end of input or after too many attempts.
     fn ask_option<'a>(
         &self,
         options: &'a [PermissionOption],

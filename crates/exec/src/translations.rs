@@ -9,7 +9,8 @@ use acp_lifecycle::Titles;
 #[derive(Debug)]
 pub(super) struct Translations(Titles);
 
-/// The English messages. English messages are sent to the agent, which may send them to a model.
+/// The English messages. Messages to the agent are always in English, because the agent may send
+/// them to a model.
 pub(super) static ENGLISH: LazyLock<Translations> = LazyLock::new(|| Translations::in_locale("en"));
 
 impl Translations {
@@ -46,10 +47,10 @@ impl Catalogue for Translations {
         self.0.has(key).then(|| self.0.render_sentence(key, texts, counts))
     }
 
-    /// Translates the error with which a request was rejected without asking the user.
-    fn translate_failure_reason(&self, said: &str) -> Option<String> {
+    /// Translates an error that was sent as the rejection of a request without asking the user.
+    fn translate_failure_reason(&self, reason: &str) -> Option<String> {
         SENT_ERROR_KEYS.iter().find_map(|key| {
-            let before = said.strip_suffix('.')?.strip_suffix(&*ENGLISH.message(key))?;
+            let before = reason.strip_suffix('.')?.strip_suffix(&*ENGLISH.message(key))?;
             Some(format!("{before}{}.", self.message(key)))
         })
     }
@@ -58,7 +59,7 @@ impl Catalogue for Translations {
 const CATALOGUES: &[(&str, &str)] =
     &[("en", include_str!("../locales/en.ftl")), ("de", include_str!("../locales/de.ftl"))];
 
-/// Keys of the errors with which a request is rejected without asking the user.
+/// Keys of the errors that are sent to reject a request without asking the user.
 const SENT_ERROR_KEYS: [&str; 2] = ["sent-rejected-all", "sent-unasked"];
 
 #[cfg(test)]
@@ -70,7 +71,7 @@ mod tests {
 
     use super::{CATALOGUES, Translations};
 
-    /// Returns the keys with the variables of their messages.
+    /// Returns all keys, each with the variables in its message.
     fn keys(messages: &str) -> BTreeMap<&str, Vec<&str>> {
         let (mut keys, mut last) = (BTreeMap::<_, Vec<_>>::new(), "");
         for line in messages.lines().filter(|line| !line.starts_with('#')) {
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn each_locale_has_every_word_and_those_of_the_cards() {
+    fn each_locale_has_every_message_including_those_of_the_cards() {
         let (_, english) = CATALOGUES[0];
         for (locale, messages) in &CATALOGUES[1..] {
             let mut found = keys(messages);
@@ -109,16 +110,16 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_was_sent_in_english_is_shown_in_the_language_of_the_user() {
-        let said = "Nicht ausgeführt: --deny-all rejects whatever is asked.";
+    fn an_error_sent_in_english_is_shown_in_the_users_language() {
+        let sent = "Nicht ausgeführt: --deny-all rejects whatever is asked.";
         let shown = "Nicht ausgeführt: --deny-all lehnt jede Frage ab.";
         assert_eq!(
-            Translations::in_locale("de").translate_failure_reason(said).as_deref(),
+            Translations::in_locale("de").translate_failure_reason(sent).as_deref(),
             Some(shown)
         );
         assert_eq!(
-            Translations::in_locale("en").translate_failure_reason(said).as_deref(),
-            Some(said)
+            Translations::in_locale("en").translate_failure_reason(sent).as_deref(),
+            Some(sent)
         );
         assert_eq!(
             Translations::in_locale("de").translate_failure_reason("a.txt: no such file"),
