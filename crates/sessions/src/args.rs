@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// The arguments of `sessions`. Without a subcommand it lists the sessions of the folder.
+/// The arguments of `sessions`. Without a subcommand, `sessions` lists the sessions of the folder.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct SessionsArgs {
@@ -18,7 +18,7 @@ pub struct SessionsArgs {
 pub(crate) enum SessionsCommand {
     /// List the sessions of this folder, newest first.
     List(ListArgs),
-    /// Print a session as `exec` would have.
+    /// Print a session in the same way as `exec`.
     Show(SessionArg),
     /// Find words in prompts and answers of this folder's sessions.
     Search {
@@ -35,22 +35,22 @@ pub(crate) enum SessionsCommand {
         /// The format.
         #[arg(long, value_enum, default_value = "jsonl")]
         format: ExportFormat,
-        /// The file, which is replaced; standard output by default.
+        /// The output file; an existing file is replaced. The default is standard output.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Delete a session. The file contents and outputs that were kept for it go by their age.
+    /// Delete a session. The undo data and outputs of its calls are deleted later, by their age.
     Delete {
         #[command(flatten)]
         session: SessionArg,
-        /// Do not ask.
+        /// Delete the session without asking.
         #[arg(long)]
         yes: bool,
     },
-    /// Delete the sessions that are too old or too much by `sessions.keep_days` and
-    /// `sessions.max_bytes` of the configuration, and the undo data and outputs of that time.
+    /// Delete the sessions that exceed the limits `sessions.keep_days` and `sessions.max_bytes` of
+    /// the configuration. Undo data and outputs beyond the limits are deleted too.
     Prune {
-        /// List them instead.
+        /// List these sessions instead of deleting them.
         #[arg(long)]
         dry_run: bool,
     },
@@ -68,18 +68,19 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionArg {
-    /// The id of the session, or a beginning of it that no other one has.
+    /// The id of the session, or the beginning of the id, if no other session's id has the same
+    /// beginning.
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 }
 
-/// The form in which a session is exported.
+/// The format of an exported session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[non_exhaustive]
 pub enum ExportFormat {
-    /// One message of ACP per line, as `session/load` sends them.
+    /// One ACP message per line: the messages that `session/load` sends.
     Jsonl,
-    /// A page of HTML, in one file.
+    /// A page of HTML in one file.
     Html,
     /// Markdown.
     Markdown,

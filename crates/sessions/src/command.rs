@@ -11,11 +11,11 @@ use crate::error::SessionsError;
 use crate::listing::{self, describe_session};
 use crate::{export, show};
 
-/// Runs the subcommand. Blocks.
+/// Runs the subcommand. Blocks the thread.
 ///
 /// # Errors
 ///
-/// Any of [`SessionsError`]. What was printed before is valid; a file may be incomplete.
+/// Returns any [`SessionsError`]. Output that was printed before the error is valid.
 pub fn run_sessions_command(
     args: SessionsArgs,
     mut context: SessionsContext<'_>,
@@ -153,7 +153,7 @@ impl SessionsContext<'_> {
     }
 }
 
-/// Names what is removed: sessions, and the undo data and outputs of that time.
+/// Describes the data to remove: sessions, undo data and outputs.
 fn pruned_data(sessions: usize, bytes: u64, file_bytes: u64) -> String {
     let sessions = count_with_noun(sessions as u64, "session", "sessions");
     let sessions = format!("{sessions} ({} bytes)", group_thousands(bytes));

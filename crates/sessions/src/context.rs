@@ -1,4 +1,5 @@
-//! The surroundings of the subcommand: its sessions, its output, and the user who answers.
+//! The context of the subcommand: the stored sessions, the output, and the user who answers
+//! questions.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -7,7 +8,7 @@ use std::{fmt, io};
 use acp_cards::CardRenderer;
 use callboard_runtime::{SessionArchive, SessionRetention};
 
-/// The terminal or file that the output goes to, and the user who answers.
+/// The output of the subcommand (a terminal or another stream), and the user who answers questions.
 pub trait SessionsTerminal: io::Write {
     /// Returns whether the output is a terminal.
     fn is_terminal(&self) -> bool;
@@ -15,10 +16,10 @@ pub trait SessionsTerminal: io::Write {
     /// Creates the renderer of a session whose folder is `cwd`.
     fn cards(&self, cwd: &Path) -> CardRenderer;
 
-    /// Prints a line beside the output, i.e. to standard error.
+    /// Prints a note that is not part of the output, e.g. to standard error.
     fn print_note(&mut self, text: &str);
 
-    /// Asks a question that is answered by yes or no; `None` if no user can answer.
+    /// Asks the user a yes/no question. Returns `None` if no user can answer.
     fn confirm(&mut self, question: &str) -> Option<bool>;
 }
 
@@ -30,9 +31,9 @@ pub struct SessionsContext<'a> {
     pub cwd: &'a Path,
     /// The current time, for the age of sessions.
     pub now: SystemTime,
-    /// How long and how much is kept, for `prune`.
+    /// The limits of age and size for `prune`.
     pub retention: SessionRetention,
-    /// The output.
+    /// The output of the subcommand, and the user who answers questions.
     pub terminal: &'a mut dyn SessionsTerminal,
 }
 

@@ -7,14 +7,14 @@ use acp_store::SessionStoreError;
 use callboard_runtime::SessionArchiveError;
 use callboard_text::path_text;
 
-/// Why the subcommand failed.
+/// The reason why the subcommand failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionsError {
     /// The session was not found, or the store failed.
     #[error(transparent)]
     Archive(#[from] SessionArchiveError),
-    /// No session of the folder is stored.
+    /// No session of this folder is stored.
     #[error(
         "there is no stored session of {}; `callboard sessions list --all` lists those of all \
          folders",
@@ -24,22 +24,22 @@ pub enum SessionsError {
     /// The file could not be written.
     #[error("cannot write {}: {source}", path_text(.path))]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The error of the system.
+        /// The system's error.
         source: io::Error,
     },
-    /// The output could not be written, e.g. because the reader of a pipe closed it.
+    /// The output could not be written, e.g. because the reader of a pipe has closed the pipe.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
-    /// No user could be asked, and `--yes` was not given.
+    /// A deletion was not confirmed: no user could be asked, and `--yes` was not given.
     #[error("there is no terminal to ask at; `--yes` deletes the session without asking")]
     NotConfirmed,
 }
 
 impl SessionsError {
-    /// Returns whether the arguments name a session that does not exist, or several. The program can
-    /// then run nothing, and nothing failed.
+    /// Returns whether the id in the arguments matches no session, or several sessions. This is an
+    /// error in the arguments and not a failure of the program.
     #[must_use]
     pub fn is_unknown_session(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! A session in a file.
+//! Exports a session to a file or to the output.
 
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -17,8 +17,8 @@ use crate::args::ExportFormat;
 use crate::error::SessionsError;
 use crate::show::capabilities_with_terminals;
 
-/// Writes a session into a file that only the user can read, and that replaces an earlier one once it
-/// is complete. Returns how many of its records could not be read.
+/// Writes a session to a file that only the user can read. The new file replaces an existing file
+/// only after it is complete. Returns the number of records of the session that could not be read.
 pub(crate) fn export_to_file(
     archive: &SessionArchive,
     session: &SessionSummary,
@@ -42,7 +42,7 @@ pub(crate) fn export_to_file(
     Ok(unread)
 }
 
-/// Writes a session. Returns how many of its records could not be read.
+/// Writes a session. Returns the number of its records that could not be read.
 pub(crate) fn export(
     archive: &SessionArchive,
     session: &SessionSummary,
@@ -102,11 +102,11 @@ fn write_messages(
     }
 }
 
-/// Writes a notification as the transport does: in one line.
+/// Writes a notification in one line, as the transport does.
 fn write_message(out: &mut impl Write, params: &SessionUpdateParams) -> io::Result<()> {
     let message = json!({"jsonrpc": "2.0", "method": params.method(), "params": params.params()?});
-    // Escapes of a terminal may stand in any text of the session.
+    // Any text of the session may contain escape sequences for terminals.
     let line = escape_invisible_in_json(&message.to_string()) + "\n";
-    // One write, because standard output is flushed after each.
+    // The line is written at once, because standard output is flushed after each write.
     out.write_all(line.as_bytes())
 }

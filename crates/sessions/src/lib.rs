@@ -1,8 +1,8 @@
-//! The subcommand `sessions` of an agent on the Agent Client Protocol (ACP): it lists, shows,
+//! The subcommand `sessions` for agents on the Agent Client Protocol (ACP). It lists, shows,
 //! searches, exports and deletes stored sessions.
 //!
-//! This crate is *only* that command line: its arguments, and what it prints. To read stored
-//! sessions in a program, use `SessionArchive` of `callboard-runtime`; to store them, `acp-store`.
+//! This crate is *only* this subcommand: its arguments and its output. To read stored sessions in a
+//! program, use `SessionArchive` of `callboard-runtime`. To store sessions, use `acp-store`.
 #![doc = include_str!("../README.md")]
 
 mod args;

@@ -1,4 +1,4 @@
-//! Sessions and matches as lines and as JSON.
+//! Formats sessions and search hits as lines and as JSON.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,10 +9,11 @@ use callboard_text::{
 };
 use serde_json::{Value, json};
 
-/// Bytes of a title in a list.
+/// Maximum number of bytes of a title in a list.
 const MAX_SHOWN_TITLE_BYTES: usize = 80;
 
-/// Returns a session in a few words, e.g. ``sess_01K “Fix the test” (2 prompts, 5 min ago)``.
+/// Returns a short description of a session, e.g. ``sess_01K “Fix the test” (2 prompts, 5 min
+/// ago)``.
 pub(crate) fn describe_session(
     session: &SessionSummary,
     archive: &SessionArchive,
@@ -80,8 +81,8 @@ fn shown_title(title: &str, archive: &SessionArchive) -> String {
     if is_cut { shown + "…" } else { shown }
 }
 
-/// Returns the time since a session was updated, or the date if that is long ago or in the future,
-/// e.g. because the clock was set back.
+/// Returns the time since the last update of a session. Returns the date of the update if it was
+/// long ago, or if it is in the future (e.g. because the clock was set back).
 fn age_text(updated: SystemTime, now: SystemTime) -> String {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_age_has_a_unit_that_fits_and_a_time_in_the_future_is_a_date() {
+    fn an_age_has_a_suitable_unit_and_a_future_time_is_a_date() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         for (seconds, expected) in [
             (0, "now"),

@@ -1,4 +1,4 @@
-//! The flags that continue a stored session in another command, such as `exec`.
+//! The flags of other commands, such as `exec`, that continue a stored session.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -11,28 +11,28 @@ use clap::Args;
 use crate::error::SessionsError;
 use crate::listing::describe_session;
 
-/// The flags that select a session to be continued; at most one of them is given.
+/// The flags that select a session to continue. At most one of them is given.
 #[derive(Debug, Default, Args)]
 #[group(multiple = false)]
 pub struct ResumeArgs {
     /// Continue the newest session of this folder.
     #[arg(long = "continue", conflicts_with = "ephemeral")]
     is_newest_continued: bool,
-    /// Continue a session, which is named by its id or a beginning of it.
+    /// Continue the session with this id or with this beginning of its id.
     #[arg(long, value_name = "ID", conflicts_with = "ephemeral")]
     resume: Option<String>,
-    /// Continue a copy of a session.
+    /// Continue a copy of the session with this id or with this beginning of its id.
     #[arg(long, value_name = "ID", conflicts_with = "ephemeral")]
     fork: Option<String>,
 }
 
-/// A session that was selected.
+/// A session that the user selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SelectedSession {
-    /// Its id. That of a copy is new.
+    /// Id of the session. A copy has a new id.
     pub id: SessionId,
-    /// A sentence that names it, for the user.
+    /// A sentence for the user that describes the session.
     pub description: String,
 }
 
@@ -43,19 +43,21 @@ impl ResumeArgs {
         self.is_newest_continued || self.resume.is_some() || self.fork.is_some()
     }
 
-    /// Finds the session, and copies it if that is wanted; `None` if no flag is given. It continues
-    /// in the folder `cwd`. Blocks.
+    /// Finds the session that the flags select. Copies the session if the flag `--fork` is given.
+    /// The session continues in the folder `cwd`. Returns `None` if no flag is given. Blocks the
+    /// thread.
     ///
     /// # Errors
     ///
-    /// [`SessionsError::Archive`], [`SessionsError::NoneOfFolder`].
+    /// Returns [`SessionsError::Archive`] or [`SessionsError::NoneOfFolder`].
     pub fn select(
         &self,
         archive: &SessionArchive,
         cwd: &Path,
         now: SystemTime,
     ) -> Result<Option<SelectedSession>, SessionsError> {
-        // A link may lead to another folder by now.
+        // Symbolic links in the path are resolved now, because they may have changed since the
+        // session was stored.
         let real = cwd.canonicalize().unwrap_or_else(|_gone| cwd.to_owned());
         let session = match self.resume.as_ref().or(self.fork.as_ref()) {
             Some(id) => archive.find(id)?,

@@ -1,4 +1,4 @@
-//! A session as cards, with its prompts.
+//! Prints a session as cards, with its prompts.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::context::SessionsContext;
 use crate::error::SessionsError;
 use crate::listing::describe_session;
 
-/// Prints a session. Returns how many of its records could not be read.
+/// Prints a session. Returns the number of its records that could not be read.
 pub(crate) fn show_session(
     session: &SessionSummary,
     context: &mut SessionsContext<'_>,
@@ -54,13 +54,14 @@ pub(crate) fn show_session(
     Ok(unread)
 }
 
-/// Returns the capabilities of a client that shows the output of commands in terminals, or as text.
+/// Returns the capabilities of a client. If `are_shown`, the client shows the output of commands in
+/// terminals, otherwise as text.
 pub(crate) fn capabilities_with_terminals(are_shown: bool) -> ClientCapabilities {
     let meta = Map::from_iter([("terminal_output".to_owned(), Value::Bool(are_shown))]);
     ClientCapabilities::new().meta(meta)
 }
 
-/// Returns a block of a prompt with a mark before each line.
+/// Returns the text of a block of a prompt, with a mark before each line.
 fn prompt_text(block: &ContentBlock) -> String {
     let text = match block {
         ContentBlock::Text(text) => text.text.clone(),
