@@ -1,10 +1,10 @@
-//! The demo: a complete turn with the installed program, on a scratch copy of a folder.
+//! The demo: runs a complete turn of callboard in a temporary copy of a folder.
 //!
-//! `cargo xtask demo [PATH]` builds and runs the demo. The demo is an ACP client based on the SDK,
-//! which starts `callboard acp` as a subprocess. The script of the model reads, lists, searches,
-//! edits with permission, runs a command with live output, writes a plan and makes one call that
-//! fails. The demo prints the cards as they change, and fails if the sequence of messages violates
-//! a rule.
+//! `cargo xtask demo [PATH]` builds and runs the demo. The demo is an ACP client that is based on
+//! the SDK and starts `callboard acp` as a subprocess. The script of the model reads, lists,
+//! searches, edits with permission, runs a command with live output, writes a plan and makes one
+//! call that fails. The demo prints the cards while they change. It fails if a message violates a
+//! rule of the protocol.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -28,7 +28,8 @@ use ignore::WalkBuilder;
 use serde_json::{Value, json};
 use terminal_size::{Width, terminal_size};
 
-/// Limits of the copy, so that the demo accepts any folder.
+/// Maximum number of files in the copy. This limit and the next one let the demo accept a folder of
+/// any size.
 const MAX_FILES: usize = 2_000;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -134,7 +135,8 @@ impl DemoClient {
         }
     }
 
-    /// Prints the table. Fails if a rule was violated or the calls did not end as expected.
+    /// Prints the table of calls. Fails if a rule was violated, or if the calls did not end as
+    /// expected.
     fn check_result(&mut self, stop: StopReason) -> Result<(), DemoError> {
         self.observer.check_calls_ended();
         let end = self.cards.finish_open_line();
@@ -160,7 +162,8 @@ impl DemoClient {
     }
 }
 
-/// Number of calls in the script, and number of calls that are expected to fail.
+/// Number of calls in the script; the next constant is the number of calls that are expected to
+/// fail.
 const EXPECTED_CALLS: usize = 9;
 const EXPECTED_FAILURES: usize = 1;
 
@@ -210,7 +213,7 @@ fn script_for(project: &Path) -> Result<String, DemoError> {
     Ok(lines.map(|line| format!("{line}\n")).concat())
 }
 
-/// Returns the name and the first line of `README.md`, which is created if it does not exist.
+/// Returns the name and the first line of `README.md`. Creates the file if it does not exist.
 fn first_line(project: &Path) -> Result<(String, String), DemoError> {
     let readme = project.join("README.md");
     if !readme.is_file() {
@@ -224,8 +227,8 @@ fn first_line(project: &Path) -> Result<(String, String), DemoError> {
     }
 }
 
-/// Copies those files of a folder that git does not ignore, up to a limit. Returns the number of
-/// files.
+/// Copies the files of a folder that git does not ignore, up to a limit. Returns the number of
+/// copied files.
 fn copy_project(source: &Path, target: &Path) -> Result<usize, DemoError> {
     fs::create_dir_all(target)?;
     let mut copied = 0;

@@ -1,9 +1,9 @@
 //! A minimal agent with sessions: it echoes each text block of a prompt.
 //!
 //! The example uses only the parts of the SDK that every agent needs. It is also the baseline of
-//! `cargo xtask accept startup` and other measurements: callboard causes all additional time until
-//! it answers `initialize` or sends its first word. The example does not handle clients that
-//! disconnect, flood it with messages or send invalid JSON.
+//! `cargo xtask accept startup` and other measurements. These measure how much longer callboard
+//! needs than this example to answer `initialize` or to send its first word. The example does not
+//! handle clients that disconnect, flood it with messages or send invalid JSON.
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, InitializeRequest, InitializeResponse, NewSessionRequest,

@@ -1,4 +1,4 @@
-//! `callboard check-wire`: checks transcripts line by line.
+//! `callboard check-wire`: checks recorded messages line by line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -11,7 +11,7 @@ use callboard_text::{count_with_noun, escape_invisible};
 use crate::limits::MAX_PRINTED_VIOLATIONS;
 use callboard_exec::OutputStream;
 
-/// Checks each file (`-` is standard input). Prints every fault, and a summary for each file.
+/// Checks each file (`-` is standard input). Prints the faults and a summary of each file.
 ///
 /// Returns exit code 1 if a transcript contains an error or a file cannot be read, and 0 otherwise.
 pub(crate) fn check_files(files: &[PathBuf]) -> ExitCode {
@@ -72,7 +72,7 @@ mod tests {
     use callboard_exec::OutputStream;
 
     #[test]
-    fn faults_and_lines_are_bounded_and_all_are_counted() {
+    fn printed_faults_are_limited_and_all_faults_are_counted() {
         let mut ui = OutputStream::without_colours(io::sink());
         let faults = MAX_PRINTED_VIOLATIONS + 7;
         let bad = "no JSON\n".repeat(faults as usize);

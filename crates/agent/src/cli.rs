@@ -61,8 +61,8 @@ fn run_acp(args: ServeArgs) -> ExitCode {
     if args.setup {
         return run_with_logging(|| subcommands::run_login_command(None));
     }
-    // The transport is opened first: it reads the client's first line while the agent is created.
-    // No other thread may run before this step, because that thread could write to the protocol's
+    // The transport is opened first, so that it reads the client's first line while the agent is
+    // created. No other thread may run before this step, because it could write to the protocol's
     // stream by accident.
     let transport = acp_transport::stdio();
     run_with_logging(|| {
@@ -79,7 +79,7 @@ fn run_acp(args: ServeArgs) -> ExitCode {
     })
 }
 
-/// Serves a client until it disconnects. A signal closes the connection as well: running calls are
+/// Serves a client until it disconnects. A signal also closes the connection: running calls are
 /// cancelled, and the client is notified. A second signal, or [`limits::EXIT_DEADLINE`], ends the
 /// process immediately.
 async fn serve_until_disconnect(agent: CodingAgent, transport: Transport) -> ExitCode {
@@ -169,7 +169,7 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     if args.resumed.is_given() && !agent.stores_sessions() {
         return Err(print_unusable_error("sessions are not stored, so none can be continued"));
     }
-    // Last, because a fork stores a copy.
+    // This is the last step, because a fork stores a copy of the session.
     let resumed = sessions::select_session(args.resumed, cwd.clone()).await?;
     let resumed = resumed.map(|session| ResumedSession {
         id: session.id,
@@ -180,8 +180,8 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     Ok(ExecJob { agent, prompt, cwd, resumed, approval, fails_with_a_call: is_commands, locale })
 }
 
-/// Prints a usage error or the help. If the user wrote a prompt instead of a subcommand, suggests
-/// `exec`.
+/// Prints a usage error, or the help. Suggests `exec` if the user wrote a prompt instead of a
+/// subcommand.
 fn report_parse_error(error: &clap::Error) -> ExitCode {
     let mut ui = if error.use_stderr() { OutputStream::stderr() } else { OutputStream::stdout() };
     ui.print(&error.render().ansi().to_string());
@@ -191,7 +191,8 @@ fn report_parse_error(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
 }
 
-/// Returns the words of the command line, quoted for a shell, if they are probably a prompt.
+/// Returns the words of the command line as one text that is quoted for a shell. Returns `None` if
+/// the words are probably not a prompt.
 fn quoted_prompt_from_args(error: &clap::Error) -> Option<String> {
     let words = std::env::args_os().skip(1).map(OsString::into_string);
     let words = words.collect::<Result<Vec<_>, _>>().ok()?;
@@ -210,15 +211,15 @@ fn quoted_prompt_from_args(error: &clap::Error) -> Option<String> {
     shell_quoted(&prompt.join(" "))
 }
 
-/// Quotes a text for a shell. Returns `None` if a pair of quotes is not enough, or if the text
-/// contains characters that cannot be displayed safely.
+/// Quotes a text for a shell. Returns `None` if one pair of quotes is not sufficient, or if the
+/// text contains characters that cannot be displayed safely.
 fn shell_quoted(text: &str) -> Option<String> {
     let quote = if text.contains(['"', '`', '$', '\\', '!']) { '\'' } else { '"' };
     let is_plain = !text.contains(quote) && escape_invisible(text) == text;
     is_plain.then(|| format!("{quote}{text}{quote}"))
 }
 
-/// Runs `work` with logging. The function is not inlined, because the stack frame of the other
+/// Runs `work` with logging. The function is not inlined: in a common stack frame, the other
 /// commands would delay the first response of `acp`.
 #[inline(never)]
 fn run_with_logging(work: impl FnOnce() -> ExitCode) -> ExitCode {
@@ -233,8 +234,8 @@ fn print_help() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs a future, then exits without waiting for threads that may never end: the reader of standard
-/// input, or a thread that is blocked by a failing disk.
+/// Runs a future. Does not wait for threads that may never end, e.g. the reader of standard input,
+/// or a thread that is blocked by a failing disk.
 fn block_on_and_shut_down(future: impl Future<Output = ExitCode>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -273,8 +274,9 @@ async fn wait_for_termination_signal() -> u8 {
 /// Waits for the first signal that terminates this process. A second signal, or
 /// [`limits::EXIT_DEADLINE`], ends the process immediately.
 ///
-/// Signals are handled on a separate thread, because a write to standard output blocks the runtime
-/// while its reader does not read. Commands never outlive this process, even if it is killed.
+/// Signals are handled on a separate thread: a write to standard output blocks the runtime while
+/// the reader of the output does not read. Commands never outlive this process, even if it is
+/// killed.
 async fn wait_for_first_signal() -> u8 {
     let (sender, first) = tokio::sync::oneshot::channel();
     let watch = async move {
@@ -322,7 +324,7 @@ mod tests {
     use super::shell_quoted;
 
     #[test]
-    fn a_shell_reads_a_quoted_text_as_it_is() {
+    fn a_shell_reads_a_quoted_text_unchanged() {
         for (text, expected) in [
             ("fix the bug", Some("\"fix the bug\"")),
             ("don't", Some("\"don't\"")),

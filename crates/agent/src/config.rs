@@ -57,7 +57,7 @@ pub(crate) struct Flags {
     /// configuration.
     #[arg(long, value_parser = permission_mode_parser(), value_name = "MODE")]
     pub(crate) mode: Option<PermissionMode>,
-    /// Store nothing of sessions; they end with this process.
+    /// Do not store sessions; they end with this process.
     #[arg(long)]
     pub(crate) ephemeral: bool,
 }
@@ -89,7 +89,7 @@ pub(crate) struct Config {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProviderConfig {
     pub(crate) base_url: Option<SourcedValue<String>>,
-    /// Variable that holds the key, instead of the provider's default variables.
+    /// Name of the variable with the key. It replaces the provider's default variables.
     pub(crate) key_env: Option<SourcedValue<String>>,
     /// The API key, which comes from the environment and is never in the file.
     #[serde(skip)]
@@ -101,8 +101,8 @@ pub(crate) struct ProviderConfig {
     pub(crate) models: Option<SourcedValue<Vec<String>>>,
 }
 
-/// An invalid value. The text contains the location of the value. The text never contains a value
-/// that may be a key.
+/// An error about an invalid value. The message contains the location of the value, but never a
+/// value that may be a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub(crate) struct ConfigError {
@@ -111,7 +111,7 @@ pub(crate) struct ConfigError {
 }
 
 impl ConfigError {
-    /// Returns whether the error is on the command line.
+    /// Returns whether the error is in a flag of the command line.
     pub(crate) fn is_flag_error(&self) -> bool {
         self.place.starts_with("--")
     }
@@ -123,8 +123,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read or is writable by others, or for the first
-    /// invalid value.
+    /// Returns an error if the file cannot be read, if other users can write to it, or if a value
+    /// is invalid.
     pub(crate) fn load(env: &[(String, String)], flags: Flags) -> Result<Self, ConfigError> {
         let path = config_file_path(env);
         let text = path.as_ref().map(|path| {
@@ -139,8 +139,8 @@ impl Config {
         Self::merge_sources(path, &text.transpose()?.flatten().unwrap_or_default(), env, flags)
     }
 
-    /// Parses the text of the file, and overrides its values from environment and flags. Reads no
-    /// configuration file itself.
+    /// Parses the text of the file, and overrides its values from environment and flags. The caller
+    /// reads the file.
     pub(crate) fn merge_sources(
         path: Option<PathBuf>,
         text: &str,
@@ -204,22 +204,23 @@ impl Config {
         })
     }
 
-    /// Returns the locale of messages: the configured one, or that of the environment.
+    /// Returns the locale of messages: the configured locale, or else the locale of the
+    /// environment.
     pub(crate) fn locale(&self, env: &[(String, String)]) -> String {
         let variable = |name: &str| env_vars::env_value(env, name).map(|found| found.value);
         let configured = self.locale.as_ref().map(|locale| locale.value.as_str());
         title::preferred_locale(configured, variable).unwrap_or_default()
     }
 
-    /// Returns how long and how much of sessions is kept.
+    /// Returns the limits of age and size for stored sessions.
     pub(crate) fn session_retention(&self) -> SessionRetention {
         let seconds = self.session_keep_days.value.saturating_mul(SECONDS_OF_DAY);
         let max_bytes = self.session_bytes.value;
         SessionRetention { keep: Duration::from_secs(seconds), max_bytes }
     }
 
-    /// Redacts the keys in all output from now on. The user may name any variable, which may not look
-    /// like that of a secret.
+    /// Redacts the configured keys in all later output. This is necessary, because the user may
+    /// choose any variable name for a key, even a name that does not look like a secret.
     pub(crate) fn redact_keys(&self) {
         let keys = Provider::ALL.into_iter().filter_map(|it| self.provider(it).key.as_ref());
         keys.for_each(|key| secrets::add_key_to_redact(&key.value));
@@ -232,7 +233,7 @@ impl Config {
     }
 }
 
-/// Copies the settings of OpenAI's first dialect to the second dialect, if the second dialect does
+/// Copies each setting of OpenAI's first dialect to the second dialect, if the second dialect does
 /// not have the setting. Both dialects belong to one account at one server. If the second dialect
 /// has a different URL, its key and certificates stay separate.
 fn inherit_openai_settings(providers: &mut BTreeMap<Provider, ProviderConfig>) {
@@ -248,8 +249,8 @@ fn inherit_openai_settings(providers: &mut BTreeMap<Provider, ProviderConfig>) {
     }
 }
 
-/// Returns `$XDG_CONFIG_HOME/callboard/config.toml`, or the same file below `~/.config`. Returns
-/// `None` if neither is an absolute path
+/// Returns `$XDG_CONFIG_HOME/callboard/config.toml`, or else the same file below `~/.config`.
+/// Returns `None` if neither of these paths is absolute
 /// (<https://specifications.freedesktop.org/basedir-spec/latest/>).
 pub(crate) fn config_file_path(env: &[(String, String)]) -> Option<PathBuf> {
     Some(user_folders::user_folder(env, "XDG_CONFIG_HOME", ".config")?.join("config.toml"))
@@ -281,8 +282,8 @@ pub(crate) fn check_base_url(url: &str) -> Result<(), String> {
     if is_web { Ok(()) } else { Err("base_url must be an http or https URL".to_owned()) }
 }
 
-/// Checks that the text can be the name of a variable. The error omits the text, because the text
-/// may be a key that was entered by mistake.
+/// Checks that a text is a valid name of a variable. The error does not contain the text, because
+/// the text may be a key that the user wrote by mistake.
 fn check_variable_name(name: &str) -> Result<(), String> {
     let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let starts_well = name.starts_with(|first: char| !first.is_ascii_digit());

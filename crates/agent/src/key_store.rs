@@ -1,7 +1,6 @@
-//! Keys stored by a login: in the system's keyring, or in a file if there is no keyring.
+//! Stores the keys of logins in the system's keyring, or in a file if there is no keyring.
 //!
-//! A small file lists the logins, so that the keyring is accessed only if the keyring may hold a
-//! key.
+//! A small file lists the logins, so that the keyring is accessed only if it may contain a key.
 
 mod keyring;
 
@@ -19,12 +18,13 @@ use crate::{secrets, user_folders};
 use callboard_runtime::private_files as private;
 use keyring::{Keyring, SystemKeyring};
 
-/// The stored logins of a user. The methods block the thread: usually briefly, but up to
-/// [`limits::KEYRING_TIMEOUT`](crate::limits::KEYRING_TIMEOUT) if the keyring asks the user.
+/// The stored logins of a user. The methods block the thread. They usually return quickly, but may
+/// take up to [`limits::KEYRING_TIMEOUT`](crate::limits::KEYRING_TIMEOUT) if the keyring asks the
+/// user.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyStore {
-    /// The folder of the file; `None` if the environment defines no folder, so that no key can be
-    /// stored.
+    /// The folder of the file. `None` if the environment defines no folder; no key can be stored
+    /// then.
     folder: Option<PathBuf>,
     keyring: Arc<dyn Keyring>,
 }
@@ -49,16 +49,17 @@ impl Logins {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Login {
-    /// Identifies the login. A later login to the same provider, perhaps with another key, has
-    /// another id.
+    /// Identifies the login. A later login to the same provider has another id, because its key may
+    /// differ.
     id: String,
-    /// The only URL to which the key may be sent; `None` for the provider's own URL.
+    /// The only URL to which the key may be sent. `None` for the provider's own URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) base_url: Option<String>,
-    /// The key; `None` if the key is in the keyring.
+    /// The key. `None` if the key is in the keyring.
     #[serde(default, with = "written", skip_serializing_if = "Option::is_none")]
     key: Option<ApiKey>,
-    /// Whether the keyring may still hold the key of an earlier login, because its removal failed.
+    /// Whether the keyring may still contain the key of an earlier login, because the removal of
+    /// that key failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     keyring_has_another: bool,
 }
@@ -73,13 +74,13 @@ impl Login {
         self.key.is_none()
     }
 
-    /// Returns whether the keyring may hold a key.
+    /// Returns whether the keyring may contain a key of this entry.
     fn may_be_in_keyring(&self) -> bool {
         self.key.is_none() || self.keyring_has_another
     }
 
-    /// Returns whether the login was removed, and the entry only records a key to remove from the
-    /// keyring.
+    /// Returns whether the login was removed. In this case, the entry only records that a key must
+    /// still be removed from the keyring.
     fn only_marks_key_to_remove(&self) -> bool {
         self.key.is_none() && self.keyring_has_another
     }
@@ -92,7 +93,7 @@ pub(crate) enum KeyLocation {
     File(PathBuf),
 }
 
-/// An error of the key store. The text never contains a key.
+/// An error of the key store. The message never contains a key.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct KeyError(String);
@@ -115,7 +116,8 @@ pub(crate) fn are_logins_loaded() -> bool {
 static LOGINS_LOADED: AtomicBool = AtomicBool::new(false);
 
 impl KeyStore {
-    /// Creates the store in `$XDG_STATE_HOME/callboard/keys`, or below `~/.local/state`.
+    /// Creates the store in `$XDG_STATE_HOME/callboard/keys`, or else in the same folder below
+    /// `~/.local/state`.
     pub(crate) fn from_env(env: &[(String, String)]) -> Self {
         Self::new(env, Arc::new(SystemKeyring))
     }
@@ -126,7 +128,7 @@ impl KeyStore {
     }
 
     /// Reads the list of logins, without accessing the keyring. The keys in the file are redacted
-    /// in all output from then on.
+    /// in all later output.
     pub(crate) fn read_logins(&self) -> Result<Logins, KeyError> {
         let logins = self.read_login_file().map(Logins)?;
         logins.keys_in_file().for_each(secrets::add_key_to_redact);
@@ -152,13 +154,14 @@ impl KeyStore {
         base_url: Option<String>,
         key: ApiKey,
     ) -> Result<KeyLocation, KeyError> {
-        // Without a folder for the list of logins, a key in the keyring would never be found again.
+        // If there is no folder for the list of logins, the key must not be stored: a key in the
+        // keyring would never be found again.
         self.folder()?;
         let name = entry_name(provider);
         let Err(why) = self.keyring.write(name, key.expose()) else {
             let noted = self.save_login(name, Login::new(base_url, None));
             if noted.is_err() {
-                // An old key in the keyring would otherwise be used as the key of the new login,
+                // Otherwise, an old key in the keyring would be used as the key of the new login,
                 // perhaps at another server.
                 drop(self.keyring.remove(name));
             }
@@ -187,9 +190,9 @@ impl KeyStore {
         if had.is_empty() {
             return Ok(had);
         }
-        // The keyring may also hold a key for a login in the file, because it may have stored the
-        // key after the time limit. Errors of the keyring matter only if it is known to hold a key,
-        // because many systems have no keyring.
+        // The keyring may contain a key even if the login's key is in the file, because the keyring
+        // may have stored the key after the time limit. Many systems have no keyring, so an error
+        // of the keyring matters only if the keyring is known to contain a key.
         let removed = had.iter().map(|it| (entry_name(*it), self.keyring.remove(entry_name(*it))));
         let is_kept = |name: &str| logins[name].may_be_in_keyring();
         let kept = removed.filter_map(|(name, removed)| Some((name, removed.err()?)));
@@ -197,7 +200,7 @@ impl KeyStore {
         self.update_login_file(self.folder()?, |logins| {
             for name in had.iter().map(|it| entry_name(*it)) {
                 match logins.get_mut(name) {
-                    // The login stays recorded, so that its removal can be retried.
+                    // The login stays in the list, so that its removal can be retried.
                     Some(login) if kept.contains_key(name) => login.key = None,
                     _ => drop(logins.remove(name)),
                 }

@@ -22,8 +22,8 @@ pub use cli::main;
 #[doc = include_str!("../README.md")]
 struct ReadmeDocTests;
 
-// Also compiles the examples of the repository's documents, which need all crates. The published
-// package does not include these documents.
+// Also compiles the examples of the repository's documents as doctests. These examples need all
+// crates. The published package does not include the documents.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct RepositoryReadmeDocTests;

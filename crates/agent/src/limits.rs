@@ -4,8 +4,9 @@ use std::time::Duration;
 
 // ---- Shutdown ----
 
-/// Time limit from the end of input, or a signal, to the end of the connection, regardless of
-/// running calls. With 200 ms for shutting down the runtime, the process exits within 2 s.
+/// Time limit from the end of input, or from a signal, to the end of the connection. It applies
+/// even if calls are still running. Shutting down the runtime takes at most another 200 ms, so the
+/// process exits within 2 s.
 pub(crate) const EXIT_DEADLINE: Duration = Duration::from_millis(1_700);
 
 // ---- Telemetry ----
@@ -29,21 +30,21 @@ pub(crate) const MAX_KEY_FILE_BYTES: u64 = 64 << 10;
 /// Maximum size of one answer to `callboard login` in bytes.
 pub(crate) const MAX_LOGIN_ANSWER_BYTES: u64 = 4 << 10;
 
-/// Time limit for the system's keyring, which may ask the user to unlock it.
+/// Time limit for an operation of the system's keyring. The keyring may ask the user to unlock it.
 #[cfg(feature = "keyring")]
 pub(crate) const KEYRING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Maximum number of discovered models that are offered; further models are ignored.
+/// Maximum number of discovered models that are offered to the user; further models are ignored.
 pub(crate) const MAX_FOUND_MODELS: usize = 64;
 
 // ---- Checking transcripts ----
 
-/// Maximum number of faults printed per file; all are counted.
+/// Maximum number of faults that are printed per file; all faults are counted.
 pub(crate) const MAX_PRINTED_VIOLATIONS: u64 = 200;
 
 // ---- Model selection ----
 
-/// Time for which a server's list of models is reused.
+/// Maximum age of a server's list of models that is reused.
 pub(crate) const MODEL_LIST_MAX_AGE: Duration = Duration::from_secs(10 * 60);
 
 /// Time limit for reading the file of logins, which may be on a network drive.

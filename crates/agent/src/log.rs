@@ -1,4 +1,4 @@
-//! The log on standard error, with known secrets redacted.
+//! The log on standard error, in which known secrets are redacted.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ pub(crate) fn redacting_stderr_writer() -> RedactingWriter<io::Stderr> {
     RedactingWriter { to: io::stderr(), secrets: secrets::process_secrets() }
 }
 
-/// Writes panics to the log as well.
+/// Writes panics to the log, too.
 pub(crate) fn install_panic_hook() {
     panic::set_hook(Box::new(|panic| {
         let trace = Backtrace::capture();
@@ -49,7 +49,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     #[test]
-    fn no_secret_reaches_a_line_of_the_log() {
+    fn no_log_line_contains_a_secret() {
         let secrets = Secrets::new(["pass\"word\n1"]);
         let lines = Arc::new(Mutex::new(Vec::new()));
         let to = lines.clone();

@@ -41,9 +41,10 @@ pub(crate) async fn log_in_interactively(
     let key = ApiKey::from_nonempty_text(&ask_hidden_line("Key: ")?).ok_or(NO_KEY)?;
     crate::secrets::add_key_to_redact(&key);
     let tried = choices.request_model_list(provider, base_url.clone(), Some(key.clone())).await;
-    let said = match tried {
+    let verdict = match tried {
         Ok(models) => {
-            // If the server returns its list without a key, the list does not verify the key.
+            // If the server returns its list even without a key, the list does not prove that the
+            // key is valid.
             let without_key = choices.request_model_list(provider, base_url.clone(), None).await;
             key_verdict(&models, without_key.map(drop).map_err(|error| error.kind))
         }
@@ -66,11 +67,13 @@ pub(crate) async fn log_in_interactively(
             format!("{}, which only you can read; no keyring was available", path.display())
         }
     };
-    Ok(format!("{said} It is stored in {place}.\n`callboard models` lists the available models."))
+    Ok(format!(
+        "{verdict} It is stored in {place}.\n`callboard models` lists the available models."
+    ))
 }
 
-/// Returns the result of testing a key: the list of models with the key, compared with the request
-/// `without_key`.
+/// Returns the verdict on a key. `models` is the list of models that the server returned for the
+/// key, and `without_key` is the result of the same request without a key.
 fn key_verdict(models: &[String], without_key: Result<(), ModelErrorKind>) -> String {
     let models = match models {
         [] => String::new(),
@@ -98,7 +101,8 @@ fn ask_provider() -> Result<Provider, String> {
     numbered.or_else(named).ok_or_else(|| "there is no such provider".to_owned())
 }
 
-/// Asks for one line, and trims it. The end of input counts as an empty line.
+/// Asks for one line, and returns it without surrounding white space. The end of input counts as an
+/// empty line.
 fn ask_line(question: &str) -> Result<String, String> {
     OutputStream::stdout().print(question);
     let answer = read_line().map_err(|error| format!("cannot read the answer: {error}"))?;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Does not return if this process is a helper that supervises a command.
+    // If this process is a helper that supervises a command, this call does not return.
     callboard_process::init_command_helper();
     callboard_process::env::hide_own_env();
     callboard::main()

@@ -1,6 +1,6 @@
-//! Selection of the model: by configuration, key, login, or a running server.
+//! Selects the model by configuration, key, login or running server.
 //!
-//! The order is in [`ModelSelector::select_candidate`]. Selections that need the network are in
+//! [`ModelSelector::select_candidate`] defines the order. Selections that need the network are in
 //! `deferred_model.rs`.
 
 mod deferred_model;
@@ -32,7 +32,8 @@ pub(crate) use model_network::{HttpNetwork, ModelNetwork};
 #[derive(Debug, Clone)]
 pub(crate) struct ConfiguredModels {
     selector: Arc<ModelSelector>,
-    /// Model of every new session, once [`ConfiguredModels::resolve_default_model`] has found it.
+    /// Model of every new session. `None` until [`ConfiguredModels::resolve_default_model`] has
+    /// found a model.
     default_model: Option<DeferredModel>,
     /// Whether the client shows a list of models.
     has_menu: bool,
@@ -45,22 +46,22 @@ struct ModelSelector {
     config: Config,
     keys: KeyStore,
     network: Box<dyn ModelNetwork>,
-    /// The logins at the time of the last read; `None` before the first read.
+    /// The logins at the time of the last read. `None` before the first read.
     logins: Mutex<Option<Result<Logins, KeyError>>>,
     /// Locked while the logins are read, so that a file that cannot be read blocks only one thread.
     reading: Arc<tokio::sync::Mutex<()>>,
-    /// Models that were opened. A model on this machine has its settings here, because the
-    /// configuration does not describe it.
+    /// Models that were opened. For a model on this machine, the settings are stored too, because
+    /// the configuration does not contain them.
     opened_models: Mutex<Vec<(String, Option<ProviderSettings>)>>,
-    /// Models that servers listed.
+    /// Servers, with the models that each of them listed.
     listed_servers: Mutex<Vec<ServerModels>>,
-    /// Locked while servers are asked for their models.
+    /// Locked while the lists of models are requested from servers.
     exploring: tokio::sync::Mutex<()>,
-    /// Most recent logins whose keys were read from the keyring.
+    /// The most recent logins whose keys were read from the keyring.
     unlocked_logins: Mutex<Vec<Login>>,
 }
 
-/// The reason why there is no model.
+/// The reason why no model can be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoModelError {
     /// The user named a model that does not exist.
@@ -74,12 +75,13 @@ pub(crate) enum NoModelError {
     Logins(KeyError),
 }
 
-/// The result of a selection without the network and the keyring.
+/// The result of a selection that accesses neither the network nor the keyring.
 #[derive(Debug, PartialEq, Eq)]
 enum ModelCandidate {
     /// The user named a model.
     Named(String),
-    /// A provider. The model is `None` if the provider must be asked for its models.
+    /// A provider. The model is `None` if the list of models must be requested from the provider
+    /// first.
     Provider {
         provider: Provider,
         model: Option<String>,
@@ -88,11 +90,11 @@ enum ModelCandidate {
     Nothing,
 }
 
-/// The URL and key for access to a provider.
+/// The URL and the key for requests to a provider.
 struct ProviderAccess {
     base_url: Option<String>,
     key: Option<ApiKey>,
-    /// Login from which the key comes, if the key was stored.
+    /// The login with the key, if the key comes from a login.
     login: Option<Login>,
 }
 
@@ -115,7 +117,7 @@ impl ConfiguredModels {
         Self { selector: Arc::new(chooser), default_model: None, has_menu: true, builtin }
     }
 
-    /// Disables the discovery of models for a menu, because no menu is shown.
+    /// Disables the discovery of models for a menu. Call this method if no menu is shown.
     pub(crate) fn without_menu(self) -> Self {
         Self { has_menu: false, ..self }
     }
@@ -125,8 +127,9 @@ impl ConfiguredModels {
         &self.selector.config
     }
 
-    /// Finds the model for prompts now. `callboard exec` uses the model, and `callboard models`
-    /// prints its name. Returns `None` if no model is set up; `direct` does not count.
+    /// Finds the model for prompts immediately, without waiting for a first prompt. `callboard
+    /// exec` uses the model, and `callboard models` prints its name. Returns `None` if no model is
+    /// set up; `direct` does not count.
     ///
     /// # Errors
     ///
@@ -147,9 +150,9 @@ impl ConfiguredModels {
         self.selector.last_read_logins().map(|_| None).map_err(NoModelError::Logins)
     }
 
-    /// Creates the model of new sessions. Slow steps are deferred until the first prompt. Reads the
-    /// file of logins without a timeout, so it must only be called at startup, before a client is
-    /// served.
+    /// Creates the model of new sessions. Slow steps are deferred until the first prompt. This
+    /// method reads the file of logins without a timeout, so call it only at startup, before a
+    /// client is served.
     ///
     /// # Errors
     ///
@@ -222,11 +225,12 @@ impl ModelCatalogue for ConfiguredModels {
         if self.selector.config.model.is_some() {
             return None;
         }
-        // The user may have logged in since the last session.
+        // A new deferred model is needed, because the user may have logged in since the last
+        // session.
         Some(Arc::new(self.default_model.clone().unwrap_or_else(|| self.create_deferred_model())))
     }
 
-    /// Returns the capabilities of all models that a later login may select.
+    /// Returns the combined capabilities of all models that a later login may select.
     fn combined_capabilities(&self) -> ModelCapabilities {
         ModelCapabilities::new().with_images().with_audio()
     }
@@ -246,7 +250,7 @@ impl ModelCatalogue for ConfiguredModels {
     }
 }
 
-/// Instructions for connecting another model, in three lines.
+/// Instructions for connecting another model, as a list of three items.
 pub(crate) const CONNECT_HELP: &str = "To connect a model:\n\n\
     - run `callboard login` in a terminal, or set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or \
     `GEMINI_API_KEY`;\n\
@@ -254,8 +258,8 @@ pub(crate) const CONNECT_HELP: &str = "To connect a model:\n\n\
     - or name any model with `/model PROVIDER/NAME`, `--model`, `CALLBOARD_MODEL` or the configuration.";
 
 impl ModelSelector {
-    /// Selects in this order: the model that the user named; a key in the environment; a login; a
-    /// configured server.
+    /// Selects the first of these that exists: the model that the user named, a provider with a key
+    /// in the environment, a provider with a login, a configured server.
     fn select_candidate(&self) -> ModelCandidate {
         if let Some(model) = &self.config.model {
             return ModelCandidate::Named(model.value.clone());
@@ -287,9 +291,9 @@ impl ModelSelector {
         ModelCandidate::Provider { provider, model, why }
     }
 
-    /// Returns the default model of a provider: the first configured model, else the built-in
-    /// default. Returns `None` for a server at another address than the provider's, because only
-    /// the server can list its models.
+    /// Returns the default model of a provider: the first configured model, or else the built-in
+    /// default. Returns `None` if the server is not at the provider's own address, because only
+    /// that server can list its models.
     fn provider_default_model(&self, provider: Provider) -> Option<(Provider, String)> {
         let configured = self.config.provider(provider);
         if let Some(model) = configured.models.as_ref().and_then(|models| models.value.first()) {
@@ -338,8 +342,8 @@ impl ModelSelector {
         self.last_read_logins().ok()?.for_provider(provider).cloned()
     }
 
-    /// Returns the login whose key is sent to a provider, if any. A configured key takes
-    /// precedence.
+    /// Returns the login whose key is sent to a provider, if there is such a login. A configured
+    /// key takes precedence.
     fn active_login(&self, provider: Provider) -> Option<Login> {
         let login = self.find_login(provider).filter(|_| !self.has_configured_key(provider));
         login.filter(|login| self.is_login_for_base_url(provider, login))
@@ -361,8 +365,8 @@ impl ModelSelector {
         })
     }
 
-    /// Returns the URL and key of a provider. Accesses the keyring only if the keyring holds the
-    /// key.
+    /// Returns the URL and the key of a provider. Accesses the keyring only if the key is in the
+    /// keyring.
     async fn resolve_access(&self, provider: Provider) -> Result<ProviderAccess, ModelError> {
         if let Some(key) = &self.config.provider(provider).key {
             let base_url = self.configured_or_login_base_url(provider, None);
@@ -399,7 +403,8 @@ impl ModelSelector {
         }
     }
 
-    /// Returns the base URL of a provider: the configured base URL, else the base URL of the login.
+    /// Returns the base URL of a provider: the configured base URL, or else the base URL of the
+    /// login.
     fn configured_or_login_base_url(
         &self,
         provider: Provider,
@@ -434,12 +439,12 @@ impl ModelSelector {
     }
 }
 
-/// Providers that are selected by a key or a configured server, in this order. Ollama is not
-/// included, because it is selected if its server is running.
+/// Providers that are selected by a key or a configured server, in this order. Ollama is not in
+/// this list, because it is selected only if its server is running.
 const KEYED_PROVIDERS: [Provider; 4] =
     [Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses, Provider::Gemini];
 
-/// Returns the form in which URLs are compared.
+/// Returns a URL in the form in which URLs are compared.
 fn without_trailing_slash(url: &str) -> &str {
     url.trim_end_matches('/')
 }

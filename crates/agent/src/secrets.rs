@@ -1,4 +1,4 @@
-//! The secrets of this process, shared by its sessions and its log.
+//! The secrets of this process. Its sessions and its log share them.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ pub(crate) fn process_secrets() -> Secrets {
     PROCESS_SECRETS.current()
 }
 
-/// Adds a key. All later output has the key redacted.
+/// Adds a key to the secrets, so that it is redacted in all later output.
 pub(crate) fn add_key_to_redact(key: &ApiKey) {
     PROCESS_SECRETS.add(key.expose());
 }

@@ -9,7 +9,7 @@ use callboard_runtime::SessionArchive;
 
 use crate::{secrets, user_folders};
 
-/// Returns the folder of stored sessions that an environment defines for its user.
+/// Returns the folder of stored sessions for an environment.
 pub(crate) fn folder(env: &[(String, String)]) -> Option<PathBuf> {
     Some(user_folders::state_folder(env)?.join("sessions"))
 }
@@ -21,7 +21,7 @@ pub(crate) fn open(folder: &Path) -> Result<Arc<dyn SessionStore>, SessionStoreE
     Ok(Arc::new(SqliteSessionStore::open(folder, holder, random)?))
 }
 
-/// Opens the stored sessions of the user whose environment this is.
+/// Opens the stored sessions of the user to whom the environment belongs.
 pub(crate) fn open_archive(env: &[(String, String)]) -> Result<SessionArchive, String> {
     let folder = folder(env)
         .ok_or("no folder for stored sessions: set HOME or XDG_STATE_HOME to an absolute path")?;
@@ -33,7 +33,8 @@ pub(crate) fn open_archive(env: &[(String, String)]) -> Result<SessionArchive, S
     })
 }
 
-/// Returns a random number, which spreads the retries of processes that wait for each other.
+/// Returns a random number. It makes processes that wait for the same lock retry at different
+/// times.
 fn random() -> u64 {
     u64::try_from(ulid::Ulid::generate().random() & u128::from(u64::MAX)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Telemetry: a log on standard error and, with the feature `otlp`, spans for a collector.
+//! Telemetry: a log on standard error, and spans for a collector (with the feature `otlp`).
 //!
 //! | span | target | level | fields |
 //! |---|---|---|---|
@@ -6,7 +6,7 @@
 //! | `turn` | `callboard` | info | `id`, `model`, `traceparent`, `stop_reason` |
 //! | `call` | `acp_lifecycle` | debug | `id`, `tool`, `kind`, `status`, `reason`, `queued_ms`, `duration_ms`, `exit_code` |
 //!
-//! Fields contain only names and numbers: no prompt, no arguments, no path, no output.
+//! Fields contain only names and numbers. They never contain prompts, arguments, paths or output.
 
 use std::io::IsTerminal as _;
 
@@ -20,15 +20,15 @@ use crate::log;
 #[cfg(feature = "otlp")]
 mod otlp;
 
-/// Telemetry that must be finished when the process ends.
+/// Running telemetry. Call `flush_spans` before the process exits.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     #[cfg(feature = "otlp")]
     exporter: Option<otlp::Exporter>,
 }
 
-/// Starts logging of warnings, or of the targets in `CALLBOARD_LOG`, and the export of spans if the
-/// environment enables it. Must be called once per process.
+/// Starts logging of warnings, or of the targets in `CALLBOARD_LOG`. Also starts the export of
+/// spans if the environment enables it. Call this function once per process.
 ///
 /// Standard output is reserved for protocol messages, so the log and panics are written to standard
 /// error.
@@ -57,8 +57,8 @@ pub(crate) fn start_telemetry() -> Telemetry {
     }
 }
 
-/// Returns the default targets of the log. The targets are built without the parser, because the
-/// parser would slow down every start.
+/// Returns the default targets of the log. They are built without the parser of log filters,
+/// because the parser would slow down every start.
 fn default_log_targets() -> Targets {
     let ours = Targets::new().with_default(LevelFilter::WARN);
     ours.with_target("agent_client_protocol", LevelFilter::ERROR)

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-/// Returns the folder for a user's state: `$XDG_STATE_HOME/callboard`, or the same folder below
-/// `~/.local/state`. Returns `None` if neither is an absolute path.
+/// Returns the folder for a user's state: `$XDG_STATE_HOME/callboard`, or else the same folder
+/// below `~/.local/state`. Returns `None` if neither of these paths is absolute.
 pub(crate) fn state_folder(env: &[(String, String)]) -> Option<PathBuf> {
     user_folder(env, "XDG_STATE_HOME", ".local/state")
 }
 
-/// Returns callboard's folder below the folder in a variable, else below a folder of the user's
-/// home.
+/// Returns callboard's folder below the folder that a variable contains, or else below the folder
+/// `in_home` of the user's home.
 pub(crate) fn user_folder(env: &[(String, String)], name: &str, in_home: &str) -> Option<PathBuf> {
     let named = |name: &str| {
         let value = env.iter().find(|(other, _)| other == name).map(|(_, value)| value);
@@ -24,7 +24,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     #[test]
-    fn the_state_folder_is_found_by_the_environment() {
+    fn the_environment_determines_the_state_folder() {
         let of = |env: &[(&str, &str)]| {
             let env: Vec<_> =
                 env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();

@@ -117,7 +117,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn the_command_line_makes_sense() {
+    fn the_command_line_definition_is_valid() {
         super::Cli::command().debug_assert();
     }
 }

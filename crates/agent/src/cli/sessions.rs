@@ -1,4 +1,4 @@
-//! `callboard sessions` on the store of this user.
+//! `callboard sessions`, with the stored sessions of this user.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub(super) fn run_sessions(args: SessionsArgs) -> ExitCode {
         terminal: &mut terminal,
     };
     match callboard_sessions::run_sessions_command(args, context) {
-        // `OutputStream` reports it at the end, unless a reader closed the pipe.
+        // `OutputStream` reports an output error at the end, unless the reader has closed the pipe.
         Ok(()) | Err(SessionsError::Output(_)) => ExitCode::SUCCESS,
         Err(error) => print_error_and_fail(&escape_invisible(&error.to_string())),
     }
@@ -59,7 +59,7 @@ pub(super) fn run_sessions(args: SessionsArgs) -> ExitCode {
 ///
 /// # Errors
 ///
-/// Prints the error, and returns the exit code.
+/// Prints the error. Returns the exit code.
 pub(super) async fn select_session(
     args: ResumeArgs,
     cwd: PathBuf,

@@ -1,4 +1,4 @@
-//! Creation of the configured agent, and the subcommands for models, keys and configuration.
+//! Creates the configured agent, and runs the subcommands for models, keys and configuration.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ pub(super) fn process_env() -> EnvVars {
     callboard_process::env::own_env().collect()
 }
 
-/// Creates the agent from flags, environment and file, and the model that it uses.
+/// Creates the agent and its model from flags, environment and configuration file.
 ///
 /// # Errors
 ///
-/// Prints the error, and returns the exit code: the configuration is invalid, or there is no model.
+/// Prints the error, and returns the exit code. The configuration is invalid, or there is no model.
 pub(super) async fn create_exec_agent(
     flags: Flags,
 ) -> Result<(CodingAgent, Arc<dyn Model>), ExitCode> {
@@ -54,9 +54,9 @@ const NO_MODEL: &str = "no model is set up. Run `callboard login`, set ANTHROPIC
     OPENAI_API_KEY or GEMINI_API_KEY, set OPENAI_BASE_URL to the address of a server, or start \
     Ollama, llama.cpp or LM Studio on this machine. `--model direct` runs commands without a model.";
 
-/// Creates the agent from flags, environment and file. Errors of flags end the process. All other
-/// errors are reported at the first prompt, because clients show errors of prompts, but rarely the
-/// reason why an agent did not start.
+/// Creates the agent from flags, environment and configuration file. An error in a flag ends the
+/// process. All other errors are reported at the first prompt. Clients show errors of prompts, but
+/// rarely the reason why an agent did not start.
 pub(super) fn create_serving_agent(flags: Flags) -> Result<CodingAgent, String> {
     let env = process_env();
     let names_model = flags.model.is_some();
@@ -97,8 +97,8 @@ fn create_configured_agent(
     }
 }
 
-/// Creates an agent that only reports a configuration error. Such an agent does not use defaults,
-/// because the intended configuration may have been stricter.
+/// Creates an agent that only reports a configuration error. This agent does not run with default
+/// values, because the intended configuration may have been stricter.
 fn create_broken_config_agent(why: String, env: EnvVars) -> CodingAgent {
     tracing::error!("{why}");
     let catalogue = BuiltInModels::new(Arc::new(env.clone())).with_connect_help(CONNECT_HELP);
@@ -114,8 +114,8 @@ fn create_broken_config_agent(why: String, env: EnvVars) -> CodingAgent {
 fn create_base_agent(model: Arc<dyn Model>, env: EnvVars) -> CodingAgent {
     let info = Implementation::new("callboard", env!("CARGO_PKG_VERSION")).title("Callboard");
     let logins = LoginAuthenticator::new(KeyStore::from_env(&env));
-    // Protects the configuration file and its folder under any name, and the target if the file is
-    // a symbolic link.
+    // Protects the configuration file and its folder under any path. If the file is a symbolic
+    // link, its target is protected too.
     let config = config::config_file_path(&env);
     let guarded = config.iter().flat_map(|file| file.ancestors().take(2));
     let state = user_folders::state_folder(&env);
@@ -171,7 +171,7 @@ pub(super) fn run_models_command(is_json: bool) -> ExitCode {
 pub(super) fn run_login_command(provider: Option<Provider>) -> ExitCode {
     run_with_configured_models(async |choices| {
         match login::log_in_interactively(&choices, provider).await {
-            Ok(said) => print_redacted(&said),
+            Ok(message) => print_redacted(&message),
             Err(why) => print_error_and_fail(&why),
         }
     })

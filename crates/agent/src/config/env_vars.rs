@@ -4,7 +4,7 @@ use callboard_models::provider::{ApiKey, Provider, ProviderSettings};
 
 use super::{ProviderConfig, SourcedValue, ValueSource};
 
-/// Returns the value of a variable. An empty value counts as not set.
+/// Returns the value of a variable. A variable with an empty value counts as unset.
 pub(super) fn env_value(env: &[(String, String)], name: &str) -> Option<SourcedValue<String>> {
     let (name, value) = env.iter().find(|(other, value)| other == name && !value.is_empty())?;
     Some(SourcedValue { value: value.clone(), source: ValueSource::Variable(name.clone()) })
@@ -31,8 +31,8 @@ pub(super) fn find_provider_key(
     configured: &ProviderConfig,
     env: &[(String, String)],
 ) -> Option<SourcedValue<ApiKey>> {
-    // A variable that the file names replaces the default variables, which may hold the key of
-    // another server.
+    // If the file names a variable, only this variable is used: the default variables may contain
+    // the key of another server.
     let named = configured.key_env.as_ref().map(|named| named.value.as_str());
     let names = named.as_ref().map_or(provider.key_variables(), std::slice::from_ref);
     let mut found = names.iter().filter_map(|name| env_value(env, name));

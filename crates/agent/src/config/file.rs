@@ -1,4 +1,5 @@
-//! The configuration file: TOML in which every key is known and every value has a location.
+//! The configuration file, which is TOML. Unknown keys are errors, and the location of each value
+//! is recorded.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -46,8 +47,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for SourcedValue<T> {
 /// The path of the file, and the positions of its line ends.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
-    /// Path of the file, which may not exist; `None` if the environment defines no folder for the
-    /// file.
+    /// Path of the file. The file need not exist. `None` if the environment defines no folder for
+    /// the file.
     pub(crate) path: Option<PathBuf>,
     line_ends: Vec<usize>,
 }
@@ -66,13 +67,13 @@ impl ConfigFile {
         }
         toml::from_str(text).map_err(|error| {
             let source = ValueSource::File(error.span().map_or(text.len(), |span| span.start));
-            // Only the parser's message is used, because its full text quotes the file, which may
-            // contain a key.
+            // Only the short message of the parser's error is used. The full error quotes the file,
+            // and the file may contain a key.
             self.error_at_source(&source, error.message().replace('\n', ", "))
         })
     }
 
-    /// Checks a value, if the file has one, and adds the location of the value to an error.
+    /// Checks a value, if the file contains the value. Adds the location of the value to an error.
     pub(super) fn check_value<T>(
         &self,
         value: Option<&SourcedValue<T>>,
@@ -86,7 +87,7 @@ impl ConfigFile {
         ConfigError { place: self.describe_source(source), what }
     }
 
-    /// Describes the source of a value in a few words.
+    /// Returns a short description of the source of a value.
     pub(crate) fn describe_source(&self, source: &ValueSource) -> String {
         match source {
             ValueSource::Default => "default".to_owned(),

@@ -5,19 +5,19 @@ use serde::Serialize;
 
 use super::{Config, SourcedValue, ValueSource};
 
-/// A displayed value.
+/// A value of the configuration, as it is displayed.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ConfigRow {
     pub(crate) key: String,
-    /// The value; `None` if it is not set.
+    /// The value. `None` if the value is not set.
     pub(crate) value: Option<String>,
     /// Source: `default`, `PATH:LINE`, the name of a variable, or a flag.
     pub(crate) source: String,
 }
 
 impl Config {
-    /// Returns the values that are not specific to a provider, and the values that are set for
-    /// providers.
+    /// Returns all values that are not specific to a provider, and those values of providers that
+    /// are set.
     pub(crate) fn display_rows(&self) -> Vec<ConfigRow> {
         let mut rows = vec![
             self.display_row("model", self.model.as_ref(), Clone::clone),

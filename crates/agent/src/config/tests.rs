@@ -1,4 +1,4 @@
-//! Precedence of the sources, and errors for invalid values.
+//! Tests of the precedence of the sources, and of errors for invalid values.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn pair(value: &str, source: &str) -> (String, String) {
 }
 
 #[test]
-fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
+fn a_flag_overrides_a_variable_overrides_the_file_overrides_the_default() {
     let file = "locale = 'fr'\nmodel = 'openai/file'\nmode = 'read-only'\n";
     let variables = [
         ("CALLBOARD_MODEL", "openai/variable"),
@@ -80,7 +80,7 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
 }
 
 #[test]
-fn each_provider_has_a_table_and_variables_over_it() {
+fn each_provider_has_a_table_that_variables_override() {
     let text = "[providers.openai]\nbase_url = 'https://a.example/v1'\nkey_env = 'A_KEY'\n\
         ca_file = 'ca.pem'\ntools = 'json_schema'\ncontext_tokens = 9000\nmodels = ['x', 'y/z']\n\
         [providers.openai-responses]\nca_file = '/ca.pem'\n";
@@ -112,14 +112,14 @@ fn each_provider_has_a_table_and_variables_over_it() {
 }
 
 #[test]
-fn a_variable_that_the_file_names_is_the_only_one_that_holds_the_key() {
+fn a_variable_named_in_the_file_replaces_the_default_variables() {
     let text = "[providers.openai]\nkey_env = 'A_KEY'\n";
     let config = config(text, &[("OPENAI_API_KEY", "sk-other")], Flags::default()).unwrap();
     assert_eq!(shown_row(&config, "providers.openai.key"), None);
 }
 
 #[test]
-fn openais_second_dialect_has_what_the_first_has_unless_it_has_its_own() {
+fn openais_second_dialect_inherits_missing_settings_from_the_first() {
     const OPENAI: &str = "[providers.openai]\nbase_url = 'https://a/v1'\nkey_env = 'A_KEY'\n\
         ca_file = '/a.pem'\n[providers.openai-responses]\n";
     let variables = [("OPENAI_API_KEY", "sk-other"), ("A_KEY", "sk-mine"), ("B_KEY", "sk-b")];
@@ -142,7 +142,7 @@ fn openais_second_dialect_has_what_the_first_has_unless_it_has_its_own() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_with_its_place_and_never_with_a_key() {
+fn errors_name_the_location_and_never_contain_a_key() {
     for (text, variables, place, says) in [
         ("\nmodell = 'x'", &[][..], ":2:", "unknown field `modell`"),
         ("model = 'gpt'", &[], ":1:", "unknown model `gpt`"),
@@ -176,7 +176,7 @@ fn what_makes_no_sense_is_told_with_its_place_and_never_with_a_key() {
 }
 
 #[test]
-fn sessions_are_stored_unless_the_file_or_a_flag_says_otherwise() {
+fn sessions_are_stored_unless_the_file_or_a_flag_disables_it() {
     let off = "[sessions]\nenabled = false\n";
     for (text, ephemeral, expected) in [("", false, true), (off, false, false), ("", true, false)] {
         let flags = Flags { ephemeral, ..Flags::default() };
@@ -186,7 +186,7 @@ fn sessions_are_stored_unless_the_file_or_a_flag_says_otherwise() {
 }
 
 #[test]
-fn sessions_are_kept_for_the_days_and_bytes_of_the_file_which_are_at_least_one() {
+fn the_file_sets_the_positive_limits_for_stored_sessions() {
     let default = config("", &[], Flags::default()).unwrap();
     assert_eq!(default.session_retention(), SessionRetention::default());
     let text = "[sessions]\nkeep_days = 7\nmax_bytes = 1000\n";
@@ -207,7 +207,7 @@ fn sessions_are_kept_for_the_days_and_bytes_of_the_file_which_are_at_least_one()
 }
 
 #[test]
-fn the_file_lies_where_the_environment_says() {
+fn the_environment_determines_the_path_of_the_file() {
     for (variables, expected) in [
         (&[("XDG_CONFIG_HOME", "/x"), ("HOME", "/h")][..], Some("/x/callboard/config.toml")),
         (&[("XDG_CONFIG_HOME", "x"), ("HOME", "/h")], Some("/h/.config/callboard/config.toml")),
@@ -231,7 +231,7 @@ mod files {
     use super::{Config, Flags, env};
 
     #[test]
-    fn a_file_that_others_can_change_is_refused_and_one_behind_a_link_is_read() {
+    fn a_file_that_others_can_write_is_refused_and_a_link_is_followed() {
         let home = tempfile::tempdir().unwrap();
         let variables = env(&[("HOME", &home.path().to_string_lossy())]);
         let load = || Config::load(&variables, Flags::default());

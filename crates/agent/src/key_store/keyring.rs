@@ -8,20 +8,20 @@ mod system;
 #[cfg(feature = "keyring")]
 pub(super) use system::SystemKeyring;
 
-/// A keyring, which stores keys under names. Every method returns within a time limit, and errors
-/// never contain a key.
+/// A keyring, which stores keys by name. Every method returns within a time limit. Errors never
+/// contain a key.
 pub(super) trait Keyring: Debug + Send + Sync {
     /// Returns the key with this name.
     fn read(&self, name: &'static str) -> Result<Option<String>, String>;
 
-    /// Stores a key under a name, and replaces an earlier key of that name.
+    /// Stores a key under a name. Replaces an earlier key with the same name.
     fn write(&self, name: &'static str, key: &str) -> Result<(), String>;
 
     /// Removes the key with this name, if it exists.
     fn remove(&self, name: &'static str) -> Result<(), String>;
 }
 
-/// A placeholder for builds without support for keyrings; every method fails.
+/// A placeholder for builds without support for keyrings. Every method fails.
 #[cfg(not(feature = "keyring"))]
 #[derive(Debug)]
 pub(super) struct SystemKeyring;

@@ -1,4 +1,4 @@
-//! Keys in a file and in a keyring: storing, reading, removing, errors.
+//! Tests of keys in a file and in a keyring: storing, reading, removing, errors.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -116,12 +116,12 @@ fn a_stored_key_is_read_again_until_it_is_removed() {
 }
 
 #[test]
-fn keys_that_an_earlier_build_stored_are_read() {
+fn keys_stored_by_an_earlier_build_are_read() {
     let (_home, store) = store();
     let KeyLocation::File(path) = write(&store, Provider::Gemini, None) else {
         panic!("a keyring")
     };
-    // A build of November 2026 wrote this file.
+    // This file was written by a build of November 2026.
     fs::write(&path, include_str!("stored/keys.json")).unwrap();
     let stored = login(&store, Provider::Anthropic).unwrap();
     assert_eq!(stored.base_url.as_deref(), Some("http://127.0.0.1:9"));
@@ -141,7 +141,7 @@ fn without_a_folder_nothing_is_stored() {
 }
 
 #[test]
-fn a_damaged_file_is_told_without_what_it_holds() {
+fn a_damaged_file_is_reported_without_its_content() {
     let (_home, store) = store();
     let KeyLocation::File(path) = write(&store, Provider::Gemini, None) else {
         panic!("a keyring")
@@ -174,7 +174,7 @@ fn a_file_that_others_can_read_is_refused() {
 }
 
 #[test]
-fn a_key_in_the_keyring_is_in_no_file_and_gone_after_logout() {
+fn a_key_in_the_keyring_is_in_no_file_and_is_removed_by_logout() {
     let (home, store, keyring) = store_with_keyring();
     assert_eq!(write(&store, Provider::OpenAi, Some("http://h/v1")), KeyLocation::Keyring);
     let noted = login(&store, Provider::OpenAiResponses).unwrap();
@@ -195,7 +195,7 @@ fn a_key_in_the_keyring_is_in_no_file_and_gone_after_logout() {
 }
 
 #[test]
-fn a_login_leaves_no_earlier_key_behind_wherever_either_lies() {
+fn a_login_removes_an_earlier_key_from_file_and_keyring() {
     let (_home, store, keyring) = store_with_keyring();
     keyring.lock(true);
     assert!(matches!(write(&store, Provider::Gemini, None), KeyLocation::File(_)));
@@ -222,7 +222,7 @@ fn a_login_leaves_no_earlier_key_behind_wherever_either_lies() {
 }
 
 #[test]
-fn a_key_that_the_keyring_took_too_late_does_not_outlive_logout() {
+fn a_key_that_the_keyring_stored_too_late_is_removed_by_logout() {
     let (_home, store, keyring) = store_with_keyring();
     keyring.lock(true);
     write(&store, Provider::Gemini, None);
@@ -233,7 +233,7 @@ fn a_key_that_the_keyring_took_too_late_does_not_outlive_logout() {
 }
 
 #[test]
-fn a_key_that_could_not_be_noted_does_not_stay_in_the_keyring() {
+fn a_key_that_cannot_be_listed_does_not_stay_in_the_keyring() {
     let (_home, store, keyring) = store_with_keyring();
     let file = super::key_file_path(store.folder().unwrap());
     fs::create_dir_all(&file).unwrap();

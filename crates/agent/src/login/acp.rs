@@ -1,7 +1,7 @@
 //! Login and logout for ACP clients.
 //!
 //! No session requires a login: without a key, the `direct` model is used. Stored keys are read
-//! again before each turn, so `authenticate` has nothing to do.
+//! again before each turn, so `authenticate` does nothing.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 
 use crate::key_store::{self, KeyStore, LOGIN_PROVIDERS};
 
-/// The authentication methods of this program.
+/// Implements the authentication methods of this program.
 #[derive(Debug)]
 pub(crate) struct LoginAuthenticator {
     keys: KeyStore,
@@ -35,7 +35,7 @@ impl Authenticator for LoginAuthenticator {
         auth_methods(client)
     }
 
-    /// The next prompt uses the stored login.
+    /// Only checks the method, because the next prompt reads and uses the stored login.
     fn authenticate(&self, method: &str) -> BoxFuture<'_, Result<bool>> {
         Box::pin(std::future::ready(Ok([SETUP_METHOD_ID, TERMINAL_METHOD_ID].contains(&method))))
     }
@@ -51,8 +51,8 @@ impl Authenticator for LoginAuthenticator {
         })
     }
 
-    /// Loads the stored keys, so that they are redacted. The keys are loaded here because not every
-    /// catalogue reads the keys.
+    /// Loads the stored keys, so that they are redacted in all later output. Not every model
+    /// catalogue reads the keys, so this method must load them.
     fn reread_logins(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             if !key_store::are_logins_loaded() {
@@ -63,8 +63,8 @@ impl Authenticator for LoginAuthenticator {
     }
 }
 
-/// Returns a method that always works and, if the client can open a terminal, a method that opens
-/// one.
+/// Returns the authentication methods: one that always works, and one that opens a terminal, if the
+/// client can open terminals.
 fn auth_methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
     let agent = AuthMethodAgent::new(SETUP_METHOD_ID, "Use the existing setup")
         .description("Uses the key that is stored or set. Without one, `direct` commands work.");
@@ -114,7 +114,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn each_client_is_offered_what_it_can_do() {
+    fn each_client_is_offered_methods_that_it_supports() {
         let launch = json!({ "terminal-auth": true });
         for (capabilities, expected) in [
             (json!({}), json!([[null, "setup", false]])),

@@ -1,4 +1,4 @@
-//! A model that is resolved late: its key or its name is determined when the model is needed.
+//! A model that is resolved late: its key or its name is determined only when the model is needed.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -24,7 +24,7 @@ struct DeferredModelState {
     selector: Arc<ModelSelector>,
     /// The selected model. Until it is known, `direct` is used.
     chosen: OnceLock<ModelAndChoiceReason>,
-    /// The selected model without its key, from which the capabilities are read.
+    /// The selected model without its key. It provides the capabilities until the model is opened.
     keyless: OnceLock<Arc<dyn Model>>,
     direct: Arc<dyn Model>,
     state: Mutex<Option<Result<ModelAndItsLogin, ModelError>>>,
@@ -36,7 +36,7 @@ struct DeferredModelState {
 struct ModelAndChoiceReason {
     provider: Provider,
     model: String,
-    /// Spec, as in `--model`.
+    /// Model spec, as in `--model`.
     name: String,
     /// Reason for the selection, if the user did not name the model.
     why: Option<String>,
@@ -45,10 +45,10 @@ struct ModelAndChoiceReason {
 #[derive(Debug, Clone)]
 struct ModelAndItsLogin {
     model: Arc<dyn Model>,
-    /// Provider of the model; The provider is `None` for `direct`.
+    /// Provider of the model. `None` for `direct`.
     provider: Option<Provider>,
-    /// The provider whose login determines the key, and the login if the provider has one. `None`
-    /// if the model does not depend on a login.
+    /// The provider whose login determines the key, and this login, if there is one. `None` if the
+    /// model does not depend on a login.
     login: Option<(Provider, Option<Login>)>,
 }
 
@@ -65,8 +65,8 @@ impl DeferredModel {
         lazy
     }
 
-    /// Creates a model that resolves to the first available model, or to `direct` as long as no
-    /// model is available.
+    /// Creates a model that resolves to the first available model. As long as no model is
+    /// available, it resolves to `direct`.
     pub(super) fn first_available(chooser: Arc<ModelSelector>) -> Self {
         Self(Arc::new(DeferredModelState {
             selector: chooser,
@@ -78,7 +78,7 @@ impl DeferredModel {
         }))
     }
 
-    /// Opens the model, unless the model is already open. Returns whether there is a model;
+    /// Opens the model, unless it is already open and current. Returns whether there is a model;
     /// `direct` does not count.
     pub(super) async fn open_unless_current(&self) -> Result<bool, ModelError> {
         let _one = self.0.resolving.lock().await;
@@ -145,7 +145,7 @@ impl Model for DeferredModel {
                     model.reply(request).map(advised).boxed()
                 }
                 Err(error) => {
-                    // A retry resolves the model again.
+                    // The state is cleared, so that a retry resolves the model again.
                     *lock(&inner.state) = None;
                     stream::iter([ModelEvent::Error(error)]).boxed()
                 }
@@ -158,11 +158,11 @@ impl Model for DeferredModel {
 impl DeferredModelState {
     fn set_chosen_model(&self, provider: Provider, model: String, why: Option<String>) {
         let name = provider.model_spec(&model);
-        // The first selection is kept.
+        // If a model was selected before, that first selection stays valid.
         drop(self.chosen.set(ModelAndChoiceReason { provider, model, name, why }));
     }
 
-    /// Returns the best model known so far.
+    /// Returns the open model. If no model is open, returns the best model that is known so far.
     fn best_known_model(&self) -> Arc<dyn Model> {
         if let Some(Ok(open)) = &*lock(&self.state) {
             return open.model.clone();
@@ -184,7 +184,8 @@ impl DeferredModelState {
     }
 
     /// Returns whether the open model is still valid. The model must be resolved again if it is
-    /// `direct`, which is only temporary, or if the login has changed, possibly in another process.
+    /// `direct`, which is only temporary. It must also be resolved again if the login has changed,
+    /// possibly in another process.
     fn is_open_model_current(&self) -> bool {
         match &*lock(&self.state) {
             Some(Ok(ModelAndItsLogin { login: Some((provider, login)), .. })) => {
@@ -213,7 +214,8 @@ impl DeferredModelState {
         found
     }
 
-    /// Selects from keys and logins first, then searches for servers on this machine.
+    /// Selects a model from keys and logins. If there is none, searches for servers on this
+    /// machine.
     async fn find_and_open_model(&self) -> Result<ModelAndItsLogin, ModelError> {
         if let ModelCandidate::Provider { provider, model, why } = self.selector.select_candidate()
         {
@@ -257,8 +259,8 @@ impl DeferredModelState {
         Ok(self.connect_and_remember(settings, decides, None, why))
     }
 
-    /// Connects, and adds the model to the list of choices. If the configuration does not describe
-    /// the model, `found` contains the settings to connect again.
+    /// Connects to a model, and adds it to the list of choices. If the configuration does not
+    /// describe the model, `found` contains the settings for later connections.
     fn connect_and_remember(
         &self,
         settings: ProviderSettings,

@@ -1,9 +1,9 @@
-//! Advice for errors about keys.
+//! Adds advice to errors about keys.
 
 use super::{ModelError, ModelErrorKind, ModelSelector, Provider};
 
 impl ModelSelector {
-    /// Appends the source of the key, and advice, to an error about the key.
+    /// Appends the source of the key and advice for the user to an error about the key.
     pub(super) fn add_key_advice(&self, provider: Provider, error: ModelError) -> ModelError {
         if error.kind != ModelErrorKind::Auth || error.message.contains("callboard login") {
             return error;
@@ -20,8 +20,8 @@ impl ModelSelector {
             }
             None => format!("No key was sent: {}", self.key_instructions(provider)),
         };
-        let said = error.to_string();
-        let message = format!("{}. {advice}", said.trim_end_matches('.'));
+        let text = error.to_string();
+        let message = format!("{}. {advice}", text.trim_end_matches('.'));
         ModelError { message, status: None, ..error }
     }
 

@@ -1,4 +1,4 @@
-//! Discovery of models from the lists of servers, in the background.
+//! Discovers models in the background, by requesting the lists of servers.
 
 use std::time::Instant;
 
@@ -12,13 +12,13 @@ use crate::limits::{MAX_FOUND_MODELS, MODEL_LIST_MAX_AGE};
 /// The models that a server lists.
 #[derive(Debug, Clone)]
 pub(super) struct ServerModels {
-    /// Dialect with which its models are used.
+    /// Dialect for requests to the models of this server.
     dialect: Provider,
     settings: ProviderSettings,
     /// The login whose key was used for the request.
     login: Option<Login>,
-    /// Whether the server was found on this machine, so that the configuration does not describe
-    /// it.
+    /// Whether the server was found on this machine. The configuration does not describe such a
+    /// server.
     is_found: bool,
     models: Vec<String>,
     asked_at: Instant,
@@ -41,9 +41,10 @@ impl ServerModels {
 }
 
 impl ModelSelector {
-    /// Requests the models of all servers with a key or a URL, of the server of the model that the
-    /// user named, and of servers found on this machine. Servers on this machine are searched for
-    /// only if no other model is available. A list is reused for [`MODEL_LIST_MAX_AGE`].
+    /// Requests the lists of models from these servers: all servers with a key or a URL, the server
+    /// of the model that the user named, and servers that were found on this machine. The search
+    /// for servers on this machine is done only if no other model is available. A list is reused
+    /// for [`MODEL_LIST_MAX_AGE`].
     pub(super) async fn discover_models(&self) {
         // If two sessions start at the same time, the second session uses the results of the first
         // session.
@@ -69,8 +70,8 @@ impl ModelSelector {
     }
 
     async fn discover_models_of_provider(&self, provider: Provider) {
-        // The keyring may ask the user to unlock it. So it is not accessed before a prompt needs
-        // the key.
+        // The keyring may ask the user to unlock it. Therefore it is not accessed before a prompt
+        // needs the key.
         let is_locked =
             |login: &Login| login.needs_keyring() && !lock(&self.unlocked_logins).contains(login);
         if self.active_login(provider).as_ref().is_some_and(is_locked) {
@@ -78,12 +79,12 @@ impl ModelSelector {
         }
         let Ok(access) = self.resolve_access(provider).await else { return };
         let settings = self.build_provider_settings(provider, String::new(), &access);
-        // Dialect with which its models are used.
+        // Dialect for requests to the models of this provider.
         let by = self.provider_default_model(provider).map_or(provider, |(by, _)| by);
         self.discover_models_of_server(ServerModels::new(by, settings, access.login, false)).await;
     }
 
-    /// Requests the models of a server, unless its list is recent.
+    /// Requests the list of a server's models, unless a recent list exists.
     async fn discover_models_of_server(&self, server: ServerModels) {
         let is_known = |known: &ServerModels| {
             let is_fresh = known.asked_at.elapsed() < MODEL_LIST_MAX_AGE;
@@ -134,7 +135,8 @@ impl ModelSelector {
             |it: &ServerModels| it.dialect == provider && it.models.iter().any(|it| it == model);
         let server =
             self.servers_with_valid_login().into_iter().find(lists).filter(|it| it.is_found)?;
-        // The reported context size is that of the model that was found, and not of another model.
+        // The reported context size applies only to the model that was found, and not to other
+        // models of the server.
         let context_tokens = match server.settings.model == model {
             true => server.settings.context_tokens,
             false => self.configured_context_tokens(provider),
@@ -142,7 +144,7 @@ impl ModelSelector {
         Some(ProviderSettings { model: model.to_owned(), context_tokens, ..server.settings })
     }
 
-    /// Returns the servers that listed models, except servers whose login was removed.
+    /// Returns the servers with lists of models, except servers whose login was removed.
     fn servers_with_valid_login(&self) -> Vec<ServerModels> {
         let mut servers = lock(&self.listed_servers).clone();
         servers.retain(|server| {

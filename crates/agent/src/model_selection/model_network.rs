@@ -19,8 +19,8 @@ pub(crate) trait ModelNetwork: Debug + Send + Sync + 'static {
         settings: ProviderSettings,
     ) -> BoxFuture<'static, Result<Vec<String>, ModelError>>;
 
-    /// Finds servers on this machine that identify themselves, in order of preference. `ollama` is
-    /// the configured URL of Ollama, if any.
+    /// Finds model servers on this machine, in order of preference. `ollama` is the configured URL
+    /// of Ollama, if there is one.
     fn find_local_servers(
         &self,
         ollama: Option<String>,

@@ -15,7 +15,7 @@ use crate::key_store::{KeyError, KeyLocation};
 /// The models of all providers and local servers.
 #[derive(Debug, Serialize)]
 pub(crate) struct ModelReport {
-    /// Model that `callboard exec` uses; `None` if no model is set up.
+    /// Model that `callboard exec` uses. `None` if no model is set up.
     default: Option<String>,
     /// Reason why the default model cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,9 +27,9 @@ pub(crate) struct ModelReport {
 #[derive(Debug, Serialize)]
 struct ProviderReport {
     provider: &'static str,
-    /// The base URL; `None` for the provider's own URL.
+    /// The base URL. `None` for the provider's own URL.
     base_url: Option<String>,
-    /// Model specs, as in `--model`.
+    /// Specs of the models, as in `--model`.
     models: Vec<String>,
     error: Option<String>,
 }
@@ -47,7 +47,8 @@ impl ProviderReport {
 }
 
 impl ConfiguredModels {
-    /// Asks all providers with a key or a URL, and all servers on this machine, at the same time.
+    /// Requests the models of all providers with a key or a URL, and of all servers on this
+    /// machine. All requests are sent at the same time.
     pub(crate) async fn request_report(&mut self) -> ModelReport {
         let settled = self.resolve_default_model().await;
         let chooser = &self.selector;
@@ -102,14 +103,15 @@ impl ConfiguredModels {
 }
 
 impl ModelSelector {
-    /// Returns whether there is a key or a URL for requests to a provider.
+    /// Returns whether a provider has a key or a configured URL.
     pub(super) fn has_key_or_base_url(&self, provider: Provider) -> bool {
         let configured = self.config.provider(provider);
         let url = |of: &ProviderConfig| {
             of.base_url.as_ref().map(|url| without_trailing_slash(&url.value).to_owned())
         };
         if provider == Provider::OpenAiResponses {
-            // If the URLs are equal, OpenAI's two dialects have the same key and the same list.
+            // If OpenAI's two dialects have the same URL, they have the same key and the same list
+            // of models. The list is then requested only once.
             return url(configured) != url(self.config.provider(Provider::OpenAi));
         }
         let is_own = configured.key.is_some() || self.find_login(provider).is_some();
@@ -143,18 +145,19 @@ impl ModelSelector {
         found.into_iter().map(|found| self.apply_configuration(found)).collect()
     }
 
-    /// Overrides the properties that a local server reported with the configuration.
+    /// Applies the configuration to a local server: configured values override the values that the
+    /// server reported.
     fn apply_configuration(&self, found: ProviderSettings) -> ProviderSettings {
         let ProviderSettings { provider, model, base_url, context_tokens, .. } = found;
         let models = self.config.provider(provider).models.as_ref();
-        // A server with OpenAI's dialect has its own models, so the models that are configured for
-        // OpenAI do not apply.
+        // A local server with OpenAI's dialect has other models than OpenAI, so the models that are
+        // configured for OpenAI do not apply.
         let named = models.filter(|_| provider == Provider::Ollama);
         let named = named.and_then(|named| named.value.first()).unwrap_or(&model);
-        let told = context_tokens.filter(|_| *named == model);
+        let reported = context_tokens.filter(|_| *named == model);
         let open = ProviderAccess { base_url, key: None, login: None };
         let settings = self.build_provider_settings(provider, named.clone(), &open);
-        ProviderSettings { context_tokens: settings.context_tokens.or(told), ..settings }
+        ProviderSettings { context_tokens: settings.context_tokens.or(reported), ..settings }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Model selection with a scripted network.
+//! Tests of model selection with a scripted network.
 
 use std::sync::{Arc, Mutex};
 
@@ -79,12 +79,12 @@ impl Model for ConnectedModel {
         let ProviderSettings { provider, model, base_url, key, .. } = &self.0;
         let (url, key) = (base_url.as_deref(), key.as_ref().map(ApiKey::expose));
         let (url, key) = (url.unwrap_or_default(), key.unwrap_or_default());
-        let said = format!("{}/{model} {url} {key}", provider.name());
-        stream::iter([ModelEvent::Text(said), ModelEvent::Stop(ModelStopReason::EndTurn)]).boxed()
+        let answer = format!("{}/{model} {url} {key}", provider.name());
+        stream::iter([ModelEvent::Text(answer), ModelEvent::Stop(ModelStopReason::EndTurn)]).boxed()
     }
 }
 
-/// A user: a home folder, an environment, a configuration file.
+/// A user with a home folder, an environment and a configuration file.
 struct TestUser {
     home: tempfile::TempDir,
     env: Vec<(String, String)>,
@@ -118,15 +118,15 @@ impl TestUser {
 
 /// Prompts a model as a session does. Returns the notice about the model, and its reply.
 async fn prompt(model: &Arc<dyn Model>) -> (Option<String>, String) {
-    let told = model.prepare_for_turn().await;
+    let notice = model.prepare_for_turn().await;
     let messages = Arc::new(vec![Arc::new(ChatMessage::user("hello"))]);
     let mut reply = model.reply(ModelRequest { messages, ..ModelRequest::default() });
-    let said = match reply.next().await.unwrap() {
+    let answer = match reply.next().await.unwrap() {
         ModelEvent::Text(text) => text.lines().next().unwrap_or_default().to_owned(),
         ModelEvent::Error(error) => format!("error: {error}"),
         other => panic!("{other:?}"),
     };
-    (told, said)
+    (notice, answer)
 }
 
 fn names(choices: &ConfiguredModels) -> Vec<String> {
@@ -141,7 +141,7 @@ fn local() -> ProviderSettings {
 const KEYS: [(&str, &str); 3] =
     [("GEMINI_API_KEY", "g-key"), ("OPENAI_API_KEY", "o-key"), ("ANTHROPIC_API_KEY", "a-key")];
 
-/// The available models, and the expected selection.
+/// A test case: the available models, and the expected selection.
 #[derive(Clone, Copy)]
 struct SelectionCase {
     env: &'static [(&'static str, &'static str)],
@@ -150,7 +150,7 @@ struct SelectionCase {
     local: bool,
     /// Name of the model before the first prompt.
     name: &'static str,
-    said: &'static str,
+    answer: &'static str,
     why: Option<&'static str>,
     asked: &'static [&'static str],
 }
@@ -161,7 +161,7 @@ const BASE: SelectionCase = SelectionCase {
     login: Some((Provider::Gemini, None)),
     local: true,
     name: "direct",
-    said: "",
+    answer: "",
     why: None,
     asked: &[],
 };
@@ -170,19 +170,19 @@ const CASES: &[SelectionCase] = &[
     SelectionCase {
         file: "model = 'gemini/mine'",
         name: "gemini/mine",
-        said: "gemini/mine  g-key",
+        answer: "gemini/mine  g-key",
         ..BASE
     },
     SelectionCase {
         name: "anthropic/claude-sonnet-5-5",
-        said: "anthropic/claude-sonnet-5-5  a-key",
+        answer: "anthropic/claude-sonnet-5-5  a-key",
         why: Some("because `ANTHROPIC_API_KEY` is set"),
         ..BASE
     },
     SelectionCase {
         env: &[("OPENAI_API_KEY", "o-key")],
         name: "openai-responses/gpt-6-sol",
-        said: "openai-responses/gpt-6-sol  o-key",
+        answer: "openai-responses/gpt-6-sol  o-key",
         why: Some("because `OPENAI_API_KEY` is set"),
         ..BASE
     },
@@ -190,13 +190,13 @@ const CASES: &[SelectionCase] = &[
         env: &[("OPENAI_API_KEY", "o-key")],
         file: "[providers.openai]\nmodels = ['one', 'two']",
         name: "openai/one",
-        said: "openai/one  o-key",
+        answer: "openai/one  o-key",
         why: Some("is set"),
         ..BASE
     },
     SelectionCase {
         env: &[("OPENAI_API_KEY", "o-key"), ("OPENAI_BASE_URL", "http://h/v1")],
-        said: "openai/first http://h/v1 o-key",
+        answer: "openai/first http://h/v1 o-key",
         why: Some("because `OPENAI_API_KEY` is set"),
         asked: &["models of openai"],
         ..BASE
@@ -204,14 +204,14 @@ const CASES: &[SelectionCase] = &[
     SelectionCase {
         env: &[("OPENAI_BASE_URL", "http://h/v1")],
         name: "gemini/gemini-3.8-flash",
-        said: "gemini/gemini-3.8-flash  stored",
+        answer: "gemini/gemini-3.8-flash  stored",
         why: Some("because you are logged in to gemini"),
         ..BASE
     },
     SelectionCase {
         env: &[],
         login: Some((Provider::OpenAi, Some("http://s/v1"))),
-        said: "openai/first http://s/v1 stored",
+        answer: "openai/first http://s/v1 stored",
         why: Some("because you are logged in to openai"),
         asked: &["models of openai"],
         ..BASE
@@ -219,7 +219,7 @@ const CASES: &[SelectionCase] = &[
     SelectionCase {
         env: &[("OPENAI_BASE_URL", "http://h/v1")],
         login: None,
-        said: "openai/first http://h/v1 ",
+        answer: "openai/first http://h/v1 ",
         why: Some("because OPENAI_BASE_URL names its server"),
         asked: &["models of openai"],
         ..BASE
@@ -227,7 +227,7 @@ const CASES: &[SelectionCase] = &[
     SelectionCase {
         env: &[("OLLAMA_HOST", "box")],
         login: None,
-        said: "ollama/llama http://127.0.0.1:11434 ",
+        answer: "ollama/llama http://127.0.0.1:11434 ",
         why: Some("because it answers at http://127.0.0.1:11434"),
         asked: &["local http://box:11434"],
         ..BASE
@@ -236,7 +236,7 @@ const CASES: &[SelectionCase] = &[
         env: &[],
         login: None,
         local: false,
-        said: "This is no command: `hello`.",
+        answer: "This is no command: `hello`.",
         asked: &["local "],
         ..BASE
     },
@@ -254,21 +254,21 @@ async fn the_order_is_configuration_key_login_named_server_local_server_direct()
             state.listed = vec!["first".to_owned(), "second".to_owned()];
         });
         let model = user.choices(&fake).create_session_model().unwrap();
-        assert_eq!((model.name(), fake.asked()), (case.name, vec![]), "{}", case.said);
-        let (told, said) = prompt(&model).await;
+        assert_eq!((model.name(), fake.asked()), (case.name, vec![]), "{}", case.answer);
+        let (notice, answer) = prompt(&model).await;
         if case.name != "direct" || case.why.is_some() {
-            assert_eq!(said, case.said);
+            assert_eq!(answer, case.answer);
         }
-        assert_eq!(fake.asked(), case.asked, "{said}");
-        match (case.why, &told) {
-            (Some(why), Some(told)) => assert!(told.contains(why), "{told}"),
-            (why, told) => assert!(why.is_none() && told.is_none(), "{why:?} {told:?}"),
+        assert_eq!(fake.asked(), case.asked, "{answer}");
+        match (case.why, &notice) {
+            (Some(why), Some(notice)) => assert!(notice.contains(why), "{notice}"),
+            (why, notice) => assert!(why.is_none() && notice.is_none(), "{why:?} {notice:?}"),
         }
     }
 }
 
 #[tokio::test]
-async fn what_is_found_later_takes_the_place_of_direct_and_then_stays() {
+async fn a_model_found_later_replaces_direct_and_stays_selected() {
     let base_url = Some("http://127.0.0.1:8080/v1".to_owned());
     let local = || ProviderSettings {
         base_url: base_url.clone(),
@@ -281,26 +281,26 @@ async fn what_is_found_later_takes_the_place_of_direct_and_then_stays() {
     assert_eq!(choices.list().len(), 1);
 
     fake.with(|state| state.local = vec![local()]);
-    let (told, said) = prompt(&model).await;
-    assert_eq!(said, "openai/gguf http://127.0.0.1:8080/v1 ");
-    assert!(told.is_some());
+    let (notice, answer) = prompt(&model).await;
+    assert_eq!(answer, "openai/gguf http://127.0.0.1:8080/v1 ");
+    assert!(notice.is_some());
     assert_eq!(model.name(), "openai/gguf");
     assert_eq!(choices.list()[0].value, "openai/gguf");
 
     user.log_in(Provider::Anthropic, None, "stored");
     fake.asked();
-    assert_eq!(prompt(&model).await.1, said);
+    assert_eq!(prompt(&model).await.1, answer);
     assert_eq!(fake.asked(), [""; 0]);
     assert_eq!(fake.with(|state| state.connected.len()), 1);
-    // A new session uses all models that are available when it starts. Models that were found
+    // A new session selects from all models that are available at its start. Models that were found
     // earlier stay available.
     assert_eq!(choices.initial_model().unwrap().name(), "anthropic/claude-sonnet-5-5");
     let again = choices.open_model("openai/gguf").unwrap();
-    assert_eq!(prompt(&again).await.1, said);
+    assert_eq!(prompt(&again).await.1, answer);
 }
 
 #[tokio::test]
-async fn a_login_and_a_logout_count_from_the_next_prompt_on() {
+async fn a_login_and_a_logout_apply_from_the_next_prompt_on() {
     let (user, fake) = (TestUser::new(&[], "model = 'anthropic/x'"), FakeNetwork::default());
     let model = user.choices(&fake).create_session_model().unwrap();
     let missing = "error: there is no key for anthropic: set ANTHROPIC_API_KEY, or run \
@@ -315,7 +315,7 @@ async fn a_login_and_a_logout_count_from_the_next_prompt_on() {
 }
 
 #[tokio::test]
-async fn a_login_reaches_an_open_model_that_had_no_key() {
+async fn a_login_applies_to_an_open_model_without_a_key() {
     let env = [("OPENAI_BASE_URL", "https://s/v1")];
     let (user, fake) = (TestUser::new(&env, "model = 'openai/x'"), FakeNetwork::default());
     let model = user.choices(&fake).create_session_model().unwrap();
@@ -330,7 +330,7 @@ async fn a_login_reaches_an_open_model_that_had_no_key() {
 }
 
 #[tokio::test]
-async fn what_can_be_chosen_is_told_without_a_look_at_the_disk() {
+async fn listing_the_choices_does_not_read_the_disk() {
     let (user, fake) = (TestUser::new(&[], ""), FakeNetwork::default());
     let choices = user.choices(&fake);
     user.log_in(Provider::Anthropic, None, "stored");
@@ -341,8 +341,8 @@ async fn what_can_be_chosen_is_told_without_a_look_at_the_disk() {
 }
 
 #[tokio::test]
-async fn a_key_is_sent_to_the_address_that_it_was_stored_for_and_no_other() {
-    for (env, stored, said) in [
+async fn a_key_is_sent_only_to_the_url_for_which_it_was_stored() {
+    for (env, stored, answer) in [
         (&[][..], Some("https://s/v1"), "openai/x https://s/v1 stored"),
         (
             &[("OPENAI_BASE_URL", "https://s/v1/")],
@@ -360,12 +360,12 @@ async fn a_key_is_sent_to_the_address_that_it_was_stored_for_and_no_other() {
         let (user, fake) = (TestUser::new(env, "model = 'openai/x'"), FakeNetwork::default());
         user.log_in(Provider::OpenAi, stored, "stored");
         let model = user.choices(&fake).create_session_model().unwrap();
-        assert_eq!(prompt(&model).await.1, said);
+        assert_eq!(prompt(&model).await.1, answer);
     }
 }
 
 #[tokio::test]
-async fn a_server_that_lists_nothing_is_told_and_asked_again() {
+async fn an_empty_list_of_a_server_is_an_error_and_is_requested_again() {
     let (user, fake) =
         (TestUser::new(&[("OPENAI_BASE_URL", "http://h/v1")], ""), FakeNetwork::default());
     let model = user.choices(&fake).create_session_model().unwrap();
@@ -402,7 +402,7 @@ fn every_model_that_is_configured_or_has_a_key_can_be_chosen() {
 }
 
 #[tokio::test]
-async fn what_is_configured_is_laid_over_what_a_local_server_tells() {
+async fn the_configuration_overrides_the_values_of_a_local_server() {
     let file = "[providers.ollama]\ntools = 'json_schema'\ncontext_tokens = 9\nca_file = '/ca.pem'\n\
         [providers.openai]\ntools = 'json_schema'\nmodels = ['of-openai']";
     let openai = ProviderSettings {
@@ -429,7 +429,7 @@ async fn what_is_configured_is_laid_over_what_a_local_server_tells() {
         let choices = user.choices(&fake);
         let model = choices.create_session_model().unwrap();
         prompt(&model).await;
-        // Opens the model by its name, like another session that selects the model later.
+        // Opens the model by its name, as another session would do later.
         prompt(&choices.open_model(model.name()).unwrap()).await;
         let connected = fake.with(|state| std::mem::take(&mut state.connected));
         assert_eq!(connected.last(), Some(opened), "{file}");
@@ -438,7 +438,7 @@ async fn what_is_configured_is_laid_over_what_a_local_server_tells() {
 }
 
 #[tokio::test]
-async fn the_report_names_every_address_that_is_asked() {
+async fn the_report_names_every_address_that_receives_a_request() {
     let gguf = ProviderSettings {
         base_url: Some("http://127.0.0.1:8080/v1".to_owned()),
         ..ProviderSettings::new(Provider::OpenAi, "gguf")
@@ -492,14 +492,14 @@ async fn the_report_names_every_address_that_is_asked() {
             state.listed = vec!["first".to_owned()];
         });
         let report = user.choices(&fake).request_report().await.to_string();
-        let told = report.lines().take_while(|line| !line.starts_with("direct:"));
-        let told: Vec<_> = told.filter(|line| !line.starts_with("  ")).collect();
-        assert_eq!(told, rows, "{report}");
+        let headings = report.lines().take_while(|line| !line.starts_with("direct:"));
+        let headings: Vec<_> = headings.filter(|line| !line.starts_with("  ")).collect();
+        assert_eq!(headings, rows, "{report}");
     }
 }
 
 #[tokio::test]
-async fn every_model_that_a_server_on_this_machine_lists_can_be_taken() {
+async fn every_model_that_a_local_server_lists_can_be_selected() {
     let (user, fake) = (TestUser::new(&[], ""), FakeNetwork::default());
     let base_url = Some("http://127.0.0.1:8080/v1".to_owned());
     fake.with(|state| {
@@ -512,12 +512,12 @@ async fn every_model_that_a_server_on_this_machine_lists_can_be_taken() {
     fake.with(|state| state.listed = vec!["first".to_owned(), "second".to_owned()]);
     choices.discover_models().await;
     assert_eq!(names(&choices), ["openai/first", "openai/second", "direct"]);
-    // In the second round, the list is already known.
+    // In the second iteration, the list is already known.
     for _ in 0..2 {
         for (model, tokens) in [("first", Some(7)), ("second", None)] {
             let name = format!("openai/{model}");
-            let said = prompt(&choices.open_model(&name).unwrap()).await.1;
-            assert_eq!(said, format!("{name} http://127.0.0.1:8080/v1 "));
+            let answer = prompt(&choices.open_model(&name).unwrap()).await.1;
+            assert_eq!(answer, format!("{name} http://127.0.0.1:8080/v1 "));
             let connected = fake.with(|state| state.connected.pop().unwrap());
             assert_eq!(connected.context_tokens, tokens, "{model}");
         }
@@ -528,7 +528,7 @@ async fn every_model_that_a_server_on_this_machine_lists_can_be_taken() {
 }
 
 #[tokio::test]
-async fn servers_share_the_menu_and_direct_has_its_place_in_it() {
+async fn servers_share_the_menu_and_direct_is_the_last_choice() {
     let env = [("OPENAI_API_KEY", "o"), ("ANTHROPIC_API_KEY", "a"), ("GEMINI_API_KEY", "wrong")];
     let (user, fake) = (TestUser::new(&env, ""), FakeNetwork::default());
     fake.with(|state| state.listed = (0..300).map(|number| format!("m{number}")).collect());
@@ -542,7 +542,7 @@ async fn servers_share_the_menu_and_direct_has_its_place_in_it() {
 }
 
 #[tokio::test]
-async fn logins_that_cannot_be_read_are_no_lack_of_a_model() {
+async fn unreadable_logins_are_not_reported_as_a_missing_model() {
     let (user, fake) = (TestUser::new(&[], ""), FakeNetwork::default());
     user.log_in(Provider::OpenAi, Some("https://s/v1"), "stored");
     let file = user.home.path().join(".local/state/callboard/keys/keys.json");
@@ -558,7 +558,7 @@ async fn logins_that_cannot_be_read_are_no_lack_of_a_model() {
 }
 
 #[tokio::test]
-async fn without_a_menu_no_server_is_asked_for_one() {
+async fn without_a_menu_no_server_receives_a_request() {
     let (user, fake) = (TestUser::new(&KEYS, ""), FakeNetwork::default());
     user.choices(&fake).without_menu().discover_models().await;
     assert_eq!(fake.asked(), [""; 0]);

@@ -1,7 +1,7 @@
 //! Export of spans to an OpenTelemetry collector, by OTLP over HTTP without TLS.
 //!
 //! Spans are exported only if the environment names a collector: `OTEL_EXPORTER_OTLP_ENDPOINT` or
-//! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. The specification of the other variables is
+//! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. The other variables are specified at
 //! <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>. Log lines are never exported.
 
 use std::env;
@@ -39,7 +39,8 @@ impl Exporter {
     }
 }
 
-/// The exporter if the environment enables it, or the reason why the exporter failed to start.
+/// The exporter, `None` if the environment does not enable it, or the reason why it failed to
+/// start.
 type ExporterResult = Result<Option<Exporter>, String>;
 
 /// Creates the layer that exports spans, if the environment enables the export.
@@ -68,7 +69,8 @@ where
     (Some(layer), Ok(Some(Exporter(provider))))
 }
 
-/// Logs the error of a failed start. Must be called after the log is initialized.
+/// Returns the exporter, or logs the error of a failed start. Call this function after the log is
+/// initialized.
 pub(super) fn log_start_failure(started: ExporterResult) -> Option<Exporter> {
     started.unwrap_or_else(|error| {
         tracing::warn!(%error, "spans are not exported");
@@ -106,7 +108,7 @@ fn build_resource() -> Resource {
     }
 }
 
-/// The exporter's HTTP client. The client runs on the exporter's thread, which it may block.
+/// The exporter's HTTP client. It runs on the exporter's thread, and may block that thread.
 #[derive(Debug)]
 struct UreqClient(ureq::Agent);
 

@@ -46,7 +46,7 @@ fn run_with_deadline<T: Send + 'static>(
     ask: impl FnOnce() -> keyring::Result<T> + Send + 'static,
 ) -> Result<T, String> {
     let (to, answer) = std::sync::mpsc::sync_channel(1);
-    // The receiver may have timed out before the result is sent.
+    // The result cannot be sent if the receiver has already timed out.
     let thread = std::thread::Builder::new().name("keyring".to_owned());
     let started = thread.spawn(move || drop(to.send(ask())));
     started.map_err(|error| format!("cannot access the system's keyring: {error}"))?;
@@ -61,7 +61,7 @@ fn run_with_deadline<T: Send + 'static>(
     }
 }
 
-/// Returns the message of an error without values from the keyring, which may be keys.
+/// Returns the message of an error. Values from the keyring are omitted, because they may be keys.
 fn redacted_message(error: &keyring::Error) -> String {
     match error {
         keyring::Error::PlatformFailure(why) | keyring::Error::NoStorageAccess(why) => {
@@ -80,7 +80,7 @@ mod tests {
     use super::{KEYRING_TIMEOUT, run_with_deadline};
 
     #[test]
-    fn a_keyring_that_hangs_is_given_up_and_what_fails_shows_no_key() {
+    fn a_keyring_that_hangs_is_abandoned_and_its_errors_contain_no_key() {
         let (open, gate) = mpsc::channel::<()>();
         let hung = run_with_deadline(Duration::ZERO, move || Ok(gate.recv().is_ok()));
         assert_eq!(hung.unwrap_err(), "the system's keyring did not answer within 0 seconds");
@@ -89,12 +89,12 @@ mod tests {
             run_with_deadline(KEYRING_TIMEOUT, move || error.map_or(Ok(7), Err))
         };
         assert_eq!(of(None), Ok(7));
-        for (error, told) in [
+        for (error, expected) in [
             (keyring::Error::NoDefaultStore, "there is none"),
             (keyring::Error::NoStorageAccess("it is locked".into()), "it is locked"),
             (keyring::Error::BadEncoding(b"sk-0123".to_vec()), "the stored entry is invalid"),
         ] {
-            assert_eq!(of(Some(error)).unwrap_err(), format!("the system's keyring: {told}"));
+            assert_eq!(of(Some(error)).unwrap_err(), format!("the system's keyring: {expected}"));
         }
     }
 }
