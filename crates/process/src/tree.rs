@@ -62,8 +62,8 @@ pub(crate) struct ProcessTree {
 pub(crate) struct ExitWaiter {
     child: Child,
     report_reader: Option<helper::HelperReportReader>,
-    /// The program's end of the terminal, held until the exit: a command may close its terminal and
-    /// open it again.
+    /// The program's end of the terminal. It is held open until the exit, because a command may
+    /// close its terminal and open it again.
     _end: Option<ChildOutput>,
 }
 

@@ -37,7 +37,7 @@ struct EnvironBlock {
 }
 
 impl EnvironBlock {
-    /// Parses the line of `/proc/self/stat`: the numbers after the program's name, which is in
+    /// Parses the line of `/proc/self/stat`. The numbers come after the program's name, which is in
     /// parentheses and may contain any character.
     fn parse(stat: &str) -> Option<Self> {
         let (_, fields) = stat.rsplit_once(')')?;

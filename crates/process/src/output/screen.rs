@@ -152,8 +152,8 @@ impl Screen {
         self.page.cursor_line();
     }
 
-    /// Starts an empty page and keeps the text of the current page: output from before a clear of
-    /// the screen is still part of the text.
+    /// Starts an empty page, and keeps the text of the current page. Clearing the screen does not
+    /// remove earlier output from the final text.
     fn start_new_page(&mut self) {
         let page = std::mem::take(&mut self.page);
         if self.main_page.is_none() && page.lines.iter().any(|line| !line.is_empty()) {

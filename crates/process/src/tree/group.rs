@@ -45,8 +45,8 @@ enum Phase {
 }
 
 impl ShellProcessGroup {
-    /// Creates the group of `leader`, which leads a session and was started with `mark` as the
-    /// value of [`COMMAND_ID_VARIABLE`].
+    /// Creates the group of `leader`. The leader must lead a session, and must have been started
+    /// with `mark` as the value of [`COMMAND_ID_VARIABLE`].
     pub(super) fn new(leader: &Child, mark: &str) -> Self {
         let leader = Pid::from_child(leader);
         let descendants = CommandProcesses::new(leader, format!("{COMMAND_ID_VARIABLE}={mark}"));

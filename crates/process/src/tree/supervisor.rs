@@ -1,8 +1,8 @@
 //! The helper process, which starts one program and ends all of its descendants.
 //!
-//! The helper is a *child subreaper*: its descendants remain its descendants as long as they live,
-//! however they try to escape (separate sessions, double forks, ignored signals). The helper has
-//! finished when it has no child left.
+//! The helper is a *child subreaper*: its descendants remain its descendants as long as they live.
+//! Separate sessions, double forks or ignored signals do not change this. The helper has finished
+//! when it has no child left.
 //!
 //! One thread makes all decisions. Two other threads wait for exits of children and for requests,
 //! and send both as events to the first thread. Both threads are started before the program,

@@ -1,5 +1,5 @@
-//! Runs a large number of commands, one hundred at a time, and measures the resources that remain
-//! in use in the process that ran them.
+//! Runs a large number of commands, one hundred at a time. Measures which resources remain in use
+//! in this process afterwards.
 //!
 //! `SOAK_COMMANDS` sets the number of commands; `cargo xtask accept soak` runs many more than a
 //! plain test run, and checks the percentage of memory growth.

@@ -73,8 +73,8 @@ async fn a_recorded_flood_is_shown_by_its_ends_and_does_not_wait_for_a_slow_disp
     assert_eq!(recording.finish().bytes, 6 + sent);
 }
 
-/// Sends so many bytes from a thread that the thread has to wait, and returns the number of
-/// received bytes.
+/// Sends more bytes than the buffer can hold, on a separate thread. Returns the number of received
+/// bytes.
 async fn slowly(recording: Option<Arc<Recording>>, room: usize) -> usize {
     let (sender, mut receiver) = channel(recording);
     let bytes = room * 3;
