@@ -4,9 +4,9 @@ use std::time::Duration;
 
 // ---- Replies in the form of a JSON Schema ----
 
-/// Maximum number of bytes at the start of a reply that are parsed again with each new piece, to
-/// detect whether the reply is text or a tool call. If the form is still unknown after this number
-/// of bytes, the reply is parsed when it is complete.
+/// Maximum number of bytes at the start of a reply from which the form of the reply (text or tool
+/// call) is detected. These bytes are parsed again with each new piece. If the form is still
+/// unknown after this number of bytes, the reply is parsed when it is complete.
 pub(crate) const MAX_FORM_DETECTION_BYTES: usize = 4 << 10;
 
 /// Maximum size of one call's arguments in bytes. Longer arguments are truncated, so they are

@@ -140,8 +140,7 @@ fn find_error_message(body: &Value) -> Option<String> {
     (!text.trim().is_empty()).then(|| text.to_owned())
 }
 
-/// Phrases that occur in an error if the request was too long, in lower case: error codes, or parts
-/// of messages.
+/// Lower-case phrases which mean that the request was too long: error codes, or parts of messages.
 const CONTEXT_TOO_LONG_PHRASES: [&str; 21] = [
     "context_length_exceeded",           // OpenAI and many others
     "maximum context length",            // OpenAI, DeepSeek, OpenRouter, vLLM
@@ -166,8 +165,7 @@ const CONTEXT_TOO_LONG_PHRASES: [&str; 21] = [
     "tokens exceed",                     // gateways
 ];
 
-/// Phrases that occur in an error if the key is missing, invalid or lacks a permission, in lower
-/// case.
+/// Lower-case phrases which mean that the key is missing, invalid or lacks a permission.
 const AUTH_PHRASES: [&str; 6] = [
     "invalid_api_key",
     "api key not valid",
@@ -177,8 +175,8 @@ const AUTH_PHRASES: [&str; 6] = [
     "incorrect api key",
 ];
 
-/// Phrases that occur in an error if the account has no credit, in lower case. A retry would fail
-/// as well.
+/// Lower-case phrases which mean that the account has no credit. For such an account, a retry would
+/// fail as well.
 const QUOTA_PHRASES: [&str; 4] = [
     "insufficient_quota",
     "billing_hard_limit",
@@ -186,7 +184,7 @@ const QUOTA_PHRASES: [&str; 4] = [
     "insufficient balance",
 ];
 
-/// Phrases that occur in transient errors, in lower case. They classify errors without a status.
+/// Lower-case phrases which mean that an error is transient. They classify errors without a status.
 const TRANSIENT_PHRASES: [&str; 14] = [
     "overloaded",
     "rate_limit",
