@@ -126,8 +126,8 @@ impl CardRenderer {
     }
 
     /// Renders a `session/request_permission` of `bytes` bytes on the wire. Returns the text to
-    /// print before the user decides: the whole call, untruncated, and the options with numbers
-    /// from 1.
+    /// print before the user decides. The text shows the whole call without truncation, and the
+    /// options, numbered from 1.
     pub fn render_permission_request(
         &mut self,
         request: &RequestPermissionRequest,

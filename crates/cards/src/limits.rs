@@ -87,8 +87,8 @@ pub(crate) const MAX_LOCATIONS: usize = 100;
 /// Maximum number of terminals that a transcript keeps per call.
 pub(crate) const MAX_CALL_TERMINALS: usize = 16;
 
-/// Maximum number of steps that a transcript keeps of a plan, and of entries that it keeps of each
-/// list in the session's state.
+/// Maximum number of steps of a plan that a transcript keeps. The limit also applies to the entries
+/// of each list in the session's state.
 pub(crate) const MAX_LIST_ITEMS: usize = 1_000;
 
 /// Number of bytes that are counted for each item in addition to its text.
