@@ -18,7 +18,8 @@ pub(crate) const MAX_NAME_BYTES: usize = 64;
 /// Maximum number of bytes of a record's subject, e.g. the id of a call or message.
 pub(crate) const MAX_SUBJECT_BYTES: usize = 512;
 
-/// Maximum number of attachments of one record. A call has at most as many content items.
+/// Maximum number of attachments of one record. A call has at most the same number of content
+/// items.
 pub(crate) const MAX_ATTACHMENTS: usize = 128;
 
 /// Maximum number of bytes of a title; longer titles are truncated.

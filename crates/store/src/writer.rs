@@ -408,8 +408,8 @@ impl RecordedSession {
         }
     }
 
-    /// Returns the number of writes in the next commit, which is at least one, and the number of
-    /// their changes.
+    /// Returns the number of writes in the next commit, and the number of their changes. A commit
+    /// has at least one write.
     fn next_commit_size(&self, most: usize) -> (usize, usize) {
         let (mut writes, mut changes) = (0, 0);
         for waiting in &self.waiting {

@@ -57,8 +57,8 @@ impl Drop for SessionLock {
         // The file is removed before it is unlocked. After the unlock, another process may already
         // use a file of this name.
         drop(fs::remove_file(&self.path));
-        // The file is unlocked explicitly: a child process that is just being spawned has a copy of
-        // the descriptor, which would otherwise hold the lock.
+        // The file is unlocked explicitly. A child process that is just being spawned has a copy of
+        // the descriptor, and this copy would otherwise hold the lock.
         drop(self.file.unlock());
     }
 }
