@@ -18,8 +18,8 @@ use crate::limits::{MAX_PIPED_CONTEXT_BYTES, STDIN_IDLE_TIMEOUT, STDIN_NOTE_DELA
 ///
 /// # Errors
 ///
-/// Returns an error if standard input cannot be read, or if the prompt exceeds the longest message
-/// that an agent reads ([`MAX_LINE_BYTES`]).
+/// Returns an error if standard input cannot be read, or if the prompt is longer than the longest
+/// message that an agent reads ([`MAX_LINE_BYTES`]).
 pub fn read_prompt_from_stdin() -> io::Result<String> {
     let mut text = String::new();
     let read = io::stdin().lock().take(MAX_LINE_BYTES as u64 + 1).read_to_string(&mut text)?;
