@@ -68,8 +68,7 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionArg {
-    /// The id of the session, or the beginning of the id, if no other session's id has the same
-    /// beginning.
+    /// The id of the session, or a beginning of the id that matches no other session.
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 }
