@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use acp_types::schema::v1::ToolCallStatus;
-use callboard_text::{parse_path, path_text};
+use callboard_text::{path_text, unquote_path};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -72,7 +72,7 @@ fn unfenced(shown: &str) -> String {
 }
 
 fn paths(names: &[String]) -> HashSet<PathBuf> {
-    names.iter().map(|name| parse_path(name).into_owned()).collect()
+    names.iter().map(|name| unquote_path(name).into_owned()).collect()
 }
 
 fn assert_same(shown: &HashSet<PathBuf>, all: &HashSet<PathBuf>, text: &str) {
@@ -119,7 +119,7 @@ async fn use_all(agent: &mut Agent, folder: &Path, names: &BTreeSet<OsString>) {
         assert_eq!(fs::read_to_string(root.join(path)).unwrap(), "a thread\n");
     }
     let moved = |path: &String| {
-        let to = parse_path(path).into_owned();
+        let to = unquote_path(path).into_owned();
         let mut name = OsString::from("m");
         name.push(to.file_name().unwrap());
         let to = to.with_file_name(name);
@@ -131,7 +131,7 @@ async fn use_all(agent: &mut Agent, folder: &Path, names: &BTreeSet<OsString>) {
     assert_eq!(moved.len(), all.len());
     let delete = |path: &String| line("delete_path", &json!({ "path": path }));
     calls(agent, &moved.iter().map(delete).collect::<String>()).await;
-    assert_eq!(fs::read_dir(root.join(&*parse_path(&folder))).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(root.join(&*unquote_path(&folder))).unwrap().count(), 0);
 }
 
 async fn ready(scratch: Scratch) -> Agent {

@@ -1,9 +1,9 @@
-//! Checks the messages that an ACP v1 agent sent in one session. The program reads the messages
-//! from stdin, as JSON-RPC with one message per line.
+//! Checks the messages that an ACP v1 agent sent in one session: JSON-RPC on stdin, one message per
+//! line, with or without the direction that `callboard check-wire` reads.
 //!
-//! Run it with `cargo run -p acp-types --example fold < transcript.jsonl`. At the end, the program
-//! prints the calls that a client would hold, and every rule of order that the messages broke. If a
-//! rule was broken, the program exits with an error.
+//! Run it with `cargo run -p acp-types --example fold < transcript.jsonl`. The program prints the
+//! calls that a client would hold at the end, and every broken rule of order. The program exits
+//! with an error if a rule is broken, or if no line is a message of an agent.
 
 use std::error::Error;
 use std::io::{self, BufRead, Write as _};

@@ -22,7 +22,7 @@ pub mod as_text {
     ///
     /// Returns an error if the value is not a string.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
-        Ok(callboard_text::parse_path(&String::deserialize(from)?).into_owned())
+        Ok(callboard_text::unquote_path(&String::deserialize(from)?).into_owned())
     }
 }
 
@@ -30,7 +30,7 @@ pub mod as_text {
 pub(crate) mod as_optional_text {
     use std::path::PathBuf;
 
-    use callboard_text::{parse_path, path_text};
+    use callboard_text::{path_text, unquote_path};
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(
@@ -44,6 +44,6 @@ pub(crate) mod as_optional_text {
         from: D,
     ) -> Result<Option<PathBuf>, D::Error> {
         let text = Option::<String>::deserialize(from)?;
-        Ok(text.map(|text| parse_path(&text).into_owned()))
+        Ok(text.map(|text| unquote_path(&text).into_owned()))
     }
 }

@@ -58,7 +58,7 @@ impl CardRenderer {
     /// Adds colours as SGR sequences. To remove the colours later, use e.g. `anstream`.
     #[must_use]
     pub fn with_colours(mut self) -> Self {
-        self.page.palette = Palette::with_colours();
+        self.page.palette = Palette::coloured();
         self
     }
 

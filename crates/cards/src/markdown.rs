@@ -490,7 +490,7 @@ end
     #[test]
     fn styles_are_those_of_the_palette() {
         let mut page = Page::new("/p".into(), 80);
-        page.palette = Palette::with_colours();
+        page.palette = Palette::coloured();
         let mut markdown = MarkdownPrinter::default();
         markdown.push_and_print_complete("a **b *c*** `d`\n", &mut page);
         markdown.print_remaining(&mut page);

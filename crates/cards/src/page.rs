@@ -64,7 +64,7 @@ pub(super) struct Palette {
 }
 
 impl Palette {
-    pub(super) fn with_colours() -> Self {
+    pub(super) fn coloured() -> Self {
         Self {
             good: AnsiColor::Green.on_default(),
             bad: AnsiColor::Red.on_default(),

@@ -292,7 +292,7 @@ impl TestClient {
             "session/set_mode" => {
                 let session = session.and_then(|id| self.sessions.get_mut(id));
                 if let (Some(session), Some(mode)) = (session, &request.mode) {
-                    session.set_mode(&SessionModeId::new(mode.as_str()));
+                    session.record_current_mode(&SessionModeId::new(mode.as_str()));
                 }
             }
             "session/close" => {

@@ -32,7 +32,9 @@ impl ObservedSession {
     pub(crate) fn apply_update(&mut self, update: SessionUpdate) {
         self.observer.apply_session_update(&update);
         match &update {
-            SessionUpdate::CurrentModeUpdate(update) => self.set_mode(&update.current_mode_id),
+            SessionUpdate::CurrentModeUpdate(update) => {
+                self.record_current_mode(&update.current_mode_id)
+            }
             SessionUpdate::ConfigOptionUpdate(update) => {
                 self.options.clone_from(&update.config_options);
             }
@@ -54,7 +56,7 @@ impl ObservedSession {
         }
     }
 
-    pub(crate) fn set_mode(&mut self, mode: &SessionModeId) {
+    pub(crate) fn record_current_mode(&mut self, mode: &SessionModeId) {
         if let Some(modes) = &mut self.modes {
             modes.current_mode_id = mode.clone();
         }

@@ -56,7 +56,7 @@ impl EventBridge {
                         .with_status(Status::InProgress);
                 self.session.upsert_foreign_call(&id.clone().into(), &self.turn, patch, now);
                 let terminal = TerminalPatch::for_new_terminal(command, "/project");
-                self.session.open_terminal(&id.into(), terminal, now);
+                self.session.announce_terminal(&id.into(), terminal, now);
             }
             Event::Delta { id, text } => {
                 self.session.append_terminal_output(&id.into(), text.as_bytes(), now);

@@ -212,7 +212,7 @@ impl SessionHandle {
             lock(&self.shared.calls).insert(id.clone(), open);
             Some(board.open_call_report(id)?.name.clone())
         })?;
-        Some(OpenCall::new(
+        Some(OpenCall::for_announced_call(
             self.clone(),
             id.clone(),
             cancel.clone(),

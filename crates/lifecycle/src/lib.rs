@@ -81,7 +81,7 @@ pub use title::Titles;
 #[cfg(feature = "titles")]
 pub use title::TitlesError;
 pub use transcript::{
-    CallDocument, ChangedDocument, PromptDocument, SessionDocument, TranscriptFold,
+    CallDocument, DocumentVersion, PromptDocument, SessionDocument, TranscriptFold,
 };
 pub use usage::{SessionCallUsage, ToolUsage, UpdateCounts};
 

@@ -401,7 +401,7 @@ impl Session {
     }
 
     /// Opens a terminal. The terminal must be open before a call shows it.
-    pub fn open_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Timestamp) {
+    pub fn announce_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Timestamp) {
         let patch = self.board.open_terminal(id, patch);
         self.enqueue_terminal(id, patch, now);
     }

@@ -69,7 +69,7 @@ pub struct CallDocument {
 /// version.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct ChangedDocument {
+pub struct DocumentVersion {
     /// The key of the document, which is unique within its prompt.
     pub subject: String,
     /// The current version of the document.
@@ -122,7 +122,7 @@ impl<T> OpenDocument<T> {
 
 impl TranscriptFold {
     /// Applies an item that is about to be delivered, and returns the documents to record.
-    pub fn apply(&mut self, item: &OutboxItem, now: Instant) -> Vec<ChangedDocument> {
+    pub fn apply(&mut self, item: &OutboxItem, now: Instant) -> Vec<DocumentVersion> {
         match item {
             OutboxItem::ToolCall(id, patch) => self.apply_call(id, patch.clone(), now),
             OutboxItem::Terminal(id, patch) => {
@@ -154,7 +154,7 @@ impl TranscriptFold {
     }
 
     /// Returns every document that has changed since it was last returned.
-    pub fn flush(&mut self, now: Instant) -> Vec<ChangedDocument> {
+    pub fn flush(&mut self, now: Instant) -> Vec<DocumentVersion> {
         let changed_calls = self.calls.iter().filter(|(_, call)| call.is_changed);
         let ids: Vec<_> = changed_calls.map(|(id, _)| id.clone()).collect();
         let mut documents: Vec<_> = ids.iter().filter_map(|id| self.call(id, now)).collect();
@@ -171,7 +171,7 @@ impl TranscriptFold {
         id: &ToolCallId,
         patch: acp_types::ToolCallPatch,
         now: Instant,
-    ) -> Vec<ChangedDocument> {
+    ) -> Vec<DocumentVersion> {
         let status = patch.status;
         let mut documents = Vec::new();
         let is_first = !self.calls.contains_key(id);
@@ -198,7 +198,7 @@ impl TranscriptFold {
         documents
     }
 
-    fn apply_terminal(&mut self, id: &TerminalId, now: Instant) -> Option<ChangedDocument> {
+    fn apply_terminal(&mut self, id: &TerminalId, now: Instant) -> Option<DocumentVersion> {
         let shows = |(_, call): &(&ToolCallId, &mut OpenDocument<CallDocument>)| {
             call.value
                 .call
@@ -211,7 +211,7 @@ impl TranscriptFold {
         open.change(now).then(|| self.call(&call, now)).flatten()
     }
 
-    fn apply_chunk(&mut self, chunk: &MessageChunk, now: Instant) -> Vec<ChangedDocument> {
+    fn apply_chunk(&mut self, chunk: &MessageChunk, now: Instant) -> Vec<DocumentVersion> {
         if let Some(message) = &mut self.message
             && message.value.role == chunk.role
             && message.value.message == chunk.message
@@ -234,7 +234,7 @@ impl TranscriptFold {
 
     /// Applies a part of the session's state. Modes, options and commands are not recorded, because
     /// they depend on the process to which a client is connected.
-    fn apply_state(&mut self, state: &SessionStatePart) -> Vec<ChangedDocument> {
+    fn apply_state(&mut self, state: &SessionStatePart) -> Vec<DocumentVersion> {
         let (subject, mut documents) = match state {
             SessionStatePart::Info(_) => ("info".to_owned(), Vec::new()),
             SessionStatePart::Usage(_) => ("usage".to_owned(), Vec::new()),
@@ -252,19 +252,19 @@ impl TranscriptFold {
 
     /// Ends the last message, if a message is open. Call this method before a prompt is recorded,
     /// because a message may also come between two turns.
-    pub fn end_message(&mut self) -> Option<ChangedDocument> {
+    pub fn end_message(&mut self) -> Option<DocumentVersion> {
         let OpenDocument { subject, value, .. } = self.message.take()?;
         Some(changed(&subject, SessionDocument::Message(value), true))
     }
 
-    fn end_call(&mut self, id: &ToolCallId) -> Option<ChangedDocument> {
+    fn end_call(&mut self, id: &ToolCallId) -> Option<DocumentVersion> {
         let OpenDocument { subject, value: mut document, .. } = self.calls.remove(id)?;
         let shown = shown_terminals(&document.call);
         document.terminals = shown.filter_map(|id| self.terminals.remove(id)).collect();
         Some(changed(&subject, SessionDocument::ToolCall(Box::new(document)), true))
     }
 
-    fn call(&mut self, id: &ToolCallId, now: Instant) -> Option<ChangedDocument> {
+    fn call(&mut self, id: &ToolCallId, now: Instant) -> Option<DocumentVersion> {
         let open = self.calls.get_mut(id)?;
         open.mark_returned(now);
         let mut document = open.value.clone();
@@ -282,8 +282,8 @@ pub(crate) fn shown_terminals(call: &ToolCallReport) -> impl Iterator<Item = &Te
     })
 }
 
-fn changed(subject: &str, document: SessionDocument, is_final: bool) -> ChangedDocument {
-    ChangedDocument { subject: subject.to_owned(), document, is_final }
+fn changed(subject: &str, document: SessionDocument, is_final: bool) -> DocumentVersion {
+    DocumentVersion { subject: subject.to_owned(), document, is_final }
 }
 
 #[cfg(test)]

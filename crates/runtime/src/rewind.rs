@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan, SessionDocument, SessionHandle, Verdict};
-use acp_store::{RecordStream, SessionStoreError, StoredPrompt};
+use acp_store::{PromptSummary, RecordStream, SessionStoreError};
 use acp_tools::files::rewind::{KeptFile, RewindPlan};
 use acp_tools::{
     CallDescription, Context, ErrorCode, Invocation, Note, SideEffects, Spec, Tool, ToolError,
@@ -57,7 +57,7 @@ impl SessionRewind {
     }
 
     /// Lists the prompts of the session.
-    pub(crate) async fn prompts(&self) -> Result<Vec<StoredPrompt>, SessionStoreError> {
+    pub(crate) async fn prompts(&self) -> Result<Vec<PromptSummary>, SessionStoreError> {
         self.recording.prompts().await
     }
 

@@ -34,8 +34,8 @@ pub use record::{
 pub use retention::{PruneOutcome, PruneReport, RetentionPolicy};
 pub use search::{SearchHit, SessionSearch};
 pub use session::{
-    NewSession, SessionFilter, SessionFolder, SessionPage, SessionSummary, StoredParts,
-    StoredPrompt,
+    NewSession, PromptSummary, SessionFilter, SessionFolder, SessionPage, SessionSummary,
+    StoredParts,
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteSessionStore;

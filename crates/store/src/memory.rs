@@ -13,10 +13,10 @@ use crate::implement::{
 };
 use crate::limits::{MAX_PAGE_PROMPTS, MAX_PARTS, MAX_PRUNED, MAX_SESSION_BYTES, MAX_TITLE_BYTES};
 use crate::{
-    AttachmentId, NewSession, OpenSession, PruneOutcome, PruneReport, RecordForm, RecordStream,
-    RetentionPolicy, SearchHit, SessionChange, SessionFilter, SessionFolder, SessionLoadProgress,
-    SessionPage, SessionRecord, SessionSearch, SessionStore, SessionStoreError, SessionSummary,
-    StoredParts, StoredPrompt, StoredRecord,
+    AttachmentId, NewSession, OpenSession, PromptSummary, PruneOutcome, PruneReport, RecordForm,
+    RecordStream, RetentionPolicy, SearchHit, SessionChange, SessionFilter, SessionFolder,
+    SessionLoadProgress, SessionPage, SessionRecord, SessionSearch, SessionStore,
+    SessionStoreError, SessionSummary, StoredParts, StoredRecord,
 };
 
 /// Stores sessions in memory. The sessions are lost when the last clone of the store is dropped.
@@ -142,13 +142,13 @@ impl SessionStore for MemorySessionStore {
         Ok(SessionPage::from_possibly_too_many(summaries.collect(), filter.page_size()))
     }
 
-    fn prompts(&self, id: &SessionId, after: u32) -> Result<Vec<StoredPrompt>, SessionStoreError> {
+    fn prompts(&self, id: &SessionId, after: u32) -> Result<Vec<PromptSummary>, SessionStoreError> {
         let sessions = self.lock_sessions();
         let entries = sessions.find_session(id)?.records.values();
         let entries = entries.filter(|entry| entry.begins_prompt && entry.prompt > after);
         let prompts = entries.take(MAX_PAGE_PROMPTS).map(|entry| {
             let text = entry.record.searchable_text().unwrap_or_default();
-            StoredPrompt::new(entry.prompt, time_from_millis(entry.at), text)
+            PromptSummary::new(entry.prompt, time_from_millis(entry.at), text)
         });
         Ok(prompts.collect())
     }

@@ -78,7 +78,7 @@ pub struct SessionPage {
 /// A prompt in a session's list of prompts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct StoredPrompt {
+pub struct PromptSummary {
     /// Number of the prompt, counted from 1.
     pub number: u32,
     /// Time at which the prompt was stored.
@@ -104,7 +104,7 @@ impl SessionSummary {
     }
 }
 
-impl StoredPrompt {
+impl PromptSummary {
     /// Creates an entry of the list from the whole text of the prompt.
     #[must_use]
     pub fn new(number: u32, at: SystemTime, text: &str) -> Self {

@@ -32,7 +32,7 @@ use crate::record::{self, AttachmentId, RecordStream, SessionChange, StoredRecor
 use crate::retention::{PruneReport, RetentionPolicy};
 use crate::search::{SearchHit, SessionSearch};
 use crate::session::{
-    NewSession, SessionFilter, SessionPage, SessionSummary, StoredParts, StoredPrompt,
+    NewSession, PromptSummary, SessionFilter, SessionPage, SessionSummary, StoredParts,
     require_valid_id,
 };
 use crate::store::{OpenSession, SessionStore};
@@ -209,7 +209,7 @@ impl SessionStore for SqliteSessionStore {
         &self,
         session: &SessionId,
         after: u32,
-    ) -> Result<Vec<StoredPrompt>, SessionStoreError> {
+    ) -> Result<Vec<PromptSummary>, SessionStoreError> {
         self.0.read_session(session, |transaction| read::prompts(transaction, session, after))
     }
 

@@ -12,7 +12,7 @@ use crate::record::{AttachmentId, RecordStream, SessionChange, StoredRecord};
 use crate::retention::{PruneReport, RetentionPolicy};
 use crate::search::{SearchHit, SessionSearch};
 use crate::session::{
-    NewSession, SessionFilter, SessionPage, SessionSummary, StoredParts, StoredPrompt,
+    NewSession, PromptSummary, SessionFilter, SessionPage, SessionSummary, StoredParts,
 };
 
 /// A store of sessions. Several processes may use one store at the same time.
@@ -73,7 +73,7 @@ pub trait SessionStore: Debug + Send + Sync {
         &self,
         session: &SessionId,
         after: u32,
-    ) -> Result<Vec<StoredPrompt>, SessionStoreError>;
+    ) -> Result<Vec<PromptSummary>, SessionStoreError>;
 
     /// Returns all parts of a session.
     ///

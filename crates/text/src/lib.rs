@@ -18,7 +18,7 @@ pub use format::{
     tail,
 };
 pub use invisible::{is_invisible, is_strippable, push_escaping_invisible};
-pub use path::{normalise, parse_path, path_text, utf8_path};
+pub use path::{normalise, path_text, unquote_path, utf8_path};
 pub use visible::{
     escape_invisible, escape_invisible_in_json, escape_invisible_prefix, escape_invisible_truncated,
 };

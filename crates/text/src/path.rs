@@ -25,7 +25,7 @@ pub fn normalise(path: &Path) -> PathBuf {
     normal
 }
 
-/// Returns a path as one line of text that [`parse_path`] converts back to the same path.
+/// Returns a path as one line of text that [`unquote_path`] converts back to the same path.
 ///
 /// A file name in the path is unchanged if it is valid UTF-8 without [invisible](is_invisible)
 /// characters. Any other file name is quoted as in bash: `$'a\xff.txt'`. Each file name is quoted
@@ -35,11 +35,11 @@ pub fn normalise(path: &Path) -> PathBuf {
 /// ```
 /// # #[cfg(unix)] {
 /// use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
-/// use callboard_text::{parse_path, path_text};
+/// use callboard_text::{unquote_path, path_text};
 ///
 /// let path = Path::new(OsStr::from_bytes(b"/src/a\xff.txt"));
 /// assert_eq!(path_text(path), r"/src/$'a\xff.txt'");
-/// assert_eq!(parse_path(r"/src/$'a\xff.txt'"), path);
+/// assert_eq!(unquote_path(r"/src/$'a\xff.txt'"), path);
 /// # }
 /// ```
 #[must_use]
@@ -53,7 +53,7 @@ pub fn path_text(path: &Path) -> Cow<'_, str> {
 /// Other escapes in bash's quotes, e.g. octal escapes, are accepted too. A file name is taken
 /// literally if its quotes are invalid, or if the unquoted name would contain a `/` or a NUL.
 #[must_use]
-pub fn parse_path(text: &str) -> Cow<'_, Path> {
+pub fn unquote_path(text: &str) -> Cow<'_, Path> {
     if !text.contains("$'") {
         return Path::new(text).into();
     }
@@ -203,7 +203,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{normalise, parse_path, path_text, utf8_path};
+    use super::{normalise, path_text, unquote_path, utf8_path};
     use crate::is_invisible;
 
     fn path(bytes: &[u8]) -> &Path {
@@ -241,7 +241,7 @@ mod tests {
             (b"", ""),
         ] {
             assert_eq!(path_text(path(bytes)), text, "{bytes:?}");
-            assert_eq!(parse_path(text), path(bytes), "{text}");
+            assert_eq!(unquote_path(text), path(bytes), "{text}");
         }
     }
 
@@ -258,7 +258,7 @@ mod tests {
             (r"$'a\ud800'", br"$'a\ud800'"),
             ("$'", b"$'"),
         ] {
-            assert_eq!(parse_path(text), path(bytes), "{text}");
+            assert_eq!(unquote_path(text), path(bytes), "{text}");
         }
     }
 
@@ -288,15 +288,15 @@ mod tests {
             let text = path_text(path(&bytes));
             prop_assert!(!text.contains(is_invisible), "{}", text);
             // The bytes are compared, because paths can be equal even if their slashes differ.
-            let back = parse_path(&text);
+            let back = unquote_path(&text);
             prop_assert_eq!(back.as_os_str().as_bytes(), &bytes);
         }
 
         #[test]
         fn any_text_is_some_path(text in r"(\$'|'|\\|/|x|[0-9a-f]|ä)*") {
-            let path = parse_path(&text).into_owned();
+            let path = unquote_path(&text).into_owned();
             let shown = path_text(&path);
-            prop_assert_eq!(&*parse_path(&shown), path.as_path());
+            prop_assert_eq!(&*unquote_path(&shown), path.as_path());
         }
     }
 

@@ -351,7 +351,8 @@ impl Edit {
                 })
             }
             Occurrence::NearLine(line) => {
-                let lines = lines_at(text, places.iter().map(|place| found.start(place)));
+                let lines =
+                    line_numbers_at_offsets(text, places.iter().map(|place| found.start(place)));
                 let away = |at: &usize| lines[*at].abs_diff(line.get());
                 let nearest = (0..places.len()).min_by_key(away).unwrap_or_default();
                 let mut as_near = (0..places.len()).filter(|at| away(at) == away(&nearest));
@@ -407,7 +408,7 @@ fn line_at(text: &str, place: usize) -> u32 {
 }
 
 /// Returns the line numbers of byte offsets, which must be sorted.
-fn lines_at(text: &str, places: impl Iterator<Item = usize>) -> Vec<u32> {
+fn line_numbers_at_offsets(text: &str, places: impl Iterator<Item = usize>) -> Vec<u32> {
     let (mut line, mut from) = (1, 0);
     let count = |place: usize| {
         line += memchr_iter(b'\n', &text.as_bytes()[from..place]).count();

@@ -24,10 +24,10 @@ impl ProgressThrottle {
     }
 
     pub(crate) fn is_due(&mut self) -> bool {
-        self.is_due_at(Instant::now())
+        self.restart_if_due(Instant::now())
     }
 
-    pub(crate) fn is_due_at(&mut self, now: Instant) -> bool {
+    pub(crate) fn restart_if_due(&mut self, now: Instant) -> bool {
         let is_due = now.saturating_duration_since(self.0) >= PROGRESS_INTERVAL;
         if is_due {
             self.0 = now;

@@ -198,7 +198,7 @@ impl Registry {
             let terminal = TerminalId::new(id.0.clone());
             let cwd = Some(context.workspace.cwd().to_owned());
             let open = TerminalPatch { cwd, ..TerminalPatch::default() };
-            session.update(|session, now| session.open_terminal(&terminal, open, now));
+            session.update(|session, now| session.announce_terminal(&terminal, open, now));
             patch = patch.with_content(vec![Content::Terminal(terminal)]);
         }
         match entry.schema()["properties"].as_object().is_some_and(Map::is_empty) {

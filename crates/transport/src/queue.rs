@@ -148,7 +148,7 @@ impl OutgoingQueue {
 
     /// Queues the response to a request without waiting, or drops it if the queue is closed.
     pub(crate) fn push_response(&self, line: &[u8], id: &RawJsonRpcId) {
-        self.lock().remove_newest_unanswered(id);
+        self.lock().remove_answered_request(id);
         self.push(line, OutgoingKind::Response);
     }
 
@@ -271,7 +271,7 @@ impl QueueState {
 
     /// Removes the newest request with this id. The reader can only wait for the newest request. An
     /// older request with the same id may be answered only after a later line is read.
-    fn remove_newest_unanswered(&mut self, id: &RawJsonRpcId) {
+    fn remove_answered_request(&mut self, id: &RawJsonRpcId) {
         let at = self.unanswered.iter().rposition(|request| request.id == *id);
         if let Some(request) = at.and_then(|at| self.unanswered.remove(at)) {
             self.unanswered_bytes -= request.bytes;

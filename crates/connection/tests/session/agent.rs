@@ -202,7 +202,7 @@ fn terminal(turn: &Turn) -> Option<()> {
     let shown = ToolCallPatch::for_new_call("terminal", "Run it", ToolKind::Execute);
     let shown = shown.with_appended_content(Content::Terminal(terminal.clone()));
     let opened = TerminalPatch::for_new_terminal("run it", "/");
-    turn.session.update(|session, now| session.open_terminal(&terminal, opened, now));
+    turn.session.update(|session, now| session.announce_terminal(&terminal, opened, now));
     let call = turn.session.announce_call(&id, &turn.id, shown, &turn.cancel)?;
     turn.session.update(|session, now| session.start_call(&id, now));
     call.handle().append_terminal_output(&terminal, b"hello\n");

@@ -58,7 +58,7 @@ pub struct OpenCall {
 impl OpenCall {
     /// Creates the handle of an announced call. The token `turn` cancels the call's turn. The token
     /// `cancel` cancels only the call.
-    pub(super) fn new(
+    pub(super) fn for_announced_call(
         session: SessionHandle,
         id: ToolCallId,
         turn: CancellationToken,
@@ -213,7 +213,7 @@ impl CallHandle {
             if !is_open || session.board().terminal(&id).is_some() {
                 return;
             }
-            session.open_terminal(&id, patch, now);
+            session.announce_terminal(&id, patch, now);
             let shown = ToolCallPatch::new().with_appended_content(Content::Terminal(id.clone()));
             session.update_call(&self.id, shown, now);
         });

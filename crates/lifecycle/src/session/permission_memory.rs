@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use callboard_text::{parse_path, path_text};
+use callboard_text::{path_text, unquote_path};
 use serde::{Deserialize, Serialize};
 
 use super::Session;
@@ -47,7 +47,7 @@ impl Session {
         let rules = rules.into_iter().filter(|rule| rule.scope == RuleScope::Session).collect();
         self.add_loaded_rules(Ok(rules));
         let files = unreviewed_files.iter().take(MAX_UNREVIEWED_FILES);
-        let files: BTreeSet<PathBuf> = files.map(|text| parse_path(text).into_owned()).collect();
+        let files: BTreeSet<PathBuf> = files.map(|text| unquote_path(text).into_owned()).collect();
         self.permissions.restore_unreviewed_files(files);
     }
 }

@@ -359,7 +359,7 @@ impl Session {
         let mut unseen = Vec::new();
         if self.may_run_unreviewed_files(judgement) {
             unseen.extend(self.permissions.unreviewed_files.iter().cloned());
-            self.append_notice(id, &escape_invisible(&self.unreviewed_files_note()), now);
+            self.append_note_to_call(id, &escape_invisible(&self.unreviewed_files_note()), now);
         }
         if let Some((words, why)) =
             catch_panic(|| self.permissions.rules.prefix_mismatch(effects)).flatten()
@@ -367,11 +367,11 @@ impl Session {
             let why = analysis_error_text(&why, &self.permissions.titles);
             let note =
                 self.permissions.localized_note("not-covered", &[("words", words), ("why", why)]);
-            self.append_notice(id, &escape_invisible(&note), now);
+            self.append_note_to_call(id, &escape_invisible(&note), now);
         }
         let is_shown = self.board.is_shown_in_full(id);
         if !is_shown {
-            self.append_notice(id, &self.permissions.localized_note("not-whole", &[]), now);
+            self.append_note_to_call(id, &self.permissions.localized_note("not-whole", &[]), now);
         }
         let memorable = self.permissions.rules.effects_to_remember(judgement);
         let memorable = memorable.filter(|_| is_whole && is_shown);
@@ -400,7 +400,7 @@ impl Session {
     }
 
     /// Adds a note for the user to a call that waits for permission.
-    fn append_notice(&mut self, id: &ToolCallId, text: &str, now: Timestamp) {
+    fn append_note_to_call(&mut self, id: &ToolCallId, text: &str, now: Timestamp) {
         let note = self.board.add_note(id, text);
         self.enqueue_call(id, note, FirstReportTiming::NotFirst, now);
     }

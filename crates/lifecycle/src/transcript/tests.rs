@@ -137,7 +137,7 @@ fn record_all_kinds(recorded: &mut Recorded) {
     );
     recorded.session.finish_call(&"read".into(), end, recorded.now);
     let opened = TerminalPatch::for_new_terminal("make", "/p");
-    recorded.session.open_terminal(&"term".into(), opened, recorded.now);
+    recorded.session.announce_terminal(&"term".into(), opened, recorded.now);
     let patch = ToolCallPatch::for_new_call("terminal", "Run make", ToolKind::Execute)
         .with_content(vec![Content::Terminal("term".into())]);
     recorded.session.announce_call(&"run".into(), &"t1".into(), patch, recorded.now);
@@ -197,7 +197,7 @@ fn an_interrupted_call_fails_once_and_shows_its_last_output() {
     for display in [TerminalDisplay::Text, TerminalDisplay::MetaEvents] {
         let mut live = Recorded::new(display);
         let opened = TerminalPatch::for_new_terminal("sleep", "/p");
-        live.session.open_terminal(&"term".into(), opened, live.now);
+        live.session.announce_terminal(&"term".into(), opened, live.now);
         let patch = ToolCallPatch::for_new_call("terminal", "Run sleep", ToolKind::Execute)
             .with_content(vec![Content::Terminal("term".into())]);
         live.session.announce_call(&"run".into(), &"t1".into(), patch, live.now);
@@ -251,7 +251,7 @@ fn replayed_terminal_output_is_redacted_with_the_current_secrets() {
     {
         let mut live = Recorded::new(TerminalDisplay::Text);
         let now = live.now;
-        live.session.open_terminal(&"c".into(), TerminalPatch::default(), now);
+        live.session.announce_terminal(&"c".into(), TerminalPatch::default(), now);
         let patch = ToolCallPatch::for_new_call("terminal", "run", ToolKind::Execute);
         let patch = patch.with_content(vec![Content::Terminal("c".into())]);
         assert!(live.session.announce_call(&"c".into(), &"t".into(), patch, now));

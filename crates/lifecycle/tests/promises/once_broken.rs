@@ -35,7 +35,7 @@ fn the_outbox_keeps_no_state_of_ended_calls() {
     for number in 0..100 {
         let id = ToolCallId::from(format!("t/{number}"));
         let terminal = acp_types::TerminalId::new(id.0.clone());
-        session.open_terminal(&terminal, TerminalPatch::for_new_terminal("ls", "/"), now);
+        session.announce_terminal(&terminal, TerminalPatch::for_new_terminal("ls", "/"), now);
         let patch = announcement().with_appended_content(Content::Terminal(terminal.clone()));
         session.announce_call(&id, &"t".into(), patch, now);
         session.start_call(&id, now);

@@ -87,7 +87,7 @@ impl Stage {
         let text = planted::write(&case.text, &case.secrets);
         let now = self.now;
         let open = TerminalPatch::for_new_terminal(&text, format!("/p/{text}"));
-        self.session.open_terminal(&"c".into(), open, now);
+        self.session.announce_terminal(&"c".into(), open, now);
         let patch = ToolCallPatch::for_new_call(&text, &text, ToolKind::Execute)
             .with_content(vec![Content::Terminal("c".into()), Content::from_text(&text)]);
         assert!(self.session.announce_call(&"c".into(), &"t".into(), patch, now));

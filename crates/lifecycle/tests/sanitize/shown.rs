@@ -131,7 +131,7 @@ fn a_call_not_shown_in_full_has_a_note_and_is_allowed_only_once() {
     }
     let (kinds, content) = asked(|session, now| {
         let open = TerminalPatch::for_new_terminal("echo 12345678", "/p");
-        session.open_terminal(&"c".into(), open, now);
+        session.announce_terminal(&"c".into(), open, now);
         let patch = ToolCallPatch::new().with_appended_content(Content::Terminal("c".into()));
         session.update_call(&"c".into(), patch, now);
     });
@@ -184,7 +184,7 @@ fn content_is_redacted_except_for_the_planned_change() {
 #[test]
 fn secrets_added_later_are_redacted_from_then_on() {
     let (mut session, now) = announced();
-    session.open_terminal(&"c".into(), TerminalPatch::for_new_terminal("x", "/p"), now);
+    session.announce_terminal(&"c".into(), TerminalPatch::for_new_terminal("x", "/p"), now);
     session.append_terminal_output(&"c".into(), b"later-secret 1234", now);
     session.set_secrets(Secrets::new([SECRET, "later-secret"]));
     session.append_terminal_output(&"c".into(), b"5678 later-", now);
@@ -206,7 +206,7 @@ fn a_partial_secret_before_a_gap_is_redacted() {
     for (before, shown) in [(3, &SECRET[..3]), (4, "[redacted]"), (SECRET.len() - 1, "[redacted]")]
     {
         let (mut session, now) = announced();
-        session.open_terminal(&"c".into(), TerminalPatch::for_new_terminal("x", "/p"), now);
+        session.announce_terminal(&"c".into(), TerminalPatch::for_new_terminal("x", "/p"), now);
         session.append_terminal_output(&"c".into(), &SECRET.as_bytes()[..before], now);
         session.record_terminal_output_gap(&"c".into(), 70, now);
         session.append_terminal_output(&"c".into(), SECRET.as_bytes(), now);

@@ -243,9 +243,9 @@ async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
         let call = tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, logged(&log)).await;
         assert_eq!(!*looked.lock().unwrap(), asked == 1, "{case}");
         assert!(asked == 0 || call.is_err(), "{case}");
-        let seen = stage.seen.lock().unwrap();
+        let received = stage.received.lock().unwrap();
         let text = "The change is shown once reading is permitted.";
-        let first = seen.asked.first().map(|it| serde_json::to_string(it).unwrap());
+        let first = received.asked.first().map(|it| serde_json::to_string(it).unwrap());
         assert_eq!(first.is_some_and(|first| first.contains(text)), asked == 1, "{case}");
     }
 }

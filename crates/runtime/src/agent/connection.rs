@@ -26,7 +26,7 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Result};
 use callboard_models::ModelCapabilities;
-use callboard_text::parse_path;
+use callboard_text::unquote_path;
 use futures::FutureExt as _;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -354,7 +354,7 @@ impl Connection {
         // Prefers an existing folder of that name. Otherwise decodes the escapes with which
         // `path_text` writes names that JSON cannot represent.
         let parsed = |path: PathBuf| match path.to_str() {
-            Some(text) if !path.exists() => parse_path(text).into_owned(),
+            Some(text) if !path.exists() => unquote_path(text).into_owned(),
             _ => path,
         };
         let additional = additional.into_iter().map(parsed).collect();

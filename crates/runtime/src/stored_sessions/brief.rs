@@ -39,7 +39,8 @@ pub(super) fn shorten_document(document: &SessionDocument) -> Option<SessionDocu
 
 fn shorten_call(document: &CallDocument) -> Option<CallDocument> {
     let CallDocument { call, .. } = document;
-    let lens: Vec<_> = call.content.iter().map(|item| content_len(item, document)).collect();
+    let lens: Vec<_> =
+        call.content.iter().map(|item| call_content_byte_len(item, document)).collect();
     let [input, output] = [&call.raw_input, &call.raw_output].map(|it| it.as_ref().map_or(0, len));
     let largest = lens.iter().copied().chain([input, output]).max().unwrap_or_default();
     if largest <= MAX_BRIEF_CONTENT_BYTES {
@@ -64,7 +65,7 @@ fn shorten_call(document: &CallDocument) -> Option<CallDocument> {
 }
 
 /// Returns the bytes of an item; those of a terminal are its output.
-fn content_len(item: &Content, document: &CallDocument) -> usize {
+fn call_content_byte_len(item: &Content, document: &CallDocument) -> usize {
     match item {
         Content::Terminal(id) => {
             let shown = document.terminals.iter().find(|terminal| terminal.id == *id);

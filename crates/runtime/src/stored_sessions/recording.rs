@@ -7,12 +7,12 @@ use std::time::SystemTime;
 
 use acp_lifecycle::limits::OPEN_DOCUMENT_INTERVAL;
 use acp_lifecycle::{
-    ChangedDocument, OutboxItem, PromptDocument, Secrets, SessionDocument, SessionHandle,
+    DocumentVersion, OutboxItem, PromptDocument, Secrets, SessionDocument, SessionHandle,
     TranscriptFold,
 };
 use acp_store::{
-    NewSession, OpenSession, PendingCommit, SessionChange, SessionRecord, SessionRecorder,
-    SessionStore, SessionStoreError, StoredPrompt,
+    NewSession, OpenSession, PendingCommit, PromptSummary, SessionChange, SessionRecord,
+    SessionRecorder, SessionStore, SessionStoreError,
 };
 use acp_types::{SessionStatePart, TurnId};
 use agent_client_protocol::v1::schema::{ContentBlock, SessionId};
@@ -364,10 +364,10 @@ impl SessionRecording {
     /// # Errors
     ///
     /// Returns an error if the session is not stored completely, and errors of the store.
-    pub(crate) async fn prompts(&self) -> Result<Vec<StoredPrompt>, SessionStoreError> {
+    pub(crate) async fn prompts(&self) -> Result<Vec<PromptSummary>, SessionStoreError> {
         let (opened, id) = (self.committed_store().await?, self.id.clone());
         let list = move |store: &dyn SessionStore| {
-            let mut prompts: Vec<StoredPrompt> = Vec::new();
+            let mut prompts: Vec<PromptSummary> = Vec::new();
             loop {
                 let after = prompts.last().map_or(0, |last| last.number);
                 let page = store.prompts(&id, after)?;
@@ -468,13 +468,13 @@ impl RecordingState {
     }
 
     /// Records documents. Returns whether one of them is final.
-    fn record_documents(&mut self, documents: Vec<ChangedDocument>, secrets: &LiveSecrets) -> bool {
+    fn record_documents(&mut self, documents: Vec<DocumentVersion>, secrets: &LiveSecrets) -> bool {
         if documents.is_empty() {
             return false;
         }
         let secrets = secrets.current();
         let (mut changes, mut is_final) = (Vec::new(), false);
-        for ChangedDocument { subject, mut document, is_final: is_whole, .. } in documents {
+        for DocumentVersion { subject, mut document, is_final: is_whole, .. } in documents {
             is_final |= is_whole;
             redact_changes(&mut document, &secrets);
             if let SessionDocument::State(SessionStatePart::Info(info)) = &document

@@ -270,7 +270,11 @@ impl Live {
         }
         let is_in_client = !is_ours && self.protocol == Protocol::V1Text;
         self.update(|session, now| {
-            session.open_terminal(&terminal, TerminalPatch::for_new_terminal("make", "/p"), now);
+            session.announce_terminal(
+                &terminal,
+                TerminalPatch::for_new_terminal("make", "/p"),
+                now,
+            );
             let shown = ToolCallPatch::new().with_appended_content(terminal.clone().into());
             session.update_call(&id, shown, now);
             if is_in_client {

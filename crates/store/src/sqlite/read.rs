@@ -1,7 +1,7 @@
 //! Reads of the database, each in one transaction.
 
 use acp_types::schema::v1::SessionId;
-use callboard_text::{parse_path, path_text};
+use callboard_text::{path_text, unquote_path};
 use rusqlite::{Error, OptionalExtension as _, Params, Row, Transaction, params};
 
 use super::fault::TransactionFault;
@@ -14,7 +14,7 @@ use crate::load::{RecordPage, SessionLoadProgress, first_whole_record_number};
 use crate::record::RecordStream;
 use crate::search::{SearchHit, SessionSearch};
 use crate::session::{
-    SessionFilter, SessionFolder, SessionPage, SessionSummary, StoredParts, StoredPrompt,
+    PromptSummary, SessionFilter, SessionFolder, SessionPage, SessionSummary, StoredParts,
 };
 use crate::time::time_from_millis;
 
@@ -45,7 +45,7 @@ pub(super) fn summary(
 fn to_summary(row: &Row<'_>) -> Result<SessionSummary, Error> {
     let (id, cwd, canonical): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let is_intact = row.get::<_, Vec<u8>>(3)? == folder_checksum(&id, &cwd, &canonical);
-    let path = |text: &str| parse_path(text).into_owned();
+    let path = |text: &str| unquote_path(text).into_owned();
     let folder = SessionFolder { cwd: path(&cwd), canonical: path(&canonical) };
     let number = |at| row.get::<_, i64>(at).map(|number| u64::try_from(number).unwrap_or_default());
     let (created, updated) = (time_from_millis(number(6)?), time_from_millis(number(7)?));
@@ -101,7 +101,7 @@ pub(super) fn prompts(
     transaction: &Transaction<'_>,
     session: &SessionId,
     after: u32,
-) -> Result<Vec<StoredPrompt>, TransactionFault> {
+) -> Result<Vec<PromptSummary>, TransactionFault> {
     let (first, last) = session_row_id_range(find_session_key(transaction, session)?);
     let sql = "SELECT prompt, at, text FROM record INDEXED BY record_prompt \
                WHERE begins_prompt = 1 AND id BETWEEN ?1 AND ?2 AND prompt > ?3 \
@@ -111,7 +111,7 @@ pub(super) fn prompts(
     let found = statement.query_map(params![first, last, after, limit], |row| {
         let text: Option<String> = row.get(2)?;
         let at = time_from_millis(row.get::<_, i64>(1)?.cast_unsigned());
-        Ok(StoredPrompt::new(row.get(0)?, at, &text.unwrap_or_default()))
+        Ok(PromptSummary::new(row.get(0)?, at, &text.unwrap_or_default()))
     });
     let found = found?.collect::<Result<_, _>>();
     Ok(found?)

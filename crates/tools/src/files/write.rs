@@ -33,7 +33,7 @@ use crate::progress::{FileProgress, OnProgress};
 
 use self::staged::StagedFile;
 pub(crate) use self::write_safety::WriteSafety;
-use self::write_safety::{BackupLocation, WriteMode};
+use self::write_safety::{BackupLocation, ReplaceOrInPlace};
 
 /// The state of a file at the time when a change of it was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -257,7 +257,7 @@ impl PreImage {
 fn begin_journal(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
-    manners: &[WriteMode],
+    manners: &[ReplaceOrInPlace],
     call: u64,
 ) -> Result<Option<Journal>, ToolError> {
     let Some(folder) = workspace.journal_folder() else { return Ok(None) };

@@ -198,7 +198,10 @@ impl PreparedCall {
             return Err(CallFailure::recoverable(ErrorCode::InvalidArguments.as_str(), text));
         }
         if entry.spec.side_effects != SideEffects::Nothing {
-            self.context.wait_for_recovery().await.map_err(|error| to_failure(error, call))?;
+            self.context
+                .ensure_changes_recovered()
+                .await
+                .map_err(|error| to_failure(error, call))?;
         }
         let NormalisedArguments { args, notes } =
             formed.map_err(|error| to_failure(error, call))?;

@@ -104,7 +104,7 @@ impl Context {
     }
 
     /// Waits for the recovery of changes that killed processes left unfinished.
-    pub(crate) async fn wait_for_recovery(&self) -> Result<(), ToolError> {
+    pub(crate) async fn ensure_changes_recovered(&self) -> Result<(), ToolError> {
         if self.workspace.is_recovered() {
             return Ok(());
         }

@@ -220,7 +220,7 @@ impl World {
     fn open_terminal(&mut self, call: &ToolCallId) -> TerminalId {
         let id = TerminalId::new(call.0.clone());
         let open = TerminalPatch::for_new_terminal("ls", "/p");
-        self.session.open_terminal(&id, open.clone(), self.now);
+        self.session.announce_terminal(&id, open.clone(), self.now);
         let report = self.terminals.entry(id.clone());
         open.apply(report.or_insert_with(|| TerminalReport::new(id.clone())));
         id

@@ -112,7 +112,7 @@ impl FileOperation {
 mod path_as_text {
     use std::path::{Path, PathBuf};
 
-    use callboard_text::{parse_path, path_text};
+    use callboard_text::{path_text, unquote_path};
     use serde::de::{Deserialize as _, Deserializer, Error as _};
     use serde::ser::Serializer;
 
@@ -122,7 +122,7 @@ mod path_as_text {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
         let text = String::deserialize(from)?;
-        let path = parse_path(&text).into_owned();
+        let path = unquote_path(&text).into_owned();
         if path.is_absolute() { Ok(path) } else { Err(D::Error::custom("the path is relative")) }
     }
 }

@@ -229,7 +229,7 @@ impl UndoStore {
         for (path, name) in late {
             let can_be_undone = kept.is_backup_referenced(&name);
             let place = store.path.join(name);
-            kept.push_late_write(LateWrite { path, backup: Some(place), can_be_undone });
+            kept.queue_late_write_report(LateWrite { path, backup: Some(place), can_be_undone });
         }
         watched.append(&mut kept.watched);
         let over = watched.len().saturating_sub(MAX_LATE_WRITE_WATCHES);
@@ -239,7 +239,11 @@ impl UndoStore {
     /// Records that another program wrote to a file during a write in place.
     pub(crate) fn record_concurrent_write(&self, path: &Path) {
         let path = path.to_owned();
-        self.lock_state().push_late_write(LateWrite { path, backup: None, can_be_undone: false });
+        self.lock_state().queue_late_write_report(LateWrite {
+            path,
+            backup: None,
+            can_be_undone: false,
+        });
     }
 
     /// Records that a file has no backup, although the backup was expected to succeed.
@@ -438,7 +442,7 @@ impl UndoState {
     }
 
     /// Keeps a late write until it is reported.
-    fn push_late_write(&mut self, late: LateWrite) {
+    fn queue_late_write_report(&mut self, late: LateWrite) {
         self.late_writes.retain(|other| (&other.path, &other.backup) != (&late.path, &late.backup));
         self.late_writes.push_back(late);
         if self.late_writes.len() > MAX_LATE_WRITE_WATCHES {

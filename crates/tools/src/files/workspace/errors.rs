@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use callboard_text::{parse_path, path_text};
+use callboard_text::{path_text, unquote_path};
 use similar::get_close_matches;
 
 use super::Workspace;
@@ -68,7 +68,7 @@ pub(super) fn not_found_failure(at: &WorkspacePath) -> ToolFailure {
     if similar.is_empty() {
         return report(format!("{given} does not exist, and no file there has a similar name"));
     }
-    let path = parse_path(given);
+    let path = unquote_path(given);
     let named = |name: &OsString| {
         let shown = path_text(&path.with_file_name(name)).into_owned();
         (at.path.with_file_name(name), shown)

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use callboard_text::{head, normalise, parse_path};
+use callboard_text::{head, normalise, unquote_path};
 
 use super::Workspace;
 use super::errors::{explain_path_error, not_a_file_error, outside_roots_error};
@@ -24,7 +24,7 @@ pub(super) fn absolute_path(cwd: &Path, given: &str) -> Result<PathBuf, ToolErro
     if given.contains('\0') {
         return Err(ToolError::invalid_arguments("the path contains a NUL character"));
     }
-    let path = parse_path(given);
+    let path = unquote_path(given);
     if path.as_os_str().len() > MAX_PATH_BYTES {
         let start = head(given, 80);
         let message = format!("the path {start}… is longer than {MAX_PATH_BYTES} bytes");

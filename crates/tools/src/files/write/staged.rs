@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::write_safety::{BackupLocation, WriteMode};
+use super::write_safety::{BackupLocation, ReplaceOrInPlace};
 use super::{FileWrite, state_folder_error};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
@@ -35,7 +35,7 @@ pub(super) struct StagedFile<'a> {
     dir: Dir,
     /// The directory that contains the copies. `None` if it is the directory of the file.
     backup_dir: Option<Dir>,
-    mode: WriteMode,
+    mode: ReplaceOrInPlace,
     name: OsString,
     /// The name of the temporary file. This file has the new content. If the file is written in
     /// place, it has a copy of the old content instead.
@@ -111,7 +111,7 @@ impl<'a> StagedFile<'a> {
     pub(super) fn prepare(
         workspace: &'a Workspace,
         change: FileWrite<'a>,
-        manner: WriteMode,
+        manner: ReplaceOrInPlace,
         temporary: OsString,
         filled: &mut dyn FnMut(usize),
     ) -> Result<Self, ToolError> {

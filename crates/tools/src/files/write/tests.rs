@@ -8,8 +8,8 @@ mod journal;
 
 use super::staged::StagedFile;
 use super::{
-    FileWrite, PreImage, WriteMode, WriteSafety, atomic_write, read_whole, write_all_or_none,
-    write_all_with_progress,
+    FileWrite, PreImage, ReplaceOrInPlace, WriteSafety, atomic_write, read_whole,
+    write_all_or_none, write_all_with_progress,
 };
 use crate::error::{ErrorCode, ToolError};
 use crate::files::Durability;
@@ -49,7 +49,7 @@ fn a_reused_inode_number_is_not_mistaken_for_the_new_file() {
     let staged = StagedFile::prepare(
         &tree.workspace,
         change,
-        WriteMode::default(),
+        ReplaceOrInPlace::default(),
         "beside".into(),
         &mut |_| {},
     );
@@ -79,7 +79,7 @@ fn a_change_after_staging_is_not_overwritten() {
         let staged = StagedFile::prepare(
             &tree.workspace,
             change,
-            WriteMode::default(),
+            ReplaceOrInPlace::default(),
             "beside".into(),
             &mut |_| {},
         );

@@ -22,7 +22,7 @@ pub(crate) struct WriteSafety {
 
 /// The way in which one file is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct WriteMode {
+pub(super) struct ReplaceOrInPlace {
     /// Whether the bytes of the file are overwritten, because the file cannot be replaced by
     /// another file.
     pub(super) is_in_place: bool,
@@ -61,7 +61,7 @@ impl WriteSafety {
         let replaces = changes.iter().any(|change| change.expected.is_some());
         let mut torn = Vec::new();
         for change in changes {
-            let manner = WriteMode::choose(workspace, *change, unkept.is_none())?;
+            let manner = ReplaceOrInPlace::choose(workspace, *change, unkept.is_none())?;
             let is_in_place = || {
                 let is_known = |at| {
                     guard::has_other_hard_links(workspace, &at)
@@ -112,9 +112,9 @@ impl WriteSafety {
         &self,
         workspace: &Workspace,
         changes: &[FileWrite<'_>],
-    ) -> Result<Vec<WriteMode>, ToolError> {
+    ) -> Result<Vec<ReplaceOrInPlace>, ToolError> {
         let manners = changes.iter().map(|change| {
-            let manner = WriteMode::choose(workspace, *change, self.keeps_backups())?;
+            let manner = ReplaceOrInPlace::choose(workspace, *change, self.keeps_backups())?;
             let path = workspace.display(change.path.path());
             let is_unmentioned =
                 !self.keeps_backups() && !self.unprotected_in_place.contains(&path);
@@ -125,7 +125,7 @@ impl WriteSafety {
                 );
                 return Err(ToolError::recoverable(ErrorCode::ChangedSincePreview, message));
             }
-            Ok(WriteMode { is_exchange_required: is_unmentioned, ..manner })
+            Ok(ReplaceOrInPlace { is_exchange_required: is_unmentioned, ..manner })
         });
         manners.collect()
     }
@@ -143,7 +143,7 @@ fn required_backup_bytes(workspace: &Workspace, change: FileWrite<'_>) -> u64 {
     if is_moved { 0 } else { (found.len() + change.bytes.len()) as u64 }
 }
 
-impl WriteMode {
+impl ReplaceOrInPlace {
     /// Chooses the way in which a file is written.
     ///
     /// # Errors

@@ -142,7 +142,7 @@ impl ResultPage {
         let shown = self.matches.count.min(MAX_MATCH_LOCATIONS);
         let locations: Option<Vec<Location>> =
             (shown > self.reported_locations).then(|| self.matches.locations().collect());
-        let is_due = self.throttle.is_due_at(now);
+        let is_due = self.throttle.restart_if_due(now);
         if locations.is_none() && !is_due {
             return None;
         }

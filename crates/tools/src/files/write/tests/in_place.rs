@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use pretty_assertions::assert_eq;
 
 use super::super::staged::StagedFile;
-use super::super::{FileWrite, PreImage, WriteMode, atomic_write};
+use super::super::{FileWrite, PreImage, ReplaceOrInPlace, atomic_write};
 use crate::error::ErrorCode;
 use crate::files::contents::equals_without_concurrent_change;
 use crate::files::workspace::testing::{test_workspace, test_workspace_with_undo};
@@ -55,7 +55,7 @@ fn a_file_that_was_replaced_by_a_rename_is_not_written_by_its_other_name() {
     let mut staged = StagedFile::prepare(
         &tree.workspace,
         change,
-        WriteMode::default(),
+        ReplaceOrInPlace::default(),
         "beside".into(),
         &mut |_| {},
     )

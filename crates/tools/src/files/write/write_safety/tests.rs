@@ -8,7 +8,7 @@ use pretty_assertions::assert_eq;
 
 use super::super::staged::StagedFile;
 use super::super::{FileWrite, atomic_write, read_whole, write_all_with_progress};
-use super::{BackupLocation, WriteMode, WriteSafety};
+use super::{BackupLocation, ReplaceOrInPlace, WriteSafety};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::remove::inspect_entry;
 use crate::files::state::journal::{
@@ -307,10 +307,10 @@ fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
         copies: Some(folder.as_os_str().to_owned()),
     };
     let mut journal = Journal::begin(&folder, vec![names]).unwrap();
-    let manner = WriteMode {
+    let manner = ReplaceOrInPlace {
         is_in_place: true,
         backup_location: BackupLocation::StateFolder,
-        ..WriteMode::default()
+        ..ReplaceOrInPlace::default()
     };
     let change = FileWrite { path: &at, expected: Some(b"old text"), bytes: b"new" };
     let staged =
