@@ -86,9 +86,7 @@ impl EventBridge {
         while let Some(item) = self.session.poll(now) {
             let updates = match item {
                 OutboxItem::ToolCall(id, patch) => self.sent.updates_for_call_patch(&id, patch),
-                OutboxItem::Terminal(id, patch) => {
-                    self.sent.updates_for_terminal_patch(&id, &patch)
-                }
+                OutboxItem::Terminal(id, new) => self.sent.updates_for_terminal_patch(&id, &new),
                 OutboxItem::Chunk(chunk) => vec![self.sent.update_for_chunk(&chunk)],
                 _ => Vec::new(),
             };

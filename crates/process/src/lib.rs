@@ -1,4 +1,5 @@
-//! Runs one shell command with all the processes that it starts, with live and bounded output.
+//! Runs one shell command with all the processes that it starts, with live and bounded output. The
+//! crate does *only* that; to parse command lines, use `callboard-shell`.
 //!
 //! The caller passes a [`ShellCommand`], receives output while the command runs, and receives a
 //! [`CommandExit`] at the end. On Linux, a program whose `main` begins with [`init_command_helper`]

@@ -1,6 +1,5 @@
-//! The tool loop of a rig agent on ACP: it shows, permits, runs and ends the agent's calls for a
-//! client. `cargo run -p callboard-runtime --example rig_tool_loop` plays a script in place of a
-//! model.
+//! The tool loop of a rig agent on ACP. `cargo run -p callboard-runtime --example rig_tool_loop`
+//! plays a script in place of a model.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -29,7 +28,10 @@ pub(crate) struct RigAgent {
 impl RigAgent {
     /// Runs the loop: it sends a request, runs the calls of the reply, and repeats.
     async fn run_turn(self: Arc<Self>, prompt: String, turn: Turn) -> acp::Result<StopReason> {
-        let middleware = ToolMiddleware::new(turn.session.clone()).with_effects(call_effects);
+        let middleware = ToolMiddleware::new(turn.session.clone()).with_effects(|name, _| {
+            // If the effects are unknown, the user is asked.
+            if name == "count_words" { Effects::empty() } else { Effect::Unknown.into() }
+        });
         let tools = self.tools.iter().map(DynamicTool::definition).collect();
         let mut request = CompletionRequest::new(prompt).tools(tools);
         loop {
@@ -64,15 +66,9 @@ impl RigAgent {
     }
 }
 
-/// Returns the effects of a call. If the effects are unknown, the user is asked.
-fn call_effects(name: &str, _: &Value) -> Effects {
-    if name == "count_words" { Effects::empty() } else { Effect::Unknown.into() }
-}
-
 /// Creates a tool that counts words.
 fn word_count_tool(name: &str) -> Result<DynamicTool, EmptyToolName> {
-    let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
-    Ok(DynamicTool::new(ToolName::new(name)?, "Takes a text.", schema, |args| {
+    Ok(DynamicTool::new(ToolName::new(name)?, "Takes a text.", json!({"type": "object"}), |args| {
         let words = args["text"].as_str().unwrap_or_default().split_whitespace().count();
         Box::pin(std::future::ready(Ok(ToolOutput::text(format!("{words} words")))))
     }))
@@ -81,17 +77,16 @@ fn word_count_tool(name: &str) -> Result<DynamicTool, EmptyToolName> {
 /// Creates the agent with a model that plays a script. A real agent uses
 /// `OpenAI::from_env()?.with_http(http)` instead.
 pub(crate) fn scripted_agent() -> Result<(Arc<RigAgent>, SequencedHttpClient), EmptyToolName> {
-    let call = |name| json!({"function": {"name": name, "arguments": {"text": "one two"}}});
-    let calls = [call("count_words"), call("publish")];
+    let calls = ["count_words", "publish"]
+        .map(|name| json!({"function": {"name": name, "arguments": {"text": "one two"}}}));
     let replies = [
         json!({"role": "assistant", "content": "", "tool_calls": calls}),
         json!({"role": "assistant", "content": "Done."}),
     ];
-    let replies = replies.map(|message| {
+    let http = SequencedHttpClient::new(replies.map(|message| {
         let reply = json!({"model": "m", "message": message, "done": true, "done_reason": "stop"});
         MockHttpResponse::success_typed(reply.to_string(), "application/json")
-    });
-    let http = SequencedHttpClient::new(replies);
+    }));
     let model = OllamaConfig::new().connect(http.clone()).native_completion("m").erase();
     let tools = vec![word_count_tool("count_words")?, word_count_tool("publish")?];
     Ok((Arc::new(RigAgent { model, tools }), http))
@@ -151,6 +146,5 @@ pub(crate) fn agent(
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let transport = acp_transport::stdio()?;
-    let agent = agent(scripted_agent()?.0, Some(transport.counters()));
-    Ok(agent.connect_to(transport).await?)
+    Ok(agent(scripted_agent()?.0, Some(transport.counters())).connect_to(transport).await?)
 }

@@ -29,6 +29,7 @@ use callboard_models::{ChatMessage, Model, ToolSpec};
 pub(crate) use budget::{ContextBudget, estimated_bytes};
 pub(crate) use compaction::{CompactionOutcome, Compactor};
 use file_versions::FileVersions;
+pub(crate) use file_versions::KnownFile;
 use instructions::ProjectInstructions;
 pub(crate) use read_rules::ReadRules;
 
@@ -110,6 +111,18 @@ impl WorkspaceContext {
     /// Sets the hints on how to use the tools well, which are part of the system prompt.
     pub(crate) fn with_hints(self, hints: Vec<Cow<'static, str>>) -> Self {
         Self { hints: hints.into(), ..self }
+    }
+
+    /// Restores the files that the model of a stored session knows.
+    pub(crate) fn with_known_files(self, files: Vec<KnownFile>) -> Self {
+        let versions = FileVersions::from_known_files(files);
+        let known = TrackedFiles { versions, ..TrackedFiles::default() };
+        Self { known: Arc::new(tokio::sync::Mutex::new(known)), ..self }
+    }
+
+    /// Returns the files that the model knows. Returns `None` while files are read.
+    pub(crate) fn known_files(&self) -> Option<Vec<KnownFile>> {
+        Some(self.known.try_lock().ok()?.versions.to_known_files())
     }
 
     /// Sets the embedder's text, which replaces Callboard's own instructions at the beginning of

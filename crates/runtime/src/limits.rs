@@ -10,7 +10,11 @@ pub(crate) const MAX_SESSIONS: usize = 64;
 
 /// Maximum time that an answer waits until its records are stored. A commit takes about a
 /// millisecond, but a store waits up to 0.9 s for other processes.
-pub(crate) const COMMIT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const COMMIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Maximum time that a request for stored sessions waits until the store is open. It takes some
+/// milliseconds, or as long as a migration.
+pub(crate) const STORE_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum time that an answer waits until its records are stored, if an earlier commit of the
 /// session has failed.

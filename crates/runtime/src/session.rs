@@ -25,13 +25,15 @@ use ulid::Ulid;
 
 use crate::backends::{ClientTerminals, ClientTextFiles};
 use crate::commands::{CommandContext, SlashCommands};
-use crate::context::WorkspaceContext;
+use crate::context::{KnownFile, WorkspaceContext};
 use crate::lock::lock;
 use crate::options::{ActiveOptions, OptionSelection, SessionOptions};
 use crate::permission::{PermissionSetup, RulePersister};
 use crate::rewind::{RewindSessionResponse, SessionRewind};
 use crate::secrets::{LiveSecrets, SessionSecrets};
-use crate::stored_sessions::{RewoundSession, SessionRecording, StoredPermissions};
+use crate::stored_sessions::{
+    RewoundSession, SessionRecording, StoredKnownFiles, StoredPermissions,
+};
 use crate::turn::{self, History, Turn};
 use crate::{commands, errors, limits, prompt, spans};
 
@@ -68,6 +70,8 @@ pub(crate) struct SessionSetup {
     pub(crate) recording: Option<Arc<SessionRecording>>,
     /// Number of prompts that the session had in earlier processes.
     pub(crate) prompts: u32,
+    /// The files that the model of a stored session knows.
+    pub(crate) known_files: Vec<KnownFile>,
 }
 
 /// Saves remembered rules after each answer to a permission request. Rules that cannot be saved are
@@ -197,6 +201,7 @@ impl Session {
             mut history,
             recording,
             prompts: prompt_count,
+            known_files,
         } = setup;
         let rewind = recording.clone().map(|recording| {
             SessionRewind::new(context.workspace.clone(), recording, prompt_count)
@@ -242,6 +247,7 @@ impl Session {
             tools,
             workspace_context: WorkspaceContext::new(context.workspace.clone(), SystemTime::now())
                 .with_instructions(instructions)
+                .with_known_files(known_files)
                 .with_hints(registry.hints()),
             registry,
             context: context.with_text_backend(texts).with_terminal_backend(terminals),
@@ -601,6 +607,10 @@ impl PromptRunner {
             settings.usage = *self.history.usage_totals();
             settings.is_titled = self.history.is_titled();
         });
+        if let Some(files) = self.workspace_context.known_files() {
+            let roots: Vec<_> = self.context.workspace.roots().map(Path::to_owned).collect();
+            recording.record_known_files(StoredKnownFiles::new(&roots, files));
+        }
         recording.commit().await;
         if let Some(notice) = recording.take_notice() {
             turn::send_notice(&self.handle, notice);

@@ -4,6 +4,7 @@
 //! store cannot be opened, sessions stay in memory and the user is notified.
 
 mod brief;
+mod known_files;
 mod model_message;
 mod permissions;
 mod recording;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use acp_store::{SessionStore, SessionStoreError, StoreWriter};
 use tokio::sync::Mutex;
 
+pub(crate) use known_files::StoredKnownFiles;
 pub(crate) use permissions::StoredPermissions;
 pub(crate) use recording::{RewoundSession, SESSION_ID_PREFIX, SessionRecording, new_session_id};
 pub(crate) use restore::{RestoredSession, read_document, replay, replay_page};

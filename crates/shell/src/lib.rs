@@ -1,4 +1,5 @@
-//! Parses shell command lines without running them.
+//! Parses shell command lines without running them. The crate does *only* that; to run a command,
+//! use `callboard-process`.
 //!
 //! This crate does not access the file system. To find the files that a line would affect, a caller
 //! resolves the paths that [`analyze_command`] returns.

@@ -40,7 +40,9 @@ use crate::permission_mode::PolicySource;
 use crate::rewind::REWIND_METHOD;
 use crate::session::{Session, SessionSetup};
 use crate::spans;
-use crate::stored_sessions::{SessionRecording, StoredPermissions, new_session_id};
+use crate::stored_sessions::{
+    SessionRecording, StoredKnownFiles, StoredPermissions, new_session_id,
+};
 use crate::turn::History;
 
 use super::{CodingAgent, SessionTools};
@@ -76,6 +78,8 @@ pub(super) struct SessionStart {
     pub(super) turns: u64,
     /// Number of prompts that the session had in earlier processes.
     pub(super) prompts: u32,
+    /// The files that the model of a stored session knows.
+    pub(super) known_files: StoredKnownFiles,
 }
 
 /// Returns an error if the maximum number of open sessions is reached.
@@ -275,6 +279,7 @@ impl Connection {
             permissions: Ok(None),
             turns: 0,
             prompts: 0,
+            known_files: StoredKnownFiles::default(),
         };
         sessions.insert(id, self.start_session(prepared, start, client));
         Ok(())
@@ -295,7 +300,16 @@ impl Connection {
         client: ConnectionTo<Client>,
     ) -> Arc<Session> {
         let PreparedSession { context, tools, stored_rules, .. } = prepared;
-        let SessionStart { id, selection, history, recording, permissions, turns, prompts } = start;
+        let SessionStart {
+            id,
+            selection,
+            history,
+            recording,
+            permissions,
+            turns,
+            prompts,
+            known_files,
+        } = start;
         if recording.is_some() {
             self.prune_in_background();
         }
@@ -322,6 +336,7 @@ impl Connection {
             let client = client.with_counters(counters).with_meta_key(&**meta_key);
             client.with_turn_count(turns)
         };
+        let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
         let setup = SessionSetup {
             selection,
             registry: tools.registry,
@@ -334,6 +349,7 @@ impl Connection {
             history,
             recording,
             prompts,
+            known_files: known_files.into_files_for(&roots),
         };
         let count = setup.secrets.current().omitted_count();
         if count > 0 {

@@ -362,8 +362,15 @@ impl Connection {
         id: &SessionId,
         restored: RestoredSession,
     ) -> (SessionStart, Vec<String>) {
-        let RestoredSession { session, messages, settings, permissions, prompts, damaged } =
-            restored;
+        let RestoredSession {
+            session,
+            messages,
+            settings,
+            permissions,
+            known_files,
+            prompts,
+            damaged,
+        } = restored;
         let mut notices: Vec<_> = damage_notice(damaged).into_iter().collect();
         let mut selection = self.initial_selection();
         notices.extend(restore_choices(&mut selection, &settings).await);
@@ -387,6 +394,7 @@ impl Connection {
             permissions,
             turns,
             prompts,
+            known_files,
         };
         (start, notices)
     }
@@ -410,7 +418,14 @@ impl Connection {
 
     async fn opened_store(&self) -> Result<OpenedStore> {
         let stored = self.agent.stored.as_ref().ok_or_else(errors::sessions_not_stored)?;
-        stored.opened().await.map_err(|error| errors::session_store(&error))
+        let stored = stored.clone();
+        // A store that hangs is opened once, and each request waits for it for a limited time.
+        let opening = tokio::spawn(async move { stored.opened().await });
+        match tokio::time::timeout(limits::STORE_OPEN_TIMEOUT, opening).await {
+            Ok(Ok(opened)) => opened.map_err(|error| errors::session_store(&error)),
+            Ok(Err(_panic)) => Err(errors::internal_error("the store could not be opened")),
+            Err(_) => Err(errors::busy_error("The disk takes too long; try again later")),
+        }
     }
 }
 

@@ -10,11 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use acp_tools::Workspace;
+use callboard_text::{path_text, unquote_path};
+use serde::{Deserialize, Serialize};
 
 use crate::limits::{MAX_HASHED_FILE_BYTES, MAX_LISTED_FILE_CHANGES, MAX_TRACKED_FILES};
 
 /// The size, the modification time and the content hash of a file at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct FileVersion {
     len: u64,
     modified: Option<SystemTime>,
@@ -105,7 +108,31 @@ fn hash_content(file: &mut File, len: u64) -> io::Result<u64> {
 #[derive(Debug, Default)]
 pub(crate) struct FileVersions(VecDeque<(PathBuf, FileVersion)>);
 
+/// A file that the model knows, in the form in which a session is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KnownFile {
+    /// Absolute path, as text.
+    path: String,
+    version: FileVersion,
+}
+
 impl FileVersions {
+    /// Returns the versions in the form in which a session is stored.
+    pub(super) fn to_known_files(&self) -> Vec<KnownFile> {
+        let known = self.0.iter().map(|(path, version)| KnownFile {
+            path: path_text(path).into_owned(),
+            version: version.clone(),
+        });
+        known.collect()
+    }
+
+    /// Restores the versions of a stored session.
+    pub(super) fn from_known_files(files: Vec<KnownFile>) -> Self {
+        let files = files.into_iter().take(MAX_TRACKED_FILES);
+        Self(files.map(|it| (unquote_path(&it.path).into_owned(), it.version)).collect())
+    }
+
     /// Records the current version of a file that the model has just read or written. Blocks while
     /// it reads the file.
     pub(crate) fn record_current_version(&mut self, workspace: &Workspace, path: &Path) {

@@ -11,7 +11,7 @@ use crate::limits::MAX_BRIEF_CONTENT_BYTES;
 
 /// Scheme and path of a link to stored content. The id of the call or prompt follows. No client can
 /// open it; its name explains to the user how the content is shown.
-const STORED_CONTENT: &str = "callboard:stored";
+const STORED_CONTENT: &str = "stored-session";
 
 /// Returns a document with a link in place of each large content, or `None` if it has no large
 /// content. The texts of messages stay, because they are what the user searches for.
@@ -86,5 +86,5 @@ fn link(bytes: usize, subject: &str) -> ContentBlock {
 
 fn link_name(bytes: usize) -> String {
     let bytes = group_thousands(bytes as u64);
-    format!("{bytes} bytes, shown by `callboard sessions show`")
+    format!("{bytes} bytes, left out of this load")
 }

@@ -26,7 +26,7 @@ use ulid::Ulid;
 use super::brief::shorten_document;
 use super::model_message::{message_record, read_messages, reset_record};
 use super::redaction::redact_changes;
-use super::{OpenedStore, StoredPermissions, StoredSessions, StoredSettings};
+use super::{OpenedStore, StoredKnownFiles, StoredPermissions, StoredSessions, StoredSettings};
 use crate::limits::{
     COMMIT_TIMEOUT, MAX_UNSTORED_CHANGES, MAX_WRITTEN_MESSAGES, RETRIED_COMMIT_TIMEOUT,
 };
@@ -60,6 +60,8 @@ struct RecordingState {
     stored_settings: Option<StoredSettings>,
     /// The decisions about permissions that were recorded last.
     stored_permissions: Option<StoredPermissions>,
+    /// The files that were recorded last.
+    stored_files: Option<StoredKnownFiles>,
     /// The record of the newest prompt.
     prompt: Option<SessionRecord>,
     /// The messages of the model after a rewind, until the session takes them.
@@ -147,6 +149,7 @@ impl SessionRecording {
             stored_settings: has_prompt.then(|| settings.clone()),
             settings,
             stored_permissions: None,
+            stored_files: None,
             prompt: None,
             rewound: None,
             has_prompt,
@@ -289,6 +292,15 @@ impl SessionRecording {
         if state.has_prompt {
             let changes: Vec<_> = state.changed_settings().into_iter().collect();
             state.write(changes);
+        }
+    }
+
+    /// Changes the stored files that the model knows, if they differ.
+    pub(crate) fn record_known_files(&self, files: StoredKnownFiles) {
+        let mut state = lock(&self.state);
+        if state.has_prompt && state.stored_files.as_ref() != Some(&files) {
+            state.write(vec![files.to_change()]);
+            state.stored_files = Some(files);
         }
     }
 

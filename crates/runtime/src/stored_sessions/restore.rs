@@ -14,7 +14,7 @@ use callboard_models::ChatMessage;
 
 use super::model_message::read_messages;
 use super::recording::DOCUMENT_VERSION;
-use super::{OpenedStore, StoredPermissions, StoredSettings};
+use super::{OpenedStore, StoredKnownFiles, StoredPermissions, StoredSettings};
 use crate::limits::{HELD_SESSION_PAUSE, HELD_SESSION_TRIES, REPLAY_BYTES};
 
 /// A stored session that this process has opened, with the model's messages.
@@ -25,6 +25,7 @@ pub(crate) struct RestoredSession {
     pub(crate) messages: Vec<Arc<ChatMessage>>,
     pub(crate) settings: StoredSettings,
     pub(crate) permissions: Result<Option<StoredPermissions>, RuleStoreError>,
+    pub(crate) known_files: StoredKnownFiles,
     /// Number of prompts.
     pub(crate) prompts: u32,
     /// Number of records and parts that could not be read.
@@ -48,6 +49,7 @@ impl RestoredSession {
         let (messages, damaged_messages) = read_messages(store, id)?;
         let prompts = store.summary(id)?.prompts;
         let permissions = StoredPermissions::read(&parts);
+        let known_files = StoredKnownFiles::read(&parts);
         let unread = u64::from(permissions.is_err() && parts.damaged == 0);
         let damaged = parts.damaged + damaged_messages + unread;
         let mut settings = StoredSettings::read(&parts);
@@ -56,7 +58,7 @@ impl RestoredSession {
             // no turn had keeps them unique.
             settings.turns = UNUSED_TURNS;
         }
-        Ok(Self { session, messages, settings, permissions, prompts, damaged })
+        Ok(Self { session, messages, settings, permissions, known_files, prompts, damaged })
     }
 }
 

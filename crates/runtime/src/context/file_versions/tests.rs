@@ -43,6 +43,16 @@ fn changed_and_deleted_files_are_reported_once() {
 }
 
 #[test]
+fn a_later_process_reports_files_that_changed_in_the_meantime() {
+    let (folder, workspace, stamps) = project(&["a", "b\n"]);
+    let json = serde_json::to_string(&stamps.to_known_files()).unwrap();
+    fs::write(folder.path().join("b\n"), "after, and longer").unwrap();
+    let mut restored = FileVersions::from_known_files(serde_json::from_str(&json).unwrap());
+    let news = restored.take_changes_report(&workspace).unwrap();
+    assert!(news.ends_with(":\n- $'b\\n'"), "{news}");
+}
+
+#[test]
 fn only_a_new_content_counts_as_a_change() {
     let (folder, workspace, mut stamps) = project(&["a", "b"]);
     set_time(&folder.path().join("a"), 1);

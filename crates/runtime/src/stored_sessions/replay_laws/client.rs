@@ -345,7 +345,7 @@ fn show_own_terminals(call: &mut Value, own_terminals: &BTreeMap<String, Termina
 
 /// Content beyond the budget is a link.
 fn link_large_content(id: &str, call: &mut Value) {
-    let name = "2,002 bytes, shown by `callboard sessions show`";
+    let name = "2,002 bytes, left out of this load";
     let is_large = |text: &Value| text.as_str().is_some_and(|text| text.len() == 2000);
     if is_large(&call["rawOutput"]) {
         call["rawOutput"] = name.into();
@@ -353,7 +353,7 @@ fn link_large_content(id: &str, call: &mut Value) {
     let Some(Value::Array(items)) = call.get_mut("content") else { return };
     for item in items {
         if is_large(&item["content"]["text"]) {
-            let uri = format!("callboard:stored/{id}");
+            let uri = format!("stored-session/{id}");
             item["content"] = json!({"type": "resource_link", "name": name, "uri": uri});
         }
     }
