@@ -226,9 +226,8 @@ impl Rules {
         of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
     }
 
-    /// Finds a command of the call that begins with the words of an [`ArgvPrefix`] rule but is not
-    /// allowed by any such rule. Returns the words, and the reason why the rule does not allow the
-    /// command.
+    /// Finds a command that no [`ArgvPrefix`] rule allows, although it begins with the words of one.
+    /// Returns the words, and the reason why the rule does not allow the command.
     pub(crate) fn prefix_mismatch(&self, effects: &Effects) -> Option<(String, AnalysisError)> {
         let prefixes = || {
             self.iter().filter_map(|rule| match (&rule.matcher, rule.verdict) {

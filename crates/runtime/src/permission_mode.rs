@@ -23,7 +23,7 @@ pub enum PermissionMode {
     /// Reads inside the project folders are allowed, and all other calls need permission.
     #[default]
     Ask,
-    /// Reads and edits inside the project folders are allowed. Commands, deletions and edits of
+    /// Reading and editing inside the project folders is allowed. Commands, deletions and edits of
     /// protected files need permission.
     AcceptEdits,
     /// All calls inside the project folders are allowed, and so are commands. Changes of protected

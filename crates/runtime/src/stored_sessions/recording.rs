@@ -73,7 +73,7 @@ struct RecordingState {
     /// Whether open documents will be recorded soon: see
     /// [`SessionRecording::record_open_documents_soon`].
     is_record_scheduled: bool,
-    /// The commit of the last changes. The driver and the turn may wait for it at once.
+    /// The commit of the last changes. The driver and the turn may both wait for it.
     last_commit: Option<Shared<PendingCommit>>,
     failure: Option<String>,
     is_notified: bool,

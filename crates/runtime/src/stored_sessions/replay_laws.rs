@@ -55,6 +55,8 @@ enum Step {
     Plan(u8),
     State(u8, u8),
     NextPrompt(&'static str),
+    /// Goes back to the state before one of the prompts so far.
+    Rewind(u8),
     Wait(u64),
     /// The client receives at most this number of items.
     Deliver(u8),
@@ -110,6 +112,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..3_u8).prop_map(Step::Plan),
         2 => (0..5_u8, any::<u8>()).prop_map(|(part, value)| Step::State(part, value)),
         2 => select(&["go", "and now?"][..]).prop_map(Step::NextPrompt),
+        1 => any::<u8>().prop_map(Step::Rewind),
         3 => select(&[10, 60, 300, 1100][..]).prop_map(Step::Wait),
         6 => (0..6_u8).prop_map(Step::Deliver),
     ]
@@ -132,6 +135,8 @@ struct Live {
     id: SessionId,
     protocol: Protocol,
     turn: u32,
+    /// Number of prompts that are left.
+    prompts: u32,
     /// The terminals that were opened. No tool shows a terminal again that its call showed before.
     opened: HashSet<TerminalId>,
     asked: Option<PermissionId>,
@@ -167,6 +172,7 @@ impl Live {
             id: new.id,
             protocol,
             turn: 1,
+            prompts: 1,
             opened: HashSet::new(),
             asked: None,
         }
@@ -241,6 +247,7 @@ impl Live {
                 self.update(|session, now| session.send_state(state, now));
             }
             Step::NextPrompt(text) => self.next_prompt(text),
+            Step::Rewind(number) => self.rewind(number.into()),
             Step::Wait(millis) => RUNTIME.with(|runtime| {
                 runtime.block_on(tokio::time::advance(Duration::from_millis(millis)));
             }),
@@ -314,9 +321,21 @@ impl Live {
         self.update(|session, now| session.make_all_items_due(now.monotonic));
         self.deliver(usize::MAX);
         self.turn += 1;
+        self.prompts += 1;
         self.client.type_prompt(text);
         let blocks = [ContentBlock::from(text)];
         self.recording.record_prompt(&self.turn(), &blocks, &self.handle);
+    }
+
+    /// Goes back in a prompt, which stays.
+    fn rewind(&mut self, number: u32) {
+        let keep = number % (self.prompts + 1);
+        self.next_prompt("/rewind");
+        // The clock of the test does not wait for the thread of the writer.
+        STORE.1.writer.flush().wait_blocking().unwrap();
+        RUNTIME.with(|runtime| runtime.block_on(self.recording.rewind(keep, true))).unwrap();
+        self.prompts = keep + 1;
+        self.client.rewind(keep as usize, "/rewind");
     }
 
     /// Records and delivers items, as the driver does.

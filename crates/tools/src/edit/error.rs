@@ -12,7 +12,7 @@ use crate::limits::{
     MAX_NEAR_MISS_OLD_TEXT_BYTES, MAX_NEAR_MISS_OLD_TEXT_LINES, MAX_WHOLE_FILE_BYTES,
 };
 
-/// The error of a list of edits. No edit of the list was applied.
+/// The error of a list of edits. None of the edits was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EditError {

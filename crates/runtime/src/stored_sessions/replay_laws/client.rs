@@ -32,6 +32,10 @@ pub(super) struct TestClient {
     view: ClientView,
     /// The terminals that the client runs itself.
     own_terminals: BTreeMap<String, TerminalReport>,
+    /// The view at the start of each prompt that is left.
+    starts: Vec<ClientView>,
+    /// The plan that is left after a rewind, until the next plan.
+    rewound_plan: Option<Value>,
 }
 
 enum Wire {
@@ -65,15 +69,42 @@ impl TestClient {
             }
             Protocol::V2 => Wire::V2(V2Projection::new(), V2Observer::new()),
         };
-        Self { wire, view: ClientView::default(), own_terminals: BTreeMap::new() }
+        Self {
+            wire,
+            view: ClientView::default(),
+            own_terminals: BTreeMap::new(),
+            starts: Vec::new(),
+            rewound_plan: None,
+        }
     }
 
     /// Shows a prompt that the user typed.
     pub(super) fn type_prompt(&mut self, text: &str) {
+        self.starts.push(ClientView { plan: self.plan(), ..self.view.clone() });
         self.view.transcript.push(json!({"prompt": text}));
     }
 
+    /// Forgets what a rewind removed, which is one of the exceptions of G9. The prompt that asked
+    /// for the rewind stays.
+    pub(super) fn rewind(&mut self, keep: usize, prompt: &str) {
+        self.starts.truncate(keep + 1);
+        self.view = self.starts[keep].clone();
+        self.rewound_plan = Some(self.view.plan.clone());
+        self.view.transcript.push(json!({"prompt": prompt}));
+    }
+
+    fn plan(&self) -> Value {
+        let latest = || match &self.wire {
+            Wire::V1(_, seen) => seen.latest_plan().map(to_json),
+            Wire::V2(_, seen) => seen.latest_plan().map(to_json),
+        };
+        self.rewound_plan.clone().or_else(latest).unwrap_or_default()
+    }
+
     pub(super) fn receive(&mut self, item: &OutboxItem) {
+        if let OutboxItem::Plan(_) = item {
+            self.rewound_plan = None;
+        }
         if let OutboxItem::Terminal(id, patch) = item {
             let report = TerminalReport::new(id.clone());
             patch.clone().apply(self.own_terminals.entry(id.to_string()).or_insert(report));
@@ -123,10 +154,13 @@ impl TestClient {
 
     /// Returns what the client holds.
     pub(super) fn into_view(self) -> ClientView {
+        let plan = self.plan();
         let Self { wire, mut view, .. } = self;
+        view.plan = plan;
         match wire {
             Wire::V1(_, seen) => {
-                for call in seen.observed_calls() {
+                let is_left = |id: &str| view.transcript.contains(&json!({ "call": id }));
+                for call in seen.observed_calls().filter(|call| is_left(&call.tool_call_id.0)) {
                     view.calls.insert(call.tool_call_id.to_string(), to_json(call));
                 }
                 for id in view.calls.keys() {
@@ -136,7 +170,6 @@ impl TestClient {
                         view.terminals.insert(id.clone(), shown);
                     }
                 }
-                view.plan = seen.latest_plan().map(to_json).unwrap_or_default();
             }
             Wire::V2(_, seen) => {
                 let calls = view.transcript.iter().filter_map(|entry| entry["call"].as_str());
@@ -149,7 +182,6 @@ impl TestClient {
                         view.terminals.insert(id.to_owned(), shown);
                     }
                 }
-                view.plan = seen.latest_plan().map(to_json).unwrap_or_default();
             }
         }
         // A terminal that its call no longer shows is not visible.

@@ -69,8 +69,7 @@ fn a_file_that_was_replaced_by_a_rename_is_not_written_by_its_other_name() {
     assert_eq!(tree.names("."), ["file", "other"]);
 }
 
-/// Maximum number of rounds. Within this number, the two writers must have written at the same time
-/// once.
+/// Maximum number of rounds. In one of them, both writers must write at the same time.
 const PATIENCE: u32 = 1_000;
 
 /// The size of the file. The other writer waits until the first byte changes. A file of this size
