@@ -4,12 +4,13 @@ use acp_types::schema::v1::SessionId;
 use rusqlite::{Transaction, params};
 
 use super::fault::TransactionFault;
+use super::read::PartRow;
 use super::row::{COLUMNS, RecordRow};
 use super::write::{SessionWrite, session_row_id_range};
 use super::{SqliteStoreState, read, remove};
 use crate::error::SessionStoreError;
 use crate::limits::STEP_RECORDS;
-use crate::session::{NewSession, SessionSummary, StoredParts};
+use crate::session::{NewSession, SessionSummary};
 
 /// Copies the first prompts of a session into a new session, and returns the key of the new
 /// session. The caller must hold the lock of the new session. Damaged records are skipped.
@@ -29,7 +30,7 @@ pub(super) fn copy_session(
     // The copy reads one consistent state of the session, even if another process changes it at the
     // same time.
     let copied = store.database.read_on_new_connection(|source| {
-        let (summary, parts) = (read::summary(source, from)?, read::parts(source, from)?);
+        let (summary, parts) = (read::summary(source, from)?, read::part_rows(source, from)?);
         let copying = SessionCopy { store, from, into, key, now };
         copying.copy_records(source, keep)?;
         copying.finish_copy(&summary, &parts, keep)?;
@@ -54,17 +55,20 @@ impl SessionCopy<'_> {
     fn copy_records(&self, source: &Transaction<'_>, keep: u32) -> Result<(), TransactionFault> {
         let (first, last) = session_row_id_range(read::find_session_key(source, self.from)?);
         let sql = format!(
-            "SELECT {COLUMNS}, json, text FROM record WHERE id BETWEEN ?1 AND ?2 AND prompt <= ?3 \
-             ORDER BY id"
+            "SELECT {COLUMNS}, json, text FROM record WHERE id BETWEEN ?1 AND ?2 ORDER BY id"
         );
         let mut statement = source.prepare(&sql)?;
-        let mut rows = statement.query(params![first, last, keep])?;
+        let mut rows = statement.query(params![first, last])?;
         let mut step = Vec::new();
         while let Some(row) = rows.next()? {
-            if let Ok(Some(record)) = RecordRow::from_row(row, &self.from.0) {
-                let text: Option<String> = row.get(16)?;
-                step.push((record, text));
-            }
+            let record = match RecordRow::from_row(row, &self.from.0) {
+                // No record of a kept prompt follows. The prompt of a damaged record may be wrong.
+                Ok(Some(record)) if record.prompt > keep => break,
+                Ok(Some(record)) => record,
+                _ => RecordRow::damaged_copy(row)?,
+            };
+            let text: Option<String> = row.get(16).unwrap_or_default();
+            step.push((record, text));
             if step.len() >= STEP_RECORDS {
                 self.write_copied_records(&std::mem::take(&mut step))?;
             }
@@ -95,14 +99,19 @@ impl SessionCopy<'_> {
     fn finish_copy(
         &self,
         summary: &SessionSummary,
-        parts: &StoredParts,
+        parts: &[PartRow],
         keep: u32,
     ) -> Result<(), TransactionFault> {
         let write = |transaction: &Transaction<'_>| {
             let mut writing =
                 SessionWrite::begin_write(transaction, self.key, &self.into.id, self.now)?;
-            for (name, json) in &parts.parts {
-                writing.set_part(name, Some(json))?;
+            for (number, part) in parts.iter().enumerate() {
+                match part {
+                    PartRow::Intact(name, json) => writing.set_part(name, Some(json))?,
+                    PartRow::Damaged(name) => {
+                        writing.insert_damaged_part(name.as_deref(), number)?;
+                    }
+                }
             }
             writing.finish_write()?;
             transaction.execute(

@@ -121,23 +121,43 @@ pub(super) fn parts(
     transaction: &Transaction<'_>,
     session: &SessionId,
 ) -> Result<StoredParts, TransactionFault> {
-    let key = find_session_key(transaction, session)?;
-    let sql = "SELECT name, json, sum FROM part WHERE session = ?1 LIMIT ?2";
-    let mut statement = transaction.prepare_cached(sql)?;
-    let mut rows = statement.query(params![key, MAX_PARTS.cast_signed()])?;
     let mut found = StoredParts::default();
-    while let Some(row) = rows.next()? {
-        let read = || -> Result<_, Error> {
-            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
-        };
-        match read() {
-            Ok((name, json, sum)) if sum == part_checksum(&session.0, &name, &json) => {
-                found.parts.insert(name, json);
-            }
-            _ => found.damaged += 1,
+    for part in part_rows(transaction, session)? {
+        match part {
+            PartRow::Intact(name, json) => drop(found.parts.insert(name, json)),
+            PartRow::Damaged(_) => found.damaged += 1,
         }
     }
     Ok(found)
+}
+
+/// A part as a row of the database.
+pub(super) enum PartRow {
+    /// The name and the JSON of the part.
+    Intact(String, String),
+    /// The name, if it can be read.
+    Damaged(Option<String>),
+}
+
+pub(super) fn part_rows(
+    transaction: &Transaction<'_>,
+    session: &SessionId,
+) -> Result<Vec<PartRow>, TransactionFault> {
+    let key = find_session_key(transaction, session)?;
+    let sql = "SELECT name, json, sum FROM part WHERE session = ?1 LIMIT ?2";
+    let mut statement = transaction.prepare_cached(sql)?;
+    let found = statement.query_map(params![key, MAX_PARTS.cast_signed()], |row| {
+        let (name, json) = (row.get::<_, String>(0), row.get::<_, String>(1));
+        let sum: Vec<u8> = row.get(2).unwrap_or_default();
+        Ok(match (name, json) {
+            (Ok(name), Ok(json)) if sum == part_checksum(&session.0, &name, &json) => {
+                PartRow::Intact(name, json)
+            }
+            (name, _) => PartRow::Damaged(name.ok()),
+        })
+    });
+    let found = found?.collect::<Result<_, _>>();
+    Ok(found?)
 }
 
 pub(super) fn begin_load(

@@ -33,6 +33,7 @@ pub(super) struct RecordRow<'a> {
     json_hash: AttachmentId,
     /// The JSON. `None` if the JSON is stored in a file or was not read.
     json: Option<Cow<'a, str>>,
+    is_damaged: bool,
 }
 
 impl<'a> RecordRow<'a> {
@@ -61,7 +62,35 @@ impl<'a> RecordRow<'a> {
             json_bytes: i64::try_from(record.json.len()).unwrap_or(i64::MAX),
             json_hash: AttachmentId::for_bytes(record.json.as_bytes()),
             json: is_stored_in_row(record).then_some(Cow::Borrowed(&record.json)),
+            is_damaged: false,
         }
+    }
+
+    /// Creates a row that takes the place of a damaged row in a copy, and is damaged too. It keeps
+    /// the columns that decide where a load begins and which prompts are listed.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of SQLite.
+    pub(super) fn damaged_copy(row: &Row<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            seq: u64::from(row.get::<_, i64>(0)? as u32),
+            prompt: row.get(1).unwrap_or_default(),
+            begins_prompt: row.get(2).unwrap_or_default(),
+            at: row.get(5).map(i64::cast_unsigned).unwrap_or_default(),
+            stream: row.get(3).unwrap_or_default(),
+            starts_stream: row.get(4).unwrap_or_default(),
+            kind: Cow::Borrowed(""),
+            version: 0,
+            subject: None,
+            brief: None,
+            attachments: Vec::new(),
+            bytes: 0,
+            json_bytes: 0,
+            json_hash: AttachmentId::for_bytes(b""),
+            json: Some(Cow::Borrowed("")),
+            is_damaged: true,
+        })
     }
 
     /// Reads the columns of [`COLUMNS`], and the JSON after them. Returns `None` if the row does
@@ -91,6 +120,7 @@ impl<'a> RecordRow<'a> {
             json_bytes: row.get(12)?,
             json_hash: AttachmentId::from_bytes(hash(13)?),
             json: row.get::<_, Option<String>>(15)?.map(Cow::Owned),
+            is_damaged: false,
         };
         let is_intact = rest.is_empty() && hash(14)? == read.checksum(session);
         Ok(is_intact.then_some(read))
@@ -108,6 +138,9 @@ impl<'a> RecordRow<'a> {
                    text) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
                    ?16, ?17)";
         let attachments: Vec<u8> = self.attachments.iter().flat_map(|id| *id.as_bytes()).collect();
+        let sum = self.checksum(session);
+        // No row matches an empty checksum.
+        let sum = if self.is_damaged { &[][..] } else { &sum[..] };
         transaction.prepare_cached(sql)?.execute(params![
             row_id(key, self.seq),
             self.prompt,
@@ -123,7 +156,7 @@ impl<'a> RecordRow<'a> {
             self.bytes,
             self.json_bytes,
             self.json_hash.as_bytes(),
-            self.checksum(session),
+            sum,
             self.json,
             text,
         ])?;

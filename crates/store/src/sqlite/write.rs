@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 use super::fault::TransactionFault;
 use super::row::{FieldHasher, RecordRow, row_id, stream_number};
 use crate::error::{SessionStoreError, too_large_error};
-use crate::limits::{MAX_PARTS, MAX_RECORDS, MAX_SESSION_BYTES, MAX_TITLE_BYTES};
+use crate::limits::{MAX_NAME_BYTES, MAX_PARTS, MAX_RECORDS, MAX_SESSION_BYTES, MAX_TITLE_BYTES};
 use crate::record::{AttachmentId, SessionChange, SessionRecord};
 use crate::session::{NewSession, SessionFolder};
 
@@ -276,6 +276,22 @@ impl<'a> SessionWrite<'a> {
             .prepare_cached("INSERT INTO part(session, name, json, sum) VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![self.key, name, json, part_checksum(&self.id.0, name, json)])?;
         self.bytes += i64::try_from(name.len() + json.len()).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    /// Adds a damaged part, which takes the place of a damaged part of another session. `number`
+    /// makes up a name if the part's name cannot be read.
+    pub(super) fn insert_damaged_part(
+        &self,
+        name: Option<&str>,
+        number: usize,
+    ) -> Result<(), TransactionFault> {
+        // No program can choose this name, because it is too long.
+        let unknown = || format!("{number:0width$}", width = MAX_NAME_BYTES + 1);
+        // No part matches an empty checksum.
+        let sql = "INSERT OR IGNORE INTO part(session, name, json, sum) VALUES (?1, ?2, '', x'')";
+        let name = name.map_or_else(unknown, str::to_owned);
+        self.transaction.prepare_cached(sql)?.execute(params![self.key, name])?;
         Ok(())
     }
 

@@ -66,6 +66,32 @@ fn modified_parts_and_folders_are_not_returned() {
 }
 
 #[test]
+fn a_fork_has_the_damaged_parts_and_records_of_its_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut session = create(&store, "a");
+    let part = |name: &str| SessionChange::Part { name: name.into(), json: Some("[1]".into()) };
+    session.write(&["one", "two", "three", "four"].map(append), NOW).unwrap();
+    session.write(&[part("permissions.1"), part("mode")], NOW).unwrap();
+    session.write(&[SessionChange::Prompt(record("second")), append("five")], NOW).unwrap();
+    run(folder.path(), "UPDATE part SET json = '[]' WHERE name = 'permissions.1'");
+    for (seq, change) in [(1, "kind = 'other'"), (2, "prompt = 9"), (3, "json = '\"3\"'")] {
+        run(folder.path(), &format!("UPDATE record SET {change} WHERE id & 0xffffffff = {seq}"));
+    }
+    let mut fork = store.fork(&id("a"), &new("b"), None, NOW).unwrap();
+    assert_eq!(store.parts(&id("b")).unwrap(), store.parts(&id("a")).unwrap());
+    assert_eq!(texts(&store, "b"), texts(&store, "a"));
+    assert_eq!((store.parts(&id("b")).unwrap().damaged, texts(&store, "b").1), (1, 3));
+    // A shorter fork has the damaged records before its end.
+    drop(store.fork(&id("a"), &new("c"), Some(1), NOW).unwrap());
+    assert_eq!(texts(&store, "c"), (vec!["first".to_owned(), "four".to_owned()], 3));
+    // A new value repairs the part.
+    fork.write(&[part("permissions.1")], NOW).unwrap();
+    let parts = store.parts(&id("b")).unwrap();
+    assert_eq!((parts.parts.len(), parts.damaged), (2, 0));
+}
+
+#[test]
 fn a_record_with_a_damaged_file_is_returned_in_its_short_form() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
