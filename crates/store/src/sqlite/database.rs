@@ -131,26 +131,48 @@ impl SessionDatabase {
         let mut syncer = lock_connection(&self.syncer);
         let connection = match &mut *syncer {
             Some(connection) => connection,
-            none => none.insert(open_connection(&self.path, self.random)?),
+            none => {
+                let connection = open_connection(&self.path, self.random)?;
+                // A checkpoint that waits for readers holds the lock of the writers.
+                connection.busy_timeout(Duration::ZERO)?;
+                none.insert(connection)
+            }
         };
         let pages = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
-        let (logged, moved) = connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], pages)?;
-        if logged - moved >= least {
-            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], pages)?;
+        let (mut logged, mut moved) =
+            connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], pages)?;
+        if logged >= LOG_PAGES || logged - moved >= least {
+            (logged, moved) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], pages)?;
         }
-        // SQLite overwrites the log from its start only after a pause of the writers, and such
-        // pauses are rare. A long log is slow to open, because the first process that opens the
-        // database reads the whole log. Most pages are already moved here, so the writers' lock is
-        // held only for the remaining pages. If a reader prevents the truncation, the next
-        // checkpoint tries again.
-        if logged >= LOG_PAGES {
-            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        if logged >= LOG_PAGES && logged - moved < CHECKPOINT_PAGES {
+            self.truncate_log(connection)?;
         }
         Ok(())
     }
 
-    /// Returns the space of removed data to the file system in small steps, so that other processes
-    /// can write between two steps.
+    /// Empties the log, unless readers need it all the time. Writers seldom pause long enough for the
+    /// log to start over, and the first process that opens the database reads the whole log.
+    ///
+    /// Most pages are moved by now, so each try holds the lock of the writers only for the pages of
+    /// the last commits. No lock is held between the tries.
+    fn truncate_log(&self, connection: &Connection) -> Result<(), TransactionFault> {
+        let mut tries = 0;
+        loop {
+            let is_blocked =
+                connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+                    row.get::<_, bool>(0)
+                })?;
+            match busy_retry_pause(tries, (self.random)()) {
+                Some(pause) if is_blocked => thread::sleep(pause),
+                // The next checkpoint tries again.
+                _ => return Ok(()),
+            }
+            tries += 1;
+        }
+    }
+
+    /// Returns the space of removed data to the file system, in steps, so that other processes can
+    /// write in between.
     pub(super) fn release_free_pages(&self) -> Result<(), SessionStoreError> {
         let mut free = i64::MAX;
         loop {

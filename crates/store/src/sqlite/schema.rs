@@ -39,10 +39,10 @@ pub(super) fn migrate_to_newest(
     transaction.pragma_update(None, "user_version", known)?;
     transaction.commit()?;
     if version > 0 {
-        // After this checkpoint, the database itself contains the new version, so that an older
-        // program finds it there. If readers prevent the checkpoint, the older program finds the
-        // new version in the log.
-        drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        // After this checkpoint, which waits for no lock, an older program finds the new version in
+        // the database itself. If readers prevent the checkpoint, the older program finds the new
+        // version in the log.
+        drop(connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
     }
     Ok(())
 }

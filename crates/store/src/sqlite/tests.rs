@@ -1,6 +1,7 @@
 //! Tests of faults that can occur only in SQLite and its files. `conformance` tests the rules for
 //! every store, and `tests/processes.rs` tests several processes at the same time.
 
+mod checkpoints;
 mod damage;
 mod disk;
 mod versions;
