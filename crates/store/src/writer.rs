@@ -423,16 +423,17 @@ impl RecordedSession {
     }
 
     /// Sends the error to all queued writes. After a transient error, the writes stay in the queue
-    /// for a retry.
+    /// for a retry, unless the session is closing: its lock must become free.
     fn answer_all_with_error(&mut self, error: SessionStoreError) {
-        let error = match error.is_transient() {
+        let is_retried = error.is_transient() && !self.is_closing;
+        let error = match is_retried {
             true => error,
             false => self.key.get_or_init(|| error).clone(),
         };
         for write in &mut self.waiting {
             write.send_answer(Err(error.clone()));
         }
-        if error.is_transient() {
+        if is_retried {
             self.trouble = Some((error, Instant::now() + RETRY_INTERVAL));
         } else {
             self.is_ended = true;

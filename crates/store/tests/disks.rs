@@ -108,6 +108,14 @@ fn full_disk() {
     let refused = recorder.queue_changes([prompt(), filler].concat(), NOW).wait_blocking();
     assert!(matches!(refused, Err(SessionStoreError::Full { .. })), "{refused:?}");
     assert!(recorder.failure().is_none());
+    // When a session is closed, its lock is free although the last changes cannot be written.
+    drop(session);
+    let lost = writer.recorder_for_open_session(store.open(&SessionId::new("a")).unwrap());
+    let refused = lost.queue_changes(append(&"z".repeat(60_000)), NOW).wait_blocking();
+    assert!(matches!(refused, Err(SessionStoreError::Full { .. })), "{refused:?}");
+    drop(lost);
+    writer.flush().wait_blocking().unwrap();
+    let mut session = store.open(&SessionId::new("a")).unwrap();
     fs::remove_file(ballast).unwrap();
     // A queued write is tried once more when its session is closed.
     drop(recorder);
