@@ -274,24 +274,46 @@ fn sync_after_commits(sync: impl Fn() -> Result<(), SessionStoreError>, written:
 
 impl CommitWorker {
     fn process_jobs(mut self, jobs: &Receiver<WriterJob>) {
+        let mut flushes = Vec::new();
         loop {
             let Some(first) = self.wait_for_next_job(jobs) else { break };
-            let mut flushes = Vec::new();
             let more = jobs.try_iter().take(COMMIT_CHANGES);
             for job in first.into_iter().chain(more) {
                 self.accept_job(job, &mut flushes);
             }
-            for recorded in self.sessions.values_mut() {
-                recorded.commit_pending_changes(&*self.store, &self.dirty);
-            }
+            self.commit_round();
             self.sessions.retain(|_, it| !it.is_closing || !it.waiting.is_empty());
-            for answer in flushes {
-                drop(answer.send(Ok(())));
+            if !self.sessions.values().any(|it| it.is_closing) {
+                for answer in flushes.drain(..) {
+                    drop(answer.send(Ok(())));
+                }
             }
         }
-        for mut recorded in self.sessions.into_values() {
-            recorded.trouble = None;
-            recorded.commit_pending_changes(&*self.store, &self.dirty);
+        for recorded in self.sessions.values_mut() {
+            let _is_answered = recorded.commit_pending_changes(&*self.store, &self.dirty);
+        }
+        self.sessions.clear();
+        for answer in flushes {
+            drop(answer.send(Ok(())));
+        }
+    }
+
+    /// Writes the queued changes of the sessions. Only one session waits for other processes: the
+    /// rest would wait for the same lock, each for as long.
+    fn commit_round(&mut self) {
+        let mut busy = None;
+        for recorded in self.sessions.values_mut().filter(|it| it.has_due_changes()) {
+            match &busy {
+                None => {
+                    let committed = recorded.commit_pending_changes(&*self.store, &self.dirty);
+                    busy = committed.err().filter(|it| matches!(it, SessionStoreError::Busy(_)));
+                }
+                // Its only try is in one of the next rounds, which begin at once.
+                Some(error) if recorded.is_closing => {
+                    recorded.trouble = Some((error.clone(), Instant::now()));
+                }
+                Some(error) => recorded.answer_all_with_error(error.clone()),
+            }
         }
     }
 
@@ -365,12 +387,19 @@ impl RecordedSession {
         self.now = now;
     }
 
-    /// Writes the queued changes, unless a retry is not due yet.
-    fn commit_pending_changes(&mut self, store: &dyn SessionStore, dirty: &SyncSender<()>) {
-        match &self.trouble {
-            Some((_, at)) if *at > Instant::now() => return,
-            _ => self.trouble = None,
-        }
+    /// Returns whether changes are queued and the last try did not fail a moment ago.
+    fn has_due_changes(&self) -> bool {
+        let is_due = self.trouble.as_ref().is_none_or(|(_, at)| *at <= Instant::now());
+        is_due && !self.waiting.is_empty()
+    }
+
+    /// Writes the queued changes. All queued writes get the error that this method returns.
+    fn commit_pending_changes(
+        &mut self,
+        store: &dyn SessionStore,
+        dirty: &SyncSender<()>,
+    ) -> Result<(), SessionStoreError> {
+        self.trouble = None;
         let mut most = COMMIT_CHANGES;
         while !self.waiting.is_empty() {
             let (writes, changes) = self.next_commit_size(most);
@@ -387,9 +416,13 @@ impl RecordedSession {
                 // One of several writes caused the error. The writes are retried one by one, so
                 // that all writes before the faulty one are committed.
                 Err(error) if !error.is_transient() && writes > 1 => most = 0,
-                Err(error) => return self.answer_all_with_error(error),
+                Err(error) => {
+                    self.answer_all_with_error(error.clone());
+                    return Err(error);
+                }
             }
         }
+        Ok(())
     }
 
     /// Commits the first `changes` queued changes.

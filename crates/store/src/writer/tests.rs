@@ -45,22 +45,37 @@ struct Bench {
     writes: Receiver<usize>,
 }
 
-fn new() -> NewSession {
-    NewSession { id: "a".into(), folder: SessionFolder { cwd: "/".into(), canonical: "/".into() } }
+fn new(session: &str) -> NewSession {
+    let folder = SessionFolder { cwd: "/".into(), canonical: "/".into() };
+    NewSession { id: session.to_owned().into(), folder }
 }
 
 /// Records a session `a` that has one prompt.
 fn bench() -> (Bench, SessionRecorder) {
     let store = MemorySessionStore::new();
     let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
+    record_session("a", store, writer)
+}
+
+fn record_session(
+    session: &str,
+    store: MemorySessionStore,
+    writer: StoreWriter,
+) -> (Bench, SessionRecorder) {
     let ((outcomes, scripted), (writes, written)) = (channel(), channel());
-    let inner = store.create(&new(), &[SessionChange::Prompt(record("first"))], NOW).unwrap();
+    let first = [SessionChange::Prompt(record("first"))];
+    let inner = store.create(&new(session), &first, NOW).unwrap();
     let recorder =
         writer.recorder_for_open_session(Box::new(Scripted { inner, outcomes: scripted, writes }));
     (Bench { store, writer, outcomes, writes: written }, recorder)
 }
 
 impl Bench {
+    /// Records another session in the same store.
+    fn record(&self, session: &str) -> (Self, SessionRecorder) {
+        record_session(session, self.store.clone(), self.writer.clone())
+    }
+
     fn texts(&self) -> Vec<String> {
         let mut load = self.store.begin_load(&"a".into(), RecordStream::Client, u64::MAX).unwrap();
         let page = self.store.next_page(&mut load).unwrap();
@@ -174,6 +189,45 @@ fn changes_of_a_closed_session_are_retried_until_they_are_written() {
 }
 
 #[test]
+fn sessions_do_not_wait_one_after_another_for_a_store_that_is_busy() {
+    let (bench, recorder) = bench();
+    let others = ["b", "c", "d"].map(|session| bench.record(session));
+    let first = recorder.queue_changes(append("1"), NOW);
+    assert_eq!(bench.writes.recv(), Ok(1));
+    let commits: Vec<_> =
+        others.iter().map(|(_, recorder)| recorder.queue_changes(append("1"), NOW)).collect();
+    others.iter().for_each(|(bench, _)| drop(bench.outcomes.send(Some(busy()))));
+    drop(bench.outcomes);
+    first.wait_blocking().unwrap();
+    for commit in commits {
+        assert!(matches!(commit.wait_blocking(), Err(SessionStoreError::Busy(_))));
+    }
+    let tries = || others.iter().filter(|(bench, _)| bench.writes.try_recv().is_ok()).count();
+    assert_eq!(tries(), 1);
+}
+
+#[test]
+fn each_session_that_is_closed_is_tried_although_the_store_is_busy() {
+    let (bench, recorder) = bench();
+    let others = ["b", "c", "d"].map(|session| bench.record(session));
+    let first = recorder.queue_changes(append("1"), NOW);
+    assert_eq!(bench.writes.recv(), Ok(1));
+    let (scripts, recorders): (Vec<_>, Vec<_>) = others.into_iter().unzip();
+    for (number, (script, recorder)) in scripts.iter().zip(recorders).enumerate() {
+        drop(script.outcomes.send((number > 0).then(busy)));
+        drop(recorder.queue_changes(append("1"), NOW));
+    }
+    drop(bench.outcomes);
+    first.wait_blocking().unwrap();
+    bench.writer.flush().wait_blocking().unwrap();
+    let tries: Vec<_> = scripts.iter().map(|script| script.writes.try_iter().count()).collect();
+    assert_eq!(tries, [1, 1, 1]);
+    for session in ["b", "c", "d"] {
+        drop(bench.store.open(&session.into()).unwrap());
+    }
+}
+
+#[test]
 fn empty_writes_that_fail_together_are_retried_one_by_one() {
     let (bench, recorder) = bench();
     let first = recorder.queue_changes(append("1"), NOW);
@@ -246,7 +300,7 @@ async fn a_caller_waits_for_room_until_half_of_the_queue_is_free() {
 fn the_first_write_of_a_new_session_stores_it() {
     let store = MemorySessionStore::new();
     let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
-    let recorder = writer.recorder_for_new_session(new());
+    let recorder = writer.recorder_for_new_session(new("a"));
     writer.flush().wait_blocking().unwrap();
     assert!(store.summary(&"a".into()).is_err());
     let commit = recorder.queue_changes(vec![SessionChange::Prompt(record("first"))], NOW);
@@ -254,8 +308,8 @@ fn the_first_write_of_a_new_session_stores_it() {
     commit.wait_blocking().unwrap();
     let load = || store.begin_load(&"a".into(), RecordStream::Client, 0).unwrap();
     assert_eq!(store.next_page(&mut load()).unwrap().len(), 2);
-    // A second recorder with the same id is refused, and so are all its later changes.
-    let second = writer.recorder_for_new_session(new());
+    // A second recorder of the same id is refused, and so are all later changes of that recorder.
+    let second = writer.recorder_for_new_session(new("a"));
     for changes in [vec![SessionChange::Prompt(record("second"))], append("2")] {
         let refused = second.queue_changes(changes, NOW).wait_blocking();
         assert!(matches!(refused, Err(SessionStoreError::SessionExists(_))));
