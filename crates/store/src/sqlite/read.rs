@@ -1,8 +1,8 @@
 //! Reads of the database, each in one transaction.
 
 use acp_types::schema::v1::SessionId;
-use callboard_text::{path_text, unquote_path};
-use rusqlite::{Error, OptionalExtension as _, Params, Row, Transaction, params};
+use callboard_text::{parse_path, path_text};
+use rusqlite::{Error, OptionalExtension as _, Params, Row, ToSql, Transaction, params};
 
 use super::fault::TransactionFault;
 use super::files::SessionFiles;
@@ -63,38 +63,40 @@ pub(super) fn list(
     filter: &SessionFilter,
 ) -> Result<SessionPage, TransactionFault> {
     let (updated, id) = filter.parse_cursor()?.unwrap_or((u64::MAX >> 1, ""));
-    let before = "is_whole = 1 AND prompts > 0 AND (updated, id) < (?1, ?2)";
-    let order = "ORDER BY updated DESC, id DESC LIMIT ?3";
-    let limit = filter.page_size() + 1;
-    let one = |name: &str| {
+    let updated = updated.cast_signed();
+    let cwd = filter.cwd.as_deref().map(path_text);
+    let ordered = |index: &str| {
         format!(
-            "SELECT * FROM (SELECT {SUMMARY} FROM session WHERE {before} AND {name} = ?4 {order})"
+            "SELECT key FROM session INDEXED BY {index} WHERE (updated, id) < (?1, ?2) \
+             ORDER BY updated DESC, id DESC"
         )
     };
-    let updated = updated.cast_signed();
-    let found = match &filter.cwd {
-        None => {
-            let sql = format!("SELECT {SUMMARY} FROM session WHERE {before} {order}");
-            summaries(transaction, &sql, params![updated, id, limit.cast_signed()])?
-        }
-        // There is a separate index for each of the two paths, so the query has two parts.
-        Some(cwd) => {
-            let sql = format!("{} UNION {} {order}", one("cwd"), one("canonical"));
-            let cwd = path_text(cwd);
-            summaries(transaction, &sql, params![updated, id, limit.cast_signed(), cwd])?
-        }
+    // If an index is damaged, the sessions are found in another one, although not as fast.
+    let (newest, others) = (ordered("session_updated"), ordered("session_cwd"));
+    let one = |name: &str| {
+        format!(
+            "SELECT key, updated, id FROM session WHERE (updated, id) < (?1, ?2) AND {name} = ?3"
+        )
     };
-    Ok(SessionPage::from_possibly_too_many(found, filter.page_size()))
-}
-
-fn summaries(
-    transaction: &Transaction<'_>,
-    sql: &str,
-    params: impl Params,
-) -> Result<Vec<SessionSummary>, TransactionFault> {
-    let mut statement = transaction.prepare_cached(sql)?;
-    let found = statement.query_map(params, to_summary)?.collect::<Result<_, _>>();
-    Ok(found?)
+    // Each of the two names is found through a separate index.
+    let of_folder = format!(
+        "{} UNION {} ORDER BY updated DESC, id DESC, key DESC",
+        one("cwd"),
+        one("canonical")
+    );
+    let general: &[&dyn ToSql] = params![updated, id];
+    let with_folder: &[&dyn ToSql] = params![updated, id, cwd];
+    let mut keys = vec![(&*newest, general), (&*others, general)];
+    if cwd.is_some() {
+        keys.insert(0, (&*of_folder, with_folder));
+    }
+    let sql = format!(
+        "SELECT {SUMMARY} FROM session WHERE key = ?1 AND is_whole = 1 AND prompts > 0 \
+         AND (?2 IS NULL OR cwd = ?2 OR canonical = ?2)"
+    );
+    let read = |key| query_optional(transaction, &sql, params![key, cwd], to_summary);
+    let found = read_rows(transaction, &keys, filter.page_size() + 1, read)?;
+    Ok(SessionPage::from_possibly_too_many(found.unless_all_damaged()?, filter.page_size()))
 }
 
 pub(super) fn prompts(
@@ -103,18 +105,18 @@ pub(super) fn prompts(
     after: u32,
 ) -> Result<Vec<PromptSummary>, TransactionFault> {
     let (first, last) = session_row_id_range(find_session_key(transaction, session)?);
-    let sql = "SELECT prompt, at, text FROM record INDEXED BY record_prompt \
-               WHERE begins_prompt = 1 AND id BETWEEN ?1 AND ?2 AND prompt > ?3 \
-               ORDER BY id LIMIT ?4";
-    let mut statement = transaction.prepare_cached(sql)?;
-    let limit = MAX_PAGE_PROMPTS.cast_signed();
-    let found = statement.query_map(params![first, last, after, limit], |row| {
-        let text: Option<String> = row.get(2)?;
-        let at = time_from_millis(row.get::<_, i64>(1)?.cast_unsigned());
-        Ok(PromptSummary::new(row.get(0)?, at, &text.unwrap_or_default()))
-    });
-    let found = found?.collect::<Result<_, _>>();
-    Ok(found?)
+    let keys = "SELECT id FROM record INDEXED BY record_prompt \
+                WHERE begins_prompt = 1 AND id BETWEEN ?1 AND ?2 ORDER BY id";
+    let keys: (_, &[&dyn ToSql]) = (keys, params![first, last]);
+    let sql = "SELECT prompt, at, text FROM record WHERE id = ?1 AND prompt > ?2";
+    let read = |id| {
+        query_optional(transaction, sql, params![id, after], |row| {
+            let text: Option<String> = row.get(2)?;
+            let at = time_from_millis(row.get::<_, i64>(1)?.cast_unsigned());
+            Ok(StoredPrompt::new(row.get(0)?, at, &text.unwrap_or_default()))
+        })
+    };
+    read_rows(transaction, &[keys], MAX_PAGE_PROMPTS, read)?.unless_all_damaged()
 }
 
 pub(super) fn parts(
@@ -144,20 +146,34 @@ pub(super) fn part_rows(
     session: &SessionId,
 ) -> Result<Vec<PartRow>, TransactionFault> {
     let key = find_session_key(transaction, session)?;
-    let sql = "SELECT name, json, sum FROM part WHERE session = ?1 LIMIT ?2";
-    let mut statement = transaction.prepare_cached(sql)?;
-    let found = statement.query_map(params![key, MAX_PARTS.cast_signed()], |row| {
-        let (name, json) = (row.get::<_, String>(0), row.get::<_, String>(1));
-        let sum: Vec<u8> = row.get(2).unwrap_or_default();
-        Ok(match (name, json) {
-            (Ok(name), Ok(json)) if sum == part_checksum(&session.0, &name, &json) => {
-                PartRow::Intact(name, json)
-            }
-            (name, _) => PartRow::Damaged(name.ok()),
-        })
-    });
-    let found = found?.collect::<Result<_, _>>();
-    Ok(found?)
+    let limit = MAX_PARTS.cast_signed();
+    let of_session: &[&dyn ToSql] = params![key, limit];
+    let keys = [
+        ("SELECT rowid FROM part WHERE session = ?1 LIMIT ?2", of_session),
+        ("SELECT rowid FROM part NOT INDEXED WHERE session = ?1 LIMIT ?2", of_session),
+    ];
+    let sql = "SELECT name, json, sum FROM part WHERE rowid = ?1";
+    let read = |rowid| {
+        let part = query_optional(transaction, sql, [rowid], |row| {
+            let (name, json) = (row.get::<_, String>(0), row.get::<_, String>(1));
+            let sum: Vec<u8> = row.get(2).unwrap_or_default();
+            Ok(match (name, json) {
+                (Ok(name), Ok(json)) if sum == part_checksum(&session.0, &name, &json) => {
+                    PartRow::Intact(name, json)
+                }
+                (name, _) => PartRow::Damaged(name.ok()),
+            })
+        });
+        match part {
+            Err(fault) if !fault.is_damage() => Err(fault),
+            // An index names a row that is gone, or that lies on a damaged page.
+            part => Ok(Some(part.ok().flatten().unwrap_or(PartRow::Damaged(None)))),
+        }
+    };
+    let FoundRows { mut rows, damage } = read_rows(transaction, &keys, MAX_PARTS, read)?;
+    // The parts that were not found are unknown.
+    rows.extend(damage.map(|_| PartRow::Damaged(None)));
+    Ok(rows)
 }
 
 pub(super) fn begin_load(
@@ -325,22 +341,89 @@ pub(super) fn search(
         return Ok(Vec::new());
     }
     let query: Vec<_> = terms.iter().map(|term| format!("\"{term}\"*")).collect();
-    let sql = "SELECT session.id, session.title, record.prompt, record.at, record.text FROM search \
-               JOIN record ON record.id = search.rowid \
-               JOIN session ON session.key = search.rowid >> 32 \
-               WHERE search MATCH ?1 AND is_whole = 1 AND prompts > 0 \
-               AND (?2 IS NULL OR cwd = ?2 OR canonical = ?2) \
-               ORDER BY search.rowid DESC LIMIT ?3";
-    let mut statement = transaction.prepare_cached(sql)?;
+    let query = query.join(" ");
+    let keys = "SELECT rowid FROM search WHERE search MATCH ?1 ORDER BY rowid DESC";
+    let keys: (_, &[&dyn ToSql]) = (keys, params![query]);
+    let sql = "SELECT session.id, title, prompt, at, text FROM session, record \
+               WHERE session.key = ?1 >> 32 AND record.id = ?1 AND is_whole = 1 AND prompts > 0 \
+               AND (?2 IS NULL OR cwd = ?2 OR canonical = ?2)";
     let cwd = search.cwd.as_deref().map(path_text);
-    let limit = search.max_hits().cast_signed();
-    let hits = statement.query_map(params![query.join(" "), cwd, limit], |row| {
-        let session = SessionId::new(row.get::<_, String>(0)?);
-        let at = time_from_millis(row.get::<_, i64>(3)?.cast_unsigned());
-        let mut hit = SearchHit::new(session, row.get(2)?, at, row.get(4)?);
-        hit.title = row.get(1)?;
-        Ok(hit)
-    });
-    let hits = hits?.collect::<Result<_, _>>();
-    Ok(hits?)
+    let read = |id: i64| {
+        query_optional(transaction, sql, params![id, cwd], |row| {
+            let session = SessionId::new(row.get::<_, String>(0)?);
+            let at = time_from_millis(row.get::<_, i64>(3)?.cast_unsigned());
+            let mut hit = SearchHit::new(session, row.get(2)?, at, row.get(4)?);
+            hit.title = row.get(1)?;
+            Ok(hit)
+        })
+    };
+    read_rows(transaction, &[keys], search.max_hits(), read)?.unless_all_damaged()
+}
+
+/// Rows that were read one by one, and a fault of rows that could not be read.
+struct FoundRows<T> {
+    rows: Vec<T>,
+    damage: Option<TransactionFault>,
+}
+
+impl<T> FoundRows<T> {
+    /// Returns the rows, or the fault if no row could be read.
+    fn unless_all_damaged(self) -> Result<Vec<T>, TransactionFault> {
+        match self.damage {
+            Some(fault) if self.rows.is_empty() => Err(fault),
+            _ => Ok(self.rows),
+        }
+    }
+}
+
+/// Reads at most `max` rows one by one, so that a damaged page hides only the rows on it. `keys` has
+/// statements that find the keys of the rows, in their order; a later statement is used if an index
+/// of the earlier ones is damaged. `read` returns `None` for a row that is skipped.
+fn read_rows<T>(
+    transaction: &Transaction<'_>,
+    keys: &[(&str, &[&dyn ToSql])],
+    max: usize,
+    read: impl Fn(i64) -> Result<Option<T>, TransactionFault>,
+) -> Result<FoundRows<T>, TransactionFault> {
+    let mut found = FoundRows { rows: Vec::new(), damage: None };
+    for (sql, params) in keys {
+        found = FoundRows { rows: Vec::new(), damage: None };
+        match read_rows_by_keys(transaction, sql, params, max, &read, &mut found) {
+            Err(fault) if fault.is_damage() => found.damage = Some(fault),
+            Err(fault) => return Err(fault),
+            Ok(()) => break,
+        }
+    }
+    Ok(found)
+}
+
+fn read_rows_by_keys<T>(
+    transaction: &Transaction<'_>,
+    keys: &str,
+    params: &[&dyn ToSql],
+    max: usize,
+    read: impl Fn(i64) -> Result<Option<T>, TransactionFault>,
+    found: &mut FoundRows<T>,
+) -> Result<(), TransactionFault> {
+    let mut statement = transaction.prepare_cached(keys)?;
+    let mut rows = statement.query(params)?;
+    while found.rows.len() < max
+        && let Some(row) = rows.next()?
+    {
+        match read(row.get(0)?) {
+            Ok(value) => found.rows.extend(value),
+            Err(fault) if fault.is_damage() => found.damage = Some(fault),
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(())
+}
+
+fn query_optional<T>(
+    transaction: &Transaction<'_>,
+    sql: &str,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> Result<T, Error>,
+) -> Result<Option<T>, TransactionFault> {
+    Ok(transaction.prepare_cached(sql)?.query_row(params, read).optional()?)
 }

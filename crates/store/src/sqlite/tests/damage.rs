@@ -222,30 +222,149 @@ fn records_of_a_damaged_database_are_returned_unchanged() {
     assert!(total > 150 * 211 / 2, "{total}");
 }
 
+/// Closes a store, and returns the numbers of the pages at the lowest level of a table or index.
+fn leaf_pages(store: SqliteSessionStore, folder: &Path, name: &str) -> Vec<usize> {
+    drop(store);
+    run(folder, "PRAGMA wal_checkpoint(TRUNCATE)");
+    let connection = Connection::open(database(folder)).unwrap();
+    let sql = "SELECT pageno FROM dbstat WHERE name = ?1 AND pagetype = 'leaf' ORDER BY path";
+    let mut statement = connection.prepare(sql).unwrap();
+    let pages = statement.query_map([name], |row| row.get::<_, i64>(0)).unwrap();
+    pages.map(|page| usize::try_from(page.unwrap()).unwrap()).collect()
+}
+
+/// Overwrites pages of the database, and opens the store again.
+fn damage(folder: &Path, pages: &[usize]) -> SqliteSessionStore {
+    let mut bytes = fs::read(database(folder)).unwrap();
+    for page in pages {
+        bytes[(page - 1) * 4096..page * 4096].fill(0xff);
+    }
+    fs::write(database(folder), bytes).unwrap();
+    open(folder)
+}
+
 #[test]
 fn records_before_and_after_a_damaged_page_are_returned() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(folder.path());
     let all = texts(&store, "a").0;
-    drop(store);
-    // Number of the page that holds the middle of the table of records.
-    let connection = Connection::open(database(folder.path())).unwrap();
-    let sql = "SELECT pageno FROM dbstat WHERE name = 'record' AND pagetype = 'leaf' ORDER BY path";
-    let pages: Vec<u64> = {
-        let mut statement = connection.prepare(sql).unwrap();
-        statement
-            .query_map([], |row| row.get::<_, i64>(0).map(i64::cast_unsigned))
-            .unwrap()
-            .map(Result::unwrap)
-            .collect()
-    };
-    drop(connection);
-    let mut bytes = fs::read(database(folder.path())).unwrap();
-    let at = (pages[pages.len() / 2] - 1) as usize * 4096;
-    bytes[at..at + 4096].fill(0xff);
-    fs::write(database(folder.path()), bytes).unwrap();
-    let (left, damaged) = texts(&open(folder.path()), "a");
+    let pages = leaf_pages(store, folder.path(), "record");
+    let store = damage(folder.path(), &[pages[pages.len() / 2]]);
+    let (left, damaged) = texts(&store, "a");
     assert!(left.len() > all.len() * 8 / 10 && left.len() < all.len(), "{}", left.len());
     assert!(damaged > 0);
     assert_eq!((left.first(), left.last()), (all.first(), all.last()));
+}
+
+#[test]
+fn prompts_and_hits_beside_a_page_that_is_damaged_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut session = create(&store, "a");
+    let prompt = |n: usize| SessionChange::Prompt(record(&format!("{n} {}", "x".repeat(500))));
+    session.write(&(0..60).map(prompt).collect::<Vec<_>>(), NOW).unwrap();
+    drop(session);
+    let pages = leaf_pages(store, folder.path(), "record");
+    let store = damage(folder.path(), &[pages[pages.len() / 2]]);
+    let prompts = store.prompts(&id("a"), 0).unwrap();
+    assert!((40..61).contains(&prompts.len()), "{}", prompts.len());
+    assert_eq!(prompts.last().map(|prompt| prompt.number), Some(61));
+    let words = "xx".to_owned();
+    let hits = store.search(&SessionSearch { words, ..SessionSearch::default() }).unwrap();
+    assert_eq!(hits.len(), prompts.len() - 1);
+}
+
+/// Creates a store with a session that has ten parts, each on a page of its own.
+fn with_parts(folder: &Path) -> SqliteSessionStore {
+    let store = open(folder);
+    let json = |n: usize| Some(format!("\"{n}{}\"", "x".repeat(3000)));
+    let part = |n: usize| SessionChange::Part { name: format!("p{n}"), json: json(n) };
+    create(&store, "a").write(&(0..10).map(part).collect::<Vec<_>>(), NOW).unwrap();
+    store
+}
+
+#[test]
+fn parts_beside_a_page_that_is_damaged_are_read_and_those_on_it_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = leaf_pages(with_parts(folder.path()), folder.path(), "part");
+    assert_eq!(pages.len(), 10);
+    let store = damage(folder.path(), &[pages[2], pages[5]]);
+    let parts = store.parts(&id("a")).unwrap();
+    assert_eq!((parts.parts.len(), parts.damaged), (8, 2));
+    drop(store.fork(&id("a"), &new("b"), None, NOW).unwrap());
+    assert_eq!(store.parts(&id("b")).unwrap(), parts);
+    assert_eq!(texts(&store, "a").0, ["first"]);
+}
+
+#[test]
+fn parts_are_read_although_their_index_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = "sqlite_autoindex_part_1";
+    let pages = leaf_pages(with_parts(folder.path()), folder.path(), index);
+    let store = damage(folder.path(), &pages);
+    assert_eq!(store.parts(&id("a")).unwrap().parts.len(), 10);
+    // If the table is damaged too, the parts may be incomplete.
+    let table = leaf_pages(store, folder.path(), "part")[4];
+    let parts = damage(folder.path(), &[table]).parts(&id("a")).unwrap();
+    assert!(parts.parts.len() < 10 && parts.damaged > 0, "{parts:?}");
+}
+
+/// Creates a store with sessions `s100` to `s399`, of which every third is in another folder.
+fn with_sessions(folder: &Path) -> SqliteSessionStore {
+    let store = open(folder);
+    for number in 100..400_u64 {
+        let mut new = new(&format!("s{number}"));
+        new.folder.cwd = if number.is_multiple_of(3) { "/q".into() } else { "/p".into() };
+        let at = NOW + Duration::from_secs(number);
+        drop(store.create(&new, &[SessionChange::Prompt(record("first"))], at).unwrap());
+    }
+    store
+}
+
+/// Returns the ids on all pages of a list.
+fn listed(store: &SqliteSessionStore, cwd: Option<&str>) -> Vec<String> {
+    let mut filter = SessionFilter { cwd: cwd.map(Into::into), cursor: None, limit: Some(30) };
+    let mut ids = Vec::new();
+    loop {
+        let page = store.list(&filter).unwrap();
+        ids.extend(page.sessions.iter().map(|session| session.id.to_string()));
+        filter.cursor = page.next;
+        if filter.cursor.is_none() {
+            return ids;
+        }
+    }
+}
+
+#[test]
+fn sessions_beside_a_page_that_is_damaged_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = with_sessions(folder.path());
+    let all = listed(&store, None);
+    let pages = leaf_pages(store, folder.path(), "session");
+    assert!(pages.len() > 4);
+    let store = damage(folder.path(), &[pages[1], pages[3]]);
+    for cwd in [None, Some("/p")] {
+        let left = listed(&store, cwd);
+        assert!((150..300).contains(&left.len()), "{}", left.len());
+        assert_eq!((left.first(), left.last()), (all.first(), all.last()));
+        assert!(left.is_sorted_by(|one, next| one > next));
+    }
+    // Where nothing can be read, the list is no empty one.
+    drop(store);
+    let store = damage(folder.path(), &pages);
+    let error = store.list(&SessionFilter::default()).unwrap_err();
+    assert!(matches!(error, SessionStoreError::Damaged { .. }), "{error:?}");
+}
+
+#[test]
+fn sessions_are_listed_although_an_index_of_the_list_is_damaged() {
+    for index in ["session_updated", "session_cwd", "session_canonical"] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = with_sessions(folder.path());
+        let cwds = [None, Some("/p"), Some("/q")];
+        let all = cwds.map(|cwd| listed(&store, cwd));
+        let pages = leaf_pages(store, folder.path(), index);
+        let store = damage(folder.path(), &pages[1..]);
+        assert_eq!(cwds.map(|cwd| listed(&store, cwd)), all, "{index}");
+    }
 }
