@@ -56,7 +56,12 @@ pub(crate) const MAX_RECORDS: u64 = 1 << 32;
 /// Maximum number of sessions in one page of a list.
 pub(crate) const MAX_PAGE_SESSIONS: usize = 100;
 
-/// Maximum number of prompts in one page of a session's prompts.
+/// Maximum spellings of a folder's path, such as `/p` and `/p/`, up to which the sessions of the
+/// folder are listed through an index. With more spellings, all sessions are read.
+#[cfg(feature = "sqlite")]
+pub(crate) const MAX_INDEXED_SPELLINGS: usize = 16;
+
+/// Maximum prompts in one page of a session's prompts.
 pub const MAX_PAGE_PROMPTS: usize = 1000;
 
 /// Maximum number of records in one page of a load.

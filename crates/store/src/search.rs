@@ -14,7 +14,8 @@ pub struct SessionSearch {
     /// Words to search for, in any order and any case. A text is a hit if, for each of these words,
     /// it contains the word or a longer word that begins with it.
     pub words: String,
-    /// Searches only in sessions of this folder, under either of its names.
+    /// Searches only in sessions of this folder: see
+    /// [`SessionFilter::cwd`](crate::SessionFilter::cwd).
     pub cwd: Option<PathBuf>,
     /// Maximum number of hits. `None` means the maximum of a search.
     pub limit: Option<usize>,

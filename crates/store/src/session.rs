@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use acp_types::schema::v1::SessionId;
-use callboard_text::path_text;
+use callboard_text::{normalise, path_text};
 
 use crate::error::{SessionStoreError, require_within_bytes};
 use crate::limits::{MAX_CWD_BYTES, MAX_ID_BYTES, MAX_PAGE_SESSIONS};
@@ -135,7 +135,8 @@ impl SessionFolder {
     /// Returns whether `cwd` is one of the two paths of this folder.
     #[must_use]
     pub fn has_path(&self, cwd: &Path) -> bool {
-        self.cwd == cwd || self.canonical == cwd
+        let cwd = normalise(cwd);
+        normalise(&self.cwd) == cwd || normalise(&self.canonical) == cwd
     }
 }
 

@@ -13,9 +13,10 @@ use crate::session::{NewSession, SessionFilter};
 
 rules![
     sessions_are_listed_by_their_newest_update,
-    a_list_has_pages_that_are_joined_by_cursors,
-    an_invalid_cursor_is_refused,
-    sessions_are_found_by_either_path_of_their_folder,
+    a_list_comes_in_pages_that_a_cursor_joins,
+    a_cursor_that_is_none_is_refused,
+    sessions_are_found_by_either_name_of_their_folder,
+    a_folder_is_found_however_its_path_is_spelled,
     a_text_is_found_by_the_beginnings_of_all_its_words,
     characters_between_the_words_of_a_query_are_ignored,
     hits_are_ordered_by_newest_session_and_then_by_newest_record,
@@ -81,6 +82,32 @@ fn sessions_are_found_by_either_path_of_their_folder(bench: &RuleBench<'_>) -> C
         ensure_equal(&bench.listed_ids(&filter)?, &expected)?;
     }
     let first = SessionFilter { cwd: Some("/real".into()), limit: Some(1), ..Default::default() };
+    let page = bench.store.list(&first)?;
+    ensure_equal(&bench.listed_ids(&SessionFilter { cursor: page.next, ..first })?, &["a"])
+}
+
+fn a_folder_is_found_however_its_path_is_spelled(bench: &RuleBench<'_>) -> CheckResult {
+    let spellings = ["/link", "/link/", "/x/../link/."];
+    for (session, cwd) in ["a", "b", "c"].into_iter().zip(spellings) {
+        let new = NewSession { id: session_id(session), folder: session_folder(cwd, "/real") };
+        drop(bench.store.create(&new, &[prompt_change("needle")], time_after_start(1))?);
+        ensure_equal(&bench.store.summary(&new.id)?.folder, &Some(new.folder))?;
+    }
+    let filter = |cwd: &str| SessionFilter { cwd: Some(cwd.into()), ..Default::default() };
+    let names = spellings.into_iter().chain(["/./link//", "/real/", "/real/x/.."]);
+    for cwd in names {
+        ensure_equal(&bench.listed_ids(&filter(cwd))?, &["c", "b", "a"])?;
+        let search = SessionSearch { words: "needle".to_owned(), ..Default::default() };
+        let search = SessionSearch { cwd: Some(cwd.into()), ..search };
+        ensure_equal(&bench.store.search(&search)?.len(), &3)?;
+    }
+    for cwd in ["/lin", "/link/x", "/"] {
+        ensure(
+            bench.listed_ids(&filter(cwd))?.is_empty(),
+            "a session of another folder is listed",
+        )?;
+    }
+    let first = SessionFilter { limit: Some(2), ..filter("/link/") };
     let page = bench.store.list(&first)?;
     ensure_equal(&bench.listed_ids(&SessionFilter { cursor: page.next, ..first })?, &["a"])
 }

@@ -1,7 +1,9 @@
 //! Reads of the database, each in one transaction.
 
+use std::path::Path;
+
 use acp_types::schema::v1::SessionId;
-use callboard_text::{parse_path, path_text};
+use callboard_text::{normalise, parse_path};
 use rusqlite::{Error, OptionalExtension as _, Params, Row, ToSql, Transaction, params};
 
 use super::fault::TransactionFault;
@@ -9,7 +11,7 @@ use super::files::SessionFiles;
 use super::row::{COLUMNS, RecordRow, row_id, stream_number};
 use super::write::{folder_checksum, part_checksum, session_row_id_range};
 use crate::error::SessionStoreError;
-use crate::limits::{MAX_PAGE_PROMPTS, MAX_PARTS};
+use crate::limits::{MAX_INDEXED_SPELLINGS, MAX_PAGE_PROMPTS, MAX_PARTS};
 use crate::load::{RecordPage, SessionLoadProgress, first_whole_record_number};
 use crate::record::RecordStream;
 use crate::search::{SearchHit, SessionSearch};
@@ -45,8 +47,7 @@ pub(super) fn summary(
 fn to_summary(row: &Row<'_>) -> Result<SessionSummary, Error> {
     let (id, cwd, canonical): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let is_intact = row.get::<_, Vec<u8>>(3)? == folder_checksum(&id, &cwd, &canonical);
-    let path = |text: &str| unquote_path(text).into_owned();
-    let folder = SessionFolder { cwd: path(&cwd), canonical: path(&canonical) };
+    let folder = to_folder(row, 1)?;
     let number = |at| row.get::<_, i64>(at).map(|number| u64::try_from(number).unwrap_or_default());
     let (created, updated) = (time_from_millis(number(6)?), time_from_millis(number(7)?));
     let mut summary = SessionSummary::new(SessionId::new(id), created, updated);
@@ -64,7 +65,7 @@ pub(super) fn list(
 ) -> Result<SessionPage, TransactionFault> {
     let (updated, id) = filter.parse_cursor()?.unwrap_or((u64::MAX >> 1, ""));
     let updated = updated.cast_signed();
-    let cwd = filter.cwd.as_deref().map(path_text);
+    let general: &[&dyn ToSql] = params![updated, id];
     let ordered = |index: &str| {
         format!(
             "SELECT key FROM session INDEXED BY {index} WHERE (updated, id) < (?1, ?2) \
@@ -73,30 +74,86 @@ pub(super) fn list(
     };
     // If an index is damaged, the sessions are found in another one, although not as fast.
     let (newest, others) = (ordered("session_updated"), ordered("session_cwd"));
-    let one = |name: &str| {
-        format!(
-            "SELECT key, updated, id FROM session WHERE (updated, id) < (?1, ?2) AND {name} = ?3"
-        )
-    };
-    // Each of the two names is found through a separate index.
-    let of_folder = format!(
-        "{} UNION {} ORDER BY updated DESC, id DESC, key DESC",
-        one("cwd"),
-        one("canonical")
-    );
-    let general: &[&dyn ToSql] = params![updated, id];
-    let with_folder: &[&dyn ToSql] = params![updated, id, cwd];
     let mut keys = vec![(&*newest, general), (&*others, general)];
-    if cwd.is_some() {
-        keys.insert(0, (&*of_folder, with_folder));
+    let cwd = filter.cwd.as_deref();
+    let of_folder = cwd.map(|cwd| folder_keys(transaction, cwd)).transpose()?.flatten();
+    let params: Vec<&dyn ToSql>;
+    match &of_folder {
+        Some((_, names)) if names.is_empty() => keys.clear(),
+        Some((sql, names)) => {
+            let names = names.iter().map(|name| name as &dyn ToSql);
+            params = general.iter().copied().chain(names).collect();
+            keys.insert(0, (sql, &params));
+        }
+        None => {}
     }
-    let sql = format!(
-        "SELECT {SUMMARY} FROM session WHERE key = ?1 AND is_whole = 1 AND prompts > 0 \
-         AND (?2 IS NULL OR cwd = ?2 OR canonical = ?2)"
-    );
-    let read = |key| query_optional(transaction, &sql, params![key, cwd], to_summary);
+    let sql =
+        format!("SELECT {SUMMARY} FROM session WHERE key = ?1 AND is_whole = 1 AND prompts > 0");
+    let read = |key| {
+        let found = query_optional(transaction, &sql, [key], |row| {
+            Ok((to_summary(row)?, to_folder(row, 1)?))
+        });
+        Ok(found?.filter(|(_, folder)| is_in(folder, cwd)).map(|(summary, _)| summary))
+    };
     let found = read_rows(transaction, &keys, filter.page_size() + 1, read)?;
     Ok(SessionPage::from_possibly_too_many(found.unless_all_damaged()?, filter.page_size()))
+}
+
+/// Returns a statement for [`read_rows`] that finds the sessions of a folder in two indexes, and the
+/// stored names of the folder, which are its parameters after the cursor. Returns `None` if the
+/// indexes are of no use.
+fn folder_keys(
+    transaction: &Transaction<'_>,
+    cwd: &Path,
+) -> Result<Option<(String, Vec<String>)>, TransactionFault> {
+    let (mut selects, mut names) = (Vec::new(), Vec::new());
+    for column in ["cwd", "canonical"] {
+        let spellings = match stored_spellings(transaction, column, cwd) {
+            Err(fault) if fault.is_damage() => return Ok(None),
+            spellings => spellings?,
+        };
+        for spelling in spellings {
+            names.push(spelling);
+            selects.push(format!(
+                "SELECT key, updated, id FROM session WHERE (updated, id) < (?1, ?2) \
+                 AND {column} = ?{}",
+                names.len() + 2
+            ));
+        }
+    }
+    // The order by all columns lets SQLite merge the indexes instead of sorting the sessions.
+    let sql = selects.join(" UNION ") + " ORDER BY updated DESC, id DESC, key DESC";
+    Ok((names.len() <= MAX_INDEXED_SPELLINGS).then_some((sql, names)))
+}
+
+/// Returns the names in a column that are spellings of this path.
+fn stored_spellings(
+    transaction: &Transaction<'_>,
+    column: &str,
+    cwd: &Path,
+) -> Result<Vec<String>, TransactionFault> {
+    // Each step seeks the next name in the index, however many sessions have the same name.
+    let sql = format!(
+        "WITH RECURSIVE name(text) AS (SELECT min({column}) FROM session UNION ALL \
+         SELECT (SELECT min({column}) FROM session WHERE {column} > text) FROM name \
+         WHERE text IS NOT NULL) SELECT text FROM name WHERE text IS NOT NULL"
+    );
+    let cwd = normalise(cwd);
+    let mut statement = transaction.prepare_cached(&sql)?;
+    let names = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let is_spelling = |name: &String| normalise(&parse_path(name)) == cwd;
+    let names = names.filter(|name| name.as_ref().map_or(true, is_spelling));
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+/// Reads a folder, which may be damaged, from two neighbouring columns.
+fn to_folder(row: &Row<'_>, at: usize) -> Result<SessionFolder, Error> {
+    let path = |at| row.get::<_, String>(at).map(|text| parse_path(&text).into_owned());
+    Ok(SessionFolder { cwd: path(at)?, canonical: path(at + 1)? })
+}
+
+fn is_in(folder: &SessionFolder, cwd: Option<&Path>) -> bool {
+    cwd.is_none_or(|cwd| folder.has_path(cwd))
 }
 
 pub(super) fn prompts(
@@ -344,18 +401,18 @@ pub(super) fn search(
     let query = query.join(" ");
     let keys = "SELECT rowid FROM search WHERE search MATCH ?1 ORDER BY rowid DESC";
     let keys: (_, &[&dyn ToSql]) = (keys, params![query]);
-    let sql = "SELECT session.id, title, prompt, at, text FROM session, record \
-               WHERE session.key = ?1 >> 32 AND record.id = ?1 AND is_whole = 1 AND prompts > 0 \
-               AND (?2 IS NULL OR cwd = ?2 OR canonical = ?2)";
-    let cwd = search.cwd.as_deref().map(path_text);
+    let sql = "SELECT session.id, title, prompt, at, text, cwd, canonical FROM session, record \
+               WHERE session.key = ?1 >> 32 AND record.id = ?1 AND is_whole = 1 AND prompts > 0";
     let read = |id: i64| {
-        query_optional(transaction, sql, params![id, cwd], |row| {
+        let found = query_optional(transaction, sql, [id], |row| {
             let session = SessionId::new(row.get::<_, String>(0)?);
             let at = time_from_millis(row.get::<_, i64>(3)?.cast_unsigned());
             let mut hit = SearchHit::new(session, row.get(2)?, at, row.get(4)?);
             hit.title = row.get(1)?;
-            Ok(hit)
-        })
+            Ok((hit, to_folder(row, 5)?))
+        });
+        let is_wanted = |folder: &SessionFolder| is_in(folder, search.cwd.as_deref());
+        Ok(found?.filter(|(_, folder)| is_wanted(folder)).map(|(hit, _)| hit))
     };
     read_rows(transaction, &[keys], search.max_hits(), read)?.unless_all_damaged()
 }

@@ -145,6 +145,19 @@ fn lists_and_searches_of_100_000_sessions_use_their_indexes() {
 }
 
 #[test]
+fn a_folder_with_many_spellings_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    for number in 10..99 {
+        let mut new = new(&format!("s{number}"));
+        new.folder.cwd = format!("/link{}", "/.".repeat(number)).into();
+        drop(store.create(&new, &[SessionChange::Prompt(record("first"))], NOW).unwrap());
+    }
+    let filter = SessionFilter { cwd: Some("/link".into()), ..SessionFilter::default() };
+    assert_eq!(store.list(&filter).unwrap().sessions.len(), 89);
+}
+
+#[test]
 fn a_load_reads_only_the_records_that_it_returns_whole() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
