@@ -151,8 +151,16 @@ pub(crate) const LOG_PAGES: i64 = 4096;
 #[cfg(feature = "sqlite")]
 pub(crate) const LOCK_TRIES: usize = 100;
 
-/// Maximum number of bytes of a session's lock file, which describes the process that holds the
-/// session.
+/// Pause between two tries to lock a session that a process locks only for a moment, e.g. to find
+/// out whether it may remove the session.
+#[cfg(feature = "sqlite")]
+pub(crate) const HELD_PAUSE: Duration = Duration::from_millis(20);
+
+/// Number of further tries to lock such a session.
+#[cfg(feature = "sqlite")]
+pub(crate) const HELD_TRIES: usize = 10;
+
+/// Maximum bytes of the file that names the process that holds a session.
 #[cfg(feature = "sqlite")]
 pub(crate) const MAX_HOLDER_BYTES: u64 = 1 << 10;
 

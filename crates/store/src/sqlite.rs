@@ -14,6 +14,7 @@ mod write;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::SystemTime;
 
 use acp_types::schema::v1::SessionId;
@@ -26,7 +27,7 @@ use self::lock::SessionLock;
 use self::write::SessionWrite;
 use crate::error::SessionStoreError;
 use crate::holder::SessionHolder;
-use crate::limits::MAX_FAULTS;
+use crate::limits::{HELD_PAUSE, HELD_TRIES, MAX_FAULTS};
 use crate::load::SessionLoadProgress;
 use crate::record::{self, AttachmentId, RecordStream, SessionChange, StoredRecord};
 use crate::retention::{PruneReport, RetentionPolicy};
@@ -109,8 +110,23 @@ impl SqliteStoreState {
         self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes the lock of a session. Waits for a lock that no holder signed: it is released in a
+    /// moment.
     fn lock_session(&self, session: &SessionId) -> Result<SessionLock, SessionStoreError> {
-        SessionLock::try_acquire(&self.locks, session, &self.holder)
+        let try_acquire = || SessionLock::try_acquire(&self.locks, session, Some(&self.holder));
+        for _ in 0..HELD_TRIES {
+            match try_acquire() {
+                Err(SessionStoreError::Held { holder: None, .. }) => thread::sleep(HELD_PAUSE),
+                acquired => return acquired,
+            }
+        }
+        try_acquire()
+    }
+
+    /// Takes the lock of a session that pruning may remove, without waiting. Another operation waits
+    /// for this lock.
+    fn lock_session_briefly(&self, session: &SessionId) -> Result<SessionLock, SessionStoreError> {
+        SessionLock::try_acquire(&self.locks, session, None)
     }
 
     /// Takes the lock of a session that is not stored yet.

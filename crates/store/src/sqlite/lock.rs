@@ -24,7 +24,7 @@ impl SessionLock {
     pub(super) fn try_acquire(
         folder: &Path,
         session: &SessionId,
-        holder: &SessionHolder,
+        holder: Option<&SessionHolder>,
     ) -> Result<Self, SessionStoreError> {
         let path = folder.join(&*session.0);
         let failed = |error| SessionStoreError::from_io(&path, error);
@@ -42,7 +42,7 @@ impl SessionLock {
             // A previous holder removes the file when it releases the lock. In this case, the
             // locked file is no longer in the folder, and another try is needed.
             if is_still_at_path(&file, &path) {
-                let text = holder.to_json();
+                let text = holder.map(SessionHolder::to_json).unwrap_or_default();
                 // The content is only information for other processes, so errors are ignored.
                 drop(file.set_len(0).and_then(|()| file.write_all(text.as_bytes())));
                 return Ok(Self { path, file });

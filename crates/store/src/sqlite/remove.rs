@@ -137,7 +137,7 @@ fn remove_unless_open_or_changed(
     candidate: &PruneCandidate,
 ) -> Result<bool, SessionStoreError> {
     let id = SessionId::new(candidate.id.as_str());
-    let _lock = match store.lock_session(&id) {
+    let _lock = match store.lock_session_briefly(&id) {
         Ok(lock) => lock,
         Err(SessionStoreError::Held { .. }) => return Ok(false),
         Err(error) => return Err(error),
@@ -164,8 +164,8 @@ fn remove_leftover_files_and_locks(store: &SqliteStoreState) -> Result<(), Sessi
         session_ids_in_folder(&store.files).chain(session_ids_in_folder(&store.locks)).collect();
     for name in named {
         let id = SessionId::new(name.as_str());
-        // If another process is creating the session now, that process holds the session's lock.
-        let Ok(_lock) = store.lock_session(&id) else { continue };
+        // A process that creates a session takes the session's lock first.
+        let Ok(_lock) = store.lock_session_briefly(&id) else { continue };
         let is_stored = store.database.run_read_transaction(|transaction| {
             let sql = "SELECT 1 FROM session WHERE id = ?1";
             Ok(transaction

@@ -3,6 +3,7 @@
 
 mod checkpoints;
 mod damage;
+mod deletion;
 mod disk;
 mod versions;
 

@@ -1,7 +1,5 @@
 //! The write-ahead log, beside readers and writers.
 
-use std::thread;
-
 use super::*;
 use crate::limits::LOG_PAGES;
 use pretty_assertions::assert_eq;

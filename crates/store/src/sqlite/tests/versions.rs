@@ -1,7 +1,5 @@
 //! Tests with databases of older and newer versions.
 
-use std::thread;
-
 use super::*;
 use crate::time::time_from_millis;
 use pretty_assertions::assert_eq;
