@@ -297,7 +297,8 @@ impl SessionStore for SqliteSessionStore {
         self.0.find_session_key(session)?;
         let _lock = self.0.lock_session(session)?;
         let key = self.0.find_session_key(session)?;
-        remove::remove_session(&self.0, session, key)
+        remove::remove_session(&self.0, session, key)?;
+        self.0.database.sync_and_empty_log()
     }
 
     fn search(&self, search: &SessionSearch) -> Result<Vec<SearchHit>, SessionStoreError> {

@@ -146,12 +146,14 @@ pub trait SessionStore: Debug + Send + Sync {
         now: SystemTime,
     ) -> Result<Box<dyn OpenSession>, SessionStoreError>;
 
-    /// Removes a session with all of its data.
+    /// Removes a session with all of its data. When this method returns, the removal survives a
+    /// power failure.
     ///
     /// # Errors
     ///
     /// Returns [`UnknownSession`](SessionStoreError::UnknownSession) or
-    /// [`Held`](SessionStoreError::Held).
+    /// [`Held`](SessionStoreError::Held). After an error of the disk, the session may be removed in
+    /// part; it is no longer listed then, and [`prune`](Self::prune) removes the rest.
     fn delete(&self, session: &SessionId) -> Result<(), SessionStoreError>;
 
     /// Searches the texts of records. The hits of the session that was stored last come first.

@@ -110,6 +110,22 @@ impl SessionDatabase {
     /// pages are moved into the database. A page is not moved while a reader still needs the older
     /// version in the database.
     pub(super) fn sync_and_checkpoint(&self) -> Result<(), SessionStoreError> {
+        self.sync_log()?;
+        self.checkpoint_long_log()
+    }
+
+    /// Syncs the log, and empties it unless readers need it, so that no removed data is left in it.
+    pub(super) fn sync_and_empty_log(&self) -> Result<(), SessionStoreError> {
+        self.sync_log()?;
+        self.checkpoint(1, 1)
+    }
+
+    /// Moves a long log into the database, and empties a very long one.
+    pub(super) fn checkpoint_long_log(&self) -> Result<(), SessionStoreError> {
+        self.checkpoint(CHECKPOINT_PAGES, LOG_PAGES)
+    }
+
+    fn sync_log(&self) -> Result<(), SessionStoreError> {
         let log = log_path(&self.path);
         // A checkpoint may have moved commits from the log into the database; SQLite has then
         // synced the database.
@@ -117,17 +133,18 @@ impl SessionDatabase {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(SessionStoreError::from_io(&log, error))
             }
-            _ => self.checkpoint_if_needed(CHECKPOINT_PAGES),
+            _ => Ok(()),
         }
     }
 
-    /// Moves pages of the log into the database if at least `least` pages are not moved yet.
-    fn checkpoint_if_needed(&self, least: i64) -> Result<(), SessionStoreError> {
-        let moved = self.try_checkpoint_if_needed(least);
+    /// Moves the log into the database if at least `unmoved` of its pages have not been moved yet,
+    /// and empties the log if it has at least `long` pages.
+    fn checkpoint(&self, unmoved: i64, long: i64) -> Result<(), SessionStoreError> {
+        let moved = self.try_checkpoint(unmoved, long);
         moved.map_err(|fault| fault.into_store_error(&self.path))
     }
 
-    fn try_checkpoint_if_needed(&self, least: i64) -> Result<(), TransactionFault> {
+    fn try_checkpoint(&self, unmoved: i64, long: i64) -> Result<(), TransactionFault> {
         let mut syncer = lock_connection(&self.syncer);
         let connection = match &mut *syncer {
             Some(connection) => connection,
@@ -141,10 +158,10 @@ impl SessionDatabase {
         let pages = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
         let (mut logged, mut moved) =
             connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], pages)?;
-        if logged >= LOG_PAGES || logged - moved >= least {
+        if logged >= long || logged - moved >= unmoved {
             (logged, moved) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], pages)?;
         }
-        if logged >= LOG_PAGES && logged - moved < CHECKPOINT_PAGES {
+        if logged >= long && logged - moved < CHECKPOINT_PAGES {
             self.truncate_log(connection)?;
         }
         Ok(())
@@ -186,7 +203,7 @@ impl SessionDatabase {
                 left.map_err(|error| TransactionFault::from(error).into_store_error(&self.path))?;
             if left == 0 || left >= free {
                 // The database file shrinks only when a checkpoint moves the log into it.
-                return self.checkpoint_if_needed(1);
+                return self.sync_and_empty_log();
             }
             free = left;
         }
@@ -226,6 +243,9 @@ fn open_connection(path: &Path, random: fn() -> u64) -> Result<Connection, Trans
     // `SessionDatabase::sync_and_checkpoint` makes the checkpoints instead.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     disable_checkpoint_on_close(&connection)?;
+    // Zeros overwrite removed data. `FAST` would spare the pages that become free as a whole, and
+    // long texts lie on such pages.
+    connection.pragma_update(None, "secure_delete", "ON")?;
     connection.pragma_update(None, "cache_size", -(CACHE_BYTES / 1024))?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;

@@ -37,7 +37,11 @@ pub(super) fn remove_session(
     while store.database.run_write_transaction(|transaction| {
         Ok(transaction.prepare_cached(sql)?.execute(params![first, last, step])?)
     })? > 0
-    {}
+    {
+        // The zeros that overwrite the records would make the log as long as the session was. If the
+        // log cannot be moved now, it is moved later.
+        drop(store.database.checkpoint_long_log());
+    }
     store.database.run_write_transaction(|transaction| {
         transaction.execute("DELETE FROM part WHERE session = ?1", [key])?;
         transaction.execute("DELETE FROM session WHERE key = ?1", [key])?;

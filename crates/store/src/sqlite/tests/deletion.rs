@@ -1,6 +1,7 @@
 //! Removal of single sessions.
 
 use super::*;
+use pretty_assertions::assert_eq;
 
 #[test]
 fn a_session_that_pruning_locks_for_a_moment_can_be_opened_and_deleted() {
@@ -25,4 +26,50 @@ fn a_session_that_pruning_locks_for_a_moment_can_be_opened_and_deleted() {
     let _lock = store.0.lock_session_briefly(&id("b")).unwrap();
     let refused = store.delete(&id("b"));
     assert!(matches!(refused, Err(SessionStoreError::Held { holder: None, .. })), "{refused:?}");
+}
+
+#[test]
+fn a_deletion_is_on_the_disk_when_it_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    drop((create(&store, "a"), create(&store, "b")));
+    store.delete(&id("a")).unwrap();
+    // A power failure may take what was not synced, i.e. the log.
+    let after = tempfile::tempdir().unwrap();
+    fs::copy(database(folder.path()), database(after.path())).unwrap();
+    let after = open(after.path());
+    assert!(matches!(after.summary(&id("a")), Err(SessionStoreError::UnknownSession(_))));
+    assert_eq!(texts(&after, "b").0, ["first"]);
+}
+
+#[test]
+fn deleted_text_is_left_in_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut kept = create(&store, "kept");
+    let mut session = create(&store, "a");
+    let secret = "a sentence that is forgotten. ";
+    let changes: Vec<_> = [1, 20, 1000, 4000]
+        .map(|times| SessionChange::Prompt(record(&secret.repeat(times))))
+        .into_iter()
+        .chain([
+            SessionChange::Title(secret.into()),
+            SessionChange::Part { name: "p".into(), json: Some(secret.repeat(300)) },
+        ])
+        .collect();
+    session.write(&changes, NOW).unwrap();
+    kept.write(&changes[..3], NOW).unwrap();
+    drop(session);
+    let files_with_secret = || {
+        let has_secret = |(_, bytes): &(PathBuf, Vec<u8>)| {
+            bytes.windows(secret.len()).any(|window| window == secret.as_bytes())
+        };
+        let found = contents(folder.path()).into_iter().filter(has_secret);
+        found.map(|(path, _)| path).collect::<Vec<_>>()
+    };
+    assert!(files_with_secret().len() > 1);
+    kept.write(&[SessionChange::Truncate { keep: 1 }], NOW).unwrap();
+    store.delete(&id("a")).unwrap();
+    assert_eq!(files_with_secret(), Vec::<PathBuf>::new());
+    assert_eq!(texts(&store, "kept").0, ["first"]);
 }
