@@ -13,9 +13,9 @@ use crate::session::{NewSession, SessionFilter};
 
 rules![
     sessions_are_listed_by_their_newest_update,
-    a_list_comes_in_pages_that_a_cursor_joins,
-    a_cursor_that_is_none_is_refused,
-    sessions_are_found_by_either_name_of_their_folder,
+    a_list_has_pages_that_are_joined_by_cursors,
+    an_invalid_cursor_is_refused,
+    sessions_are_found_by_either_path_of_their_folder,
     a_folder_is_found_however_its_path_is_spelled,
     a_text_is_found_by_the_beginnings_of_all_its_words,
     characters_between_the_words_of_a_query_are_ignored,

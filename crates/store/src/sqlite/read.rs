@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use acp_types::schema::v1::SessionId;
-use callboard_text::{normalise, parse_path};
+use callboard_text::{normalise, unquote_path};
 use rusqlite::{Error, OptionalExtension as _, Params, Row, ToSql, Transaction, params};
 
 use super::fault::TransactionFault;
@@ -141,14 +141,14 @@ fn stored_spellings(
     let cwd = normalise(cwd);
     let mut statement = transaction.prepare_cached(&sql)?;
     let names = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let is_spelling = |name: &String| normalise(&parse_path(name)) == cwd;
+    let is_spelling = |name: &String| normalise(&unquote_path(name)) == cwd;
     let names = names.filter(|name| name.as_ref().map_or(true, is_spelling));
     Ok(names.collect::<Result<_, _>>()?)
 }
 
 /// Reads a folder, which may be damaged, from two neighbouring columns.
 fn to_folder(row: &Row<'_>, at: usize) -> Result<SessionFolder, Error> {
-    let path = |at| row.get::<_, String>(at).map(|text| parse_path(&text).into_owned());
+    let path = |at| row.get::<_, String>(at).map(|text| unquote_path(&text).into_owned());
     Ok(SessionFolder { cwd: path(at)?, canonical: path(at + 1)? })
 }
 
@@ -170,7 +170,7 @@ pub(super) fn prompts(
         query_optional(transaction, sql, params![id, after], |row| {
             let text: Option<String> = row.get(2)?;
             let at = time_from_millis(row.get::<_, i64>(1)?.cast_unsigned());
-            Ok(StoredPrompt::new(row.get(0)?, at, &text.unwrap_or_default()))
+            Ok(PromptSummary::new(row.get(0)?, at, &text.unwrap_or_default()))
         })
     };
     read_rows(transaction, &[keys], MAX_PAGE_PROMPTS, read)?.unless_all_damaged()

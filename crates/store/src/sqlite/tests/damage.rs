@@ -274,7 +274,7 @@ fn prompts_and_hits_beside_a_page_that_is_damaged_are_found() {
     assert_eq!(hits.len(), prompts.len() - 1);
 }
 
-/// Creates a store with a session that has ten parts, each on a page of its own.
+/// Creates a store with a session that has ten parts, each on a separate page.
 fn with_parts(folder: &Path) -> SqliteSessionStore {
     let store = open(folder);
     let json = |n: usize| Some(format!("\"{n}{}\"", "x".repeat(3000)));
