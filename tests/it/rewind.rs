@@ -79,12 +79,12 @@ async fn a_rewind_restores_files_and_history_after_a_question_with_the_changes()
     assert!(!scratch.path("new.txt").exists());
     // The question shows the changes.
     let asked = format!("{:?}", agent.client.permission_requests.last().unwrap());
-    assert!(asked.contains("Prompt 2 and everything after it are removed"), "{asked}");
+    assert!(asked.contains("Prompt 2 and everything after it will be removed"), "{asked}");
     let call = agent.call("rewind");
     assert_eq!(call.title, "Go back to the state before prompt 2");
     let said = messages(&agent, &id);
     assert!(said.contains("Went back to the state before prompt 2."), "{said}");
-    assert!(said.contains("Restored: a.txt, new.txt."), "{said}");
+    assert!(said.contains("Restored: a.txt.\nDeleted: new.txt."), "{said}");
     assert_eq!(agent.turn("read a.txt").await, "end_turn");
     agent.finish().await;
     // A load shows the prompts that are left, and the rewind.
@@ -130,10 +130,10 @@ async fn a_number_that_names_no_earlier_prompt_is_refused() {
     let scratch = Scratch::new();
     let (mut agent, id) = session_with_changes(&scratch, ALLOW).await;
     for (prompt, expected) in [
-        ("/rewind 0", "There is no prompt 0"),
-        ("/rewind 99", "There is no prompt 99"),
+        ("/rewind 0", "There is no earlier prompt 0"),
+        ("/rewind 99", "There is no earlier prompt 99"),
         ("/rewind two", "`two` is no number"),
-        ("/fork 9", "There is no prompt 9"),
+        ("/fork 9", "There is no earlier prompt 9"),
     ] {
         assert_eq!(agent.turn(prompt).await, "end_turn");
         assert!(messages(&agent, &id).contains(expected), "{prompt}");
@@ -175,9 +175,12 @@ async fn a_client_gets_the_changes_by_a_dry_run_and_then_exactly_those_are_made(
     assert!(diff.contains("-two\n+one\n"), "{diff}");
     assert_eq!(dry["files"][1]["status"], "deleted");
     assert_eq!(scratch.read("a.txt"), "two\n");
-    for (wrong, code) in
-        [(rewind(0, true), -32602), (rewind(0, false), -32602), (rewind(9, false), -32602)]
-    {
+    for (wrong, code) in [
+        (rewind(0, true), -32602),
+        (rewind(0, false), -32602),
+        (rewind(9, false), -32602),
+        (rewind(9, true), -32602),
+    ] {
         let error = agent.request("_callboard/rewind", wrong).await.unwrap_err();
         assert_eq!(error["code"], code, "{error}");
     }
@@ -303,4 +306,27 @@ async fn a_stored_change_contains_no_secret() {
     let records = client_records(&scratch, &id);
     assert!(records.iter().any(|record| record.json.contains("secret.txt")));
     assert!(records.iter().all(|record| !record.json.contains(SECRET)));
+}
+
+#[tokio::test]
+async fn a_rewind_takes_back_the_plan_and_the_title_and_usage_counts_earlier_processes() {
+    let scratch = Scratch::new();
+    let mut agent = start(&scratch, ALLOW).await;
+    let id = agent.new_session().await;
+    for prompt in ["read notes.txt", "todo [ ] a"] {
+        assert_eq!(agent.turn(prompt).await, "end_turn");
+    }
+    assert_eq!(agent.session().observer.latest_plan().unwrap().entries.len(), 1);
+    assert_eq!(agent.turn("/rewind 2").await, "end_turn");
+    assert_eq!(agent.session().observer.latest_plan().unwrap().entries.len(), 0);
+    agent.finish().await;
+    let mut agent = load(&scratch, &id, ALLOW).await;
+    assert_eq!(turn_in(&mut agent, &id, "/usage").await, "end_turn");
+    let said = messages(&agent, &id);
+    assert!(said.contains("| read_file | 1 |") && said.contains("| rewind | 1 |"), "{said}");
+    assert_eq!(turn_in(&mut agent, &id, "/rewind 1").await, "end_turn");
+    assert_eq!(turn_in(&mut agent, &id, "list src").await, "end_turn");
+    let list = agent.request("session/list", json!({})).await.unwrap();
+    assert_eq!(list["sessions"][0]["title"], "list src");
+    agent.finish().await;
 }

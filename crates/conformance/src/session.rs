@@ -33,7 +33,7 @@ impl ObservedSession {
         self.observer.apply_session_update(&update);
         match &update {
             SessionUpdate::CurrentModeUpdate(update) => {
-                self.record_current_mode(&update.current_mode_id)
+                self.record_current_mode(&update.current_mode_id);
             }
             SessionUpdate::ConfigOptionUpdate(update) => {
                 self.options.clone_from(&update.config_options);

@@ -13,6 +13,7 @@ mod lock;
 mod notification;
 mod paced_connection;
 mod pending_responses;
+mod permission_message;
 mod prompts;
 mod requests;
 mod session;

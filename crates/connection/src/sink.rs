@@ -20,6 +20,7 @@ use futures::future::BoxFuture;
 
 use crate::notification::UpdateNotification;
 use crate::pending_responses::{PendingResponseId, PendingResponses};
+use crate::permission_message::PermissionRequestMessage;
 use crate::requests::ClientRequestSender;
 use crate::update_encoder::UpdateEncoder;
 
@@ -80,7 +81,7 @@ impl ClientSink {
         ) else {
             return Err(ClientUnreachable);
         };
-        let asked = self.requests.connection().request(request);
+        let asked = self.requests.connection().request(PermissionRequestMessage(request));
         let (handle, then) = (self.handle.clone(), self.after_answer.clone());
         let meta_key = self.encoder.projection.meta_key().to_owned();
         drop(tokio::spawn(async move {

@@ -343,12 +343,14 @@ impl CallBoard {
         }
         let patch = self.apply_patch(id, patch);
         if let Some(call) = self.calls.remove(id) {
+            self.history.add_usage(&call.report);
             self.history.insert(call.report, call.content_bytes, call.input);
         }
         Some(patch)
     }
 
-    /// Adds a call that ended in an earlier process. Returns whether the call's id was unused.
+    /// Adds a call that ended in an earlier process. The call does not count in the usage of this
+    /// process. Returns whether the call's id was unused.
     pub(crate) fn restore(&mut self, report: ToolCallReport) -> bool {
         if self.is_id_used(&report.id) {
             self.counters.illegal_steps += 1;

@@ -74,7 +74,6 @@ impl CallHistory {
         content_bytes: usize,
         input: Option<InputHash>,
     ) {
-        self.add_usage(&report);
         let (id, bytes) =
             (report.id.clone(), content_bytes + report_bytes_without_content(&report));
         if report.status == Status::Failed {
@@ -105,7 +104,7 @@ impl CallHistory {
 
     /// Adds a call to the usage totals of its tool. If the maximum number of tools is reached,
     /// further tools share the entry with the empty name.
-    fn add_usage(&mut self, report: &ToolCallReport) {
+    pub(crate) fn add_usage(&mut self, report: &ToolCallReport) {
         if let Some(usage) = self.usage.get_mut(&report.name) {
             return usage.add_ended_call(report);
         }
@@ -151,6 +150,7 @@ mod tests {
             meta: CallMeta { duration_ms: Some(2), ..CallMeta::default() },
             ..ToolCallReport::new(format!("c{number}").into())
         };
+        history.add_usage(&report);
         history.insert(Box::new(report), bytes, None);
     }
 

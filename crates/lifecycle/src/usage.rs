@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use acp_types::{CallEndReason, Status, ToolCallReport};
+use serde::{Deserialize, Serialize};
 
 /// Usage totals of the ended calls of one tool.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ToolUsage {
     /// Number of completed calls.
     pub completed: u64,
@@ -29,6 +31,19 @@ impl ToolUsage {
     #[must_use]
     pub fn ended_calls(&self) -> u64 {
         self.completed + self.failed + self.cancelled
+    }
+
+    fn add(&mut self, other: &Self) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.completed, other.completed);
+        add(&mut self.failed, other.failed);
+        add(&mut self.cancelled, other.cancelled);
+        add(&mut self.total_run_ms, other.total_run_ms);
+        add(&mut self.total_queued_ms, other.total_queued_ms);
+        self.longest_run_ms = self.longest_run_ms.max(other.longest_run_ms);
+        for (reason, count) in &other.reasons {
+            add(self.reasons.entry(*reason).or_default(), *count);
+        }
     }
 
     /// Adds an ended call.
@@ -72,9 +87,41 @@ pub struct SessionCallUsage {
     pub updates: UpdateCounts,
 }
 
+impl SessionCallUsage {
+    /// Adds the calls of an earlier process of the session.
+    pub fn add_tools(&mut self, earlier: &[(String, ToolUsage)]) {
+        for (name, usage) in earlier {
+            match self.tools.binary_search_by(|(other, _)| other.cmp(name)) {
+                Ok(at) => self.tools[at].1.add(usage),
+                Err(at) => self.tools.insert(at, (name.clone(), usage.clone())),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ToolUsage;
+    use super::{SessionCallUsage, ToolUsage};
+
+    #[test]
+    fn the_calls_of_an_earlier_process_are_added_by_tool() {
+        let usage = |completed, longest_run_ms| ToolUsage {
+            completed,
+            longest_run_ms,
+            total_run_ms: longest_run_ms,
+            reasons: [(CallEndReason::Error, completed)].into(),
+            ..ToolUsage::default()
+        };
+        let tools = |list: &[(&str, ToolUsage)]| -> Vec<_> {
+            list.iter().map(|(name, usage)| ((*name).to_owned(), usage.clone())).collect()
+        };
+        let mut session =
+            SessionCallUsage { tools: tools(&[("b", usage(1, 5))]), ..SessionCallUsage::default() };
+        session.add_tools(&tools(&[("a", usage(2, 1)), ("b", usage(3, 2))]));
+        let both = ToolUsage { longest_run_ms: 5, ..usage(4, 7) };
+        assert_eq!(session.tools, tools(&[("a", usage(2, 1)), ("b", both)]));
+    }
+
     use acp_types::{CallEndReason, CallMeta, Status, ToolCallReport};
     use pretty_assertions::assert_eq;
 

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use acp_lifecycle::{CancellationToken, SessionHandle};
+use acp_lifecycle::{CancellationToken, SessionHandle, ToolUsage};
 use acp_tools::{Context, Registry};
 use acp_types::{AvailableCommand, SessionStatePart};
 use callboard_models::ToolSpec;
@@ -190,6 +190,8 @@ pub struct CommandContext<'a> {
     pub(crate) rule_persister: Option<&'a Arc<RulePersister>>,
     /// Token usage of the session's replies so far.
     pub(crate) usage_totals: UsageTotals,
+    /// The ended calls of the session in earlier processes, by tool.
+    pub(crate) earlier_calls: &'a [(String, ToolUsage)],
     /// The rewinds of the session; `None` if it is not stored.
     pub(crate) rewind: Option<&'a SessionRewind>,
     /// The number of the prompt that is the command.
@@ -203,7 +205,7 @@ impl<'a> CommandContext<'a> {
         options: &'a Arc<SessionOptions>,
         commands: &'a SlashCommands,
         rule_persister: Option<&'a Arc<RulePersister>>,
-        usage_totals: UsageTotals,
+        (usage_totals, earlier_calls): (UsageTotals, &'a [(String, ToolUsage)]),
         (rewind, prompt): (Option<&'a SessionRewind>, u32),
     ) -> Self {
         let (session, context, cancel) = (turn.handle, turn.context, turn.cancel);
@@ -217,6 +219,7 @@ impl<'a> CommandContext<'a> {
             commands,
             rule_persister,
             usage_totals,
+            earlier_calls,
             rewind,
             prompt,
         }

@@ -71,8 +71,8 @@ pub(crate) enum ChangeOrigin {
 }
 
 impl SessionOptions {
-    /// Records the options that the answer to `session/new` contained, and sends the slash commands
-    /// to the client.
+    /// Records the options that the answer to `session/new` contained. [`send_commands`](Self::send_commands)
+    /// sends the slash commands.
     pub(crate) fn new(
         selection: OptionSelection,
         handle: SessionHandle,
@@ -80,7 +80,6 @@ impl SessionOptions {
         roots: Vec<PathBuf>,
     ) -> Arc<Self> {
         let advertised = AdvertisedOptions::new(&selection, &commands);
-        handle.send_state(advertised.commands.clone());
         let state = Mutex::new(OptionsState {
             selection,
             advertised,
@@ -88,6 +87,12 @@ impl SessionOptions {
             last_model_request: 0,
         });
         Arc::new(Self { handle, commands: Box::new(commands), roots, state })
+    }
+
+    /// Sends the slash commands to the client, which must know the session by now.
+    pub(crate) fn send_commands(&self) {
+        let commands = lock(&self.state).advertised.commands.clone();
+        self.handle.send_state(commands);
     }
 
     /// Returns the options for the next request to a model.

@@ -11,7 +11,7 @@ use acp_tools::{
     CallDescription, Context, ErrorCode, Invocation, Note, SideEffects, Spec, Tool, ToolError,
     ToolOutput, ToolPreview, Workspace,
 };
-use acp_types::{Content, FileChange, Location, Operation, ToolKind};
+use acp_types::{Content, FileChange, Location, Operation, Plan, ToolKind};
 use agent_client_protocol::v1::schema::SessionId;
 use agent_client_protocol::{Error, JsonRpcRequest, JsonRpcResponse};
 use callboard_text::path_text;
@@ -86,8 +86,8 @@ impl SessionRewind {
         session: &SessionHandle,
         options: &SessionOptions,
     ) -> Result<CheckedRewindPlan, Error> {
-        if prompt == 0 {
-            return Err(errors::invalid_params("`prompt` is counted from 1"));
+        if !(1..=self.recording.prompt_count()).contains(&prompt) {
+            return Err(errors::invalid_params("There is no such prompt; `/rewind` lists them"));
         }
         let plan = self.plan(prompt).await;
         let plan = plan.map_err(|error| errors::rewind_failed(&error.to_string()))?;
@@ -118,7 +118,7 @@ impl SessionRewind {
         &self,
         plan: SessionRewindPlan,
         is_in_prompt: bool,
-    ) -> Result<(), ToolError> {
+    ) -> Result<Option<Plan>, ToolError> {
         let this = self.clone();
         // A dropped caller must not leave the files without the history.
         let run = tokio::spawn(async move {
@@ -126,12 +126,14 @@ impl SessionRewind {
             let workspace = this.workspace.clone();
             run_blocking(move || files.run(&workspace)).await?;
             let keep = prompt.saturating_sub(1);
+            let plan = this.plan_before(prompt).await?;
             let rewound = this.recording.rewind(keep, is_in_prompt).await;
             rewound.map_err(|error| {
                 let message =
                     format!("The files were restored, but the stored session was not: {error}");
                 ToolError::recoverable(ErrorCode::Io, message)
-            })
+            })?;
+            Ok(plan)
         });
         run.await.unwrap_or_else(|_panic| Err(ToolError::fatal("the rewind panicked")))
     }
@@ -139,20 +141,50 @@ impl SessionRewind {
     /// Returns the files that completed calls of these prompts changed, according to the stored
     /// session.
     async fn changed_paths(&self, first: u32, last: u32) -> Result<BTreeSet<PathBuf>, ToolError> {
+        let paths = self.fold_documents(BTreeSet::new(), move |paths, prompt, document| {
+            if (first..=last).contains(&prompt) {
+                paths.extend(changed_paths_of_call(&document));
+            }
+        });
+        paths.await
+    }
+
+    /// Returns the plan that the client should show after a rewind. Returns `None` if the plan is
+    /// the same as before.
+    async fn plan_before(&self, prompt: u32) -> Result<Option<Plan>, ToolError> {
+        let plans = self.fold_documents((None, false), move |(left, is_removed), at, document| {
+            match document {
+                SessionDocument::Plan(plan) if at < prompt => *left = Some(plan),
+                SessionDocument::Plan(_) => *is_removed = true,
+                _ => {}
+            }
+        });
+        let (left, is_removed) = plans.await?;
+        Ok(is_removed.then(|| left.unwrap_or(Plan { entries: Vec::new() })))
+    }
+
+    /// Calls `fold` with each stored document and the number of its prompt, up to the limit of
+    /// documents. Large contents are left out.
+    async fn fold_documents<T: Send + 'static>(
+        &self,
+        mut result: T,
+        mut fold: impl FnMut(&mut T, u32, SessionDocument) + Send + 'static,
+    ) -> Result<T, ToolError> {
         let opened = self.recording.opened_store().ok_or_else(not_stored_error)?;
         let session = self.recording.session_id().clone();
         let read = opened.run(move |store| {
             let mut load = store.begin_load(&session, RecordStream::Client, 0)?;
-            let (mut paths, mut documents) = (BTreeSet::new(), 0);
+            let mut documents = 0;
             loop {
                 let page = store.next_page(&mut load)?;
                 documents += page.len();
                 if page.is_empty() || documents > MAX_REWIND_DOCUMENTS {
-                    return Ok(paths);
+                    return Ok(result);
                 }
-                let calls = page.iter().filter(|record| (first..=last).contains(&record.prompt));
-                for document in calls.filter_map(read_document) {
-                    paths.extend(changed_paths_of_call(&document));
+                for record in &page {
+                    if let Some(document) = read_document(record) {
+                        fold(&mut result, record.prompt, document);
+                    }
                 }
             }
         });
@@ -214,10 +246,13 @@ impl SessionRewindPlan {
              removed from this session; a client may still show them above.",
             self.prompt
         );
-        let paths = self.changes().iter().map(|change| workspace.display(&change.path));
-        let paths: Vec<_> = paths.collect();
-        if !paths.is_empty() {
-            text.push_str(&format!("\nRestored: {}.", listed(&paths)));
+        for (what, is_deleted) in [("Restored", false), ("Deleted", true)] {
+            let changes = self.changes().iter();
+            let changes = changes.filter(|it| (it.operation == Operation::Delete) == is_deleted);
+            let paths: Vec<_> = changes.map(|change| workspace.display(&change.path)).collect();
+            if !paths.is_empty() {
+                text.push_str(&format!("\n{what}: {}.", listed(&paths)));
+            }
         }
         for kept in self.kept().iter().take(MAX_NAMED_PATHS) {
             text.push_str(&format!("\n{}", kept.note(workspace)));
@@ -407,7 +442,9 @@ impl Tool for RewindTool {
         let text = plan.report(&invocation.context.workspace);
         let paths = plan.changes().iter().map(|change| change.path.to_string_lossy().into_owned());
         let raw = json!({ "paths": paths.collect::<Vec<_>>(), "prompt": plan.prompt });
-        self.0.run(plan, true).await?;
+        if let Some(plan) = self.0.run(plan, true).await? {
+            invocation.call.session().send_plan(plan);
+        }
         let mut output = ToolOutput::new(text);
         output.raw_output = Some(raw);
         Ok(output)

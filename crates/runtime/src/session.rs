@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use acp_connection::{ClientSession, ClientSessionBuilder, OpenPrompt};
-use acp_lifecycle::{OutboxItem, SessionConfig, SessionHandle};
+use acp_lifecycle::{OutboxItem, SessionConfig, SessionHandle, ToolUsage};
 use acp_tools::{Context, Registry};
-use acp_types::{CallEndReason, MessageChunk, Role, TraceContext, TurnId};
+use acp_types::{CallEndReason, MessageChunk, Role, SessionStatePart, TraceContext, TurnId};
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
     ContentBlock, PromptResponse, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
@@ -108,6 +108,15 @@ fn record_items(
         }
         recording.record_item(item)
     })
+}
+
+/// Returns the function that lists the slash commands for the client.
+fn command_menu(
+    commands: SlashCommands,
+    registry: Registry,
+    tools: Arc<[ToolSpec]>,
+) -> impl Fn(&ActiveOptions) -> SessionStatePart {
+    move |chosen| commands.available_commands(chosen, &registry, &tools)
 }
 
 /// Runs the work of a session until it is closed, and closes its connection.
@@ -222,10 +231,7 @@ impl Session {
         let client = record_items(client, recording.clone(), roots.clone()).open();
         history.set_recording(recording.clone());
         let tools = turn::tool_specs(&registry);
-        let menu = {
-            let (commands, registry, tools) = (commands.clone(), registry.clone(), tools.clone());
-            move |chosen: &ActiveOptions| commands.available_commands(chosen, &registry, &tools)
-        };
+        let menu = command_menu(commands.clone(), registry.clone(), tools.clone());
         let options = SessionOptions::new(selection, handle.clone(), menu, roots);
         let texts = ClientTextFiles::for_client(&client).map(|texts| Arc::new(texts) as _);
         let terminals = ClientTerminals::for_client(&client).map(|own| Arc::new(own) as _);
@@ -257,6 +263,7 @@ impl Session {
             rule_persister: keeper,
             queue: session.queue.clone(),
             history,
+            earlier_calls: recording.as_ref().map(|it| it.earlier_calls()).unwrap_or_default(),
             recording,
             rewind,
             prompt_count,
@@ -439,6 +446,8 @@ struct PromptRunner {
     rewind: Option<SessionRewind>,
     /// Number of prompts of the session so far.
     prompt_count: u32,
+    /// The ended calls of the session in earlier processes, by tool.
+    earlier_calls: Vec<(String, ToolUsage)>,
     aborting: CancellationToken,
 }
 
@@ -511,7 +520,7 @@ impl PromptRunner {
             };
             let running = async {
                 let (options, keeper) = (&self.options, self.rule_persister.as_ref());
-                let spent = *self.history.usage_totals();
+                let spent = (*self.history.usage_totals(), &*self.earlier_calls);
                 let rewind = (self.rewind.as_ref(), self.prompt_count);
                 let asked =
                     CommandContext::new(turn, options, &self.commands, keeper, spent, rewind);
@@ -570,9 +579,6 @@ impl PromptRunner {
     /// begins with the message about it, because clients expect no message outside of a turn.
     async fn rewind_for_client(&mut self, prompt: u32) -> Result<RewindSessionResponse> {
         let Some(rewind) = self.rewind.clone() else { return Err(errors::sessions_not_stored()) };
-        if prompt > self.prompt_count {
-            return Err(errors::invalid_params("There is no such prompt; `/rewind` lists them"));
-        }
         tokio::select! {
             () = self.handle.wait_drained() => {}
             () = self.aborting.cancelled() => return Err(errors::session_closing_error()),
@@ -583,7 +589,8 @@ impl PromptRunner {
         let response = plan.response();
         let rewound = rewind.run(plan.into_plan(), false).await;
         self.apply_rewind(0);
-        rewound.map_err(|error| errors::rewind_failed(&error.to_string()))?;
+        let plan = rewound.map_err(|error| errors::rewind_failed(&error.to_string()))?;
+        plan.into_iter().for_each(|plan| self.handle.send_plan(plan));
         lock(&self.queue).notices.push(report);
         Ok(response)
     }
@@ -594,6 +601,9 @@ impl PromptRunner {
         let Some(RewoundSession { messages, prompts }) = rewound else { return };
         self.history.replace_messages(messages.to_vec());
         self.prompt_count = prompts + newer;
+        if prompts == 0 {
+            self.history.forget_title();
+        }
         self.context.workspace.begin_prompt(self.prompt_count);
         self.workspace_context.mark_instructions_forgotten();
     }
@@ -606,6 +616,9 @@ impl PromptRunner {
             settings.set_options(&self.options.active_options());
             settings.usage = *self.history.usage_totals();
             settings.is_titled = self.history.is_titled();
+            let mut calls = self.handle.call_usage();
+            calls.add_tools(&self.earlier_calls);
+            settings.calls = calls.tools;
         });
         if let Some(files) = self.workspace_context.known_files() {
             let roots: Vec<_> = self.context.workspace.roots().map(Path::to_owned).collect();

@@ -134,7 +134,7 @@ lost = Danach lässt es sich nicht wiederherstellen: { $why }.
 lost-no-file = es ist keine Datei und liegt auf einem anderen Dateisystem als das, was aufgehoben wird
 lost-large = es hat mehr als ein GiB und liegt auf einem anderen Dateisystem als das, was aufgehoben wird
 
-rewind-removes = Eingabe { $prompt } und alles danach werden aus dieser Sitzung entfernt.
+rewind-removes = Eingabe { $prompt } und alles danach würden aus dieser Sitzung entfernt.
 stays = { $path } bleibt, wie es ist: { $why }.
 stays-kept = { $path } bleibt, wie es ist: { $why }. Was es vor der letzten Änderung war, liegt in { $kept }.
 stays-not-kept = was vorher da war, ist nicht aufgehoben

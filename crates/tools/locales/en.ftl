@@ -134,7 +134,7 @@ lost = It cannot be restored afterwards: { $why }.
 lost-no-file = it is not a regular file, and it is on another file system than the kept copies
 lost-large = it is larger than 1 GiB, and it is on another file system than the kept copies
 
-rewind-removes = Prompt { $prompt } and everything after it are removed from this session.
+rewind-removes = Prompt { $prompt } and everything after it will be removed from this session.
 stays = { $path } is left unchanged: { $why }.
 stays-kept = { $path } is left unchanged: { $why }. Its content before the last change is in { $kept }.
 stays-not-kept = no copy of its earlier content was kept

@@ -281,7 +281,9 @@ impl Connection {
             prompts: 0,
             known_files: StoredKnownFiles::default(),
         };
-        sessions.insert(id, self.start_session(prepared, start, client));
+        let session = self.start_session(prepared, start, client);
+        session.options().send_commands();
+        sessions.insert(id, session);
         Ok(())
     }
 

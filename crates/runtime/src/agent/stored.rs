@@ -284,11 +284,17 @@ impl Connection {
         let choices =
             session.options().inspect_selection(|selection| response_with_choices(&id, selection));
         // The session is inserted before the client can read the answer.
-        let inserted = self.insert_restored(id, session.clone());
-        if inserted.is_err() {
-            session.close(limits::CLOSE_DEADLINE).await;
+        match self.insert_restored(id, session.clone()) {
+            Ok(()) => {
+                answer.respond(Ok(choices));
+                // Some clients drop updates of a session that they do not know yet.
+                session.options().send_commands();
+            }
+            Err(error) => {
+                session.close(limits::CLOSE_DEADLINE).await;
+                answer.respond(Err(error));
+            }
         }
-        answer.respond(inserted.map(|()| choices));
     }
 
     /// Starts a fork after the response with its id, because a client knows no other session.
@@ -310,6 +316,7 @@ impl Connection {
         }
         let id = start.id.clone();
         let session = self.start_session(prepared, start, client);
+        session.options().send_commands();
         session.add_notices(notices);
         if let Some(recording) = session.recording() {
             recording.set_replay(false);
@@ -380,7 +387,7 @@ impl Connection {
         let recording = SessionRecording::resume(
             opened,
             session,
-            (messages, settings),
+            (messages, settings, prompts),
             stored,
             self.agent.secrets.clone(),
         );

@@ -77,7 +77,10 @@ async fn fork(asked: CommandContext<'_>) -> String {
     };
     // The prompt of this command is not copied.
     match rewind.fork(keep.unwrap_or(asked.prompt.saturating_sub(1))).await {
-        Ok(id) => format!("Stored a copy of this session: {id}\n\n    --resume {id}"),
+        Ok(id) => format!(
+            "Stored a copy of this session: {id}. Load it in your client, or continue it in the \
+             terminal:\n\n    exec --resume {id}"
+        ),
         Err(error) => format!("The session cannot be copied: {error}"),
     }
 }
@@ -92,7 +95,7 @@ fn parse_number(arguments: &str) -> Result<Option<u32>, String> {
 }
 
 fn no_such_prompt(prompt: u32) -> String {
-    format!("There is no prompt {prompt} to go back to; `/rewind` lists the prompts.")
+    format!("There is no earlier prompt {prompt}; `/rewind` lists the prompts.")
 }
 
 const NOT_STORED: &str = "This session is not stored, so it has no prompts to go back to.";

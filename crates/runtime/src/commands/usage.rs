@@ -13,7 +13,9 @@ use crate::usage_totals::UsageTotals;
 pub(super) fn command() -> SlashCommand {
     let description = "sum up the calls of this session, its tokens and what they cost";
     SlashCommand::new("usage", description, |asked| {
-        Box::pin(ready(usage_report(&asked.session.call_usage(), &asked.usage_totals)))
+        let mut calls = asked.session.call_usage();
+        calls.add_tools(asked.earlier_calls);
+        Box::pin(ready(usage_report(&calls, &asked.usage_totals)))
     })
 }
 

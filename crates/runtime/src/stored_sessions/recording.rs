@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
+use acp_lifecycle::ToolUsage;
 use acp_lifecycle::limits::OPEN_DOCUMENT_INTERVAL;
 use acp_lifecycle::{
     DocumentVersion, OutboxItem, PromptDocument, Secrets, SessionDocument, SessionHandle,
@@ -62,6 +63,8 @@ struct RecordingState {
     stored_permissions: Option<StoredPermissions>,
     /// The files that were recorded last.
     stored_files: Option<StoredKnownFiles>,
+    /// Number of prompts in the store.
+    prompts: u32,
     /// The record of the newest prompt.
     prompt: Option<SessionRecord>,
     /// The messages of the model after a rewind, until the session takes them.
@@ -122,7 +125,7 @@ impl SessionRecording {
     pub(crate) fn resume(
         opened: &OpenedStore,
         session: Box<dyn OpenSession>,
-        (messages, settings): (Arc<Vec<Arc<ChatMessage>>>, StoredSettings),
+        (messages, settings, prompts): (Arc<Vec<Arc<ChatMessage>>>, StoredSettings, u32),
         permissions: Option<StoredPermissions>,
         secrets: LiveSecrets,
     ) -> Arc<Self> {
@@ -130,7 +133,10 @@ impl SessionRecording {
         let recorder = opened.writer.recorder_for_open_session(session);
         let target = RecordingTarget::Recorder(recorder, opened.clone());
         let recording = Self::new((id, secrets), target, messages, settings, true);
-        lock(&recording.state).stored_permissions = permissions;
+        {
+            let mut state = lock(&recording.state);
+            (state.stored_permissions, state.prompts) = (permissions, prompts);
+        }
         recording.is_settled.send_replace(true);
         Arc::new(recording)
     }
@@ -150,6 +156,7 @@ impl SessionRecording {
             settings,
             stored_permissions: None,
             stored_files: None,
+            prompts: 0,
             prompt: None,
             rewound: None,
             has_prompt,
@@ -251,6 +258,7 @@ impl SessionRecording {
         let message = state.fold.end_message();
         state.record_documents(message.into_iter().collect(), &self.secrets);
         state.has_prompt = true;
+        state.prompts += 1;
         let number = turn.as_str().strip_prefix('t').and_then(|number| number.parse().ok());
         state.settings.turns = number.unwrap_or(state.settings.turns + 1);
         let record = record.with_search_text(text);
@@ -346,6 +354,16 @@ impl SessionRecording {
         }
     }
 
+    /// Returns the ended calls of the session by tool, as they were recorded last.
+    pub(crate) fn earlier_calls(&self) -> Vec<(String, ToolUsage)> {
+        lock(&self.state).settings.calls.clone()
+    }
+
+    /// Returns the number of prompts in the store.
+    pub(crate) fn prompt_count(&self) -> u32 {
+        lock(&self.state).prompts
+    }
+
     /// Returns the id of the session.
     pub(crate) fn session_id(&self) -> &SessionId {
         &self.id
@@ -424,7 +442,8 @@ impl SessionRecording {
             let mut state = lock(&self.state);
             let mut changes = vec![SessionChange::Truncate { keep }];
             let prompt = state.prompt.clone().filter(|_| is_prompt_kept);
-            state.has_prompt = keep > 0 || prompt.is_some();
+            state.prompts = keep + u32::from(prompt.is_some());
+            state.has_prompt = state.prompts > 0;
             changes.extend(prompt.map(SessionChange::Prompt));
             state.write(changes);
             state.last_commit.clone()

@@ -1,6 +1,7 @@
 //! The part of a stored session that is not in its records: the selected options, the usage, and
 //! the number of turns.
 
+use acp_lifecycle::ToolUsage;
 use acp_store::{SessionChange, StoredParts};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,8 @@ pub(crate) struct StoredSettings {
     /// Number of turns so far.
     pub(crate) turns: u64,
     pub(crate) usage: UsageTotals,
+    /// The ended calls of the session by tool.
+    pub(crate) calls: Vec<(String, ToolUsage)>,
     /// Whether the client received a title for the session.
     pub(crate) is_titled: bool,
 }

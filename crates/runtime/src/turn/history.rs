@@ -95,6 +95,11 @@ impl History {
         self.is_titled
     }
 
+    /// Lets the next prompt be the title of the session.
+    pub(crate) fn forget_title(&mut self) {
+        self.is_titled = false;
+    }
+
     /// Returns all messages. The oldest message comes first.
     pub(crate) fn messages(&self) -> &Arc<Vec<Arc<ChatMessage>>> {
         &self.messages

@@ -74,10 +74,11 @@ impl ClientMessage for SessionUpdateParams {
     ///
     /// Returns an error if an update that cannot be represented in JSON is not about a call.
     fn params(&self) -> serde_json::Result<Value> {
-        serde_json::to_value(self).or_else(|error| {
+        let params = serde_json::to_value(self).or_else(|error| {
             let update = self.update.reduced_to_title_and_status().ok_or(error)?;
             serde_json::to_value(update.into_params(self.session_id.clone()))
-        })
+        });
+        params.map(|params| with_null_for_missing_old_texts(params, "/update/content"))
     }
 }
 
@@ -87,8 +88,21 @@ impl ClientMessage for RequestPermissionRequest {
     }
 
     fn params(&self) -> serde_json::Result<Value> {
-        serde_json::to_value(self)
+        let params = serde_json::to_value(self)?;
+        Ok(with_null_for_missing_old_texts(params, "/toolCall/content"))
     }
+}
+
+/// Writes the old text of a new file as `null`. The protocol permits a missing field, but some
+/// clients then show no diff at all.
+fn with_null_for_missing_old_texts(mut params: Value, content: &str) -> Value {
+    if let Some(Value::Array(items)) = params.pointer_mut(content) {
+        let diffs = items.iter_mut().filter(|item| item["type"] == "diff");
+        for diff in diffs.filter_map(Value::as_object_mut) {
+            diff.entry("oldText").or_insert(Value::Null);
+        }
+    }
+    params
 }
 
 impl From<SessionUpdate> for WireUpdate {
@@ -149,8 +163,8 @@ mod tests {
     use super::{ClientMessage as _, WireUpdate};
     use crate::ToolKind;
     use crate::schema::v1::{
-        Diff, SessionUpdate, ToolCall, ToolCallLocation, ToolCallStatus, ToolCallUpdate,
-        ToolCallUpdateFields,
+        Diff, RequestPermissionRequest, SessionUpdate, ToolCall, ToolCallContent, ToolCallLocation,
+        ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
     };
 
     #[test]
@@ -180,5 +194,20 @@ mod tests {
             let sent = WireUpdate::from(update).into_params("s").params().unwrap();
             assert_eq!(sent, json!({ "sessionId": "s", "update": expected }));
         }
+    }
+
+    #[test]
+    fn the_old_text_of_a_new_file_is_null() {
+        let diff = ToolCallContent::Diff(Diff::new("/f", "new"));
+        let fields = ToolCallUpdateFields::new().content(vec![diff, "text".into()]);
+        let call = ToolCallUpdate::new("c", fields);
+        let update = SessionUpdate::ToolCallUpdate(call.clone());
+        let update = WireUpdate::from(update).into_params("s").params().unwrap();
+        let request = RequestPermissionRequest::new("s", call, Vec::new()).params().unwrap();
+        let expected = json!([
+            {"type": "diff", "path": "/f", "newText": "new", "oldText": null},
+            {"type": "content", "content": {"type": "text", "text": "text"}},
+        ]);
+        assert_eq!([&update["update"]["content"], &request["toolCall"]["content"]], [&expected; 2]);
     }
 }
