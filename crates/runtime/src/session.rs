@@ -599,7 +599,7 @@ impl PromptRunner {
     fn apply_rewind(&mut self, newer: u32) {
         let rewound = self.recording.as_ref().and_then(|it| it.take_rewound());
         let Some(RewoundSession { messages, prompts }) = rewound else { return };
-        self.history.replace_messages(messages.to_vec());
+        self.history.restore_messages(messages);
         self.prompt_count = prompts + newer;
         if prompts == 0 {
             self.history.forget_title();

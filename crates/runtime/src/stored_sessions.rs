@@ -20,7 +20,9 @@ use tokio::sync::Mutex;
 
 pub(crate) use known_files::StoredKnownFiles;
 pub(crate) use permissions::StoredPermissions;
-pub(crate) use recording::{RewoundSession, SESSION_ID_PREFIX, SessionRecording, new_session_id};
+pub(crate) use recording::{
+    RecordedMessages, RewoundSession, SESSION_ID_PREFIX, SessionRecording, new_session_id,
+};
 pub(crate) use restore::{RestoredSession, read_document, replay, replay_page};
 pub(crate) use settings::StoredSettings;
 

@@ -383,7 +383,7 @@ impl Connection {
         notices.extend(restore_choices(&mut selection, &settings).await);
         let history = History::restored(messages, settings.usage, settings.is_titled);
         let turns = settings.turns;
-        let (messages, stored) = (history.messages().clone(), permissions.clone().ok().flatten());
+        let (messages, stored) = (history.recorded_messages(), permissions.clone().ok().flatten());
         let recording = SessionRecording::resume(
             opened,
             session,

@@ -55,7 +55,7 @@ struct RecordingState {
     target: RecordingTarget,
     fold: TranscriptFold,
     /// The messages of the model that were recorded last.
-    messages: Arc<Vec<Arc<ChatMessage>>>,
+    messages: RecordedMessages,
     settings: StoredSettings,
     /// The settings that were recorded last.
     stored_settings: Option<StoredSettings>,
@@ -82,10 +82,18 @@ struct RecordingState {
     is_notified: bool,
 }
 
+/// The messages of the model that are stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RecordedMessages {
+    /// Number of changes of the messages, except added messages, when they were recorded.
+    pub(crate) rewrites: u64,
+    pub(crate) count: usize,
+}
+
 /// A session after a rewind.
 pub(crate) struct RewoundSession {
     /// The messages of the model that are left.
-    pub(crate) messages: Arc<Vec<Arc<ChatMessage>>>,
+    pub(crate) messages: Vec<Arc<ChatMessage>>,
     /// Number of prompts that are left.
     pub(crate) prompts: u32,
 }
@@ -109,7 +117,7 @@ impl SessionRecording {
         let recording = Arc::new(Self::new(
             (new.id.clone(), secrets),
             RecordingTarget::Opening(Vec::new()),
-            Arc::default(),
+            RecordedMessages::default(),
             StoredSettings::default(),
             false,
         ));
@@ -125,7 +133,7 @@ impl SessionRecording {
     pub(crate) fn resume(
         opened: &OpenedStore,
         session: Box<dyn OpenSession>,
-        (messages, settings, prompts): (Arc<Vec<Arc<ChatMessage>>>, StoredSettings, u32),
+        (messages, settings, prompts): (RecordedMessages, StoredSettings, u32),
         permissions: Option<StoredPermissions>,
         secrets: LiveSecrets,
     ) -> Arc<Self> {
@@ -144,7 +152,7 @@ impl SessionRecording {
     fn new(
         (id, secrets): (SessionId, LiveSecrets),
         target: RecordingTarget,
-        messages: Arc<Vec<Arc<ChatMessage>>>,
+        messages: RecordedMessages,
         settings: StoredSettings,
         has_prompt: bool,
     ) -> Self {
@@ -268,24 +276,33 @@ impl SessionRecording {
         state.write(changes);
     }
 
-    /// Records the changes of the model's messages since the last call.
-    pub(crate) fn record_messages(&self, messages: &Arc<Vec<Arc<ChatMessage>>>, secrets: &Secrets) {
+    /// Sets the messages of the model that are stored already.
+    pub(crate) fn set_recorded_messages(&self, recorded: RecordedMessages) {
+        lock(&self.state).messages = recorded;
+    }
+
+    /// Records the changes of the model's messages since the last call. `rewrites` is the number of
+    /// changes of the messages so far, except added messages.
+    pub(crate) fn record_messages(
+        &self,
+        messages: &[Arc<ChatMessage>],
+        rewrites: u64,
+        secrets: &Secrets,
+    ) {
         let mut state = lock(&self.state);
-        if !state.has_prompt || Arc::ptr_eq(&state.messages, messages) {
+        let recorded = state.messages;
+        if !state.has_prompt || recorded == (RecordedMessages { rewrites, count: messages.len() }) {
             return;
         }
-        let known = state.messages.len();
-        let is_longer = known <= messages.len()
-            && state.messages.iter().zip(&**messages).all(|(a, b)| Arc::ptr_eq(a, b));
         // Messages that were removed, summarised or changed are stored again.
-        let (reset, new) = match is_longer {
-            true => (None, &messages[known..]),
-            false => (Some(reset_record()), &messages[..]),
+        let (reset, new) = match messages.get(recorded.count..) {
+            Some(new) if recorded.rewrites == rewrites => (None, new),
+            _ => (Some(reset_record()), messages),
         };
         let records = new.iter().map(|message| message_record(message, secrets));
         let records: Result<Vec<_>, _> = reset.into_iter().chain(records).collect();
         let Some(records) = state.check(records) else { return };
-        state.messages = messages.clone();
+        state.messages = RecordedMessages { rewrites, count: messages.len() };
         let mut changes: Vec<_> = records.into_iter().map(SessionChange::Append).collect();
         while !changes.is_empty() {
             let rest = changes.split_off(changes.len().min(MAX_WRITTEN_MESSAGES));
@@ -451,9 +468,7 @@ impl SessionRecording {
         commit.ok_or(SessionStoreError::WriterEnded)?.await?;
         let id = self.id.clone();
         let (messages, _damaged) = opened.run(move |store| read_messages(store, &id)).await?;
-        let messages = Arc::new(messages);
         let mut state = lock(&self.state);
-        state.messages = messages.clone();
         state.rewound = Some(RewoundSession { messages, prompts: keep });
         Ok(())
     }

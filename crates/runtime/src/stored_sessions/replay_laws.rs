@@ -156,7 +156,7 @@ impl Live {
         let recording = SessionRecording::resume(
             opened,
             open,
-            (Arc::default(), settings, 1),
+            (RecordedMessages::default(), settings, 1),
             None,
             crate::LiveSecrets::from_env([]),
         );

@@ -105,12 +105,12 @@ async fn messages_that_change_are_stored_anew() {
     let message = |text: &str| Arc::new(ChatMessage::user(text));
     let (first, second) = (message("1"), message("2"));
     let secrets = Secrets::default();
-    recording.record_messages(&Arc::new(vec![first.clone()]), &secrets);
-    recording.record_messages(&Arc::new(vec![first, second.clone()]), &secrets);
+    recording.record_messages(std::slice::from_ref(&first), 0, &secrets);
+    recording.record_messages(&[first, second.clone()], 0, &secrets);
     recording.commit().await;
     let stored = || records(&store, "s", RecordStream::Model);
     assert_eq!(stored(), ["model_message", "model_message"]);
-    recording.record_messages(&Arc::new(vec![second]), &secrets);
+    recording.record_messages(&[second], 1, &secrets);
     recording.commit().await;
     assert_eq!(stored(), ["model_reset", "model_message"]);
     assert_eq!(recording.take_notice(), None);

@@ -11,7 +11,7 @@ use callboard_models::{ChatMessage, ContentPart, ProviderReplay, TokenUsage, Too
 use crate::context::{ContextBudget, estimated_bytes};
 use crate::limits;
 use crate::options::ActiveOptions;
-use crate::stored_sessions::SessionRecording;
+use crate::stored_sessions::{RecordedMessages, SessionRecording};
 use crate::usage_totals::UsageTotals;
 
 /// The messages and the token usage of a session.
@@ -21,6 +21,9 @@ pub(crate) struct History {
     /// session.
     messages: Arc<Vec<Arc<ChatMessage>>>,
     size: MessagesSize,
+    /// Number of changes so far, except added messages. While it is the same, the recording stores
+    /// only the messages that were added.
+    rewrites: u64,
     /// The generation of the last used model, and the number of requests to this model. Failed
     /// attempts are counted too.
     requests_of_model: (u64, usize),
@@ -86,7 +89,7 @@ impl History {
     pub(crate) fn record(&self, handle: &SessionHandle) {
         if let Some(recording) = &self.recording {
             let secrets = handle.update(|session, _| session.secrets().clone());
-            recording.record_messages(&self.messages, &secrets);
+            recording.record_messages(&self.messages, self.rewrites, &secrets);
         }
     }
 
@@ -110,6 +113,20 @@ impl History {
         self.size = MessagesSize::default();
         messages.iter().for_each(|message| self.size.add(MessagesSize::from_message(message)));
         self.messages = Arc::new(messages);
+        self.rewrites += 1;
+    }
+
+    /// Replaces all messages after a rewind by the messages that are stored.
+    pub(crate) fn restore_messages(&mut self, messages: Vec<Arc<ChatMessage>>) {
+        self.replace_messages(messages);
+        if let Some(recording) = &self.recording {
+            recording.set_recorded_messages(self.recorded_messages());
+        }
+    }
+
+    /// Returns which messages the recording of a restored session contains.
+    pub(crate) fn recorded_messages(&self) -> RecordedMessages {
+        RecordedMessages { rewrites: self.rewrites, count: self.messages.len() }
     }
 
     /// Returns the token usage of all replies so far.
@@ -158,6 +175,7 @@ impl History {
         if let Some(place) = place {
             let gone = Arc::make_mut(&mut self.messages).drain(place..);
             gone.for_each(|message| self.size.subtract(MessagesSize::from_message(&message)));
+            self.rewrites += 1;
         }
     }
 
@@ -185,6 +203,7 @@ impl History {
     /// Replaces images by a note, beginning with the oldest results, until the other images have at
     /// most `bytes` bytes.
     fn omit_oldest_images(&mut self, bytes: usize) {
+        self.rewrites += 1;
         for message in Arc::make_mut(&mut self.messages).iter_mut().filter(|it| has_images(it)) {
             if self.size.image_bytes <= bytes {
                 break;
@@ -204,6 +223,7 @@ impl History {
         self.size.subtract(MessagesSize::from_message(message));
         omit_images(message, REFUSED_IMAGE_NOTE);
         self.size.add(MessagesSize::from_message(message));
+        self.rewrites += 1;
         true
     }
 
