@@ -184,9 +184,12 @@ impl<'a> SessionWrite<'a> {
         &mut self,
         record: &SessionRecord,
     ) -> Result<Option<u64>, TransactionFault> {
+        // The search begins at the prompt: other prompts have records of the same subject, and a
+        // write must not become slower as the session grows.
         let sql = "DELETE FROM record WHERE id IN (SELECT id FROM record INDEXED BY record_subject \
-                   WHERE subject = ?1 AND id BETWEEN ?2 AND ?3 AND prompt = ?4 AND stream = ?5 \
-                   AND begins_prompt = 0) \
+                   WHERE subject = ?1 AND id BETWEEN (SELECT coalesce(max(id), ?2) FROM record \
+                   INDEXED BY record_prompt WHERE begins_prompt = 1 AND id BETWEEN ?2 AND ?3) \
+                   AND ?3 AND prompt = ?4 AND stream = ?5 AND begins_prompt = 0) \
                    RETURNING id, bytes, json IS NULL, json_hash, attachments";
         let (first, last) = self.row_id_range();
         let stream = stream_number(record.stream);
