@@ -123,10 +123,9 @@ impl SessionRewind {
         // A dropped caller must not leave the files without the history.
         let run = tokio::spawn(async move {
             let SessionRewindPlan { prompt, files, .. } = plan;
-            let workspace = this.workspace.clone();
+            let (plan, workspace) = (this.plan_before(prompt).await?, this.workspace.clone());
             run_blocking(move || files.run(&workspace)).await?;
             let keep = prompt.saturating_sub(1);
-            let plan = this.plan_before(prompt).await?;
             let rewound = this.recording.rewind(keep, is_in_prompt).await;
             rewound.map_err(|error| {
                 let message =
