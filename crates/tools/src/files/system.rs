@@ -122,6 +122,15 @@ pub(crate) enum FileVisibility {
     Everyone,
 }
 
-fn outside_root_error() -> io::Error {
+pub(crate) fn outside_root_error() -> io::Error {
     io::ErrorKind::CrossesDevices.into()
+}
+
+/// Returns whether the error means that the links of a path form a loop.
+pub(crate) fn is_link_loop(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    let is_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    #[cfg(not(unix))]
+    let is_loop = false;
+    is_loop
 }

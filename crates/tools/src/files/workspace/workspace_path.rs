@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use callboard_text::{normalise, path_text};
 
-use crate::files::system::{FileId, PinnedDirectory as Pinned};
+use crate::files::system::{FileId, PinnedDirectory as Pinned, is_link_loop, outside_root_error};
 
 /// A project folder of the session, or a pinned directory outside of the project folders.
 #[derive(Debug)]
@@ -169,6 +169,7 @@ pub(in crate::files) fn canonicalize_existing(path: &Path) -> io::Result<PathBuf
                 return Ok(real);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if is_link_loop(&error) => return Err(outside_root_error()),
             Err(error) => return Err(error),
         }
     }
