@@ -212,8 +212,7 @@ pub(crate) const MAX_UNDO_BYTES: u64 = 1024 * 1024 * 1024;
 /// earlier changes. If the log is larger, only the process that made the changes can undo them.
 pub(crate) const MAX_UNDO_LOG_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Maximum number of paths that are compared in the preview of a rewind. The rewind itself has no
-/// such limit.
+/// Maximum number of paths that a rewind changes.
 pub(crate) const MAX_REWIND_PATHS: usize = 10_000;
 
 /// Time after the end of a session until the data for undoing its changes is deleted.

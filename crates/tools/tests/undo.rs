@@ -18,7 +18,7 @@ use acp_tools::edit::{Edit, Occurrence, apply};
 use acp_tools::files::Durability;
 use acp_tools::files::encoding::DecodedText;
 use acp_tools::files::remove::inspect_entry;
-use acp_tools::files::rewind::RewindPlan;
+use acp_tools::files::rewind::{KeptFile, RewindPlan};
 use acp_tools::files::undo::UndoPlan;
 use acp_tools::files::write::{FileWrite, PreImage, read_whole, write_all_or_none};
 use acp_tools::{ToolError, Workspace};
@@ -293,7 +293,11 @@ fn check_forecast(
                 );
             }
             operation => {
-                prop_assert_eq!(*operation == Operation::Delete, !has_content(after, &change.path));
+                // A folder may take the name of a deleted file.
+                match *operation == Operation::Delete {
+                    true => prop_assert!(!after.contains_key(&change.path), "{:?}", change),
+                    false => prop_assert!(has_content(after, &change.path), "{:?}", change),
+                }
                 let is_text = !change.hunks.is_empty() && !change.path.ends_with("other");
                 if let (true, Ok(old), Ok(new)) = (is_text, text(before), text(after)) {
                     let deadline = Instant::now() + Duration::from_secs(9);
@@ -347,6 +351,55 @@ proptest! {
         // The changes that could not be undone are not tried again.
         let again = RewindPlan::before_prompt(&tree.workspace, prompt).unwrap();
         prop_assert!(again.changes().is_empty() && again.kept().is_empty());
+    }
+}
+
+/// Checks that a plan names each file that differs from the start of its prompt after the rewind.
+fn check_kept(
+    kept: &[KeptFile],
+    expected: &TreeState,
+    real: &TreeState,
+) -> Result<(), TestCaseError> {
+    prop_assert!(!kept.is_empty() || expected == real, "{expected:?} is not {real:?}");
+    for path in expected.keys().chain(real.keys()).filter(|path| !path.is_dir()) {
+        let is_named = kept.iter().any(|kept| {
+            path.starts_with(&kept.path) || fs::canonicalize(&kept.path).is_ok_and(|it| it == *path)
+        });
+        // The other name of a file changes with it.
+        let is_other = path.ends_with("other") || path.ends_with("hard");
+        let bytes = |state: &TreeState| state.get(path).map(|(_, _, bytes)| bytes.clone());
+        prop_assert!(is_named || is_other || bytes(expected) == bytes(real), "{path:?}: {kept:?}");
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_file_that_two_rewinds_among_undone_changes_do_not_restore_is_named(
+        steps in prop::collection::vec(
+            prop_oneof![9 => any_own_step(), 1 => Just(SessionStep::Undo)],
+            1..24,
+        ),
+        first: prop::sample::Index,
+        second: prop::sample::Index,
+        restarts: bool,
+    ) {
+        let mut tree = Tree::new();
+        let states = perform_steps(&mut tree, &steps);
+        let first = first.index(states.len());
+        // A second rewind to the same prompt has nothing to do.
+        let second = (first > 0).then(|| second.index(first));
+        for at in [Some(first), second].into_iter().flatten() {
+            let plan = RewindPlan::before_prompt(&tree.workspace, at as u32 + 1).unwrap();
+            let kept = plan.kept().to_vec();
+            plan.run(&tree.workspace).unwrap();
+            check_kept(&kept, &states[at], &tree.state())?;
+            if restarts {
+                tree.restart();
+            }
+        }
     }
 }
 

@@ -16,7 +16,8 @@ use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
 use crate::files::encoding::DecodedText;
 use crate::files::state::undo_entry::{FileOperation, UndoEntry};
-use crate::files::undo::{self, SkippedRestore, UndoPlan};
+use crate::files::system::read_to_cap;
+use crate::files::undo::{self, UndoPlan};
 use crate::files::workspace::Workspace;
 use crate::limits::{MAX_DIFF_TIME, MAX_REWIND_PATHS, MAX_WHOLE_FILE_BYTES};
 use crate::note::Note;
@@ -97,12 +98,11 @@ impl RewindPlan {
         let entries: Vec<_> = entries.into_iter().map(|(number, _)| number).collect();
         entries.iter().for_each(|number| fingerprint.extend(number.to_le_bytes()));
         for path in workspace.undo_store().lost_paths_since_prompt(prompt) {
-            let reason = Note::new(undo::REASON_NOT_KEPT);
-            paths.insert(path.clone());
-            forecast.kept.push(SkippedRestore { path, reason, backup: None });
+            forecast.kept.push(KeptFile::without_backup(&path));
+            paths.insert(path);
         }
-        let changes = forecast.changes(&mut fingerprint);
-        let mut kept: Vec<_> = forecast.kept.into_iter().map(KeptFile::from).collect();
+        let changes = forecast.changes(&mut fingerprint)?;
+        let mut kept = forecast.kept;
         kept.sort_by(|a, b| a.path.cmp(&b.path));
         kept.dedup();
         for KeptFile { path, reason } in &kept {
@@ -144,29 +144,31 @@ impl RewindPlan {
     /// `changed_since_preview` if a file was changed since the preview. `not_permitted` or `io` if a
     /// file cannot be changed; the calls that were undone before stay undone.
     pub fn run(self, workspace: &Workspace) -> Result<(), ToolError> {
-        let changed = || {
-            let message = "A file was changed meanwhile. Preview the change again.";
-            ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
-        };
         if Self::before_prompt(workspace, self.prompt)?.fingerprint != self.fingerprint {
-            return Err(changed());
+            return Err(changed_meanwhile());
         }
-        for number in self.entries {
+        self.undo_entries(workspace)?;
+        workspace.undo_store().record_rewind(self.prompt);
+        Ok(())
+    }
+
+    fn undo_entries(&self, workspace: &Workspace) -> Result<(), ToolError> {
+        for number in &self.entries {
             let plan = UndoPlan::for_last_change(workspace)?;
-            if plan.number() != number {
-                return Err(changed());
+            let is_kept = |path: &Path| self.kept.iter().any(|kept| kept.path == path);
+            // Another program may change a file after the comparison of the fingerprints.
+            if plan.number() != *number || !plan.skipped().all(|skipped| is_kept(&skipped.path)) {
+                return Err(changed_meanwhile());
             }
             plan.run(workspace)?;
         }
-        workspace.undo_store().record_rewind(self.prompt);
         Ok(())
     }
 }
 
-impl From<SkippedRestore> for KeptFile {
-    fn from(skipped: SkippedRestore) -> Self {
-        Self { path: skipped.path, reason: skipped.reason }
-    }
+fn changed_meanwhile() -> ToolError {
+    let message = "A file was changed meanwhile. Preview the change again.";
+    ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
 /// The future of some files.
@@ -175,7 +177,7 @@ struct Forecast<'a> {
     /// The place on the disk that has the content which a path will have. `None` if the path will
     /// not exist. A path without an entry has the place of its nearest parent with an entry.
     places: BTreeMap<PathBuf, Option<PathBuf>>,
-    kept: Vec<SkippedRestore>,
+    kept: Vec<KeptFile>,
 }
 
 impl<'a> Forecast<'a> {
@@ -194,7 +196,7 @@ impl<'a> Forecast<'a> {
         }
         for (operation, reason) in skipped {
             let path = operation.affected_path().to_owned();
-            self.kept.push(SkippedRestore { path, reason: Note::new(reason), backup: None });
+            self.kept.push(KeptFile { path, reason: Note::new(reason) });
         }
         for operation in &undone {
             if let FileOperation::Created { path, .. } = operation {
@@ -336,7 +338,10 @@ impl<'a> Forecast<'a> {
     }
 
     fn set_place(&mut self, path: PathBuf, place: Option<PathBuf>) {
-        self.places.retain(|other, _| *other == path || !other.starts_with(&path));
+        let beneath: Vec<_> = self.places_beneath(&path).map(|(other, _)| other.clone()).collect();
+        for other in beneath {
+            self.places.remove(&other);
+        }
         self.places.insert(path, place);
     }
 
@@ -355,11 +360,9 @@ impl<'a> Forecast<'a> {
         }
     }
 
-    /// Adds a path, and each path in a directory that will be replaced or removed, up to the limit.
-    fn add_differing_paths(&self, path: &Path, paths: &mut BTreeSet<PathBuf>) {
-        if paths.len() >= MAX_REWIND_PATHS || !paths.insert(path.to_owned()) {
-            return;
-        }
+    /// Adds each path in a directory that will be replaced or removed, until there are more paths than
+    /// the limit.
+    fn add_paths_in(&self, path: &Path, paths: &mut BTreeSet<PathBuf>) {
         let place = self.place(path).filter(|place| exists(place));
         let is_replaced = place.as_deref().is_none_or(|place| place != path && is_directory(place));
         if !is_directory(path) || !is_replaced || self.is_moved_away(path) {
@@ -369,7 +372,12 @@ impl<'a> Forecast<'a> {
         let entries =
             folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
         let names: BTreeSet<_> = entries.map(|entry| entry.file_name()).collect();
-        names.iter().for_each(|name| self.add_differing_paths(&path.join(name), paths));
+        for name in names {
+            let child = path.join(name);
+            if paths.len() <= MAX_REWIND_PATHS && paths.insert(child.clone()) {
+                self.add_paths_in(&child, paths);
+            }
+        }
     }
 
     /// Returns whether a path will have a new name, which does not exist yet.
@@ -381,10 +389,17 @@ impl<'a> Forecast<'a> {
 
     /// Returns the difference between the files now and their future, and adds hashes of both to the
     /// fingerprint.
-    fn changes(&self, fingerprint: &mut Vec<u8>) -> Vec<FileChange> {
-        let (mut changes, mut paths) = (Vec::new(), BTreeSet::new());
-        for path in self.places.keys() {
-            self.add_differing_paths(path, &mut paths);
+    fn changes(&self, fingerprint: &mut Vec<u8>) -> Result<Vec<FileChange>, ToolError> {
+        let (mut changes, deadline) = (Vec::new(), Instant::now() + MAX_DIFF_TIME);
+        let change = |path: &Path, operation, now: &Content, then: &Content| {
+            change(path, operation, (now, then), deadline)
+        };
+        let mut paths: BTreeSet<_> = self.places.keys().cloned().collect();
+        self.places.keys().for_each(|path| self.add_paths_in(path, &mut paths));
+        if paths.len() > MAX_REWIND_PATHS {
+            let message =
+                format!("More than {MAX_REWIND_PATHS} paths would change. Undo single calls.");
+            return Err(ToolError::recoverable(ErrorCode::TooLarge, message));
         }
         for path in &paths {
             let place = self.place(path);
@@ -411,7 +426,7 @@ impl<'a> Forecast<'a> {
                 hashes.iter().for_each(|hash| fingerprint.extend(hash.as_bytes()));
             }
         }
-        changes
+        Ok(changes)
     }
 }
 
@@ -461,11 +476,14 @@ impl Content {
     }
 }
 
-fn change(path: &Path, operation: Operation, now: &Content, then: &Content) -> FileChange {
+fn change(
+    path: &Path,
+    operation: Operation,
+    (now, then): (&Content, &Content),
+    deadline: Instant,
+) -> FileChange {
     match (now.text(), then.text()) {
-        (Some(now), Some(then)) => {
-            diff::diff_texts(path, operation, &now, &then, Instant::now() + MAX_DIFF_TIME)
-        }
+        (Some(now), Some(then)) => diff::diff_texts(path, operation, &now, &then, deadline),
         _ => FileChange::new(operation, path),
     }
 }
@@ -479,11 +497,12 @@ fn is_directory(place: &Path) -> bool {
 }
 
 fn read_bounded(place: &Path) -> io::Result<Vec<u8>> {
-    let found = fs::metadata(place)?;
-    if !found.is_file() || found.len() > MAX_WHOLE_FILE_BYTES {
-        return Err(io::ErrorKind::FileTooLarge.into());
+    // Opening a pipe would wait for its other end.
+    if !fs::metadata(place)?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
     }
-    fs::read(place)
+    let bytes = read_to_cap(&fs::File::open(place)?, MAX_WHOLE_FILE_BYTES)?;
+    bytes.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
 }
 
 /// Returns a path with the links in its folders resolved, so that each file has one name. The last
@@ -495,4 +514,73 @@ fn real_path(path: &Path) -> PathBuf {
         Some(real.join(path.strip_prefix(above).ok()?))
     });
     real.unwrap_or_else(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::write::{PreImage, atomic_write};
+
+    fn write(workspace: &Workspace, name: &str) {
+        let at = workspace.resolve(name).unwrap();
+        atomic_write(workspace, &at, b"text", &PreImage::Missing).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_changed_while_others_are_undone_is_not_reported_as_restored() {
+        let (cwd, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let workspace = Workspace::new(cwd.path().to_owned(), Vec::new()).unwrap();
+        let workspace = workspace.with_state_folder(state.path());
+        workspace.begin_prompt(1);
+        for name in ["first", "second"] {
+            write(&workspace, name);
+        }
+        let plan = RewindPlan::before_prompt(&workspace, 1).unwrap();
+        fs::write(cwd.path().join("first"), "by another program").unwrap();
+        let ToolError::Recoverable(failure) = plan.undo_entries(&workspace).unwrap_err() else {
+            panic!("the turn must go on");
+        };
+        assert_eq!(failure.code, ErrorCode::ChangedSincePreview);
+        // The next plan names it.
+        let plan = RewindPlan::before_prompt(&workspace, 1).unwrap();
+        let kept: Vec<_> = plan.kept().iter().map(|kept| kept.path.file_name().unwrap()).collect();
+        assert_eq!(kept, ["first"]);
+        plan.run(&workspace).unwrap();
+        assert!(!cwd.path().join("second").exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_loop_of_links_in_place_of_a_changed_folder_keeps_no_other_file_from_its_undo() {
+        let (cwd, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(cwd.path().join("folder")).unwrap();
+        fs::write(cwd.path().join("folder/old"), "before").unwrap();
+        let workspace = Workspace::new(cwd.path().to_owned(), Vec::new()).unwrap();
+        let workspace = workspace.with_state_folder(state.path());
+        workspace.begin_prompt(1);
+        write(&workspace, "new");
+        let at = workspace.resolve("folder/old").unwrap();
+        let before = PreImage::Bytes(b"before".to_vec());
+        atomic_write(&workspace, &at, b"after", &before).unwrap();
+        fs::remove_dir_all(cwd.path().join("folder")).unwrap();
+        std::os::unix::fs::symlink("folder/old", cwd.path().join("folder")).unwrap();
+        RewindPlan::before_prompt(&workspace, 1).unwrap().run(&workspace).unwrap();
+        assert!(!cwd.path().join("new").exists());
+    }
+
+    #[test]
+    fn a_file_that_an_undo_kept_is_kept_by_each_rewind_before_its_change() {
+        let (cwd, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let workspace = Workspace::new(cwd.path().to_owned(), Vec::new()).unwrap();
+        let workspace = workspace.with_state_folder(state.path());
+        workspace.begin_prompt(2);
+        write(&workspace, "file");
+        fs::write(cwd.path().join("file"), "by another program").unwrap();
+        workspace.begin_prompt(5);
+        UndoPlan::for_last_change(&workspace).unwrap().run(&workspace).unwrap();
+        let kept = |prompt| RewindPlan::before_prompt(&workspace, prompt).unwrap().kept().len();
+        assert_eq!([1, 2, 3, 4, 5].map(kept), [1, 1, 0, 0, 0]);
+        RewindPlan::before_prompt(&workspace, 2).unwrap().run(&workspace).unwrap();
+        assert_eq!([1, 2].map(kept), [1, 0]);
+    }
 }

@@ -156,10 +156,11 @@ impl Workspace {
         Self { undo_store, outputs: outputs.with_session(name), ..self }
     }
 
-    /// Returns whether an earlier workspace with the same session id and roots left undo data.
+    /// Returns the first prompt of which earlier workspaces with the same session id and roots left
+    /// undo data. This method may block.
     #[must_use]
-    pub fn has_undo_data(&self) -> bool {
-        self.undo_store.has_session_folder()
+    pub fn first_prompt_with_undo_data(&self) -> Option<u32> {
+        self.undo_store.first_logged_prompt()
     }
 
     /// Sets the number of the prompt whose calls change files from now on, counted from 1 in the

@@ -133,7 +133,7 @@ fn sweep_with_file_limit(state: &Path, bound: u64, files: u64) -> u64 {
     let mut total = stored.iter().map(|stored| stored.bytes).sum();
     for one in stored {
         let is_surplus = one.is_session && total > bound;
-        if (one.is_old || is_surplus) && remove_unlocked(&one) {
+        if (one.is_old || is_surplus) && remove_unlocked(&one.path, one.is_old) {
             total -= one.bytes;
         }
     }
@@ -158,17 +158,18 @@ pub fn list_session_files(state: &Path) -> Vec<(SystemTime, u64)> {
 /// process has them open. Returns how many bytes they had.
 pub fn remove_session_files_before(state: &Path, oldest: SystemTime) -> u64 {
     let old = list_session_folders(state).filter(|stored| stored.modified < oldest);
-    old.filter(remove_unlocked).map(|stored| stored.bytes).sum()
+    old.filter(|stored| remove_unlocked(&stored.path, false)).map(|stored| stored.bytes).sum()
 }
 
 /// Removes the undo data and the outputs of a session, in whatever project folders it worked, unless
 /// a process has them open.
 pub fn remove_files_of_session(state: &Path, session: &str) {
     let beginning = format!("{SESSION}{session}{AFTER_SESSION_ID}");
-    let of_session =
-        list_session_folders(state).filter(|stored| has_file_name_prefix(&stored.path, &beginning));
-    for stored in of_session {
-        remove_unlocked(&stored);
+    let folders = [UNDO_FOLDER, OUTPUT_FOLDER].map(|name| state.join(name));
+    let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    for path in paths.filter(|path| has_file_name_prefix(path, &beginning)) {
+        remove_unlocked(&path, false);
     }
 }
 
@@ -207,16 +208,16 @@ fn tree_bytes(path: &Path, metadata: &fs::Metadata, left: &mut u64, depth: usize
 }
 
 /// Removes an entry that is not locked, and holds the lock of the entry during the removal.
-fn remove_unlocked(stored: &StoredItem) -> bool {
-    let Ok(held) = File::open(&stored.path) else { return false };
+fn remove_unlocked(path: &Path, is_old: bool) -> bool {
+    let Ok(held) = File::open(path) else { return false };
     let is_free = match held.try_lock() {
         Ok(()) => true,
         Err(TryLockError::WouldBlock) => false,
         // On a system without locks, only old entries are removed.
-        Err(TryLockError::Error(_)) => stored.is_old,
+        Err(TryLockError::Error(_)) => is_old,
     };
-    let removed = is_free.then(|| match fs::remove_file(&stored.path) {
-        Err(_) => fs::remove_dir_all(&stored.path),
+    let removed = is_free.then(|| match fs::remove_file(path) {
+        Err(_) => fs::remove_dir_all(path),
         removed => removed,
     });
     removed.is_some_and(|removed| removed.is_ok())

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::open_private_for_append;
-use super::undo_entry::{FileOperation, UndoEntry};
+use super::undo_entry::{FileOperation, UndoEntry, backup_number};
 use crate::limits::{MAX_UNDO_ENTRIES, MAX_UNDO_LOG_BYTES};
 
 /// One line of the log.
@@ -41,6 +41,10 @@ pub(super) struct LoggedEntries {
     pub(super) lost: LostChanges,
     /// The largest number of an entry.
     pub(super) last_number: u64,
+    /// The largest number of a backup, which may exist no longer.
+    pub(super) last_backup: u64,
+    /// The smallest number of a prompt with an entry.
+    pub(super) first_prompt: Option<u32>,
 }
 
 /// The changes that a rewind cannot undo, because their entries were dropped or undone before.
@@ -57,21 +61,32 @@ struct LostChange {
 impl LostChanges {
     /// Adds an entry that was dropped.
     pub(super) fn add_dropped(&mut self, entry: &UndoEntry) {
-        self.add(entry, 1..=entry.prompt);
+        self.add(&entry.operations, 1..=entry.prompt);
     }
 
-    /// Adds an entry that was undone in a prompt. A rewind to a prompt after that of the entry would
-    /// have to make the change again.
-    pub(super) fn add_undone(&mut self, entry: &UndoEntry, prompt: u32) {
-        self.add(entry, entry.prompt.saturating_add(1)..=prompt);
+    /// Adds an entry that was undone in a prompt, except for the operations `left`. A rewind to a
+    /// prompt after that of the entry would have to make the undone changes again, and no rewind can
+    /// undo the others.
+    pub(super) fn add_undone(&mut self, entry: &UndoEntry, left: &[FileOperation], prompt: u32) {
+        let undone = entry.operations.iter().filter(|operation| !left.contains(operation));
+        self.add(undone, entry.prompt.saturating_add(1)..=prompt);
+        self.add(left, 1..=entry.prompt);
     }
 
-    fn add(&mut self, entry: &UndoEntry, prompts: RangeInclusive<u32>) {
-        if prompts.is_empty() {
+    fn add<'a>(
+        &mut self,
+        operations: impl IntoIterator<Item = &'a FileOperation>,
+        prompts: RangeInclusive<u32>,
+    ) {
+        let paths = operations.into_iter().flat_map(|operation| match operation {
+            FileOperation::Moved { from, to } => vec![from.clone(), to.clone()],
+            other => vec![other.affected_path().to_owned()],
+        });
+        let paths: Vec<_> = paths.collect();
+        if prompts.is_empty() || paths.is_empty() {
             return;
         }
-        let paths = entry.operations.iter().map(|operation| operation.affected_path().to_owned());
-        self.0.push_back(LostChange { paths: paths.collect(), prompts });
+        self.0.push_back(LostChange { paths, prompts });
         if self.0.len() > MAX_UNDO_ENTRIES {
             self.0.pop_front();
         }
@@ -83,9 +98,14 @@ impl LostChanges {
         lost.flat_map(|lost| lost.paths.iter().map(PathBuf::as_path))
     }
 
-    /// Removes the changes since a prompt.
+    /// Forgets what concerns a prompt and the later prompts, which a rewind removed. A file that the
+    /// rewind kept still has changes that an earlier rewind would have to undo.
     pub(super) fn forget_since(&mut self, prompt: u32) {
-        self.0.retain(|lost| *lost.prompts.end() < prompt);
+        let last = prompt.saturating_sub(1);
+        for LostChange { prompts, .. } in &mut self.0 {
+            *prompts = *prompts.start()..=last.min(*prompts.end());
+        }
+        self.0.retain(|lost| !lost.prompts.is_empty());
     }
 }
 
@@ -123,11 +143,15 @@ impl LoggedEntries {
             match line {
                 UndoLogLine::Added { number, entry } => {
                     logged.last_number = logged.last_number.max(number);
+                    let backups = entry.backups().filter_map(|it| backup_number(&it.name));
+                    logged.last_backup = backups.fold(logged.last_backup, u64::max);
+                    let first = logged.first_prompt.unwrap_or(entry.prompt);
+                    logged.first_prompt = Some(first.min(entry.prompt));
                     entries.insert(number, entry);
                 }
                 UndoLogLine::Undone { number, prompt, left } => {
                     if let Some(entry) = entries.remove(&number) {
-                        logged.lost.add_undone(&entry, prompt);
+                        logged.lost.add_undone(&entry, &left, prompt);
                         if !left.is_empty() {
                             logged.unrestored.push_back(UndoEntry { operations: left, ..entry });
                         }
@@ -228,15 +252,16 @@ mod tests {
         let logged = read(folder.path()).unwrap();
         assert_eq!(logged.entries, [(1, entry(1)), (3, entry(3))]);
         assert_eq!(logged.unrestored, [UndoEntry { prompt: 2, operations: left }]);
-        assert_eq!(logged.last_number, 4);
-        // The change of prompt 4 is lost for each rewind before it, and the change of prompt 2, which
-        // was undone in prompt 3, for a rewind between them.
+        assert_eq!((logged.last_number, logged.last_backup, logged.first_prompt), (4, 7, Some(1)));
+        // The six operations of prompt 4, with seven paths, are lost for each rewind before them. Of
+        // those of prompt 2, the four that were undone in prompt 3 are lost for a rewind between
+        // them, and the two that were left, with three paths, for each rewind before them.
         let lost = |logged: &LoggedEntries| {
             [1, 2, 3, 4, 5].map(|prompt| logged.lost.paths_for(prompt).count())
         };
-        assert_eq!(lost(&logged), [6, 6, 12, 6, 0]);
+        assert_eq!(lost(&logged), [10, 10, 11, 7, 0]);
         append(folder.path(), &UndoLogLine::Rewound { prompt: 4 }).unwrap();
-        assert_eq!(lost(&read(folder.path()).unwrap()), [0, 0, 6, 0, 0]);
+        assert_eq!(lost(&read(folder.path()).unwrap()), [10, 10, 11, 0, 0]);
     }
 
     #[test]

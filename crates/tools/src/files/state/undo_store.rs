@@ -37,6 +37,8 @@ struct UndoState {
     folder: Option<Arc<SessionUndoFolder>>,
     /// Whether the entries of earlier processes were looked for.
     is_loaded: bool,
+    /// The first prompt for which earlier processes left entries.
+    first_logged_prompt: Option<u32>,
     /// The number of the prompt whose calls add entries now.
     prompt: u32,
     /// The undo entries with their numbers. A number is unique in the session.
@@ -78,10 +80,9 @@ impl UndoStore {
         Self { session: Some(name), ..self }
     }
 
-    /// Returns whether the session has a folder.
-    pub(crate) fn has_session_folder(&self) -> bool {
-        let place = self.folder.as_ref().zip(self.session.as_ref());
-        place.is_some_and(|(folder, session)| session_folder::exists(folder, session))
+    /// Returns the first prompt for which earlier processes of the session left entries.
+    pub(crate) fn first_logged_prompt(&self) -> Option<u32> {
+        self.lock_loaded().first_logged_prompt
     }
 
     /// Sets the number of the prompt whose calls add entries from now on.
@@ -359,7 +360,7 @@ impl UndoStore {
         let mut kept = self.lock_state();
         let prompt = kept.prompt;
         kept.log(&UndoLogLine::Undone { number, prompt, left: left.operations.clone() });
-        kept.lost.add_undone(step, prompt);
+        kept.lost.add_undone(step, &left.operations, prompt);
         kept.bytes = kept.bytes.saturating_sub(gone.iter().map(|blob| blob.bytes).sum());
         if left.backups().next().is_some() {
             kept.unrestored.push_back(left);
@@ -478,16 +479,20 @@ impl UndoState {
         let names = fs::read_dir(&store.path)?.filter_map(|entry| Some(entry.ok()?.file_name()));
         let numbers: HashSet<_> = names.filter_map(|name| backup_number(&name)).collect();
         self.backup_count = numbers.iter().max().copied().unwrap_or_default();
-        let undo_log::LoggedEntries { entries, mut unrestored, lost, last_number } =
-            undo_log::read(&store.path)?;
-        self.lost = lost;
+        let logged = undo_log::read(&store.path)?;
+        let undo_log::LoggedEntries { entries, mut unrestored, lost, .. } = logged;
+        // A line may be missing, so an entry may name a backup that no longer exists. No other backup
+        // may get its name.
+        self.backup_count = self.backup_count.max(logged.last_backup);
+        (self.lost, self.first_logged_prompt) = (lost, logged.first_prompt);
         let is_kept = |blob: &Backup| {
             backup_number(&blob.name).is_some_and(|number| numbers.contains(&number))
         };
         unrestored.retain(|entry| entry.backups().any(is_kept));
         let kept = entries.iter().map(|(_, entry)| entry).chain(&unrestored);
         self.bytes = kept.map(UndoEntry::backup_bytes).sum();
-        (self.entries, self.unrestored, self.entry_count) = (entries, unrestored, last_number);
+        (self.entries, self.unrestored, self.entry_count) =
+            (entries, unrestored, logged.last_number);
         Ok(())
     }
 }
