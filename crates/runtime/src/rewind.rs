@@ -31,9 +31,8 @@ use crate::stored_sessions::{SessionRecording, read_document};
 pub(crate) struct SessionRewind {
     workspace: Arc<Workspace>,
     recording: Arc<SessionRecording>,
-    /// The last prompt for which no undo data exist: those of an earlier process were removed, or
-    /// belong to another session or another folder. 0 if there is no such prompt.
-    last_without_undo: u32,
+    /// Number of prompts that the session had in earlier processes.
+    earlier_prompts: u32,
 }
 
 /// The files that a rewind would change, and the files that it would keep.
@@ -45,15 +44,13 @@ pub(crate) struct SessionRewindPlan {
 }
 
 impl SessionRewind {
-    /// Creates the rewinds of a session that had `prompts` prompts in earlier processes.
+    /// Creates the rewinds of a session that had `earlier_prompts` prompts in earlier processes.
     pub(crate) fn new(
         workspace: Arc<Workspace>,
         recording: Arc<SessionRecording>,
-        prompts: u32,
+        earlier_prompts: u32,
     ) -> Self {
-        let has_undo = prompts == 0 || workspace.has_undo_data();
-        let last_without_undo = if has_undo { 0 } else { prompts };
-        Self { workspace, recording, last_without_undo }
+        Self { workspace, recording, earlier_prompts }
     }
 
     /// Lists the prompts of the session.
@@ -64,10 +61,17 @@ impl SessionRewind {
     /// Returns what going back to the state before a prompt would change.
     pub(crate) async fn plan(&self, prompt: u32) -> Result<SessionRewindPlan, ToolError> {
         let workspace = self.workspace.clone();
-        let files = run_blocking(move || RewindPlan::before_prompt(&workspace, prompt)).await?;
+        let (files, first) = run_blocking(move || {
+            let files = RewindPlan::before_prompt(&workspace, prompt)?;
+            Ok((files, workspace.first_prompt_with_undo_data()))
+        })
+        .await?;
         let mut kept = files.kept().to_vec();
-        if prompt <= self.last_without_undo {
-            let changed = self.changed_paths(prompt, self.last_without_undo).await?;
+        // The undo data of earlier prompts were removed, or belong to another session or folder.
+        let without_undo = first.map_or(u32::MAX, |first| first.saturating_sub(1));
+        let last_without_undo = without_undo.min(self.earlier_prompts);
+        if prompt <= last_without_undo {
+            let changed = self.changed_paths(prompt, last_without_undo).await?;
             let known: BTreeSet<_> = files.paths().map(Path::to_owned).collect();
             kept.extend(changed.difference(&known).map(|path| KeptFile::without_backup(path)));
         }
