@@ -254,6 +254,32 @@ async fn a_fork_continues_apart_from_its_parent_and_does_not_own_its_undo() {
 }
 
 #[tokio::test]
+async fn a_rewind_of_a_fork_names_large_files_of_its_parent_also_in_a_later_process() {
+    let scratch = Scratch::new();
+    let mut agent = start(&scratch, ALLOW).await;
+    let id = agent.new_session().await;
+    let large = format!("write large.txt\n<<<\n{}>>>", "a line\n".repeat(2_000));
+    for prompt in ["write small.txt\n<<<\none\n>>>", &large, "write small.txt\n<<<\ntwo\n>>>"] {
+        assert_eq!(agent.turn(prompt).await, "end_turn");
+    }
+    let fork = json!({"sessionId": id, "cwd": scratch.cwd(), "mcpServers": []});
+    let fork = agent.request("session/fork", fork).await.unwrap();
+    let fork = fork["sessionId"].as_str().unwrap().to_owned();
+    assert_eq!(turn_in(&mut agent, &fork, "write own.txt\n<<<\nours\n>>>").await, "end_turn");
+    agent.kill().await;
+    let mut agent = load(&scratch, &fork, ALLOW).await;
+    assert_eq!(turn_in(&mut agent, &fork, "/rewind 2").await, "end_turn");
+    let said = messages(&agent, &fork);
+    for name in ["large.txt", "small.txt"] {
+        let kept = format!("{name} is left unchanged: no copy of its earlier content was kept.");
+        assert!(said.contains(&kept), "{said}");
+    }
+    assert!(said.contains("Deleted: own.txt."), "{said}");
+    assert!(scratch.path("large.txt").exists() && scratch.read("small.txt") == "two\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_deleted_session_leaves_no_undo_data_and_no_output() {
     let scratch = Scratch::new();
     let (mut agent, id) = session_with_changes(&scratch, ALLOW).await;

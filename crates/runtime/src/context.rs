@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::env::consts::OS;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -82,6 +82,8 @@ pub(crate) struct WorkspaceContext {
     /// Whether messages with instructions were removed from the session after they had been sent to
     /// the model.
     is_forgotten: Arc<AtomicBool>,
+    /// Number of the current prompt.
+    prompt: Arc<AtomicU32>,
 }
 
 /// The instruction files and the file versions that the session tracks.
@@ -104,8 +106,8 @@ impl WorkspaceContext {
     pub(crate) fn new(workspace: Arc<Workspace>, now: SystemTime) -> Self {
         let date = callboard_text::utc_date(now).into();
         let (known, pending, is_forgotten) = (Arc::default(), Arc::default(), Arc::default());
-        let hints = Arc::default();
-        Self { workspace, instructions: None, hints, date, known, pending, is_forgotten }
+        let (hints, prompt) = (Arc::default(), Arc::default());
+        Self { workspace, instructions: None, hints, date, known, pending, is_forgotten, prompt }
     }
 
     /// Sets the hints on how to use the tools well, which are part of the system prompt.
@@ -113,9 +115,11 @@ impl WorkspaceContext {
         Self { hints: hints.into(), ..self }
     }
 
-    /// Restores the files that the model of a stored session knows.
-    pub(crate) fn with_known_files(self, files: Vec<KnownFile>) -> Self {
-        let versions = FileVersions::from_known_files(files);
+    /// Restores the files that the model of a stored session with this number of prompts knows.
+    pub(crate) fn with_known_files(self, files: Vec<KnownFile>, prompts: u32) -> Self {
+        let mut versions = FileVersions::from_known_files(files);
+        // The session may be a copy of the first prompts of another.
+        versions.mark_forgotten_after(prompts);
         let known = TrackedFiles { versions, ..TrackedFiles::default() };
         Self { known: Arc::new(tokio::sync::Mutex::new(known)), ..self }
     }
@@ -172,9 +176,10 @@ impl WorkspaceContext {
     /// its content.
     pub(crate) async fn record_files(&self, files: Vec<(PathBuf, bool)>) {
         if !files.is_empty() {
+            let prompt = self.prompt.load(Ordering::Relaxed);
             self.run_blocking_on_files(move |known, workspace| {
                 for (file, knows) in &files {
-                    known.record_file_for_model(workspace, file, *knows);
+                    known.record_file_for_model(workspace, file, knows.then_some(prompt));
                 }
             })
             .await;
@@ -221,6 +226,27 @@ impl WorkspaceContext {
         self.is_forgotten.store(true, Ordering::Relaxed);
     }
 
+    /// Sets the number of the prompt in which the model reads files from now on.
+    pub(crate) fn begin_prompt(&self, number: u32) {
+        self.prompt.store(number, Ordering::Relaxed);
+    }
+
+    /// Records that the messages of the current prompt were removed.
+    pub(crate) async fn forget_current_prompt(&self) {
+        self.forget_prompts_after(self.prompt.load(Ordering::Relaxed).saturating_sub(1)).await;
+    }
+
+    /// Records that the messages after the first `prompts` prompts were removed. The files that the
+    /// model read or wrote in them are reported as changed, because the messages that are left may
+    /// contain other versions.
+    pub(crate) async fn forget_prompts_after(&self, prompts: u32) {
+        self.mark_instructions_forgotten();
+        let forget = move |known: &mut TrackedFiles, _: &Workspace| {
+            known.versions.mark_forgotten_after(prompts);
+        };
+        self.run_blocking_on_files(forget).await;
+    }
+
     /// Runs `look` on a blocking thread, because it reads files.
     async fn run_blocking_on_files(
         &self,
@@ -233,10 +259,16 @@ impl WorkspaceContext {
 }
 
 impl TrackedFiles {
-    fn record_file_for_model(&mut self, workspace: &Workspace, file: &Path, knows: bool) {
+    /// Records a file. `known_since` is the prompt in which the model got to know its content.
+    fn record_file_for_model(
+        &mut self,
+        workspace: &Workspace,
+        file: &Path,
+        known_since: Option<u32>,
+    ) {
         self.instructions.record_touched_file(workspace, file);
-        if knows {
-            self.versions.record_current_version(workspace, file);
+        if let Some(prompt) = known_since {
+            self.versions.record_current_version(workspace, file, prompt);
         }
     }
 }

@@ -12,6 +12,10 @@ pub(crate) const MAX_SESSIONS: usize = 64;
 /// millisecond, but a store waits up to 0.9 s for other processes.
 pub(crate) const COMMIT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Maximum time that a rewind waits until the removal of its prompts is stored. If it takes longer,
+/// the session is no longer stored, so a rewind waits longer than an answer.
+pub(crate) const REWIND_COMMIT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Maximum time that a request for stored sessions waits until the store is open. It takes some
 /// milliseconds, or as long as a migration.
 pub(crate) const STORE_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,7 +44,7 @@ pub(crate) const MAX_NAMED_PATHS: usize = 50;
 /// Maximum number of prompts that `/rewind` lists: the newest.
 pub(crate) const MAX_LISTED_PROMPTS: usize = 50;
 
-/// Maximum number of stored documents in which a rewind looks for changed files without undo data.
+/// Maximum number of stored calls or plans that a rewind reads.
 pub(crate) const MAX_REWIND_DOCUMENTS: usize = 100_000;
 
 /// Delay before another attempt to open a session that another process holds. A process that

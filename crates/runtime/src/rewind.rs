@@ -33,6 +33,8 @@ pub(crate) struct SessionRewind {
     recording: Arc<SessionRecording>,
     /// Number of prompts that the session had in earlier processes.
     earlier_prompts: u32,
+    /// Held while a rewind changes files and history.
+    running: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The files that a rewind would change, and the files that it would keep.
@@ -50,7 +52,7 @@ impl SessionRewind {
         recording: Arc<SessionRecording>,
         earlier_prompts: u32,
     ) -> Self {
-        Self { workspace, recording, earlier_prompts }
+        Self { workspace, recording, earlier_prompts, running: Arc::default() }
     }
 
     /// Lists the prompts of the session.
@@ -124,9 +126,13 @@ impl SessionRewind {
         is_in_prompt: bool,
     ) -> Result<Option<Plan>, ToolError> {
         let this = self.clone();
+        let running = self.running.clone().lock_owned().await;
         // A dropped caller must not leave the files without the history.
         let run = tokio::spawn(async move {
+            let _running = running;
             let SessionRewindPlan { prompt, files, .. } = plan;
+            // Files are not changed if the history cannot follow.
+            this.recording.committed_store().await.map_err(|error| store_error(&error))?;
             let (plan, workspace) = (this.plan_before(prompt).await?, this.workspace.clone());
             run_blocking(move || files.run(&workspace)).await?;
             let keep = prompt.saturating_sub(1);
@@ -141,10 +147,18 @@ impl SessionRewind {
         run.await.unwrap_or_else(|_panic| Err(ToolError::fatal("the rewind panicked")))
     }
 
+    /// Waits until no rewind changes files or history. A rewind continues if its caller is dropped,
+    /// e.g. by a cancel.
+    pub(crate) async fn wait_until_idle(&self) {
+        drop(self.running.lock().await);
+    }
+
     /// Returns the files that completed calls of these prompts changed, according to the stored
     /// session.
     async fn changed_paths(&self, first: u32, last: u32) -> Result<BTreeSet<PathBuf>, ToolError> {
-        let paths = self.fold_documents(BTreeSet::new(), move |paths, prompt, document| {
+        // The short form of a call may have no changes, so the whole forms are read.
+        let calls = ("call", u64::MAX);
+        let paths = self.fold_documents(calls, BTreeSet::new(), move |paths, prompt, document| {
             if (first..=last).contains(&prompt) {
                 paths.extend(changed_paths_of_call(&document));
             }
@@ -155,43 +169,53 @@ impl SessionRewind {
     /// Returns the plan that the client should show after a rewind. Returns `None` if the plan is
     /// the same as before.
     async fn plan_before(&self, prompt: u32) -> Result<Option<Plan>, ToolError> {
-        let plans = self.fold_documents((None, false), move |(left, is_removed), at, document| {
-            match document {
+        let plans = ("plan", 0);
+        let found =
+            self.fold_documents(plans, (None, false), move |(left, is_removed), at, it| match it {
                 SessionDocument::Plan(plan) if at < prompt => *left = Some(plan),
                 SessionDocument::Plan(_) => *is_removed = true,
                 _ => {}
-            }
-        });
-        let (left, is_removed) = plans.await?;
+            });
+        let (left, is_removed) = found.await?;
         Ok(is_removed.then(|| left.unwrap_or(Plan { entries: Vec::new() })))
     }
 
-    /// Calls `fold` with each stored document and the number of its prompt, up to the limit of
-    /// documents. Large contents are left out.
+    /// Calls `fold` with each stored document of one kind and the number of its prompt. Beyond the
+    /// newest `whole_bytes`, large contents of the documents are replaced by links.
     async fn fold_documents<T: Send + 'static>(
         &self,
+        (kind, whole_bytes): (&'static str, u64),
         mut result: T,
         mut fold: impl FnMut(&mut T, u32, SessionDocument) + Send + 'static,
     ) -> Result<T, ToolError> {
         let opened = self.recording.opened_store().ok_or_else(not_stored_error)?;
         let session = self.recording.session_id().clone();
         let read = opened.run(move |store| {
-            let mut load = store.begin_load(&session, RecordStream::Client, 0)?;
+            let mut load = store.begin_load(&session, RecordStream::Client, whole_bytes)?;
             let mut documents = 0;
             loop {
                 let page = store.next_page(&mut load)?;
-                documents += page.len();
-                if page.is_empty() || documents > MAX_REWIND_DOCUMENTS {
-                    return Ok(result);
+                if page.is_empty() {
+                    return Ok(Some(result));
                 }
-                for record in &page {
+                for record in page.iter().filter(|record| record.kind == kind) {
+                    documents += 1;
+                    if documents > MAX_REWIND_DOCUMENTS {
+                        return Ok(None);
+                    }
                     if let Some(document) = read_document(record) {
                         fold(&mut result, record.prompt, document);
                     }
                 }
             }
         });
-        read.await.map_err(|error| ToolError::recoverable(ErrorCode::Io, error.to_string()))
+        read.await.map_err(|error| store_error(&error))?.ok_or_else(|| {
+            let message = format!(
+                "This session cannot go back, because it has more than {MAX_REWIND_DOCUMENTS} \
+                 documents of the kind `{kind}`."
+            );
+            ToolError::recoverable(ErrorCode::TooLarge, message)
+        })
     }
 }
 
@@ -284,6 +308,10 @@ fn changed_paths_of_call(document: &SessionDocument) -> Vec<PathBuf> {
     });
     let is_done = document.call.status == acp_types::Status::Completed;
     changes.filter(|_| is_done).map(|change| change.path.clone()).collect()
+}
+
+fn store_error(error: &SessionStoreError) -> ToolError {
+    ToolError::recoverable(ErrorCode::Io, format!("The session cannot go back: {error}"))
 }
 
 fn not_stored_error() -> ToolError {
@@ -443,7 +471,7 @@ impl Tool for RewindTool {
     ) -> Result<ToolOutput, ToolError> {
         let plan = pinned.release(grant)?;
         let text = plan.report(&invocation.context.workspace);
-        let paths = plan.changes().iter().map(|change| change.path.to_string_lossy().into_owned());
+        let paths = plan.changes().iter().map(|change| path_text(&change.path).into_owned());
         let raw = json!({ "paths": paths.collect::<Vec<_>>(), "prompt": plan.prompt });
         if let Some(plan) = self.0.run(plan, true).await? {
             invocation.call.session().send_plan(plan);
@@ -459,3 +487,6 @@ impl std::fmt::Debug for RewindTool {
         formatter.write_str("RewindTool")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -253,7 +253,7 @@ impl Session {
             tools,
             workspace_context: WorkspaceContext::new(context.workspace.clone(), SystemTime::now())
                 .with_instructions(instructions)
-                .with_known_files(known_files)
+                .with_known_files(known_files, prompt_count)
                 .with_hints(registry.hints()),
             registry,
             context: context.with_text_backend(texts).with_terminal_backend(terminals),
@@ -360,11 +360,13 @@ impl Session {
     }
 
     /// Goes back to the state before a prompt, after the prompts that wait. A dry run does not wait,
-    /// and returns what this would change now.
+    /// and returns what this would change now. A request that is withdrawn changes nothing if it is
+    /// withdrawn before the changes begin.
     pub(crate) async fn rewind(
         &self,
         prompt: u32,
         is_dry_run: bool,
+        withdrawn: &RequestCancellation,
     ) -> Result<RewindSessionResponse> {
         let Some(rewind) = &self.rewind else { return Err(errors::sessions_not_stored()) };
         if is_dry_run {
@@ -373,7 +375,12 @@ impl Session {
         }
         let (answer, answered) = oneshot::channel();
         match self.work.try_send(SessionWork::Rewind { prompt, answer }) {
-            Ok(()) => answered.await.unwrap_or_else(|_| Err(errors::session_closing_error())),
+            Ok(()) => tokio::select! {
+                answer = answered => {
+                    answer.unwrap_or_else(|_| Err(errors::session_closing_error()))
+                }
+                () = withdrawn.cancelled() => Err(errors::request_cancelled()),
+            },
             Err(mpsc::error::TrySendError::Full(_)) => Err(errors::too_many_waiting_prompts()),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(errors::session_closing_error()),
         }
@@ -403,6 +410,9 @@ impl Session {
             // The session abandons running work: its calls end, and its prompt is answered.
             self.aborting.cancel();
             drop(tokio::time::timeout(limits::FINAL_SEND_TIMEOUT, self.closed.cancelled()).await);
+        }
+        if let Some(rewind) = &self.rewind {
+            drop(tokio::time::timeout(limits::FINAL_SEND_TIMEOUT, rewind.wait_until_idle()).await);
         }
         if let Some(recording) = &self.recording {
             recording
@@ -465,9 +475,10 @@ impl PromptRunner {
             };
             match work {
                 Some(SessionWork::Prompt(prompt)) => self.process_queued_prompt(prompt).await,
-                Some(SessionWork::Rewind { prompt, answer }) => {
+                Some(SessionWork::Rewind { prompt, mut answer }) => {
+                    let rewound = self.rewind_for_client(prompt, answer.closed()).await;
                     // The client may have disconnected.
-                    drop(answer.send(self.rewind_for_client(prompt).await));
+                    drop(answer.send(rewound));
                 }
                 None => return,
             }
@@ -485,6 +496,7 @@ impl PromptRunner {
     async fn record_prompt(&mut self, name: &TurnId, blocks: &[ContentBlock]) {
         self.prompt_count += 1;
         self.context.workspace.begin_prompt(self.prompt_count);
+        self.workspace_context.begin_prompt(self.prompt_count);
         let Some(recording) = &self.recording else { return };
         tokio::select! {
             () = self.handle.wait_drained() => {}
@@ -549,7 +561,7 @@ impl PromptRunner {
         } else {
             Ok(StopReason::Cancelled)
         };
-        self.apply_rewind(1);
+        self.apply_rewind_of_turn(&ending).await;
         // The turn may have changed the available models and their capabilities.
         self.options.advertise_unrequested_changes();
         if let Some(keeper) = &self.rule_persister {
@@ -577,35 +589,64 @@ impl PromptRunner {
 
     /// Goes back to the state before a prompt for the client, which has asked its user. The next turn
     /// begins with the message about it, because clients expect no message outside of a turn.
-    async fn rewind_for_client(&mut self, prompt: u32) -> Result<RewindSessionResponse> {
+    /// `withdrawn` resolves if the client no longer waits.
+    async fn rewind_for_client(
+        &mut self,
+        prompt: u32,
+        withdrawn: impl Future<Output = ()>,
+    ) -> Result<RewindSessionResponse> {
         let Some(rewind) = self.rewind.clone() else { return Err(errors::sessions_not_stored()) };
-        tokio::select! {
-            () = self.handle.wait_drained() => {}
+        let planned = async {
+            self.handle.wait_drained().await;
+            self.commit_records().await;
+            rewind.checked_plan(prompt, &self.handle, &self.options).await
+        };
+        let plan = tokio::select! {
+            plan = planned => plan?,
+            () = withdrawn => return Err(errors::request_cancelled()),
             () = self.aborting.cancelled() => return Err(errors::session_closing_error()),
-        }
-        self.commit_records().await;
-        let plan = rewind.checked_plan(prompt, &self.handle, &self.options).await?;
+        };
         let report = plan.report(&self.context.workspace);
         let response = plan.response();
-        let rewound = rewind.run(plan.into_plan(), false).await;
-        self.apply_rewind(0);
+        let rewound = tokio::select! {
+            rewound = rewind.run(plan.into_plan(), false) => rewound,
+            () = self.aborting.cancelled() => return Err(errors::session_closing_error()),
+        };
+        self.apply_rewind(0).await;
         let plan = rewound.map_err(|error| errors::rewind_failed(&error.to_string()))?;
         plan.into_iter().for_each(|plan| self.handle.send_plan(plan));
         lock(&self.queue).notices.push(report);
         Ok(response)
     }
 
+    /// Applies the rewind that a turn has run. If the turn was cancelled, the call of the rewind may
+    /// have ended before the rewind, so a notice reports it.
+    async fn apply_rewind_of_turn(&mut self, ending: &Result<StopReason>) {
+        if let (Some(prompt), Ok(StopReason::Cancelled)) = (self.apply_rewind(1).await, ending) {
+            let notice = format!("The session went back to the state before prompt {prompt}.");
+            lock(&self.queue).notices.push(notice);
+        }
+    }
+
     /// Replaces the messages of the model after a rewind that left `newer` prompts behind it.
-    fn apply_rewind(&mut self, newer: u32) {
+    /// Returns the first removed prompt if there was a rewind.
+    async fn apply_rewind(&mut self, newer: u32) -> Option<u32> {
+        if let Some(rewind) = &self.rewind {
+            tokio::select! {
+                () = rewind.wait_until_idle() => {}
+                () = self.aborting.cancelled() => return None,
+            }
+        }
         let rewound = self.recording.as_ref().and_then(|it| it.take_rewound());
-        let Some(RewoundSession { messages, prompts }) = rewound else { return };
+        let RewoundSession { messages, prompts } = rewound?;
         self.history.restore_messages(messages);
         self.prompt_count = prompts + newer;
         if prompts == 0 {
             self.history.forget_title();
         }
         self.context.workspace.begin_prompt(self.prompt_count);
-        self.workspace_context.mark_instructions_forgotten();
+        self.workspace_context.forget_prompts_after(prompts).await;
+        Some(prompts + 1)
     }
 
     /// Stores the changes of a turn, and notifies the user once if storing fails.

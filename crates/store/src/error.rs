@@ -107,6 +107,9 @@ pub enum SessionStoreError {
     /// session are recorded.
     #[error("more waits to be stored than fits into memory")]
     QueueFull,
+    /// A commit took longer than its caller waits. The changes may still be committed later.
+    #[error("the disk takes too long")]
+    TimedOut,
     /// The writer has ended, or the session was closed.
     #[error("the writer of sessions has ended")]
     WriterEnded,
@@ -121,7 +124,11 @@ impl SessionStoreError {
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::Busy(_) | Self::Full { .. } | Self::Unusable { .. } | Self::Failed { .. }
+            Self::Busy(_)
+                | Self::Full { .. }
+                | Self::Unusable { .. }
+                | Self::Failed { .. }
+                | Self::TimedOut
         )
     }
 

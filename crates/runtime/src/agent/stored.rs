@@ -255,13 +255,7 @@ impl Connection {
         let session = self.start_session(prepared, start, client);
         let answer = session.client().open_request(responder);
         let handle = session.client().handle().clone();
-        let shown = async {
-            let unread = match is_replayed {
-                true => replay(&opened, &id, &handle).await?,
-                false => 0,
-            };
-            Ok::<_, SessionStoreError>(unread)
-        };
+        let shown = async { if is_replayed { replay(&opened, &id, &handle).await } else { Ok(0) } };
         let unread = tokio::select! {
             unread = shown => unread,
             () = session.wait_closed() => return,
@@ -340,7 +334,8 @@ impl Connection {
         });
         let keep = keep.transpose()?;
         if let Some(recording) = self.find_session(&from).and_then(|it| it.recording().cloned()) {
-            recording.commit().await;
+            let committed = recording.committed_store().await;
+            committed.map_err(|error| errors::session_store(&error))?;
         }
         let new = NewSession { id: into.clone(), folder };
         let copied =
@@ -355,7 +350,10 @@ impl Connection {
         responder: Responder<RewindSessionResponse>,
     ) {
         let answer = match self.find_session(&request.session_id) {
-            Some(session) => session.rewind(request.prompt, request.dry_run).await,
+            Some(session) => {
+                let withdrawn = responder.cancellation();
+                session.rewind(request.prompt, request.dry_run, &withdrawn).await
+            }
             None => Err(errors::unknown_session_error()),
         };
         // The client may have disconnected.

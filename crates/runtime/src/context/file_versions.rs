@@ -106,7 +106,16 @@ fn hash_content(file: &mut File, len: u64) -> io::Result<u64> {
 /// Versions of the files that the model has read or written. The version that was recorded last is
 /// at the end.
 #[derive(Debug, Default)]
-pub(crate) struct FileVersions(VecDeque<(PathBuf, FileVersion)>);
+pub(crate) struct FileVersions(VecDeque<TrackedFile>);
+
+#[derive(Debug)]
+struct TrackedFile {
+    path: PathBuf,
+    /// The version that the model knows. `None` if the message with this version was removed.
+    version: Option<FileVersion>,
+    /// Number of the prompt in which the model read or wrote the file.
+    prompt: u32,
+}
 
 /// A file that the model knows, in the form in which a session is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,15 +123,17 @@ pub(crate) struct FileVersions(VecDeque<(PathBuf, FileVersion)>);
 pub(crate) struct KnownFile {
     /// Absolute path, as text.
     path: String,
-    version: FileVersion,
+    version: Option<FileVersion>,
+    prompt: u32,
 }
 
 impl FileVersions {
     /// Returns the versions in the form in which a session is stored.
     pub(super) fn to_known_files(&self) -> Vec<KnownFile> {
-        let known = self.0.iter().map(|(path, version)| KnownFile {
-            path: path_text(path).into_owned(),
-            version: version.clone(),
+        let known = self.0.iter().map(|file| KnownFile {
+            path: path_text(&file.path).into_owned(),
+            version: file.version.clone(),
+            prompt: file.prompt,
         });
         known.collect()
     }
@@ -130,18 +141,36 @@ impl FileVersions {
     /// Restores the versions of a stored session.
     pub(super) fn from_known_files(files: Vec<KnownFile>) -> Self {
         let files = files.into_iter().take(MAX_TRACKED_FILES);
-        Self(files.map(|it| (unquote_path(&it.path).into_owned(), it.version)).collect())
+        let files = files.map(|file| TrackedFile {
+            path: unquote_path(&file.path).into_owned(),
+            version: file.version,
+            prompt: file.prompt,
+        });
+        Self(files.collect())
     }
 
-    /// Records the current version of a file that the model has just read or written. Blocks while
-    /// it reads the file.
-    pub(crate) fn record_current_version(&mut self, workspace: &Workspace, path: &Path) {
-        self.0.retain(|(known, _)| known != path);
-        if let Some((stamp, _)) = FileVersion::open_with_version(workspace, path) {
+    /// Records the current version of a file that the model has just read or written in a prompt.
+    /// Blocks while it reads the file.
+    pub(crate) fn record_current_version(
+        &mut self,
+        workspace: &Workspace,
+        path: &Path,
+        prompt: u32,
+    ) {
+        self.0.retain(|known| known.path != path);
+        if let Some((version, _)) = FileVersion::open_with_version(workspace, path) {
             if self.0.len() >= MAX_TRACKED_FILES {
                 self.0.pop_front();
             }
-            self.0.push_back((path.to_owned(), stamp));
+            self.0.push_back(TrackedFile { path: path.to_owned(), version: Some(version), prompt });
+        }
+    }
+
+    /// Removes the versions that the model got to know after the first `prompts` prompts. Their
+    /// files are reported as changed.
+    pub(crate) fn mark_forgotten_after(&mut self, prompts: u32) {
+        for file in self.0.iter_mut().filter(|file| file.prompt > prompts) {
+            file.version = None;
         }
     }
 
@@ -150,8 +179,12 @@ impl FileVersions {
     /// reads files.
     pub(crate) fn take_changes_report(&mut self, workspace: &Workspace) -> Option<String> {
         let (mut changed, mut gone) = (Vec::new(), Vec::new());
-        self.0.retain_mut(|(path, stamp)| {
-            let holds = stamp.compare_with_file(workspace, path);
+        self.0.retain_mut(|TrackedFile { path, version, .. }| {
+            let holds = match version {
+                Some(version) => version.compare_with_file(workspace, path),
+                None if workspace.open_existing_file(path).is_some() => FileComparison::Changed,
+                None => FileComparison::Deleted,
+            };
             match holds {
                 FileComparison::Unchanged => {}
                 FileComparison::Changed => changed.push(workspace.display(path)),

@@ -55,7 +55,8 @@ mod tests {
     fn files_are_restored_in_the_same_folders_only_and_damaged_ones_are_dropped() {
         let version = json!({"len": 1, "modified": null, "content": 2});
         let file: KnownFile =
-            serde_json::from_value(json!({"path": "/p/a", "version": version})).unwrap();
+            serde_json::from_value(json!({"path": "/p/a", "version": version, "prompt": 3}))
+                .unwrap();
         let stored = StoredKnownFiles::new(&["/p".into()], vec![file.clone()]);
         let SessionChange::Part { name, json } = stored.to_change() else { panic!("no part") };
         let parts = |json: Option<String>| StoredParts {

@@ -30,6 +30,7 @@ use super::redaction::redact_changes;
 use super::{OpenedStore, StoredKnownFiles, StoredPermissions, StoredSessions, StoredSettings};
 use crate::limits::{
     COMMIT_TIMEOUT, MAX_UNSTORED_CHANGES, MAX_WRITTEN_MESSAGES, RETRIED_COMMIT_TIMEOUT,
+    REWIND_COMMIT_TIMEOUT,
 };
 use crate::lock::lock;
 use crate::prompt;
@@ -78,7 +79,7 @@ struct RecordingState {
     is_record_scheduled: bool,
     /// The commit of the last changes. The driver and the turn may both wait for it.
     last_commit: Option<Shared<PendingCommit>>,
-    failure: Option<String>,
+    failure: Option<SessionStoreError>,
     is_notified: bool,
 }
 
@@ -281,6 +282,11 @@ impl SessionRecording {
         lock(&self.state).messages = recorded;
     }
 
+    /// Returns the number of messages of the model that are stored.
+    pub(crate) fn recorded_message_count(&self) -> usize {
+        lock(&self.state).messages.count
+    }
+
     /// Records the changes of the model's messages since the last call. `rewrites` is the number of
     /// changes of the messages so far, except added messages.
     pub(crate) fn record_messages(
@@ -366,7 +372,7 @@ impl SessionRecording {
             Err(_) => {
                 let waited = begun.elapsed();
                 tracing::warn!(?waited, "a commit of the session takes long");
-                state.set_failure(SLOW_STORE.to_owned());
+                state.failure = Some(SessionStoreError::TimedOut);
             }
         }
     }
@@ -398,12 +404,13 @@ impl SessionRecording {
     ///
     /// # Errors
     ///
-    /// Returns an error if the session is not stored completely.
-    async fn committed_store(&self) -> Result<OpenedStore, SessionStoreError> {
+    /// Returns the reason why the session is not stored completely.
+    pub(crate) async fn committed_store(&self) -> Result<OpenedStore, SessionStoreError> {
         self.commit().await;
-        let is_stored = lock(&self.state).failure.is_none();
-        let opened = self.opened_store().filter(|_| is_stored);
-        opened.ok_or(SessionStoreError::WriterEnded)
+        if let Some(failure) = &lock(&self.state).failure {
+            return Err(failure.clone());
+        }
+        self.opened_store().ok_or(SessionStoreError::WriterEnded)
     }
 
     /// Lists the prompts of the session, oldest first.
@@ -448,13 +455,23 @@ impl SessionRecording {
     ///
     /// # Errors
     ///
-    /// Returns an error if the session is not stored, and errors of the store.
+    /// Returns an error if the session is not stored, and errors of the store. An error ends the
+    /// recording, because the stored history and the history of this process may differ.
     pub(crate) async fn rewind(
         &self,
         keep: u32,
         is_prompt_kept: bool,
     ) -> Result<(), SessionStoreError> {
-        let opened = self.committed_store().await?;
+        let rewound = self.remove_prompts(keep, is_prompt_kept).await;
+        rewound.inspect_err(|error| lock(&self.state).end(error))
+    }
+
+    async fn remove_prompts(
+        &self,
+        keep: u32,
+        is_prompt_kept: bool,
+    ) -> Result<(), SessionStoreError> {
+        let opened = self.opened_store().ok_or(SessionStoreError::WriterEnded)?;
         let commit = {
             let mut state = lock(&self.state);
             let mut changes = vec![SessionChange::Truncate { keep }];
@@ -465,7 +482,9 @@ impl SessionRecording {
             state.write(changes);
             state.last_commit.clone()
         };
-        commit.ok_or(SessionStoreError::WriterEnded)?.await?;
+        let commit = commit.ok_or(SessionStoreError::WriterEnded)?;
+        let committed = timeout(REWIND_COMMIT_TIMEOUT, commit).await;
+        committed.unwrap_or(Err(SessionStoreError::TimedOut))?;
         let id = self.id.clone();
         let (messages, _damaged) = opened.run(move |store| read_messages(store, &id)).await?;
         let mut state = lock(&self.state);
@@ -561,8 +580,7 @@ impl RecordingState {
                 waiting.push((changes, now));
             }
             RecordingTarget::Opening(_) => {
-                self.target = RecordingTarget::Ended;
-                self.fail(&SessionStoreError::QueueFull);
+                self.end(&SessionStoreError::QueueFull);
             }
             RecordingTarget::Recorder(recorder, _) => {
                 self.last_commit = Some(recorder.queue_changes(changes, now).shared());
@@ -571,14 +589,12 @@ impl RecordingState {
         }
     }
 
-    /// Returns the value; an error ends the recording. Later changes are then not recorded either,
-    /// so that the stored session has no gap.
+    /// Returns the value; an error ends the recording.
     fn check<T>(&mut self, made: Result<T, SessionStoreError>) -> Option<T> {
         match made {
             Ok(made) => Some(made),
             Err(error) => {
-                self.target = RecordingTarget::Ended;
-                self.fail(&error);
+                self.end(&error);
                 None
             }
         }
@@ -586,11 +602,13 @@ impl RecordingState {
 
     fn fail(&mut self, error: &SessionStoreError) {
         tracing::warn!(%error, "the session is not stored");
-        self.set_failure(error.to_string());
+        self.failure = Some(error.clone());
     }
 
-    fn set_failure(&mut self, failure: String) {
-        self.failure = Some(failure);
+    /// Ends the recording. The stored session has no gap, because no later change is recorded.
+    fn end(&mut self, error: &SessionStoreError) {
+        self.target = RecordingTarget::Ended;
+        self.fail(error);
     }
 }
 
@@ -627,5 +645,3 @@ impl fmt::Debug for SessionRecording {
         formatter.debug_struct("SessionRecording").finish_non_exhaustive()
     }
 }
-
-const SLOW_STORE: &str = "the disk takes too long";

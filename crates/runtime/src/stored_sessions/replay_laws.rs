@@ -332,8 +332,7 @@ impl Live {
         let keep = number % (self.prompts + 1);
         self.next_prompt("/rewind");
         // The clock of the test does not wait for the thread of the writer.
-        STORE.1.writer.flush().wait_blocking().unwrap();
-        RUNTIME.with(|runtime| runtime.block_on(self.recording.rewind(keep, true))).unwrap();
+        WRITER_RUNTIME.with(|runtime| runtime.block_on(self.recording.rewind(keep, true))).unwrap();
         self.prompts = keep + 1;
         self.client.rewind(keep as usize, "/rewind");
     }
@@ -447,6 +446,9 @@ thread_local! {
         .start_paused(true)
         .build()
         .unwrap();
+    /// A runtime whose clock runs.
+    static WRITER_RUNTIME: tokio::runtime::Runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 }
 
 fn check(protocol: Protocol, steps: &[Step], cut: Cut, budget: u64) {

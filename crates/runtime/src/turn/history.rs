@@ -175,7 +175,9 @@ impl History {
         if let Some(place) = place {
             let gone = Arc::make_mut(&mut self.messages).drain(place..);
             gone.for_each(|message| self.size.subtract(MessagesSize::from_message(&message)));
-            self.rewrites += 1;
+            // Messages that are not stored yet can be removed without a change of the stored ones.
+            let stored = self.recording.as_ref().map_or(0, |it| it.recorded_message_count());
+            self.rewrites += u64::from(place < stored);
         }
     }
 

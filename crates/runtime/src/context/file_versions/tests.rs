@@ -14,7 +14,7 @@ fn project(names: &[&str]) -> (TempDir, Workspace, FileVersions) {
     let mut stamps = FileVersions::default();
     for name in names {
         fs::write(folder.path().join(name), "before").unwrap();
-        stamps.record_current_version(&workspace, &folder.path().join(name));
+        stamps.record_current_version(&workspace, &folder.path().join(name), 1);
     }
     (folder, workspace, stamps)
 }
@@ -36,7 +36,7 @@ fn changed_and_deleted_files_are_reported_once() {
     assert!(gone.ends_with("are gone:\n- b"), "{news}");
     assert_eq!(stamps.take_changes_report(&workspace), None);
     // A file that is read again is tracked again.
-    stamps.record_current_version(&workspace, &folder.path().join("a"));
+    stamps.record_current_version(&workspace, &folder.path().join("a"), 1);
     assert_eq!(stamps.take_changes_report(&workspace), None);
     fs::write(folder.path().join("a"), "again").unwrap();
     assert!(stamps.take_changes_report(&workspace).is_some());
@@ -50,6 +50,22 @@ fn a_later_process_reports_files_that_changed_in_the_meantime() {
     let mut restored = FileVersions::from_known_files(serde_json::from_str(&json).unwrap());
     let news = restored.take_changes_report(&workspace).unwrap();
     assert!(news.ends_with(":\n- $'b\\n'"), "{news}");
+}
+
+#[test]
+fn files_of_removed_prompts_are_reported_once_although_they_did_not_change() {
+    let (folder, workspace, mut versions) = project(&["a", "b", "c"]);
+    for name in ["b", "c"] {
+        versions.record_current_version(&workspace, &folder.path().join(name), 2);
+    }
+    fs::remove_file(folder.path().join("c")).unwrap();
+    versions.mark_forgotten_after(1);
+    let json = serde_json::to_string(&versions.to_known_files()).unwrap();
+    let mut versions = FileVersions::from_known_files(serde_json::from_str(&json).unwrap());
+    let news = versions.take_changes_report(&workspace).unwrap();
+    let (changed, gone) = news.split_once("\nThese files, which").unwrap();
+    assert!(changed.ends_with(":\n- b") && gone.ends_with(":\n- c"), "{news}");
+    assert_eq!(versions.take_changes_report(&workspace), None);
 }
 
 #[test]
@@ -70,7 +86,7 @@ fn a_large_file_is_compared_by_size_and_time() {
     file.set_len(MAX_HASHED_FILE_BYTES + 1).unwrap();
     drop(file);
     set_time(&path, 1);
-    stamps.record_current_version(&workspace, &path);
+    stamps.record_current_version(&workspace, &path, 1);
     assert_eq!(stamps.take_changes_report(&workspace), None);
     set_time(&path, 2);
     assert!(stamps.take_changes_report(&workspace).is_some());
@@ -80,7 +96,7 @@ fn a_large_file_is_compared_by_size_and_time() {
 fn files_outside_of_the_workspace_are_not_tracked() {
     let (folder, workspace, mut stamps) = project(&["a"]);
     for path in [folder.path(), Path::new("/etc/passwd"), &folder.path().join("missing")] {
-        stamps.record_current_version(&workspace, path);
+        stamps.record_current_version(&workspace, path, 1);
     }
     assert_eq!(stamps.0.len(), 1);
 }
@@ -92,7 +108,7 @@ fn the_numbers_of_tracked_and_listed_files_are_limited() {
     for n in 0..files {
         let path = folder.path().join(format!("{n:03}"));
         fs::write(&path, "").unwrap();
-        stamps.record_current_version(&workspace, &path);
+        stamps.record_current_version(&workspace, &path, 1);
         fs::write(&path, "changed").unwrap();
     }
     let news = stamps.take_changes_report(&workspace).unwrap();

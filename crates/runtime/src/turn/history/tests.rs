@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use acp_lifecycle::{Session, SessionHandle};
+use acp_store::{MemorySessionStore, NewSession, RecordStream, SessionFolder, SessionStore as _};
 use callboard_models::{ChatMessage, ContentPart, ModelToolCall, TokenUsage, ToolResult};
 use pretty_assertions::assert_eq;
 use proptest::collection::vec;
@@ -10,6 +12,8 @@ use proptest::prelude::{Just, Strategy, prop_oneof, proptest};
 
 use super::{History, LEFT_OUT_NOTE};
 use crate::limits::MAX_HISTORY_IMAGE_BYTES;
+use crate::secrets::LiveSecrets;
+use crate::stored_sessions::{SessionRecording, StoredSessions};
 
 fn reply(text: &str, calls: usize) -> ChatMessage {
     let call = |number| ModelToolCall {
@@ -209,4 +213,37 @@ proptest! {
             assert!(prompt.is_none_or(|prompt| history.messages().iter().any(|it| Arc::ptr_eq(it, prompt))));
         }
     }
+}
+
+#[tokio::test]
+async fn a_refused_prompt_does_not_store_the_messages_before_it_again() {
+    let store = MemorySessionStore::new();
+    let opened = StoredSessions::new({
+        let store = store.clone();
+        move || Ok(Arc::new(store.clone()))
+    });
+    let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
+    let new = NewSession { id: "s".into(), folder };
+    let recording = SessionRecording::begin(opened, new, LiveSecrets::from_env([]));
+    let handle = SessionHandle::new(Session::new("/p"), std::time::SystemTime::now);
+    recording.record_prompt(&"t1".into(), &["hi".into()], &handle);
+    let mut history = history([ChatMessage::user("first"), reply("answer", 0)]);
+    history.set_recording(Some(recording.clone()));
+    history.record(&handle);
+    let refused = history.push_message(ChatMessage::user("refused"));
+    history.truncate_from(&refused);
+    history.record(&handle);
+    recording.commit().await;
+    let stored = || {
+        let mut load = store.begin_load(&"s".into(), RecordStream::Model, u64::MAX).unwrap();
+        let page = store.next_page(&mut load).unwrap();
+        page.into_iter().map(|record| record.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(stored(), ["model_message", "model_message"]);
+    // A stored message is removed from the store too.
+    let answer = history.messages().last().unwrap().clone();
+    history.truncate_from(&answer);
+    history.record(&handle);
+    recording.commit().await;
+    assert_eq!(stored(), ["model_reset", "model_message"]);
 }
