@@ -467,6 +467,7 @@ impl PromptRunner {
         mut waiting: mpsc::Receiver<SessionWork>,
         closing: &CancellationToken,
     ) {
+        let _is_closing = closing.run_until_cancelled(self.history.wait_for_messages()).await;
         loop {
             let work = tokio::select! {
                 biased;

@@ -19,6 +19,7 @@ use acp_store::{SessionStore, SessionStoreError, StoreWriter};
 use tokio::sync::Mutex;
 
 pub(crate) use known_files::StoredKnownFiles;
+pub(crate) use model_message::read_messages;
 pub(crate) use permissions::StoredPermissions;
 pub(crate) use recording::{
     RecordedMessages, RewoundSession, SESSION_ID_PREFIX, SessionRecording, new_session_id,

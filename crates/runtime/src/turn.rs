@@ -26,7 +26,7 @@ mod history;
 mod reply;
 mod updates;
 
-pub(crate) use history::History;
+pub(crate) use history::{History, RestoredMessages};
 use reply::StreamedReply;
 pub(crate) use updates::send_notice;
 

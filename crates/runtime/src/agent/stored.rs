@@ -18,6 +18,8 @@ use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Error, JsonRpcResponse, Result};
 use callboard_text::{escape_invisible, rfc3339_utc};
 use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::CodingAgent;
 use super::connection::{Connection, PreparedSession, SessionStart, check_room};
@@ -27,9 +29,10 @@ use crate::permission_mode::PermissionMode;
 use crate::rewind::{RewindSessionRequest, RewindSessionResponse};
 use crate::session_archive::SessionArchive;
 use crate::stored_sessions::{
-    OpenedStore, RestoredSession, SessionRecording, StoredSettings, new_session_id, replay,
+    OpenedStore, RestoredSession, SessionRecording, StoredSettings, new_session_id, read_messages,
+    replay,
 };
-use crate::turn::History;
+use crate::turn::{History, RestoredMessages};
 use crate::{errors, limits};
 
 /// A request for a stored session.
@@ -42,6 +45,31 @@ pub(super) struct RestoreRequest {
     mcp_servers: Vec<McpServer>,
     /// Whether the client receives the stored updates of the session again.
     is_replayed: bool,
+}
+
+/// Reads the model's messages of a stored session while the client receives the stored updates. The
+/// first prompt waits for the messages.
+struct MessageReading {
+    task: JoinHandle<Result<(RestoredMessages, u64), SessionStoreError>>,
+    messages: oneshot::Sender<RestoredMessages>,
+}
+
+impl MessageReading {
+    fn begin(opened: &OpenedStore, id: &SessionId) -> (Self, oneshot::Receiver<RestoredMessages>) {
+        let (opened, id) = (opened.clone(), id.clone());
+        let read = async move { opened.run(move |store| read_messages(store, &id)).await };
+        let (messages, received) = oneshot::channel();
+        (Self { task: tokio::spawn(read), messages }, received)
+    }
+
+    /// Gives the messages to the session. Returns the number of records that could not be read.
+    async fn finish(self) -> Result<u64, SessionStoreError> {
+        // The task does not panic, and is not cancelled.
+        let (messages, damaged) = self.task.await.unwrap_or(Err(SessionStoreError::WriterEnded))?;
+        // The session may be closed.
+        drop(self.messages.send(messages));
+        Ok(damaged)
+    }
 }
 
 /// The session that a request copies.
@@ -248,14 +276,24 @@ impl Connection {
             // The client may have disconnected.
             Err(error) => return drop(responder.respond_with_error(error)),
         };
-        let (start, notices) = self.prepare_start(&opened, &id, restored).await;
+        let (reading, messages) = MessageReading::begin(&opened, &id);
+        let (start, mut notices) = self.prepare_start(&opened, &id, restored, messages).await;
         if is_fork {
+            match reading.finish().await {
+                Ok(damaged) => notices.extend(damage_notice(damaged)),
+                Err(error) => {
+                    return drop(responder.respond_with_error(errors::session_store(&error)));
+                }
+            }
             return self.start_fork(prepared, (start, notices), responder, client);
         }
         let session = self.start_session(prepared, start, client);
         let answer = session.client().open_request(responder);
         let handle = session.client().handle().clone();
-        let shown = async { if is_replayed { replay(&opened, &id, &handle).await } else { Ok(0) } };
+        let shown = async {
+            let unread = if is_replayed { replay(&opened, &id, &handle).await? } else { 0 };
+            Ok(unread + reading.finish().await?)
+        };
         let unread = tokio::select! {
             unread = shown => unread,
             () = session.wait_closed() => return,
@@ -366,26 +404,20 @@ impl Connection {
         opened: &OpenedStore,
         id: &SessionId,
         restored: RestoredSession,
+        messages: oneshot::Receiver<RestoredMessages>,
     ) -> (SessionStart, Vec<String>) {
-        let RestoredSession {
-            session,
-            messages,
-            settings,
-            permissions,
-            known_files,
-            prompts,
-            damaged,
-        } = restored;
+        let RestoredSession { session, settings, permissions, known_files, prompts, damaged } =
+            restored;
         let mut notices: Vec<_> = damage_notice(damaged).into_iter().collect();
         let mut selection = self.initial_selection();
         notices.extend(restore_choices(&mut selection, &settings).await);
         let history = History::restored(messages, settings.usage, settings.is_titled);
         let turns = settings.turns;
-        let (messages, stored) = (history.recorded_messages(), permissions.clone().ok().flatten());
+        let stored = permissions.clone().ok().flatten();
         let recording = SessionRecording::resume(
             opened,
             session,
-            (messages, settings, prompts),
+            (settings, prompts),
             stored,
             self.agent.secrets.clone(),
         );

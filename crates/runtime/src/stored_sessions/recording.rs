@@ -118,7 +118,6 @@ impl SessionRecording {
         let recording = Arc::new(Self::new(
             (new.id.clone(), secrets),
             RecordingTarget::Opening(Vec::new()),
-            RecordedMessages::default(),
             StoredSettings::default(),
             false,
         ));
@@ -134,14 +133,14 @@ impl SessionRecording {
     pub(crate) fn resume(
         opened: &OpenedStore,
         session: Box<dyn OpenSession>,
-        (messages, settings, prompts): (RecordedMessages, StoredSettings, u32),
+        (settings, prompts): (StoredSettings, u32),
         permissions: Option<StoredPermissions>,
         secrets: LiveSecrets,
     ) -> Arc<Self> {
         let id = session.id().clone();
         let recorder = opened.writer.recorder_for_open_session(session);
         let target = RecordingTarget::Recorder(recorder, opened.clone());
-        let recording = Self::new((id, secrets), target, messages, settings, true);
+        let recording = Self::new((id, secrets), target, settings, true);
         {
             let mut state = lock(&recording.state);
             (state.stored_permissions, state.prompts) = (permissions, prompts);
@@ -153,14 +152,13 @@ impl SessionRecording {
     fn new(
         (id, secrets): (SessionId, LiveSecrets),
         target: RecordingTarget,
-        messages: RecordedMessages,
         settings: StoredSettings,
         has_prompt: bool,
     ) -> Self {
         let state = RecordingState {
             target,
             fold: TranscriptFold::default(),
-            messages,
+            messages: RecordedMessages::default(),
             stored_settings: has_prompt.then(|| settings.clone()),
             settings,
             stored_permissions: None,

@@ -156,7 +156,7 @@ impl Live {
         let recording = SessionRecording::resume(
             opened,
             open,
-            (RecordedMessages::default(), settings, 1),
+            (settings, 1),
             None,
             crate::LiveSecrets::from_env([]),
         );

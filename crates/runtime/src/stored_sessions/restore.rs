@@ -1,6 +1,5 @@
-//! Restores a stored session: the model's messages, and the updates that the client receives again.
+//! Restores a stored session: its state, and the updates that the client receives again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use acp_lifecycle::rules::RuleStoreError;
@@ -10,19 +9,16 @@ use acp_store::{
     StoredRecord,
 };
 use agent_client_protocol::v1::schema::SessionId;
-use callboard_models::ChatMessage;
 
-use super::model_message::read_messages;
 use super::recording::DOCUMENT_VERSION;
 use super::{OpenedStore, StoredKnownFiles, StoredPermissions, StoredSettings};
 use crate::limits::{HELD_SESSION_PAUSE, HELD_SESSION_TRIES, REPLAY_BYTES};
 
-/// A stored session that this process has opened, with the model's messages.
+/// A stored session that this process has opened.
 #[derive(Debug)]
 pub(crate) struct RestoredSession {
     /// The open session, which holds the session's lock.
     pub(crate) session: Box<dyn OpenSession>,
-    pub(crate) messages: Vec<Arc<ChatMessage>>,
     pub(crate) settings: StoredSettings,
     pub(crate) permissions: Result<Option<StoredPermissions>, RuleStoreError>,
     pub(crate) known_files: StoredKnownFiles,
@@ -33,8 +29,7 @@ pub(crate) struct RestoredSession {
 }
 
 impl RestoredSession {
-    /// Opens a session that continues in `folder`, and reads the model's messages. This function
-    /// blocks.
+    /// Opens a session that continues in `folder`. This function blocks.
     pub(crate) fn open(
         store: &dyn SessionStore,
         id: &SessionId,
@@ -46,19 +41,18 @@ impl RestoredSession {
         if store.summary(id)?.folder.as_ref() != Some(&folder) {
             session.write(&[SessionChange::Move(folder)], now)?;
         }
-        let (messages, damaged_messages) = read_messages(store, id)?;
         let prompts = store.summary(id)?.prompts;
         let permissions = StoredPermissions::read(&parts);
         let known_files = StoredKnownFiles::read(&parts);
         let unread = u64::from(permissions.is_err() && parts.damaged == 0);
-        let damaged = parts.damaged + damaged_messages + unread;
+        let damaged = parts.damaged + unread;
         let mut settings = StoredSettings::read(&parts);
         if settings.turns < prompts.into() {
             // The settings are damaged. Ids of calls contain the number of the turn, so a number that
             // no turn had keeps them unique.
             settings.turns = UNUSED_TURNS;
         }
-        Ok(Self { session, messages, settings, permissions, known_files, prompts, damaged })
+        Ok(Self { session, settings, permissions, known_files, prompts, damaged })
     }
 }
 

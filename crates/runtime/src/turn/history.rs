@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use acp_lifecycle::SessionHandle;
 use callboard_models::{ChatMessage, ContentPart, ProviderReplay, TokenUsage, ToolResult};
+use tokio::sync::oneshot;
 
 use crate::context::{ContextBudget, estimated_bytes};
 use crate::limits;
@@ -34,7 +35,12 @@ pub(crate) struct History {
     pub(super) is_titled: bool,
     /// Stores the messages. `None` if the session is not stored.
     recording: Option<Arc<SessionRecording>>,
+    /// Receives the messages of an earlier process.
+    restored: Option<oneshot::Receiver<RestoredMessages>>,
 }
+
+/// The messages of an earlier process, oldest first.
+pub(crate) type RestoredMessages = Vec<Arc<ChatMessage>>;
 
 /// The total size of several messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,15 +75,24 @@ impl MessagesSize {
 }
 
 impl History {
-    /// Creates the history of a new session, or of a session that an earlier process began.
+    /// Creates the history of a session of an earlier process. Its messages are received later:
+    /// see [`wait_for_messages`](Self::wait_for_messages).
     pub(crate) fn restored(
-        messages: Vec<Arc<ChatMessage>>,
+        messages: oneshot::Receiver<RestoredMessages>,
         usage_totals: UsageTotals,
         is_titled: bool,
     ) -> Self {
-        let mut history = Self { usage_totals, is_titled, ..Self::default() };
-        history.replace_messages(messages);
-        history
+        Self { restored: Some(messages), usage_totals, is_titled, ..Self::default() }
+    }
+
+    /// Waits for the messages of an earlier process. If they cannot be read, the session is closed
+    /// before its first prompt.
+    pub(crate) async fn wait_for_messages(&mut self) {
+        if let Some(restored) = self.restored.take()
+            && let Ok(messages) = restored.await
+        {
+            self.restore_messages(messages);
+        }
     }
 
     /// Sets the recording, which stores the messages from now on.
@@ -116,7 +131,8 @@ impl History {
         self.rewrites += 1;
     }
 
-    /// Replaces all messages after a rewind by the messages that are stored.
+    /// Replaces all messages by the messages that are stored: after a rewind, or of an earlier
+    /// process.
     pub(crate) fn restore_messages(&mut self, messages: Vec<Arc<ChatMessage>>) {
         self.replace_messages(messages);
         if let Some(recording) = &self.recording {
@@ -124,8 +140,8 @@ impl History {
         }
     }
 
-    /// Returns which messages the recording of a restored session contains.
-    pub(crate) fn recorded_messages(&self) -> RecordedMessages {
+    /// Returns which messages the recording contains if it contains all.
+    fn recorded_messages(&self) -> RecordedMessages {
         RecordedMessages { rewrites: self.rewrites, count: self.messages.len() }
     }
 
