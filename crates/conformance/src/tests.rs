@@ -298,10 +298,10 @@ async fn a_scripted_command_may_end_before_its_output_and_each_method_may_fail()
     tokio::time::advance(second * 3).await;
     let output = request_from_client(agent, puppet, "terminal/output", terminal.clone()).await;
     assert_eq!(output["result"]["output"], "ab");
-    let begun = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     puppet.send_request(1, "terminal/release", terminal).await;
     assert_eq!(next_message(agent, puppet).await["result"], json!({}));
-    assert!(begun.elapsed() >= second * 9, "{:?}", begun.elapsed());
+    assert!(started.elapsed() >= second * 9, "{:?}", started.elapsed());
     assert_eq!(agent.open_terminal_count(), 0);
 }
 

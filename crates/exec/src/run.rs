@@ -272,12 +272,12 @@ impl Screen {
     /// Waits briefly for the current write to finish. The write may be blocked, because the reader
     /// of the output may not read.
     fn lock_state_within_timeout(&self) -> Option<MutexGuard<'_, ScreenState>> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             match self.printed.try_lock() {
                 Ok(printed) => return Some(printed),
                 Err(TryLockError::Poisoned(printed)) => return Some(printed.into_inner()),
-                Err(TryLockError::WouldBlock) if begun.elapsed() > FINAL_PRINT_TIMEOUT => {
+                Err(TryLockError::WouldBlock) if started.elapsed() > FINAL_PRINT_TIMEOUT => {
                     return None;
                 }
                 Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),

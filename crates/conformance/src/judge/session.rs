@@ -15,6 +15,8 @@ use crate::limits::{MAX_JUDGED_CALLS, MAX_OPEN_REQUESTS};
 pub(super) struct JudgedSession {
     /// The state before a load that is not answered yet.
     earlier: Option<Box<Self>>,
+    /// Number of loads that are not answered yet.
+    loads: usize,
     calls: JudgedCalls,
     choices: SessionChoices,
     terminals: BoundedMap<TerminalPhase>,
@@ -59,23 +61,52 @@ impl JudgedSession {
             prompts: VecDeque::new(),
             plan: Default::default(),
             earlier: None,
+            loads: 0,
             phase: if is_replayed { SessionPhase::Replaying } else { SessionPhase::Open },
         }
     }
 
-    /// Keeps the state of an open session that a request loads again, until the response.
+    /// Keeps the state of an open session that a request loads again, until the response. If the
+    /// session is being loaded already, keeps the state before the first load.
     pub(super) fn keep_until_replayed(&mut self, earlier: Option<Self>) {
-        self.earlier = earlier.map(Box::new);
+        self.loads = 1 + earlier.as_ref().map_or(0, |earlier| earlier.loads);
+        self.earlier = match earlier {
+            Some(loading) if loading.phase == SessionPhase::Replaying => loading.earlier,
+            open => open.map(Box::new),
+        };
+    }
+
+    /// Judges a message. While a load of an open session is not answered, the message may belong to
+    /// the replay or to a running turn. A violation is then reported only if it is one in both cases.
+    pub(super) fn judge(
+        &mut self,
+        faults: &mut ViolationLog,
+        judge: impl Fn(&mut Self, &mut ViolationLog),
+    ) {
+        let Some(mut earlier) = self.earlier.take() else { return judge(self, faults) };
+        let empty = || ViolationLog { violations: Vec::new(), ..*faults };
+        let (mut of_turn, mut of_replay) = (empty(), empty());
+        judge(&mut earlier, &mut of_turn);
+        judge(self, &mut of_replay);
+        if !of_turn.violations.is_empty() {
+            faults.violations.append(&mut of_replay.violations);
+        }
+        self.earlier = Some(earlier);
     }
 
     /// Records the response to `session/load` or `session/resume`, which ends the replay.
     pub(super) fn finish_replay(&mut self) {
+        self.loads = self.loads.saturating_sub(1);
         self.earlier = None;
         self.phase = SessionPhase::Open;
     }
 
-    /// Records that a load failed: the session is as it was before.
+    /// Records that a load failed: if no other load is open, the session is as it was before.
     pub(super) fn fail_replay(&mut self) {
+        self.loads = self.loads.saturating_sub(1);
+        if self.loads > 0 || self.phase != SessionPhase::Replaying {
+            return;
+        }
         match self.earlier.take() {
             Some(earlier) => *self = *earlier,
             None => self.phase = SessionPhase::Closed,

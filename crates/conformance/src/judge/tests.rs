@@ -536,6 +536,48 @@ fn a_failed_load_opens_no_session_and_leaves_an_open_one_as_it_was() {
 }
 
 #[test]
+fn updates_of_a_running_turn_count_although_loads_of_its_session_fail() {
+    let load =
+        |id| request(id, "session/load", json!({"sessionId": "s1", "cwd": "/", "mcpServers": []}));
+    let error =
+        |id: u64| json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "Held"}});
+    let call = json!({
+        "sessionUpdate": "tool_call", "toolCallId": "c", "title": "Read", "kind": "read",
+        "status": "in_progress"
+    });
+    let ended =
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"});
+    let mut messages = start();
+    messages.extend([
+        request(1, "session/new", json!({"cwd": "/", "mcpServers": []})),
+        result(1.into(), json!({"sessionId": "s1"})),
+        request(2, "session/prompt", json!({"sessionId": "s1", "prompt": []})),
+        load(3),
+        session_update_message("s1", &call),
+        load(4),
+        error(3),
+        error(4),
+        session_update_message("s1", &ended),
+        result(2.into(), json!({"stopReason": "end_turn"})),
+    ]);
+    assert_eq!(broken_rules(&messages), []);
+}
+
+#[test]
+fn many_unanswered_loads_of_a_session_need_no_more_memory_than_one() {
+    let load =
+        |id| request(id, "session/load", json!({"sessionId": "s1", "cwd": "/", "mcpServers": []}));
+    let mut messages = start();
+    messages.extend([
+        request(1, "session/new", json!({"cwd": "/", "mcpServers": []})),
+        result(1.into(), json!({"sessionId": "s1"})),
+    ]);
+    // A state for each load would overflow the stack when all of them are dropped.
+    messages.extend((2..100_000).map(load));
+    broken_rules(&messages);
+}
+
+#[test]
 fn a_deleted_session_is_closed_and_a_fork_is_a_new_session() {
     let mut messages = start();
     messages.extend([

@@ -393,7 +393,7 @@ impl TranscriptJudge {
             return;
         };
         let terminal = params["terminalId"].as_str();
-        match (name, id, terminal) {
+        session.judge(faults, |session, faults| match (name, id, terminal) {
             ("session/prompt", Some(id), _) => session.record_prompt(id),
             ("session/cancel", ..) => session.record_cancel(),
             ("session/set_mode" | "session/set_config_option", ..) => {
@@ -403,7 +403,7 @@ impl TranscriptJudge {
             ("session/request_permission", ..) => session.judge_permission_request(params, faults),
             (_, _, Some(terminal)) => session.judge_terminal_request(name, terminal, faults),
             _ => {}
-        }
+        });
     }
 
     /// Records a message that may be a malformed request. The other side may answer the request,
@@ -517,12 +517,15 @@ impl TranscriptJudge {
         }
         let session = asked.session.as_ref().and_then(|id| self.sessions.get_mut(id));
         let Some(session) = session else { return };
-        match (&*asked.name, result, &asked.permission) {
-            ("session/load" | "session/resume", Some(result), _) => {
+        match (&*asked.name, result) {
+            ("session/load" | "session/resume", Some(result)) => {
                 session.finish_replay();
-                session.update_choices(result, faults);
+                return session.update_choices(result, faults);
             }
-            ("session/load" | "session/resume", None, _) => session.fail_replay(),
+            ("session/load" | "session/resume", None) => return session.fail_replay(),
+            _ => {}
+        }
+        session.judge(faults, |session, faults| match (&*asked.name, result, &asked.permission) {
             ("session/set_config_option", Some(result), _) => {
                 session.update_choices(result, faults);
             }
@@ -545,7 +548,7 @@ impl TranscriptJudge {
                 session.note_permission_reply(call, option.is_some_and(|(_, allows)| *allows));
             }
             _ => {}
-        }
+        });
     }
 
     fn record_new_session(&mut self, result: &Value) {
