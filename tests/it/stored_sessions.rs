@@ -473,7 +473,6 @@ async fn sessions_are_listed_page_by_page_and_by_folder_and_deleted() {
     let here = agent.request("session/list", json!({"cwd": scratch.cwd()})).await.unwrap();
     assert_eq!(here["sessions"], json!([]));
     for (method, params) in [
-        ("session/delete", json!({"sessionId": id})),
         ("session/load", json!({"sessionId": id, "cwd": scratch.cwd(), "mcpServers": []})),
         ("session/resume", json!({"sessionId": "../x", "cwd": scratch.cwd(), "mcpServers": []})),
     ] {

@@ -94,6 +94,73 @@ async fn prompts_with_every_advertised_kind_of_content_are_accepted() {
     agent.finish().await;
 }
 
+/// Stores a session of one turn. Returns its scratch folder and its id.
+async fn stored_session() -> (Scratch, String) {
+    let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let stored = (agent.scratch.clone(), agent.session_id());
+    agent.finish().await;
+    stored
+}
+
+async fn agent_for(scratch: &Scratch) -> Agent {
+    let args = ["acp", "--model", "direct"];
+    let mut agent = Agent::start_in(scratch.clone(), &args, &[], Options::default());
+    agent.initialize().await.unwrap();
+    agent
+}
+
+#[tokio::test]
+async fn load_001_002_003_a_load_replays_before_its_response_which_is_an_object() {
+    let (scratch, id) = stored_session().await;
+    let mut agent = agent_for(&scratch).await;
+    let params = json!({"sessionId": id, "cwd": scratch.cwd(), "mcpServers": []});
+    let loaded = agent.request("session/load", params).await.unwrap();
+    assert!(loaded.is_object(), "{loaded}");
+    assert_eq!(agent.client.session(&id).message_text(), "Hello.");
+    let before = agent.client.session(&id).message_text();
+    let prompt = agent.prompt_in(&id, "/help").await;
+    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+    let after = agent.client.session(&id).message_text();
+    assert_eq!(after.matches(&before).count(), 1, "the replay ends with the response: {after}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn resume_001_002_a_resume_replays_nothing() {
+    let (scratch, id) = stored_session().await;
+    let mut agent = agent_for(&scratch).await;
+    let params = json!({"sessionId": id, "cwd": scratch.cwd(), "mcpServers": []});
+    let resumed = agent.request("session/resume", params).await.unwrap();
+    assert!(resumed.is_object(), "{resumed}");
+    assert_eq!(agent.client.session(&id).message_text(), "");
+    let prompt = agent.prompt_in(&id, "/help").await;
+    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+    assert!(!agent.client.session(&id).message_text().contains("Hello."));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn list_001_002_delete_001_002_sessions_are_listed_by_folder_and_deleted_twice() {
+    let (scratch, id) = stored_session().await;
+    let mut agent = agent_for(&scratch).await;
+    let ids = |list: Value| -> Vec<String> {
+        let sessions = list["sessions"].as_array().unwrap().iter();
+        sessions.map(|session| session["sessionId"].as_str().unwrap().to_owned()).collect()
+    };
+    let listed = agent.request("session/list", json!({})).await.unwrap();
+    assert_eq!(ids(listed), std::slice::from_ref(&id));
+    let elsewhere = agent.request("session/list", json!({"cwd": "/elsewhere"})).await.unwrap();
+    assert_eq!(ids(elsewhere), [""; 0]);
+    for session in [&*id, &id, "never-existed"] {
+        let deleted = agent.request("session/delete", json!({"sessionId": session})).await;
+        assert_eq!(deleted.unwrap(), json!({}));
+    }
+    let listed = agent.request("session/list", json!({})).await.unwrap();
+    assert_eq!(ids(listed), [""; 0]);
+    agent.finish().await;
+}
+
 #[tokio::test]
 async fn meta_001_a_prompt_with_metadata_is_accepted() {
     let mut agent = Agent::ready([text("Hello.")], Options::default()).await;

@@ -186,7 +186,8 @@ impl Connection {
     }
 
     /// Deletes a stored session. If the session is open on this connection, the session is closed
-    /// first.
+    /// first. ACP requires that the deletion of a session that is not stored succeeds:
+    /// <https://agentclientprotocol.com/protocol/v1/session-delete>.
     pub(super) async fn delete_session(
         self: Arc<Self>,
         request: DeleteSessionRequest,
@@ -196,9 +197,7 @@ impl Connection {
         if self.agent.stored.is_none() {
             return drop(responder.respond_with_error(errors::sessions_not_stored()));
         }
-        let open = self.take_session(&id);
-        let was_open = open.is_some();
-        if let Some(session) = open {
+        if let Some(session) = self.take_session(&id) {
             session.close(limits::CLOSE_DEADLINE).await;
         }
         let deleted = async {
@@ -214,8 +213,7 @@ impl Connection {
                 deleted
             };
             match opened.run(delete).await {
-                // A session without a prompt is never stored.
-                Err(SessionStoreError::UnknownSession(_)) if was_open => Ok(()),
+                Err(SessionStoreError::UnknownSession(_)) => Ok(()),
                 deleted => deleted.map_err(|error| errors::session_store(&error)),
             }
         };
