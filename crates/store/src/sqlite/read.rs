@@ -227,7 +227,7 @@ pub(super) fn part_rows(
             part => Ok(Some(part.ok().flatten().unwrap_or(PartRow::Damaged(None)))),
         }
     };
-    let FoundRows { mut rows, damage } = read_rows(transaction, &keys, MAX_PARTS, read)?;
+    let FoundRows { mut rows, damage, .. } = read_rows(transaction, &keys, MAX_PARTS, read)?;
     // The parts that were not found are unknown.
     rows.extend(damage.map(|_| PartRow::Damaged(None)));
     Ok(rows)
@@ -420,14 +420,20 @@ pub(super) fn search(
 /// Rows that were read one by one, and a fault of rows that could not be read.
 struct FoundRows<T> {
     rows: Vec<T>,
+    /// Whether a row could be read, also if it was skipped.
+    is_any_readable: bool,
     damage: Option<TransactionFault>,
 }
 
 impl<T> FoundRows<T> {
+    fn new() -> Self {
+        Self { rows: Vec::new(), is_any_readable: false, damage: None }
+    }
+
     /// Returns the rows, or the fault if no row could be read.
     fn unless_all_damaged(self) -> Result<Vec<T>, TransactionFault> {
         match self.damage {
-            Some(fault) if self.rows.is_empty() => Err(fault),
+            Some(fault) if !self.is_any_readable => Err(fault),
             _ => Ok(self.rows),
         }
     }
@@ -442,9 +448,9 @@ fn read_rows<T>(
     max: usize,
     read: impl Fn(i64) -> Result<Option<T>, TransactionFault>,
 ) -> Result<FoundRows<T>, TransactionFault> {
-    let mut found = FoundRows { rows: Vec::new(), damage: None };
+    let mut found = FoundRows::new();
     for (sql, params) in keys {
-        found = FoundRows { rows: Vec::new(), damage: None };
+        found = FoundRows::new();
         match read_rows_by_keys(transaction, sql, params, max, &read, &mut found) {
             Err(fault) if fault.is_damage() => found.damage = Some(fault),
             Err(fault) => return Err(fault),
@@ -468,7 +474,10 @@ fn read_rows_by_keys<T>(
         && let Some(row) = rows.next()?
     {
         match read(row.get(0)?) {
-            Ok(value) => found.rows.extend(value),
+            Ok(value) => {
+                found.is_any_readable = true;
+                found.rows.extend(value);
+            }
             Err(fault) if fault.is_damage() => found.damage = Some(fault),
             Err(fault) => return Err(fault),
         }

@@ -269,9 +269,13 @@ fn prompts_and_hits_beside_a_page_that_is_damaged_are_found() {
     let prompts = store.prompts(&id("a"), 0).unwrap();
     assert!((40..61).contains(&prompts.len()), "{}", prompts.len());
     assert_eq!(prompts.last().map(|prompt| prompt.number), Some(61));
-    let words = "xx".to_owned();
-    let hits = store.search(&SessionSearch { words, ..SessionSearch::default() }).unwrap();
+    let search = SessionSearch { words: "xx".into(), ..SessionSearch::default() };
+    let hits = store.search(&search).unwrap();
     assert_eq!(hits.len(), prompts.len() - 1);
+    // The intact rows are skipped here, so nothing is found.
+    assert_eq!(store.prompts(&id("a"), 61).unwrap(), []);
+    let search = SessionSearch { cwd: Some("/other".into()), ..search };
+    assert_eq!(store.search(&search).unwrap(), []);
 }
 
 /// Creates a store with a session that has ten parts, each on a separate page.
