@@ -13,7 +13,8 @@ use crate::limits::STEP_RECORDS;
 use crate::session::{NewSession, SessionSummary};
 
 /// Copies the first prompts of a session into a new session, and returns the key of the new
-/// session. The caller must hold the lock of the new session. Damaged records are skipped.
+/// session. The caller must hold the lock of the new session. A damaged record of a kept prompt
+/// stays damaged in the copy.
 pub(super) fn copy_session(
     store: &SqliteStoreState,
     from: &SessionId,
@@ -59,18 +60,31 @@ impl SessionCopy<'_> {
         );
         let mut statement = source.prepare(&sql)?;
         let mut rows = statement.query(params![first, last])?;
-        let mut step = Vec::new();
+        let (mut step, mut doubtful) = (Vec::new(), Vec::new());
         while let Some(row) = rows.next()? {
-            let record = match RecordRow::from_row(row, &self.from.0) {
-                // No record of a kept prompt follows. The prompt of a damaged record may be wrong.
-                Ok(Some(record)) if record.prompt > keep => break,
-                Ok(Some(record)) => record,
-                _ => RecordRow::damaged_copy(row)?,
+            let (record, is_intact) = match RecordRow::from_row(row, &self.from.0) {
+                Ok(Some(record)) => (record, true),
+                _ => (RecordRow::damaged_copy(row)?, false),
             };
-            let text: Option<String> = row.get(16).unwrap_or_default();
-            step.push((record, text));
+            let (is_kept, text) = (record.prompt <= keep, row.get(16).unwrap_or_default());
+            match (is_kept, is_intact) {
+                // No record of a kept prompt follows.
+                (false, true) => break,
+                // The prompt of a damaged record may be wrong. The record belongs to a kept prompt
+                // if an intact record of a kept prompt follows.
+                (false, false) => doubtful.push((record, text)),
+                (true, true) => {
+                    step.append(&mut doubtful);
+                    step.push((record, text));
+                }
+                (true, false) => step.push((record, text)),
+            }
             if step.len() >= STEP_RECORDS {
-                self.write_copied_records(&std::mem::take(&mut step))?;
+                // The doubtful records may have made the step longer.
+                for records in step.chunks(STEP_RECORDS) {
+                    self.write_copied_records(records)?;
+                }
+                step.clear();
             }
         }
         self.write_copied_records(&step)

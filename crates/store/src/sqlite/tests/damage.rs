@@ -92,6 +92,27 @@ fn a_fork_has_the_damaged_parts_and_records_of_its_parent() {
 }
 
 #[test]
+fn a_fork_has_no_damaged_record_of_a_later_prompt() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut session = create(&store, "a");
+    let prompt = |text: &str| SessionChange::Prompt(record(text));
+    session.write(&[prompt("second"), append("answer"), prompt("third")], NOW).unwrap();
+    // The records of the second prompt are damaged, and their prompt is still readable.
+    run(folder.path(), "UPDATE record SET kind = 'other' WHERE prompt = 2");
+    drop(store.fork(&id("a"), &new("b"), Some(1), NOW).unwrap());
+    assert_eq!(texts(&store, "b"), (vec!["first".to_owned()], 0));
+    assert_eq!(store.prompts(&id("b"), 0).unwrap().len(), 1);
+    let search = SessionSearch { words: "second".into(), ..SessionSearch::default() };
+    let hits = store.search(&search).unwrap();
+    assert_eq!(hits.iter().map(|hit| &*hit.session.0).collect::<Vec<_>>(), ["a"]);
+    // The damaged records are part of a longer fork.
+    drop(store.fork(&id("a"), &new("c"), Some(2), NOW).unwrap());
+    assert_eq!(texts(&store, "c"), (vec!["first".to_owned()], 2));
+    assert_eq!(store.prompts(&id("c"), 0).unwrap().len(), 2);
+}
+
+#[test]
 fn a_record_with_a_damaged_file_is_returned_in_its_short_form() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
