@@ -159,7 +159,11 @@ impl SessionDatabase {
         let (mut logged, mut moved) =
             connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], pages)?;
         if logged >= long || logged - moved >= unmoved {
-            (logged, moved) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], pages)?;
+            let after = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], pages)?;
+            // SQLite returns negative numbers if another process makes a checkpoint at this time.
+            if after.0 >= 0 {
+                (logged, moved) = after;
+            }
         }
         if logged >= long && logged - moved < CHECKPOINT_PAGES {
             self.truncate_log(connection)?;

@@ -1,5 +1,8 @@
 //! The write-ahead log, beside readers and writers.
 
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::*;
 use crate::limits::LOG_PAGES;
 use pretty_assertions::assert_eq;
@@ -52,4 +55,39 @@ fn the_log_is_emptied_once_no_reader_needs_it() {
     assert_eq!(log_bytes(folder.path()), 0);
     session.write(&[append("later")], NOW).unwrap();
     assert_eq!(texts(&store, "a").0.last().map(String::as_str), Some("later"));
+}
+
+#[test]
+fn the_log_is_emptied_after_the_checkpoint_of_another_process() {
+    /// Number of pauses between two tries.
+    static PAUSES: AtomicU64 = AtomicU64::new(0);
+    let folder = tempfile::tempdir().unwrap();
+    let random = || PAUSES.fetch_add(1, Ordering::Relaxed);
+    let store = SqliteSessionStore::open(folder.path(), holder(), random).unwrap();
+    drop(create(&store, "a"));
+    let writer = Connection::open(database(folder.path())).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // A checkpoint that waits for a writer holds the lock of the checkpoints.
+    let mut other = Connection::open(database(folder.path())).unwrap();
+    let waiting = Arc::new(Barrier::new(2));
+    let waits = waiting.clone();
+    let wait_twice = move |_| {
+        waits.wait();
+        waits.wait();
+        false
+    };
+    other.busy_handler(Some(wait_twice)).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        waiting.wait();
+        let before = PAUSES.load(Ordering::Relaxed);
+        let emptying = scope.spawn(|| store.0.database.sync_and_empty_log());
+        while PAUSES.load(Ordering::Relaxed) == before && !emptying.is_finished() {
+            thread::yield_now();
+        }
+        writer.execute_batch("ROLLBACK").unwrap();
+        waiting.wait();
+        emptying.join().unwrap().unwrap();
+    });
+    assert_eq!(log_bytes(folder.path()), 0);
 }
