@@ -135,8 +135,13 @@ impl SessionFolder {
     /// Returns whether `cwd` is one of the two paths of this folder.
     #[must_use]
     pub fn has_path(&self, cwd: &Path) -> bool {
-        let cwd = normalise(cwd);
-        normalise(&self.cwd) == cwd || normalise(&self.canonical) == cwd
+        self.has_normalised_path(&normalise(cwd))
+    }
+
+    pub(crate) fn has_normalised_path(&self, cwd: &Path) -> bool {
+        let mut paths = [&self.cwd, &self.canonical].into_iter();
+        // Most stored paths are normalised.
+        paths.any(|path| path == cwd || normalise(path) == cwd)
     }
 }
 

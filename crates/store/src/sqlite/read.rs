@@ -39,15 +39,18 @@ pub(super) fn summary(
     session: &SessionId,
 ) -> Result<SessionSummary, TransactionFault> {
     let sql = format!("SELECT {SUMMARY} FROM session WHERE id = ?1 AND is_whole = 1");
-    let found = transaction.prepare_cached(&sql)?.query_row([&*session.0], to_summary);
+    let found = transaction
+        .prepare_cached(&sql)?
+        .query_row([&*session.0], |row| to_summary(row, to_folder(row, 1)?));
     let unknown = || SessionStoreError::UnknownSession(session.clone()).into();
     found.optional()?.ok_or_else(unknown)
 }
 
-fn to_summary(row: &Row<'_>) -> Result<SessionSummary, Error> {
-    let (id, cwd, canonical): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-    let is_intact = row.get::<_, Vec<u8>>(3)? == folder_checksum(&id, &cwd, &canonical);
-    let folder = to_folder(row, 1)?;
+/// Reads the columns of [`SUMMARY`]. `folder` is the folder in these columns.
+fn to_summary(row: &Row<'_>, folder: SessionFolder) -> Result<SessionSummary, Error> {
+    let text = |at| Ok::<_, Error>(row.get_ref(at)?.as_str()?);
+    let (id, cwd, canonical) = (text(0)?, text(1)?, text(2)?);
+    let is_intact = row.get_ref(3)?.as_blob()? == folder_checksum(id, cwd, canonical);
     let number = |at| row.get::<_, i64>(at).map(|number| u64::try_from(number).unwrap_or_default());
     let (created, updated) = (time_from_millis(number(6)?), time_from_millis(number(7)?));
     let mut summary = SessionSummary::new(SessionId::new(id), created, updated);
@@ -75,7 +78,8 @@ pub(super) fn list(
     // If an index is damaged, the sessions are found in another one, although not as fast.
     let (newest, others) = (ordered("session_updated"), ordered("session_cwd"));
     let mut keys = vec![(&*newest, general), (&*others, general)];
-    let cwd = filter.cwd.as_deref();
+    let cwd = filter.cwd.as_deref().map(normalise);
+    let cwd = cwd.as_deref();
     let of_folder = cwd.map(|cwd| folder_keys(transaction, cwd)).transpose()?.flatten();
     let params: Vec<&dyn ToSql>;
     match &of_folder {
@@ -91,17 +95,18 @@ pub(super) fn list(
         format!("SELECT {SUMMARY} FROM session WHERE key = ?1 AND is_whole = 1 AND prompts > 0");
     let read = |key| {
         let found = query_optional(transaction, &sql, [key], |row| {
-            Ok((to_summary(row)?, to_folder(row, 1)?))
+            let folder = to_folder(row, 1)?;
+            is_in(&folder, cwd).then(|| to_summary(row, folder)).transpose()
         });
-        Ok(found?.filter(|(_, folder)| is_in(folder, cwd)).map(|(summary, _)| summary))
+        Ok(found?.flatten())
     };
     let found = read_rows(transaction, &keys, filter.page_size() + 1, read)?;
     Ok(SessionPage::from_possibly_too_many(found.unless_all_damaged()?, filter.page_size()))
 }
 
-/// Returns a statement for [`read_rows`] that finds the sessions of a folder in two indexes, and the
-/// stored names of the folder, which are its parameters after the cursor. Returns `None` if the
-/// indexes are of no use.
+/// Returns a statement for [`read_rows`] that finds the sessions of a normalised folder in two
+/// indexes, and the stored names of the folder, which are its parameters after the cursor. Returns
+/// `None` if the indexes are of no use.
 fn folder_keys(
     transaction: &Transaction<'_>,
     cwd: &Path,
@@ -126,7 +131,7 @@ fn folder_keys(
     Ok((names.len() <= MAX_INDEXED_SPELLINGS).then_some((sql, names)))
 }
 
-/// Returns the names in a column that are spellings of this path.
+/// Returns the names in a column that are spellings of this normalised path.
 fn stored_spellings(
     transaction: &Transaction<'_>,
     column: &str,
@@ -138,7 +143,6 @@ fn stored_spellings(
          SELECT (SELECT min({column}) FROM session WHERE {column} > text) FROM name \
          WHERE text IS NOT NULL) SELECT text FROM name WHERE text IS NOT NULL"
     );
-    let cwd = normalise(cwd);
     let mut statement = transaction.prepare_cached(&sql)?;
     let names = statement.query_map([], |row| row.get::<_, String>(0))?;
     let is_spelling = |name: &String| normalise(&unquote_path(name)) == cwd;
@@ -152,8 +156,9 @@ fn to_folder(row: &Row<'_>, at: usize) -> Result<SessionFolder, Error> {
     Ok(SessionFolder { cwd: path(at)?, canonical: path(at + 1)? })
 }
 
+/// Returns whether a folder has this normalised path.
 fn is_in(folder: &SessionFolder, cwd: Option<&Path>) -> bool {
-    cwd.is_none_or(|cwd| folder.has_path(cwd))
+    cwd.is_none_or(|cwd| folder.has_normalised_path(cwd))
 }
 
 pub(super) fn prompts(
@@ -401,18 +406,21 @@ pub(super) fn search(
     let query = query.join(" ");
     let keys = "SELECT rowid FROM search WHERE search MATCH ?1 ORDER BY rowid DESC";
     let keys: (_, &[&dyn ToSql]) = (keys, params![query]);
-    let sql = "SELECT session.id, title, prompt, at, text, cwd, canonical FROM session, record \
+    let sql = "SELECT cwd, canonical, session.id, title, prompt, at, text FROM session, record \
                WHERE session.key = ?1 >> 32 AND record.id = ?1 AND is_whole = 1 AND prompts > 0";
+    let cwd = search.cwd.as_deref().map(normalise);
     let read = |id: i64| {
         let found = query_optional(transaction, sql, [id], |row| {
-            let session = SessionId::new(row.get::<_, String>(0)?);
-            let at = time_from_millis(row.get::<_, i64>(3)?.cast_unsigned());
-            let mut hit = SearchHit::new(session, row.get(2)?, at, row.get(4)?);
-            hit.title = row.get(1)?;
-            Ok((hit, to_folder(row, 5)?))
+            if !is_in(&to_folder(row, 0)?, cwd.as_deref()) {
+                return Ok(None);
+            }
+            let session = SessionId::new(row.get::<_, String>(2)?);
+            let at = time_from_millis(row.get::<_, i64>(5)?.cast_unsigned());
+            let mut hit = SearchHit::new(session, row.get(4)?, at, row.get(6)?);
+            hit.title = row.get(3)?;
+            Ok(Some(hit))
         });
-        let is_wanted = |folder: &SessionFolder| is_in(folder, search.cwd.as_deref());
-        Ok(found?.filter(|(_, folder)| is_wanted(folder)).map(|(hit, _)| hit))
+        Ok(found?.flatten())
     };
     read_rows(transaction, &[keys], search.max_hits(), read)?.unless_all_damaged()
 }

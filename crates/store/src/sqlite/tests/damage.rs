@@ -299,6 +299,20 @@ fn prompts_and_hits_beside_a_page_that_is_damaged_are_found() {
     assert_eq!(store.search(&search).unwrap(), []);
 }
 
+#[test]
+fn a_search_in_one_folder_reads_no_text_of_another_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    drop(create(&store, "a"));
+    run(folder.path(), "UPDATE record SET text = CAST(x'ff' AS TEXT)");
+    let search = |cwd: &str| {
+        let cwd = Some(cwd.into());
+        store.search(&SessionSearch { words: "first".into(), cwd, ..SessionSearch::default() })
+    };
+    assert!(matches!(search("/p"), Err(SessionStoreError::Damaged { .. })));
+    assert_eq!(search("/other").unwrap(), []);
+}
+
 /// Creates a store with a session that has ten parts, each on a separate page.
 fn with_parts(folder: &Path) -> SqliteSessionStore {
     let store = open(folder);
