@@ -15,8 +15,8 @@ fn a_session_that_pruning_locks_for_a_moment_can_be_opened_and_deleted() {
         let lock = store.0.lock_session_briefly(&id("a")).unwrap();
         thread::scope(|scope| {
             let operating = scope.spawn(|| operation(&store));
-            // The operation has failed at least once if it came first.
-            thread::yield_now();
+            // In this time, the operation finds the session locked.
+            thread::sleep(2 * HELD_PAUSE);
             drop(lock);
             operating.join().unwrap().unwrap();
         });
