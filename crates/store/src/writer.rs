@@ -27,16 +27,17 @@ use crate::store::{OpenSession, SessionStore};
 /// clone of the writer and the last [`SessionRecorder`].
 ///
 /// Queued changes are written in as few commits as possible. If a full disk or another process
-/// prevents a write, the write is retried, and later writes wait for it. This continues as long as
-/// the queue has memory for the changes.
+/// prevents a write, the write is retried every second, and later writes of the session wait for it.
+/// The retries end when the recorder of the session is dropped.
 #[derive(Debug, Clone)]
 pub struct StoreWriter {
     jobs: Sender<WriterJob>,
     queue: Arc<WriteQueue>,
 }
 
-/// Records one session through a [`StoreWriter`]. After the recorder is dropped, the session is
-/// closed as soon as its changes are written.
+/// Records one session through a [`StoreWriter`]. After the recorder is dropped, the queued changes
+/// are tried once more, and then the session is closed in any case. Changes that cannot be written
+/// by this try are lost, and their [`PendingCommit`] returns the error.
 ///
 /// If a change is lost, all later changes are refused with the same error, so that the stored
 /// session has no gap.
@@ -143,7 +144,9 @@ impl StoreWriter {
         SessionRecorder { key, jobs: self.jobs.clone(), queue: self.queue.clone() }
     }
 
-    /// Resolves after one attempt to write all changes that were queued before this call.
+    /// Resolves when the [`PendingCommit`] of each change that was queued before this call is
+    /// resolved, and each session whose recorder was dropped before this call is closed. The result
+    /// is `Ok` also if changes could not be written: their own [`PendingCommit`] has the error.
     pub fn flush(&self) -> PendingCommit {
         let (answer, commit) = oneshot::channel();
         drop(self.jobs.send(WriterJob::Flush(answer)));

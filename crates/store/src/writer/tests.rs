@@ -172,7 +172,7 @@ fn a_change_that_cannot_be_written_is_retried_before_later_changes() {
 }
 
 #[test]
-fn changes_of_a_closed_session_are_retried_until_they_are_written() {
+fn changes_of_a_closed_session_are_lost_if_one_more_try_fails() {
     let (bench, recorder) = bench();
     for outcome in [None, Some(busy()), Some(busy())] {
         drop(bench.outcomes.send(outcome));
