@@ -149,6 +149,10 @@ pub trait SessionStore: Debug + Send + Sync {
     /// Removes a session with all of its data. When this method returns, the removal survives a
     /// power failure.
     ///
+    /// If the store cannot overwrite all removed text at once, e.g. because another process reads
+    /// it, the removal succeeds nevertheless. Later calls of [`sync`](Self::sync) overwrite the text,
+    /// or return the error that prevents it.
+    ///
     /// # Errors
     ///
     /// Returns [`UnknownSession`](SessionStoreError::UnknownSession) or

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,6 +26,8 @@ pub(super) struct SessionDatabase {
     /// A separate connection for checkpoints, so that reads and writes do not wait for a
     /// checkpoint. The first checkpoint opens the connection.
     syncer: Mutex<Option<Connection>>,
+    /// Whether the last try to empty the log failed, so that removed data may be left in it.
+    has_removed_data: AtomicBool,
 }
 
 impl SessionDatabase {
@@ -51,7 +54,8 @@ impl SessionDatabase {
             sync_folder(folder).map_err(failed)?;
         }
         let (writer, reader) = (Mutex::new(writer), Mutex::new(reader));
-        Ok(Self { random, writer, reader, syncer: Mutex::default(), path })
+        let (syncer, has_removed_data) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Self { path, random, writer, reader, syncer, has_removed_data })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -111,18 +115,32 @@ impl SessionDatabase {
     /// version in the database.
     pub(super) fn sync_and_checkpoint(&self) -> Result<(), SessionStoreError> {
         self.sync_log()?;
-        self.checkpoint_long_log()
+        match self.has_removed_data.swap(false, Ordering::Relaxed) {
+            true => self.empty_log(),
+            false => self.checkpoint_long_log(),
+        }
     }
 
-    /// Syncs the log, and empties it unless readers need it, so that no removed data is left in it.
+    /// Syncs the log after a removal, and empties it, so that no removed data is left in it. If the
+    /// log cannot be emptied, the removal has succeeded nevertheless. Each later
+    /// [`sync_and_checkpoint`](Self::sync_and_checkpoint) then tries again to empty the log.
     pub(super) fn sync_and_empty_log(&self) -> Result<(), SessionStoreError> {
         self.sync_log()?;
-        self.checkpoint(1, 1)
+        drop(self.empty_log());
+        Ok(())
+    }
+
+    fn empty_log(&self) -> Result<(), SessionStoreError> {
+        let emptied = self.checkpoint(1, 1);
+        if !matches!(emptied, Ok(true)) {
+            self.has_removed_data.store(true, Ordering::Relaxed);
+        }
+        emptied.map(drop)
     }
 
     /// Moves a long log into the database, and empties a very long one.
     pub(super) fn checkpoint_long_log(&self) -> Result<(), SessionStoreError> {
-        self.checkpoint(CHECKPOINT_PAGES, LOG_PAGES)
+        self.checkpoint(CHECKPOINT_PAGES, LOG_PAGES).map(drop)
     }
 
     fn sync_log(&self) -> Result<(), SessionStoreError> {
@@ -138,13 +156,14 @@ impl SessionDatabase {
     }
 
     /// Moves the log into the database if at least `unmoved` of its pages have not been moved yet,
-    /// and empties the log if it has at least `long` pages.
-    fn checkpoint(&self, unmoved: i64, long: i64) -> Result<(), SessionStoreError> {
+    /// and empties the log if it has at least `long` pages. Returns whether the log has fewer than
+    /// `long` pages now.
+    fn checkpoint(&self, unmoved: i64, long: i64) -> Result<bool, SessionStoreError> {
         let moved = self.try_checkpoint(unmoved, long);
         moved.map_err(|fault| fault.into_store_error(&self.path))
     }
 
-    fn try_checkpoint(&self, unmoved: i64, long: i64) -> Result<(), TransactionFault> {
+    fn try_checkpoint(&self, unmoved: i64, long: i64) -> Result<bool, TransactionFault> {
         let mut syncer = lock_connection(&self.syncer);
         let connection = match &mut *syncer {
             Some(connection) => connection,
@@ -166,17 +185,17 @@ impl SessionDatabase {
             }
         }
         if logged >= long && logged - moved < CHECKPOINT_PAGES {
-            self.truncate_log(connection)?;
+            return self.truncate_log(connection);
         }
-        Ok(())
+        Ok(logged < long)
     }
 
-    /// Empties the log, unless readers need it all the time. Writers seldom pause long enough for the
+    /// Empties the log, unless readers need it all the time. Returns whether it is empty. Writers seldom pause long enough for the
     /// log to start over, and the first process that opens the database reads the whole log.
     ///
     /// Most pages are moved by now, so each try holds the lock of the writers only for the pages of
     /// the last commits. No lock is held between the tries.
-    fn truncate_log(&self, connection: &Connection) -> Result<(), TransactionFault> {
+    fn truncate_log(&self, connection: &Connection) -> Result<bool, TransactionFault> {
         let mut tries = 0;
         loop {
             let is_blocked =
@@ -186,7 +205,7 @@ impl SessionDatabase {
             match busy_retry_pause(tries, (self.random)()) {
                 Some(pause) if is_blocked => thread::sleep(pause),
                 // The next checkpoint tries again.
-                _ => return Ok(()),
+                _ => return Ok(!is_blocked),
             }
             tries += 1;
         }

@@ -74,3 +74,31 @@ fn deleted_text_is_left_in_no_file() {
     assert_eq!(files_with_secret(), Vec::<PathBuf>::new());
     assert_eq!(texts(&store, "kept").0, ["first"]);
 }
+
+#[test]
+fn a_deletion_succeeds_although_its_text_cannot_be_overwritten_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    drop((create(&store, "a"), create(&store, "b")));
+    let log_bytes = || fs::metadata(folder.path().join("sessions.sqlite3-wal")).unwrap().len();
+    // The first checkpoint opens the database once more, and cannot find it here.
+    let elsewhere = folder.path().join("elsewhere");
+    fs::rename(database(folder.path()), &elsewhere).unwrap();
+    store.delete(&id("a")).unwrap();
+    assert!(matches!(store.summary(&id("a")), Err(SessionStoreError::UnknownSession(_))));
+    for _ in 0..2 {
+        assert!(matches!(store.sync(), Err(SessionStoreError::Unusable { .. })));
+    }
+    assert!(log_bytes() > 0);
+    fs::rename(elsewhere, database(folder.path())).unwrap();
+    store.sync().unwrap();
+    assert_eq!(log_bytes(), 0);
+    // A reader prevents that the log is emptied.
+    let reader = Connection::open(database(folder.path())).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM session").unwrap();
+    store.delete(&id("b")).unwrap();
+    assert!(log_bytes() > 0);
+    drop(reader);
+    store.sync().unwrap();
+    assert_eq!(log_bytes(), 0);
+}
