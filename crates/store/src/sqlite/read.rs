@@ -107,7 +107,7 @@ pub(super) fn list(
 /// Returns a statement for [`read_rows`] that finds the sessions of a normalised folder in two
 /// indexes, and the stored names of the folder, which are its parameters after the cursor. Returns
 /// `None` if the indexes are of no use.
-fn folder_keys(
+pub(super) fn folder_keys(
     transaction: &Transaction<'_>,
     cwd: &Path,
 ) -> Result<Option<(String, Vec<String>)>, TransactionFault> {

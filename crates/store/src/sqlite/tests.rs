@@ -135,11 +135,21 @@ fn lists_and_searches_of_100_000_sessions_use_their_indexes() {
         let next = store.list(&SessionFilter { cursor: page.next, ..filter }).unwrap();
         assert_eq!(next.sessions.len(), 2);
     }
-    let connection = Connection::open(database(folder.path())).unwrap();
-    let sql = "EXPLAIN QUERY PLAN SELECT id FROM session WHERE is_whole = 1 AND prompts > 0 AND \
-               (updated, id) < (1, 'a') AND cwd = '/7' ORDER BY updated DESC, id DESC LIMIT 9";
-    let plan: String = connection.query_row(sql, [], |row| row.get(3)).unwrap();
-    assert!(plan.contains("SEARCH session USING INDEX session_cwd"), "{plan}");
+    let plan = store.0.database.run_read_transaction(|transaction| {
+        let (sql, _) = read::folder_keys(transaction, "/7".as_ref())?.unwrap();
+        let mut statement = transaction.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+        let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
+        Ok(steps.collect::<Result<Vec<_>, _>>()?)
+    });
+    // The two indexes are merged, and nothing is sorted.
+    let merged = [
+        "MERGE (UNION)",
+        "LEFT",
+        "SEARCH session USING COVERING INDEX session_cwd (cwd=? AND (updated,id)<(?,?))",
+        "RIGHT",
+        "SEARCH session USING COVERING INDEX session_canonical (canonical=? AND (updated,id)<(?,?))",
+    ];
+    assert_eq!(plan.unwrap(), merged);
     let retention = RetentionPolicy { max_bytes: Some(9_000_000), ..RetentionPolicy::default() };
     let pruned = store.prune(&retention, NOW).unwrap();
     assert_eq!((pruned.sessions.len(), pruned.outcome), (256, crate::PruneOutcome::More));
