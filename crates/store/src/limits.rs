@@ -56,12 +56,12 @@ pub(crate) const MAX_RECORDS: u64 = 1 << 32;
 /// Maximum number of sessions in one page of a list.
 pub(crate) const MAX_PAGE_SESSIONS: usize = 100;
 
-/// Maximum spellings of a folder's path, such as `/p` and `/p/`, up to which the sessions of the
-/// folder are listed through an index. With more spellings, all sessions are read.
+/// Maximum number of stored spellings of a folder's path, e.g. `/p` and `/p/`, for which a list of
+/// the folder's sessions uses an index. With more spellings, the list reads all sessions.
 #[cfg(feature = "sqlite")]
 pub(crate) const MAX_INDEXED_SPELLINGS: usize = 16;
 
-/// Maximum prompts in one page of a session's prompts.
+/// Maximum number of prompts in one page of a session's prompts.
 pub const MAX_PAGE_PROMPTS: usize = 1000;
 
 /// Maximum number of records in one page of a load.
@@ -160,7 +160,7 @@ pub(crate) const HELD_PAUSE: Duration = Duration::from_millis(20);
 #[cfg(feature = "sqlite")]
 pub(crate) const HELD_TRIES: usize = 10;
 
-/// Maximum bytes of the file that names the process that holds a session.
+/// Maximum number of bytes of the file that names the process that holds a session.
 #[cfg(feature = "sqlite")]
 pub(crate) const MAX_HOLDER_BYTES: u64 = 1 << 10;
 

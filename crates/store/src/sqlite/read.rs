@@ -208,11 +208,10 @@ pub(super) fn part_rows(
     session: &SessionId,
 ) -> Result<Vec<PartRow>, TransactionFault> {
     let key = find_session_key(transaction, session)?;
-    let limit = MAX_PARTS.cast_signed();
-    let of_session: &[&dyn ToSql] = params![key, limit];
+    let of_session: &[&dyn ToSql] = params![key];
     let keys = [
-        ("SELECT rowid FROM part WHERE session = ?1 LIMIT ?2", of_session),
-        ("SELECT rowid FROM part NOT INDEXED WHERE session = ?1 LIMIT ?2", of_session),
+        ("SELECT rowid FROM part WHERE session = ?1", of_session),
+        ("SELECT rowid FROM part NOT INDEXED WHERE session = ?1", of_session),
     ];
     let sql = "SELECT name, json, sum FROM part WHERE rowid = ?1";
     let read = |rowid| {
