@@ -4,7 +4,7 @@ use std::path::Path;
 
 use acp_types::schema::v1::SessionId;
 use callboard_text::{normalise, unquote_path};
-use rusqlite::{Error, OptionalExtension as _, Params, Row, ToSql, Transaction, params};
+use rusqlite::{Error, OptionalExtension as _, Row, ToSql, Transaction, params};
 
 use super::fault::TransactionFault;
 use super::files::SessionFiles;
@@ -93,12 +93,13 @@ pub(super) fn list(
     }
     let sql =
         format!("SELECT {SUMMARY} FROM session WHERE key = ?1 AND is_whole = 1 AND prompts > 0");
+    let mut statement = transaction.prepare_cached(&sql)?;
     let read = |key| {
-        let found = query_optional(transaction, &sql, [key], |row| {
+        let found = statement.query_row([key], |row| {
             let folder = to_folder(row, 1)?;
             is_in(&folder, cwd).then(|| to_summary(row, folder)).transpose()
         });
-        Ok(found?.flatten())
+        Ok(found.optional()?.flatten())
     };
     let found = read_rows(transaction, &keys, filter.page_size() + 1, read)?;
     Ok(SessionPage::from_possibly_too_many(found.unless_all_damaged()?, filter.page_size()))
@@ -171,12 +172,14 @@ pub(super) fn prompts(
                 WHERE begins_prompt = 1 AND id BETWEEN ?1 AND ?2 ORDER BY id";
     let keys: (_, &[&dyn ToSql]) = (keys, params![first, last]);
     let sql = "SELECT prompt, at, text FROM record WHERE id = ?1 AND prompt > ?2";
+    let mut statement = transaction.prepare_cached(sql)?;
     let read = |id| {
-        query_optional(transaction, sql, params![id, after], |row| {
+        let found = statement.query_row(params![id, after], |row| {
             let text: Option<String> = row.get(2)?;
             let at = time_from_millis(row.get::<_, i64>(1)?.cast_unsigned());
             Ok(PromptSummary::new(row.get(0)?, at, &text.unwrap_or_default()))
-        })
+        });
+        Ok(found.optional()?)
     };
     read_rows(transaction, &[keys], MAX_PAGE_PROMPTS, read)?.unless_all_damaged()
 }
@@ -213,9 +216,10 @@ pub(super) fn part_rows(
         ("SELECT rowid FROM part WHERE session = ?1", of_session),
         ("SELECT rowid FROM part NOT INDEXED WHERE session = ?1", of_session),
     ];
-    let sql = "SELECT name, json, sum FROM part WHERE rowid = ?1";
+    let mut statement =
+        transaction.prepare_cached("SELECT name, json, sum FROM part WHERE rowid = ?1")?;
     let read = |rowid| {
-        let part = query_optional(transaction, sql, [rowid], |row| {
+        let part = statement.query_row([rowid], |row| {
             let (name, json) = (row.get::<_, String>(0), row.get::<_, String>(1));
             let sum: Vec<u8> = row.get(2).unwrap_or_default();
             Ok(match (name, json) {
@@ -225,7 +229,7 @@ pub(super) fn part_rows(
                 (name, _) => PartRow::Damaged(name.ok()),
             })
         });
-        match part {
+        match part.optional().map_err(TransactionFault::from) {
             Err(fault) if !fault.is_damage() => Err(fault),
             // An index names a row that is gone, or that lies on a damaged page.
             part => Ok(Some(part.ok().flatten().unwrap_or(PartRow::Damaged(None)))),
@@ -408,8 +412,9 @@ pub(super) fn search(
     let sql = "SELECT cwd, canonical, session.id, title, prompt, at, text FROM session, record \
                WHERE session.key = ?1 >> 32 AND record.id = ?1 AND is_whole = 1 AND prompts > 0";
     let cwd = search.cwd.as_deref().map(normalise);
-    let read = |id: i64| {
-        let found = query_optional(transaction, sql, [id], |row| {
+    let mut statement = transaction.prepare_cached(sql)?;
+    let read = |id| {
+        let found = statement.query_row([id], |row| {
             if !is_in(&to_folder(row, 0)?, cwd.as_deref()) {
                 return Ok(None);
             }
@@ -419,7 +424,7 @@ pub(super) fn search(
             hit.title = row.get(3)?;
             Ok(Some(hit))
         });
-        Ok(found?.flatten())
+        Ok(found.optional()?.flatten())
     };
     read_rows(transaction, &[keys], search.max_hits(), read)?.unless_all_damaged()
 }
@@ -453,12 +458,12 @@ fn read_rows<T>(
     transaction: &Transaction<'_>,
     keys: &[(&str, &[&dyn ToSql])],
     max: usize,
-    read: impl Fn(i64) -> Result<Option<T>, TransactionFault>,
+    mut read: impl FnMut(i64) -> Result<Option<T>, TransactionFault>,
 ) -> Result<FoundRows<T>, TransactionFault> {
     let mut found = FoundRows::new();
     for (sql, params) in keys {
         found = FoundRows::new();
-        match read_rows_by_keys(transaction, sql, params, max, &read, &mut found) {
+        match read_rows_by_keys(transaction, sql, params, max, &mut read, &mut found) {
             Err(fault) if fault.is_damage() => found.damage = Some(fault),
             Err(fault) => return Err(fault),
             Ok(()) => break,
@@ -472,7 +477,7 @@ fn read_rows_by_keys<T>(
     keys: &str,
     params: &[&dyn ToSql],
     max: usize,
-    read: impl Fn(i64) -> Result<Option<T>, TransactionFault>,
+    mut read: impl FnMut(i64) -> Result<Option<T>, TransactionFault>,
     found: &mut FoundRows<T>,
 ) -> Result<(), TransactionFault> {
     let mut statement = transaction.prepare_cached(keys)?;
@@ -490,13 +495,4 @@ fn read_rows_by_keys<T>(
         }
     }
     Ok(())
-}
-
-fn query_optional<T>(
-    transaction: &Transaction<'_>,
-    sql: &str,
-    params: impl Params,
-    read: impl FnOnce(&Row<'_>) -> Result<T, Error>,
-) -> Result<Option<T>, TransactionFault> {
-    Ok(transaction.prepare_cached(sql)?.query_row(params, read).optional()?)
 }
