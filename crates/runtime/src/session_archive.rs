@@ -158,11 +158,13 @@ impl SessionArchive {
     ///
     /// [`Held`](SessionStoreError::Held), with the process that has it open.
     pub fn delete(&self, session: &SessionId) -> Result<(), SessionStoreError> {
-        self.store.delete(session)?;
-        if let Some(state) = &self.state {
+        let deleted = self.store.delete(session);
+        // An earlier deletion may have failed after it removed the session.
+        let is_gone = matches!(deleted, Ok(()) | Err(SessionStoreError::UnknownSession(_)));
+        if let Some(state) = self.state.as_ref().filter(|_| is_gone) {
             remove_files_of_session(state, &session.0);
         }
-        Ok(())
+        deleted
     }
 
     /// Passes each update that `session/load` would send to a client with these capabilities to
