@@ -1,0 +1,25 @@
+//! Runs a command in a sandbox: `sandbox_run [--landlock] FOLDER PROGRAM [ARGUMENT...]`. The command
+//! may write in the folder only.
+
+#[cfg(target_os = "linux")]
+fn main() -> Result<std::process::ExitCode, Box<dyn std::error::Error>> {
+    use callboard_sandbox::{
+        CommandSession, Isolation, SandboxCommand, SandboxPolicy, init_sandbox_helper,
+        probe_isolation,
+    };
+    init_sandbox_helper();
+    let mut args = std::env::args_os().skip(1).peekable();
+    let isolation = match args.next_if(|arg| arg == "--landlock") {
+        Some(_) => Isolation::Landlock,
+        None => probe_isolation().isolation,
+    };
+    let policy = SandboxPolicy::new(args.next());
+    let program = args.next().ok_or("a program is missing")?;
+    let mut command = SandboxCommand::new(program, &policy, isolation, CommandSession::Inherited)?;
+    command.std().args(args);
+    let (status, _) = command.spawn()?.wait()?;
+    Ok(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1).into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}

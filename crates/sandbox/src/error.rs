@@ -1,0 +1,160 @@
+//! Errors of this crate.
+
+use std::fmt::{self, Display};
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a command was not started in a sandbox. The command never ran.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SandboxError {
+    /// `main` has not called [`init_sandbox_helper`](crate::init_sandbox_helper). Call it first.
+    #[error("the program does not support sandboxes: its main has not called init_sandbox_helper")]
+    NotInitialized,
+    /// The isolation is [`Isolation::None`](crate::Isolation::None). Start the command without this
+    /// crate, if the user agrees.
+    #[error("there is no isolation on this system")]
+    NoIsolation,
+    /// A step failed. Nothing of the sandbox is left.
+    #[error("{0}")]
+    Setup(SetupFailure),
+    /// The helper ended without a report, e.g. because it was killed.
+    #[error("the helper of the sandbox was killed")]
+    HelperKilled,
+    /// The system refused a resource that is needed to start the helper.
+    #[error("the helper of the sandbox cannot be started: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// The step of a set-up that failed, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SetupFailure {
+    /// The step that failed.
+    pub step: SetupStep,
+    /// The file, folder or program at which it failed.
+    #[serde(with = "crate::policy::optional_path")]
+    pub path: Option<PathBuf>,
+    /// Number of the system's error.
+    pub errno: Option<i32>,
+    /// The error as text.
+    pub reason: String,
+}
+
+impl Display for SetupFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {}", self.step)?;
+        if let Some(path) = &self.path {
+            write!(f, " {}", path.display())?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// A step of the set-up of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum SetupStep {
+    /// Start the helper and read its order.
+    Helper,
+    /// Create the namespaces.
+    Namespaces,
+    /// Map the user into the user namespace.
+    UserMap,
+    /// Switch the loopback interface on.
+    Loopback,
+    /// Detach the mounts from those of the system.
+    Mounts,
+    /// Open a writable or readable folder.
+    Folder,
+    /// Mount a fresh `/proc`.
+    Proc,
+    /// Make a private `/dev`.
+    Devices,
+    /// Make the whole file system read-only.
+    ReadOnlyRoot,
+    /// Hide a path.
+    Mask,
+    /// Make a path read-only.
+    ReadOnlyName,
+    /// Create or remove a placeholder for a missing path.
+    Placeholder,
+    /// Enter the working directory.
+    WorkingDirectory,
+    /// Set limits of resources.
+    Limits,
+    /// Give up capabilities.
+    Capabilities,
+    /// Restrict the command by Landlock.
+    Landlock,
+    /// Restrict the command by seccomp.
+    Seccomp,
+    /// Start the command.
+    Exec,
+}
+
+impl Display for SetupStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Helper => "start the helper of the sandbox",
+            Self::Namespaces => "create namespaces",
+            Self::UserMap => "map the user into a user namespace",
+            Self::Loopback => "switch on the loopback interface of the sandbox",
+            Self::Mounts => "separate the mounts of the sandbox",
+            Self::Folder => "open",
+            Self::Proc => "mount a /proc for the sandbox",
+            Self::Devices => "make a /dev for the sandbox",
+            Self::ReadOnlyRoot => "make the file system read-only",
+            Self::Mask => "hide",
+            Self::ReadOnlyName => "protect",
+            Self::Placeholder => "make or remove the placeholder",
+            Self::WorkingDirectory => "enter the folder",
+            Self::Limits => "limit the command's resources",
+            Self::Capabilities => "give up capabilities",
+            Self::Landlock => "restrict the command by Landlock",
+            Self::Seccomp => "restrict the command by seccomp",
+            Self::Exec => "start",
+        })
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod conversion {
+    use std::io;
+    use std::path::Path;
+
+    use super::{SetupFailure, SetupStep};
+
+    impl SetupFailure {
+        pub(crate) fn new(step: SetupStep, error: impl Into<io::Error>) -> Self {
+            let error = error.into();
+            Self { step, path: None, errno: error.raw_os_error(), reason: error.to_string() }
+        }
+
+        pub(crate) fn at(step: SetupStep, path: &Path, error: impl Into<io::Error>) -> Self {
+            Self { path: Some(path.to_owned()), ..Self::new(step, error) }
+        }
+    }
+
+    /// Adds the step of the set-up to an error.
+    pub(crate) trait StepResult<T> {
+        fn step(self, step: SetupStep) -> Result<T, SetupFailure>;
+        fn step_at(self, step: SetupStep, path: &Path) -> Result<T, SetupFailure>;
+    }
+
+    impl<T, E: Into<io::Error>> StepResult<T> for Result<T, E> {
+        fn step(self, step: SetupStep) -> Result<T, SetupFailure> {
+            self.map_err(|error| SetupFailure::new(step, error))
+        }
+
+        fn step_at(self, step: SetupStep, path: &Path) -> Result<T, SetupFailure> {
+            self.map_err(|error| SetupFailure::at(step, path, error))
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) use conversion::StepResult;

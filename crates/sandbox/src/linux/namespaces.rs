@@ -1,0 +1,372 @@
+//! The processes of a sandbox with namespaces.
+//!
+//! - The *holder* is the helper. It stays outside of all namespaces, so that the command can neither
+//!   see nor signal it. It maps the user, waits, and removes placeholders at the end.
+//! - The *init process* is the first process of the process namespace. It builds the mounts, starts
+//!   the command and reaps orphans. When it ends, the kernel kills every process of the namespace.
+//! - The command is a child of the init process.
+//!
+//! The init process dies with the holder, and the holder ends with the process that started it.
+
+use std::fs::{self, File};
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _, pipe};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::process::{
+    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, fchdir, getpid,
+    pidfd_open, set_dumpable_behavior, set_parent_process_death_signal, setrlimit, wait, waitpid,
+};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+
+use super::helper::{CommandLine, ReportWriter, SETUP_FAILED, has_parent, restrict_self};
+use super::launch::{AfterSetup, HelperReport, SandboxEnd, SandboxOrder};
+use super::mounts::{self, KnownFolder, MountPlan};
+use super::rules::Rules;
+use super::sys::{self, Fork};
+use super::{lockdown, placeholders, sockets};
+use crate::error::{SetupFailure, SetupStep, StepResult as _};
+use crate::limits::{KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
+
+/// The namespaces of a sandbox.
+const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+/// Sent by the kernel to the holder when the process that started it is gone.
+const PARENT_DIED: Signal = Signal::USR2;
+
+/// Process id of the init process, as the holder sees it.
+static INIT: AtomicI32 = AtomicI32::new(0);
+
+/// Runs the helper until the sandbox has ended, and returns its exit code.
+pub(super) fn run(order: &SandboxOrder, command: &CommandLine, report: &ReportWriter) -> i32 {
+    let result = Holder::start(order, command, report).and_then(|holder| holder.wait(report));
+    match result {
+        Ok(CommandEnd::Code(code)) => code,
+        Ok(CommandEnd::Signal(signal)) => die_by(signal),
+        Err(failure) => {
+            report.send(&HelperReport::Failed(failure));
+            SETUP_FAILED
+        }
+    }
+}
+
+/// How the command ended.
+enum CommandEnd {
+    Code(i32),
+    Signal(i32),
+}
+
+/// Ends this process as the command ended, by a signal.
+fn die_by(signal: i32) -> i32 {
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    if let Some(named) = Signal::from_named_raw(signal) {
+        sys::reset_signal(named);
+    }
+    sys::kill(getpid().as_raw_nonzero().get(), signal);
+    128 + signal
+}
+
+struct Holder {
+    init: Pid,
+    status: PipeReader,
+    placeholders: Vec<placeholders::Placeholder>,
+}
+
+impl Holder {
+    fn start(
+        order: &SandboxOrder,
+        command: &CommandLine,
+        report: &ReportWriter,
+    ) -> Result<Self, SetupFailure> {
+        handle_signals();
+        set_parent_process_death_signal(Some(PARENT_DIED)).step(SetupStep::Helper)?;
+        if !has_parent(order) {
+            return Err(SetupFailure::new(SetupStep::Helper, Errno::SRCH));
+        }
+        let cwd = KnownFolder::working_directory().step(SetupStep::WorkingDirectory)?;
+        let known = |path: &PathBuf| KnownFolder::open(path).step_at(SetupStep::Folder, path);
+        let plan = MountPlan {
+            writable: order.policy.writable.iter().map(known).collect::<Result<_, _>>()?,
+            tmp: order.policy.tmp.as_ref().map(known).transpose()?,
+            sockets: sockets::of_other_programs()?,
+        };
+        let (status, status_writer) = pipe().step(SetupStep::Helper)?;
+        let (go_reader, go) = pipe().step(SetupStep::Helper)?;
+        let holder = pidfd_open(getpid(), PidfdFlags::empty()).step(SetupStep::Helper)?;
+        let writable: Vec<_> = plan.writable.iter().map(|folder| folder.path.clone()).collect();
+        let placeholders = placeholders::create_all(&order.policy, &writable)?;
+        let init = match sys::fork_into_namespaces(NAMESPACES) {
+            Ok(Fork::Child) => {
+                drop((status, go));
+                let init =
+                    Init { order, command, report, plan, cwd, status: status_writer, holder };
+                sys::exit_now(init.run(go_reader));
+            }
+            Ok(Fork::Parent(init)) => init,
+            Err(error) => {
+                placeholders::remove_all(placeholders);
+                return Err(SetupFailure::new(SetupStep::Namespaces, error));
+            }
+        };
+        INIT.store(init.as_raw_nonzero().get(), Ordering::Relaxed);
+        drop((status_writer, go_reader));
+        let holder = Self { init, status, placeholders };
+        match map_user(init).and_then(|()| (&go).write_all(&[0])).and_then(|()| release_streams()) {
+            Ok(()) => Ok(holder),
+            Err(error) => {
+                sys::kill(init.as_raw_nonzero().get(), libc::SIGKILL);
+                drop(holder.wait(report));
+                Err(SetupFailure::new(SetupStep::UserMap, error))
+            }
+        }
+    }
+
+    /// Waits for the end of the sandbox.
+    fn wait(mut self, report: &ReportWriter) -> Result<CommandEnd, SetupFailure> {
+        let ended = retry_on_intr(|| waitpid(Some(self.init), WaitOptions::empty()));
+        INIT.store(0, Ordering::Relaxed);
+        placeholders::remove_all(self.placeholders);
+        let code = ended.ok().flatten().and_then(|(_, status)| status.exit_status());
+        let mut numbers = [0; 8];
+        if self.status.read_exact(&mut numbers).is_err() {
+            return match code {
+                // The init process has reported the failure.
+                Some(code) => Ok(CommandEnd::Code(code)),
+                None => Ok(CommandEnd::Signal(libc::SIGKILL)),
+            };
+        }
+        let [a, b, c, d, e, f, g, h] = numbers;
+        let left_over = usize::try_from(u32::from_ne_bytes([e, f, g, h])).unwrap_or_default();
+        report.send(&HelperReport::Ended(SandboxEnd { left_over }));
+        let status = i32::from_ne_bytes([a, b, c, d]);
+        Ok(if libc::WIFSIGNALED(status) {
+            CommandEnd::Signal(libc::WTERMSIG(status))
+        } else {
+            CommandEnd::Code(libc::WEXITSTATUS(status))
+        })
+    }
+}
+
+/// Passes signals on to the command. The holder itself ends only after the sandbox.
+fn handle_signals() {
+    extern "C" fn terminate(_: libc::c_int) {
+        signal_init(libc::SIGTERM);
+    }
+    extern "C" fn kill(_: libc::c_int) {
+        signal_init(libc::SIGKILL);
+    }
+    // The terminal sends these signals to the command, too.
+    extern "C" fn nothing(_: libc::c_int) {}
+    fn signal_init(signal: libc::c_int) {
+        let init = INIT.load(Ordering::Relaxed);
+        if init > 0 {
+            sys::kill(init, signal);
+        }
+    }
+    sys::handle_signal(Signal::TERM, terminate);
+    sys::handle_signal(Signal::HUP, terminate);
+    sys::handle_signal(PARENT_DIED, kill);
+    sys::handle_signal(Signal::INT, nothing);
+    sys::handle_signal(Signal::QUIT, nothing);
+    sys::reset_signal(Signal::CHILD);
+}
+
+/// Maps every user and group of this process's user namespace to itself, or only the own ones if
+/// this process may not map others.
+fn map_user(init: Pid) -> io::Result<()> {
+    let folder = PathBuf::from(format!("/proc/{}", init.as_raw_nonzero()));
+    let user = rustix::process::geteuid();
+    if user.is_root()
+        && let (Ok(uids), Ok(gids)) = (identity_map("uid_map"), identity_map("gid_map"))
+        && fs::write(folder.join("gid_map"), gids).is_ok()
+    {
+        return fs::write(folder.join("uid_map"), uids);
+    }
+    fs::write(folder.join("setgroups"), "deny")?;
+    let (uid, gid) = (user.as_raw(), rustix::process::getegid().as_raw());
+    fs::write(folder.join("gid_map"), format!("{gid} {gid} 1"))?;
+    fs::write(folder.join("uid_map"), format!("{uid} {uid} 1"))
+}
+
+/// Returns the lines that map all users or groups of this process's user namespace to themselves.
+fn identity_map(file: &str) -> io::Result<String> {
+    let map = fs::read_to_string(Path::new("/proc/self").join(file))?;
+    let lines = map.lines().filter_map(|line| {
+        let mut numbers = line.split_ascii_whitespace();
+        let (first, count) = (numbers.next()?, numbers.nth(1)?);
+        Some(format!("{first} {first} {count}\n"))
+    });
+    Ok(lines.collect())
+}
+
+/// Closes the command's streams in this process: a reader of the command's output waits until
+/// nobody can write to it any more.
+fn release_streams() -> io::Result<()> {
+    let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    Ok(dup2_stderr(&null)?)
+}
+
+struct Init<'a> {
+    order: &'a SandboxOrder,
+    command: &'a CommandLine,
+    report: &'a ReportWriter,
+    plan: MountPlan,
+    cwd: KnownFolder,
+    status: PipeWriter,
+    holder: OwnedFd,
+}
+
+impl Init<'_> {
+    fn run(self, mut go: PipeReader) -> i32 {
+        if go.read_exact(&mut [0]).is_err() {
+            return SETUP_FAILED;
+        }
+        drop(go);
+        match self.set_up().and_then(|rules| self.start_command(&rules)) {
+            Ok(Some(command)) => self.supervise(command),
+            Ok(None) => {
+                self.report.send(&HelperReport::Started);
+                0
+            }
+            Err(failure) => {
+                self.report.send(&HelperReport::Failed(failure));
+                SETUP_FAILED
+            }
+        }
+    }
+
+    fn set_up(&self) -> Result<Rules, SetupFailure> {
+        set_parent_process_death_signal(Some(Signal::KILL)).step(SetupStep::Helper)?;
+        if has_ended(&self.holder) {
+            return Err(SetupFailure::new(SetupStep::Helper, Errno::SRCH));
+        }
+        extern "C" fn terminate_all(_: libc::c_int) {
+            sys::kill(-1, libc::SIGTERM);
+        }
+        sys::handle_signal(Signal::TERM, terminate_all);
+        for signal in [Signal::HUP, Signal::INT, Signal::QUIT, PARENT_DIED] {
+            sys::reset_signal(signal);
+        }
+        let flags = SocketFlags::CLOEXEC;
+        let loopback = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)
+            .map_err(io::Error::from)
+            .and_then(|socket| sys::switch_on_loopback(socket.as_fd()));
+        loopback.step(SetupStep::Loopback)?;
+        mounts::build(&self.order.policy, &self.plan)?;
+        let cwd = self.cwd.reopen().step_at(SetupStep::WorkingDirectory, &self.cwd.path)?;
+        fchdir(&cwd).step_at(SetupStep::WorkingDirectory, &self.cwd.path)?;
+        let mut writable: Vec<_> =
+            self.plan.writable.iter().map(|folder| folder.path.clone()).collect();
+        writable.extend(fs::canonicalize("/tmp").ok());
+        Rules::for_namespaces(&writable)
+    }
+
+    /// Starts the command. Returns `None` if nothing is to be started.
+    fn start_command(&self, rules: &Rules) -> Result<Option<Pid>, SetupFailure> {
+        let (mut failure, failure_writer) = pipe().step(SetupStep::Exec)?;
+        let command = match sys::fork().step(SetupStep::Exec)? {
+            Fork::Child => {
+                let result = restrict_self(self.order, rules);
+                let failure = match (result, self.order.then) {
+                    (Ok(()), AfterSetup::Exit) => sys::exit_now(0),
+                    (Ok(()), AfterSetup::Exec) => self.command.exec(),
+                    (Err(failure), _) => failure,
+                };
+                if let Ok(json) = serde_json::to_vec(&failure) {
+                    drop((&failure_writer).write_all(&json));
+                }
+                sys::exit_now(SETUP_FAILED);
+            }
+            Fork::Parent(command) => command,
+        };
+        drop(failure_writer);
+        // The pipe is closed without a message when the command runs.
+        let mut json = Vec::new();
+        failure.read_to_end(&mut json).step(SetupStep::Exec)?;
+        if let Ok(failure) = serde_json::from_slice(&json) {
+            return Err(failure);
+        }
+        Ok((self.order.then == AfterSetup::Exec).then_some(command))
+    }
+
+    /// Waits for the command and for the processes that it leaves behind.
+    fn supervise(self, command: Pid) -> i32 {
+        self.report.send(&HelperReport::Started);
+        let released = release_streams().and_then(|()| {
+            set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+            lockdown::drop_capabilities()
+        });
+        sys::close_descriptors(3, &[self.status.as_fd()]);
+        let (status, is_gone) = match released {
+            Ok(()) => wait_for(command),
+            Err(_) => (libc::SIGKILL, true),
+        };
+        let left_over = if is_gone { 0 } else { end_left_over() };
+        let mut numbers = status.to_ne_bytes().to_vec();
+        numbers.extend(u32::try_from(left_over).unwrap_or(u32::MAX).to_ne_bytes());
+        drop((&self.status).write_all(&numbers));
+        // The owners of the descriptors that were closed must not close them again.
+        sys::exit_now(0)
+    }
+}
+
+/// Returns whether the process of a descriptor has ended.
+fn has_ended(process: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(process, PollFlags::IN)];
+    !matches!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0))
+}
+
+/// Waits until the command ends, and returns its status and whether no other process is left.
+fn wait_for(command: Pid) -> (i32, bool) {
+    loop {
+        match retry_on_intr(|| wait(WaitOptions::empty())) {
+            Ok(Some((pid, status))) if pid == command => {
+                return (status.as_raw(), wait_for_others(Duration::ZERO));
+            }
+            Ok(_) => {}
+            Err(_) => return (libc::SIGKILL, true),
+        }
+    }
+}
+
+/// Reaps processes until none is left or the time has passed. Returns whether none is left.
+fn wait_for_others(time: Duration) -> bool {
+    let deadline = Instant::now() + time;
+    loop {
+        match retry_on_intr(|| wait(WaitOptions::NOHANG)) {
+            Ok(Some(_)) => {}
+            Ok(None) if Instant::now() < deadline => std::thread::sleep(SWEEP_INTERVAL),
+            Ok(None) => return false,
+            Err(_) => return true,
+        }
+    }
+}
+
+/// Ends all processes that the command left behind, and returns their number. Processes that ignore
+/// SIGTERM are killed by the kernel when this process exits.
+fn end_left_over() -> usize {
+    if wait_for_others(LEFT_OVER_GRACE) {
+        return 0;
+    }
+    let processes =
+        fs::read_dir("/proc").into_iter().flatten().flatten().filter(|entry| {
+            entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok())
+        });
+    let left_over = processes.count().saturating_sub(1);
+    sys::kill(-1, libc::SIGTERM);
+    wait_for_others(KILL_GRACE);
+    left_over
+}

@@ -1,0 +1,98 @@
+//! Finds the best isolation by trying it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::OnceLock;
+
+use super::launch::{AfterSetup, CommandSession, SandboxCommand};
+use super::sys::landlock_abi;
+use crate::error::{SandboxError, SetupFailure, SetupStep};
+use crate::isolation::{Isolation, IsolationProbe, Refusal};
+use crate::policy::SandboxPolicy;
+
+/// Finds the best isolation that works, by setting up a sandbox in which nothing is started.
+///
+/// The result is determined at the first call and then kept. The first call takes some
+/// milliseconds. It changes nothing on the system.
+pub fn probe_isolation() -> &'static IsolationProbe {
+    static PROBE: OnceLock<IsolationProbe> = OnceLock::new();
+    PROBE.get_or_init(try_all)
+}
+
+fn try_all() -> IsolationProbe {
+    let mut refusals = Vec::new();
+    let landlock_abi = landlock_abi();
+    for isolation in [Isolation::Namespaces, Isolation::Landlock] {
+        match try_one(isolation) {
+            Ok(()) => return IsolationProbe { isolation, refusals, landlock_abi },
+            Err(failure) => {
+                let hint = hint(isolation, &failure);
+                refusals.push(Refusal { isolation, failure, hint });
+            }
+        }
+    }
+    IsolationProbe { isolation: Isolation::None, refusals, landlock_abi }
+}
+
+fn try_one(isolation: Isolation) -> Result<(), SetupFailure> {
+    let failed = |error: SandboxError| match error {
+        SandboxError::Setup(failure) => failure,
+        SandboxError::Io(error) => SetupFailure::new(SetupStep::Helper, error),
+        error => SetupFailure {
+            step: SetupStep::Helper,
+            path: None,
+            errno: None,
+            reason: error.to_string(),
+        },
+    };
+    let (policy, session) = (SandboxPolicy::default(), CommandSession::Inherited);
+    let mut command =
+        SandboxCommand::with_order(policy, isolation, session, AfterSetup::Exit).map_err(failed)?;
+    command.std().current_dir("/").env_clear();
+    command.std().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().map_err(failed)?;
+    drop(child.wait());
+    Ok(())
+}
+
+/// Returns what the user can do about a refusal.
+fn hint(isolation: Isolation, failure: &SetupFailure) -> Option<String> {
+    let is = |file: &str, value: &str| {
+        fs::read_to_string(Path::new("/proc/sys").join(file)).is_ok_and(|is| is.trim() == value)
+    };
+    let is_denied = matches!(failure.errno, Some(libc::EPERM | libc::EACCES | libc::ENOSPC));
+    let hint = match isolation {
+        Isolation::Landlock if failure.errno == Some(libc::EOPNOTSUPP) => {
+            "Landlock needs Linux 5.13 or newer, and must be in the kernel's list of security \
+             modules (boot parameter lsm=landlock,...)"
+        }
+        Isolation::Namespaces if !is_denied => return None,
+        Isolation::Namespaces if is("kernel/apparmor_restrict_unprivileged_userns", "1") => {
+            "Ubuntu's AppArmor restricts user namespaces. An administrator can permit them for this \
+             program by an AppArmor profile with the rule `userns,`, or for all programs by `sysctl \
+             kernel.apparmor_restrict_unprivileged_userns=0`"
+        }
+        Isolation::Namespaces if is("user/max_user_namespaces", "0") => {
+            "An administrator can permit user namespaces by `sysctl user.max_user_namespaces=10000`"
+        }
+        Isolation::Namespaces if is("kernel/unprivileged_userns_clone", "0") => {
+            "An administrator can permit user namespaces by `sysctl \
+             kernel.unprivileged_userns_clone=1`"
+        }
+        Isolation::Namespaces if failure.step == SetupStep::Proc => {
+            "Parts of /proc are covered or read-only, as in containers. Docker leaves them \
+             uncovered with `--security-opt systempaths=unconfined`"
+        }
+        Isolation::Namespaces if is_container() => {
+            "The container's profiles forbid it. Docker permits it with `--security-opt \
+             seccomp=unconfined --security-opt apparmor=unconfined`"
+        }
+        Isolation::Landlock | Isolation::None | Isolation::Namespaces => return None,
+    };
+    Some(hint.to_owned())
+}
+
+fn is_container() -> bool {
+    ["/.dockerenv", "/run/.containerenv"].into_iter().any(|file| Path::new(file).exists())
+}

@@ -1,0 +1,240 @@
+//! The policy of a sandbox: plain data that a caller builds, and that the helper applies.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What a sandboxed command may write and read.
+///
+/// All paths are absolute. They are bytes: a name that is not UTF-8 works like any other. A path
+/// may lead through symbolic links. The helper resolves the paths when the command starts, so a
+/// policy can be kept for a whole session.
+///
+/// The default policy permits no write outside a private `/tmp`, hides nothing, and permits no
+/// network.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct SandboxPolicy {
+    /// Folders in which the command may change everything except [`read_only`](Self::read_only).
+    /// Each must exist.
+    #[serde(with = "paths")]
+    pub writable: Vec<PathBuf>,
+    /// Files and folders beneath the writable folders that the command must not change, replace or
+    /// create.
+    pub read_only: Vec<ReadOnlyName>,
+    /// Files and folders that appear empty or absent. Paths that do not exist are ignored.
+    #[serde(with = "paths")]
+    pub masked: Vec<PathBuf>,
+    /// Exceptions: files and folders that remain readable although a parent folder is hidden, i.e.
+    /// is masked, is [`home`](Self::home), `/tmp` or `/run`. Paths that do not exist are ignored.
+    #[serde(with = "paths")]
+    pub readable: Vec<PathBuf>,
+    /// The user's home folder. With [`Isolation::Landlock`](crate::Isolation::Landlock), only its
+    /// writable and readable subfolders can be read. With namespaces, the whole folder can be read
+    /// except for masked paths.
+    #[serde(with = "optional_path")]
+    pub home: Option<PathBuf>,
+    /// Private folder that takes the place of `/tmp`, so that several commands can share their
+    /// temporary files. With `None`, each command gets an empty `/tmp` in memory.
+    ///
+    /// With [`Isolation::Landlock`](crate::Isolation::Landlock), paths cannot be replaced. The
+    /// folder is then writable at its own path, `/tmp` is hidden, and the caller sets `TMPDIR`.
+    #[serde(with = "optional_path")]
+    pub tmp: Option<PathBuf>,
+    /// Access to the network.
+    pub network: NetworkAccess,
+    /// Limits of resources.
+    pub limits: SandboxLimits,
+}
+
+impl SandboxPolicy {
+    /// Creates a policy with writable folders and nothing else.
+    pub fn new(writable: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        Self { writable: writable.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+}
+
+/// A file or folder beneath a writable folder that the command must not change.
+///
+/// If the path is a symbolic link, both the link and its target are read-only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ReadOnlyName {
+    /// Absolute path of the file or folder.
+    #[serde(with = "path")]
+    pub path: PathBuf,
+    /// How the path is protected while nothing exists there.
+    pub missing: MissingName,
+}
+
+impl ReadOnlyName {
+    /// Creates an entry for a path.
+    pub fn new(path: impl Into<PathBuf>, missing: MissingName) -> Self {
+        Self { path: path.into(), missing }
+    }
+}
+
+/// How a read-only path is protected while nothing exists there.
+///
+/// The kernel can only mount over something that exists. A *placeholder* is therefore created for
+/// the time of the command, and removed afterwards. If a parent folder is missing too, the
+/// placeholder is an empty folder in its place. See the crate's README for what other programs see
+/// meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum MissingName {
+    /// The placeholder is a file. The command sees an empty device (`/dev/null`), which `git add`
+    /// ignores.
+    File,
+    /// The placeholder is an empty folder.
+    Folder,
+    /// There is no placeholder, and the command may create the path. For names whose mere existence
+    /// changes how a program behaves; the caller compares afterwards.
+    Unprotected,
+}
+
+/// Access of a command to the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum NetworkAccess {
+    /// No access. With namespaces, the command has a loopback interface of its own.
+    #[default]
+    None,
+}
+
+/// Limits of the resources of one command. `None` means the limit that the caller's process has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct SandboxLimits {
+    /// Maximum number of processes and threads.
+    ///
+    /// The kernel does not apply this limit to root before Linux 6.14. With
+    /// [`Isolation::Landlock`](crate::Isolation::Landlock), the limit counts all processes of the
+    /// user, so the number of processes that run at the start is added, and root has no limit.
+    pub processes: Option<u64>,
+    /// Maximum size of a file that the command writes, in bytes.
+    pub file_bytes: Option<u64>,
+    /// Maximum size of the writable private memory of each process, in bytes. The sum over all
+    /// processes is not limited.
+    pub memory_bytes: Option<u64>,
+    /// Maximum size of files in memory, i.e. in `/dev/shm` and in a `/tmp` that the caller did not
+    /// provide, in bytes. Only with namespaces.
+    pub tmp_bytes: u64,
+}
+
+impl Default for SandboxLimits {
+    fn default() -> Self {
+        Self {
+            processes: None,
+            file_bytes: None,
+            memory_bytes: None,
+            tmp_bytes: crate::limits::DEFAULT_TMP_BYTES,
+        }
+    }
+}
+
+/// A path in JSON: a string if it is UTF-8, otherwise an array of bytes.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum PathForm {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl PathForm {
+    fn new(path: &std::path::Path) -> Self {
+        match path.to_str() {
+            Some(text) => Self::Text(text.to_owned()),
+            None => Self::Bytes(path.as_os_str().as_encoded_bytes().to_vec()),
+        }
+    }
+
+    fn into_path<E: serde::de::Error>(self) -> Result<PathBuf, E> {
+        match self {
+            Self::Text(text) => Ok(text.into()),
+            #[cfg(unix)]
+            Self::Bytes(bytes) => {
+                Ok(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes).into())
+            }
+            #[cfg(not(unix))]
+            Self::Bytes(_) => Err(E::custom("a path of bytes works only on Unix")),
+        }
+    }
+}
+
+mod path {
+    use super::{Deserialize as _, PathBuf, PathForm, Serialize as _};
+
+    pub(super) fn serialize<S: serde::Serializer>(
+        path: &std::path::Path,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        PathForm::new(path).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<PathBuf, D::Error> {
+        PathForm::deserialize(deserializer)?.into_path()
+    }
+}
+
+mod paths {
+    use super::{Deserialize as _, PathBuf, PathForm};
+
+    pub(super) fn serialize<S: serde::Serializer>(
+        paths: &[PathBuf],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(paths.iter().map(|path| PathForm::new(path)))
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<PathBuf>, D::Error> {
+        Vec::<PathForm>::deserialize(deserializer)?.into_iter().map(PathForm::into_path).collect()
+    }
+}
+
+pub(crate) mod optional_path {
+    use super::{Deserialize as _, PathBuf, PathForm, Serialize as _};
+
+    #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+    pub(crate) fn serialize<S: serde::Serializer>(
+        path: &Option<PathBuf>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        path.as_deref().map(PathForm::new).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<PathBuf>, D::Error> {
+        Option::<PathForm>::deserialize(deserializer)?.map(PathForm::into_path).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn policy_survives_json_with_names_that_are_not_utf8() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let odd = PathBuf::from(std::ffi::OsString::from_vec(b"/p/\xff\n".to_vec()));
+        let mut policy = SandboxPolicy::new([odd.clone(), "/plain".into()]);
+        policy.read_only.push(ReadOnlyName::new(odd.join(".git"), MissingName::Folder));
+        policy.home = Some(odd.clone());
+        policy.tmp = Some(odd);
+        let json = serde_json::to_string(&policy).unwrap();
+        assert_eq!(serde_json::from_str::<SandboxPolicy>(&json).unwrap(), policy);
+    }
+
+    #[test]
+    fn missing_fields_have_their_defaults() {
+        assert_eq!(serde_json::from_str::<SandboxPolicy>("{}").unwrap(), SandboxPolicy::default());
+    }
+}
