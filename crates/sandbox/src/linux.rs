@@ -24,5 +24,5 @@ use crate::policy::SandboxPolicy;
 /// The helper removes its placeholders itself. A caller needs this function after the helper was
 /// killed, and at the start of a session.
 pub fn remove_placeholders(policy: &SandboxPolicy) {
-    placeholders::remove_left_over(policy);
+    placeholders::Placeholders::remove_left_over(policy);
 }

@@ -36,10 +36,11 @@ pub struct SandboxPolicy {
     #[serde(with = "optional_path")]
     pub home: Option<PathBuf>,
     /// Private folder that takes the place of `/tmp`, so that several commands can share their
-    /// temporary files. With `None`, each command gets an empty `/tmp` in memory.
+    /// temporary files. It is also writable at its own path, so that a caller can set `TMPDIR` to
+    /// it. With `None`, each command gets an empty `/tmp` in memory.
     ///
     /// With [`Isolation::Landlock`](crate::Isolation::Landlock), paths cannot be replaced. The
-    /// folder is then writable at its own path, `/tmp` is hidden, and the caller sets `TMPDIR`.
+    /// folder is then writable only at its own path, and `/tmp` is hidden.
     #[serde(with = "optional_path")]
     pub tmp: Option<PathBuf>,
     /// Access to the network.
@@ -84,8 +85,8 @@ impl ReadOnlyName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum MissingName {
-    /// The placeholder is a file. The command sees an empty device (`/dev/null`), which `git add`
-    /// ignores.
+    /// The placeholder is a socket that nobody listens on, because `git add` ignores sockets. The
+    /// command sees an empty file.
     File,
     /// The placeholder is an empty folder.
     Folder,

@@ -115,10 +115,6 @@ pub(super) fn build(policy: &SandboxPolicy, plan: &MountPlan) -> Result<(), Setu
     let mut trees = Trees { placements: Vec::new(), covered: covered_folders(policy) };
     trees.copy_folders(policy, plan)?;
     let devices = copy_devices()?;
-    // A file system that programs see as empty, but cannot be written to: `/dev/null`.
-    let null = |path: &Path| clone_tree(Path::new("/dev/null")).step_at(SetupStep::Mask, path);
-    let nulls = policy.read_only.iter().map(|name| null(&name.path));
-    let nulls = nulls.collect::<Result<Vec<_>, _>>()?;
     let proc = fresh_proc(policy.limits.processes).step(SetupStep::Proc)?;
     let terminals = fresh_terminals().step_at(SetupStep::Devices, Path::new("/dev/pts"))?;
 
@@ -146,8 +142,8 @@ pub(super) fn build(policy: &SandboxPolicy, plan: &MountPlan) -> Result<(), Setu
         writable: plan.writable.iter().map(|folder| folder.path.as_path()).collect(),
         pinned: HashSet::new(),
     };
-    for (name, null) in policy.read_only.iter().zip(nulls) {
-        protection.protect(&name.path, &null).step_at(SetupStep::ReadOnlyName, &name.path)?;
+    for name in &policy.read_only {
+        protection.protect(&name.path, &scratch).step_at(SetupStep::ReadOnlyName, &name.path)?;
     }
     attach(proc.as_fd(), Path::new("/proc")).step(SetupStep::Proc)
 }
@@ -191,10 +187,13 @@ impl Trees {
                 .reopen()
                 .and_then(|fd| copy_tree(fd.as_fd(), HARMLESS))
                 .step_at(SetupStep::Folder, &folder.path)?;
-            self.covered.retain(|covered| *covered != tmp);
-            self.add(tmp.clone(), tree, After::Nothing);
-            // Mount points may be created in it.
-            self.covered.push(tmp);
+            self.add(tmp, tree, After::Nothing);
+            // Also at its own path, where other programs see it.
+            let tree = folder
+                .reopen()
+                .and_then(|fd| copy_tree(fd.as_fd(), HARMLESS))
+                .step_at(SetupStep::Folder, &folder.path)?;
+            self.add(folder.path.clone(), tree, After::Nothing);
         }
         let needed = NEEDED_IN_RUN.iter().map(Path::new);
         let readable = policy.readable.iter().map(PathBuf::as_path).chain(needed);
@@ -317,7 +316,7 @@ struct Protection<'a> {
 impl Protection<'_> {
     /// Makes a path read-only, with all links that lead to it. Its parent folders become mount
     /// points, because otherwise the command could move them away and create new ones.
-    fn protect(&mut self, path: &Path, null: &OwnedFd) -> io::Result<()> {
+    fn protect(&mut self, path: &Path, scratch: &Scratch) -> io::Result<()> {
         let mut walk = PathWalk::new(path);
         while let Some(name) = walk.next_name() {
             let child = walk.folder().join(&name);
@@ -344,8 +343,10 @@ impl Protection<'_> {
                 continue;
             }
             if is_ours {
-                if is_placeholder(&stat) && kind == FileType::RegularFile {
-                    attach(null.as_fd(), &child)?;
+                if is_placeholder(&stat) && kind == FileType::Socket {
+                    let tree = scratch.empty_file()?;
+                    sys::set_mount_attributes(tree.as_fd(), MountScope::One, READ_ONLY)?;
+                    attach(tree.as_fd(), &child)?;
                 } else {
                     attach_copy(&child, READ_ONLY)?;
                 }

@@ -27,9 +27,10 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use super::helper::{CommandLine, ReportWriter, SETUP_FAILED, has_parent, restrict_self};
 use super::launch::{AfterSetup, HelperReport, SandboxEnd, SandboxOrder};
 use super::mounts::{self, KnownFolder, MountPlan};
+use super::placeholders::Placeholders;
 use super::rules::Rules;
 use super::sys::{self, Fork};
-use super::{lockdown, placeholders, sockets};
+use super::{lockdown, sockets};
 use crate::error::{SetupFailure, SetupStep, StepResult as _};
 use crate::limits::{KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 
@@ -80,7 +81,7 @@ fn die_by(signal: i32) -> i32 {
 struct Holder {
     init: Pid,
     status: PipeReader,
-    placeholders: Vec<placeholders::Placeholder>,
+    placeholders: Placeholders,
 }
 
 impl Holder {
@@ -105,7 +106,7 @@ impl Holder {
         let (go_reader, go) = pipe().step(SetupStep::Helper)?;
         let holder = pidfd_open(getpid(), PidfdFlags::empty()).step(SetupStep::Helper)?;
         let writable: Vec<_> = plan.writable.iter().map(|folder| folder.path.clone()).collect();
-        let placeholders = placeholders::create_all(&order.policy, &writable)?;
+        let placeholders = Placeholders::create(&order.policy, &writable)?;
         let init = match sys::fork_into_namespaces(NAMESPACES) {
             Ok(Fork::Child) => {
                 drop((status, go));
@@ -115,7 +116,7 @@ impl Holder {
             }
             Ok(Fork::Parent(init)) => init,
             Err(error) => {
-                placeholders::remove_all(placeholders);
+                placeholders.remove();
                 return Err(SetupFailure::new(SetupStep::Namespaces, error));
             }
         };
@@ -136,7 +137,7 @@ impl Holder {
     fn wait(mut self, report: &ReportWriter) -> Result<CommandEnd, SetupFailure> {
         let ended = retry_on_intr(|| waitpid(Some(self.init), WaitOptions::empty()));
         INIT.store(0, Ordering::Relaxed);
-        placeholders::remove_all(self.placeholders);
+        self.placeholders.remove();
         let code = ended.ok().flatten().and_then(|(_, status)| status.exit_status());
         let mut numbers = [0; 8];
         if self.status.read_exact(&mut numbers).is_err() {

@@ -1,11 +1,15 @@
 //! Placeholders for read-only paths that do not exist.
 //!
 //! The kernel mounts only over something that exists. So that a command cannot create such a path,
-//! an empty file or folder is created there for the time of the command. A placeholder is
-//! recognized by its mode, which nothing else has, and by being empty. Each helper that uses a
-//! placeholder holds a shared lock on it, which the kernel frees when the helper dies; only one that
-//! gets the exclusive lock removes it. A placeholder that was left behind (all processes were killed
-//! at once) is therefore used and removed by the next command with the same policy.
+//! a placeholder is created there for the time of the command: an empty folder, or a socket that
+//! nobody listens on. `git` and most other programs ignore both, in the sandbox and outside: the
+//! type of a directory entry is that of the placeholder, whatever is mounted over it.
+//!
+//! A placeholder is recognized by its mode, which nothing else has. Each helper holds a shared lock
+//! on the folders that contain its placeholders, which the kernel frees when the helper dies. One
+//! that gets the exclusive lock removes all placeholders from the folder. What was left behind (all
+//! processes were killed at once) is therefore used and removed by the next command with such a
+//! folder.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, OsStr, OsString};
@@ -17,155 +21,156 @@ use std::path::{Component, Path, PathBuf};
 use std::thread::sleep;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, fchmod, flock, fstat,
-    mkdirat, openat, openat2, readlinkat, statat, unlinkat,
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, chmodat, flock,
+    fstat, mkdirat, mknodat, openat2, readlinkat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
-use crate::error::{SetupFailure, SetupStep, StepResult as _};
+use crate::error::{SetupFailure, SetupStep};
 use crate::limits::{MAX_LINKS, PLACEHOLDER_LOCK_ATTEMPTS, PLACEHOLDER_LOCK_INTERVAL};
 use crate::policy::{MissingName, SandboxPolicy};
 
-/// Mode of a placeholder: readable by everyone, with the sticky bit, which files do not have, and
-/// without the right to write, with which nobody creates a folder that is to be used.
+/// Mode of a socket as a placeholder. Others have neither the sticky bit nor so few rights.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o1444);
+/// Mode of a folder as a placeholder. Nobody makes a folder for files without the right to write.
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o1555);
 
-/// A placeholder that this process uses.
+/// The folders that contain placeholders of this process, with shared locks.
+#[derive(Debug, Default)]
+pub(super) struct Placeholders(Vec<LockedFolder>);
+
 #[derive(Debug)]
-pub(super) struct Placeholder {
-    /// The folder that contains the placeholder, outside of the sandbox.
-    parent: OwnedFd,
-    name: OsString,
-    /// The open placeholder, with a lock.
-    file: OwnedFd,
+struct LockedFolder {
+    folder: OwnedFd,
+    identity: (u64, u64),
 }
 
-/// Creates a placeholder for each read-only path that does not exist, as far as its folder can be
-/// written. `writable` are the writable folders without links.
-pub(super) fn create_all(
-    policy: &SandboxPolicy,
-    writable: &[PathBuf],
-) -> Result<Vec<Placeholder>, SetupFailure> {
-    let mut placeholders = Vec::new();
-    for name in policy.read_only.iter().filter(|name| name.missing != MissingName::Unprotected) {
-        let found =
-            end_of_path(&name.path, writable).step_at(SetupStep::Placeholder, &name.path)?;
-        let Some(PathEnd { parent, name: last, is_last }) = found else { continue };
-        let kind = if is_last { name.missing } else { MissingName::Folder };
-        match create(&parent, &last, kind) {
-            Ok(Some(file)) => placeholders.push(Placeholder { parent, name: last, file }),
-            // The path was created in the meantime, or the command cannot create it either.
-            Ok(None) | Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => {}
-            Err(error) => {
-                remove_all(placeholders);
+impl Placeholders {
+    /// Creates a placeholder for each read-only path that does not exist, as far as its folder can
+    /// be written. `writable` are the writable folders without links.
+    pub(super) fn create(
+        policy: &SandboxPolicy,
+        writable: &[PathBuf],
+    ) -> Result<Self, SetupFailure> {
+        let mut placeholders = Self::default();
+        for name in &policy.read_only {
+            if name.missing == MissingName::Unprotected {
+                continue;
+            }
+            let created = placeholders.create_one(&name.path, name.missing, writable);
+            if let Err(error) = created {
+                placeholders.remove();
                 return Err(SetupFailure::at(SetupStep::Placeholder, &name.path, error));
             }
         }
+        Ok(placeholders)
     }
-    Ok(placeholders)
-}
 
-/// Removes placeholders that no other sandbox uses.
-pub(super) fn remove_all(placeholders: Vec<Placeholder>) {
-    // In the opposite order, because a placeholder may be in the folder of an earlier one.
-    for placeholder in placeholders.into_iter().rev() {
-        placeholder.remove();
-    }
-}
-
-/// Removes the placeholders that a killed helper left for a policy.
-pub(super) fn remove_left_over(policy: &SandboxPolicy) {
-    let writable = policy.writable.iter().filter_map(|path| fs::canonicalize(path).ok());
-    let writable: Vec<_> = writable.collect();
-    for name in &policy.read_only {
-        if let Ok(Some(PathEnd { parent, name: last, .. })) = end_of_path(&name.path, &writable)
-            && let Ok(file) = open(&parent, &last)
-            && flock(&file, FlockOperation::NonBlockingLockShared).is_ok()
-        {
-            Placeholder { parent, name: last, file }.remove();
+    /// Removes the placeholders of all folders that no other helper uses.
+    pub(super) fn remove(self) {
+        // In the opposite order, because a placeholder may be in the folder of an earlier one.
+        for LockedFolder { folder, .. } in self.0.into_iter().rev() {
+            if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                remove_from(&folder);
+            }
         }
     }
-}
 
-impl Placeholder {
-    fn remove(self) {
-        if flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return;
+    /// Removes the placeholders that killed helpers left for a policy.
+    pub(super) fn remove_left_over(policy: &SandboxPolicy) {
+        let writable = policy.writable.iter().filter_map(|path| fs::canonicalize(path).ok());
+        let writable: Vec<_> = writable.collect();
+        for name in &policy.read_only {
+            if let Ok(Some(MissingEnd { folder, .. })) = missing_end(&name.path, &writable)
+                && flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
+            {
+                remove_from(&folder);
+            }
         }
-        let (Ok(file), Ok(named)) =
-            (fstat(&self.file), statat(&self.parent, &self.name, AtFlags::SYMLINK_NOFOLLOW))
-        else {
-            return;
+    }
+
+    fn create_one(
+        &mut self,
+        path: &Path,
+        missing: MissingName,
+        writable: &[PathBuf],
+    ) -> io::Result<()> {
+        let Some(MissingEnd { folder, name, is_last }) = missing_end(path, writable)? else {
+            return Ok(());
         };
-        // Another program may have put something else in its place.
-        if is_placeholder(&named) && (file.st_dev, file.st_ino) == (named.st_dev, named.st_ino) {
-            let is_folder = FileType::from_raw_mode(named.st_mode) == FileType::Directory;
+        let folder = self.lock(folder)?;
+        let is_file = is_last && missing == MissingName::File;
+        let created = if is_file {
+            mknodat(folder, &name, FileType::Socket, FILE_MODE, 0)
+        } else {
+            mkdirat(folder, &name, FOLDER_MODE)
+        };
+        match created {
+            // The umask, and the kernel in case of folders, may have removed bits.
+            Ok(()) => {
+                let mode = if is_file { FILE_MODE } else { FOLDER_MODE };
+                Ok(chmodat(folder, &name, mode, AtFlags::empty())?)
+            }
+            // It is there by now; or the command cannot create it either.
+            Err(Errno::EXIST | Errno::ACCESS | Errno::ROFS | Errno::PERM) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Locks a folder, so that no other helper removes placeholders from it.
+    fn lock(&mut self, folder: OwnedFd) -> io::Result<&OwnedFd> {
+        let stat = fstat(&folder)?;
+        let identity = (stat.st_dev, stat.st_ino);
+        let index = match self.0.iter().position(|locked| locked.identity == identity) {
+            Some(index) => index,
+            None => {
+                lock_shared(&folder)?;
+                self.0.push(LockedFolder { folder, identity });
+                self.0.len() - 1
+            }
+        };
+        Ok(&self.0[index].folder)
+    }
+}
+
+/// Takes a shared lock. Another helper holds an exclusive one only while it removes placeholders.
+fn lock_shared(folder: &OwnedFd) -> io::Result<()> {
+    for _ in 0..PLACEHOLDER_LOCK_ATTEMPTS {
+        match flock(folder, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) => sleep(PLACEHOLDER_LOCK_INTERVAL),
+            result => return Ok(result?),
+        }
+    }
+    Err(Errno::WOULDBLOCK.into())
+}
+
+fn remove_from(folder: &OwnedFd) {
+    for entry in Dir::read_from(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Ok(stat) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        if is_placeholder(&stat) {
+            let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            // A folder is not empty if another program has put something into it; then it stays.
-            let _ = unlinkat(&self.parent, &self.name, flags);
+            // A folder stays if another program has put something into it.
+            let _ = unlinkat(folder, name, flags);
         }
     }
 }
 
-/// Returns whether a file is a placeholder; folders must be empty too, which removing them checks.
+/// Returns whether a file is a placeholder.
 pub(super) fn is_placeholder(stat: &Stat) -> bool {
     let mode = Mode::from_raw_mode(stat.st_mode);
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => mode == FILE_MODE && stat.st_size == 0,
+        FileType::Socket => mode == FILE_MODE,
         FileType::Directory => mode == FOLDER_MODE,
         _ => false,
     }
 }
 
-/// Creates a placeholder, or joins the users of an existing one. Returns `None` if something else
-/// exists.
-fn create(parent: &OwnedFd, name: &OsStr, kind: MissingName) -> Result<Option<OwnedFd>, Errno> {
-    for _ in 0..PLACEHOLDER_LOCK_ATTEMPTS {
-        let created = match kind {
-            MissingName::Folder => mkdirat(parent, name, FOLDER_MODE),
-            MissingName::File | MissingName::Unprotected => {
-                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDONLY | OFlags::CLOEXEC;
-                openat(parent, name, flags, FILE_MODE).map(drop)
-            }
-        };
-        let is_new = match created {
-            Ok(()) => true,
-            Err(Errno::EXIST) => false,
-            Err(error) => return Err(error),
-        };
-        let file = match open(parent, name) {
-            Ok(file) => file,
-            Err(Errno::NOENT) => continue,
-            // Something that cannot be opened is no placeholder.
-            Err(_) if !is_new => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        if is_new {
-            // The umask, and the kernel in case of folders, may have removed bits.
-            let mode = if kind == MissingName::Folder { FOLDER_MODE } else { FILE_MODE };
-            fchmod(&file, mode)?;
-        } else if !is_placeholder(&fstat(&file)?) {
-            return Ok(None);
-        }
-        let is_locked = flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
-        if is_locked && fstat(&file)?.st_nlink > 0 {
-            return Ok(Some(file));
-        }
-        // Another helper removes the placeholder right now.
-        sleep(PLACEHOLDER_LOCK_INTERVAL);
-    }
-    Err(Errno::AGAIN)
-}
-
-fn open(parent: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    openat(parent, name, flags, Mode::empty())
-}
-
 /// The first component of a path that does not exist, or is a placeholder.
-struct PathEnd {
-    parent: OwnedFd,
+struct MissingEnd {
+    /// The folder that does not contain it.
+    folder: OwnedFd,
     name: OsString,
     is_last: bool,
 }
@@ -173,7 +178,7 @@ struct PathEnd {
 /// Follows a path as far as it exists. Returns `None` if all of it exists, if it leads through
 /// something that is no folder, or if it ends outside of the writable folders, where a command
 /// creates nothing.
-fn end_of_path(path: &Path, writable: &[PathBuf]) -> io::Result<Option<PathEnd>> {
+fn missing_end(path: &Path, writable: &[PathBuf]) -> io::Result<Option<MissingEnd>> {
     let mut walk = PathWalk::new(path);
     while let Some(name) = walk.next_name() {
         let is_last = walk.is_done();
@@ -190,10 +195,13 @@ fn end_of_path(path: &Path, writable: &[PathBuf]) -> io::Result<Option<PathEnd>>
             Some(FileType::Directory) if !is_last => walk.enter(name),
             None if writable.iter().any(|folder| walk.folder().starts_with(folder)) => {
                 // The folder must be where the walk found it, even if a link replaced it since.
-                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
                 let resolve = ResolveFlags::NO_SYMLINKS;
-                let parent = openat2(CWD, walk.folder(), flags, Mode::empty(), resolve)?;
-                return Ok(Some(PathEnd { parent, name, is_last }));
+                return match openat2(CWD, walk.folder(), flags, Mode::empty(), resolve) {
+                    Ok(folder) => Ok(Some(MissingEnd { folder, name, is_last })),
+                    Err(Errno::ACCESS) => Ok(None),
+                    Err(error) => Err(error.into()),
+                };
             }
             _ => return Ok(None),
         }
@@ -277,8 +285,8 @@ mod tests {
         policy
     }
 
-    fn create(policy: &SandboxPolicy) -> Vec<Placeholder> {
-        create_all(policy, &policy.writable).unwrap()
+    fn create(policy: &SandboxPolicy) -> Placeholders {
+        Placeholders::create(policy, &policy.writable).unwrap()
     }
 
     fn entries(folder: &Path) -> Vec<OsString> {
@@ -291,10 +299,9 @@ mod tests {
         for (name, missing) in [("f", MissingName::File), ("d", MissingName::Folder)] {
             let policy = policy(folder.path(), name, missing);
             let (first, second) = (create(&policy), create(&policy));
-            assert_eq!((first.len(), second.len()), (1, 1));
-            remove_all(first);
+            first.remove();
             assert_eq!(entries(folder.path()), [name]);
-            remove_all(second);
+            second.remove();
             assert_eq!(entries(folder.path()), [""; 0]);
         }
     }
@@ -305,7 +312,7 @@ mod tests {
         let policy = policy(folder.path(), "a/b/c", MissingName::File);
         let placeholders = create(&policy);
         assert!(entries(folder.path()) == ["a"] && entries(&folder.path().join("a")).is_empty());
-        remove_all(placeholders);
+        placeholders.remove();
         assert_eq!(entries(folder.path()), [""; 0]);
     }
 
@@ -315,10 +322,20 @@ mod tests {
         let policy = policy(folder.path(), "f", MissingName::File);
         drop(create(&policy));
         assert_eq!(entries(folder.path()), ["f"]);
-        remove_all(create(&policy));
+        create(&policy).remove();
         assert_eq!(entries(folder.path()), [""; 0]);
         drop(create(&policy));
-        remove_left_over(&policy);
+        Placeholders::remove_left_over(&policy);
+        assert_eq!(entries(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn placeholders_of_another_policy_are_removed_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = create(&policy(folder.path(), "one", MissingName::File));
+        let second = create(&policy(folder.path(), "two", MissingName::Folder));
+        first.remove();
+        second.remove();
         assert_eq!(entries(folder.path()), [""; 0]);
     }
 
@@ -330,10 +347,10 @@ mod tests {
         let placeholders = create(&policy);
         fs::remove_file(&file).unwrap();
         fs::write(&file, "mine").unwrap();
-        remove_all(placeholders);
+        placeholders.remove();
         fs::write(&file, "").unwrap();
-        assert_eq!(create(&policy).len(), 0);
-        remove_left_over(&policy);
+        create(&policy).remove();
+        Placeholders::remove_left_over(&policy);
         assert_eq!(entries(folder.path()), ["f"]);
     }
 
@@ -342,7 +359,8 @@ mod tests {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::os::unix::fs::symlink(other.path(), folder.path().join("link")).unwrap();
         let policy = policy(folder.path(), "link/f", MissingName::File);
-        assert_eq!(create(&policy).len(), 0);
+        let placeholders = create(&policy);
         assert_eq!(entries(other.path()), [""; 0]);
+        placeholders.remove();
     }
 }

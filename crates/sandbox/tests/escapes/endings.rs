@@ -1,0 +1,198 @@
+//! Ends of commands: nothing is left, whoever is killed.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use callboard_sandbox::{CommandSession, Isolation, SandboxCommand, remove_placeholders};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::world::World;
+use crate::{is_supported, run, shell};
+
+/// Timeout for the end of killed processes, far above the time needed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A command that starts processes of all kinds and reports when they run.
+const LINE: &str = "sleep 999 & setsid sleep 999 & (sleep 999 &) ; nohup sleep 999 > /dev/null & \
+                    echo ready; sleep 999";
+
+/// Environment variable of a copy of this program that runs [`LINE`] in the folder of a world.
+const WORLD: &str = "ESCAPES_WORLD";
+
+/// Returns the ids of the processes in whose environment a text is.
+fn processes_with(text: &str) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let own = std::process::id().cast_signed();
+    ids.filter(|id| {
+        let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        let found = environment.windows(text.len()).any(|window| window == text.as_bytes());
+        *id != own && found
+    })
+    .collect()
+}
+
+fn wait_until_gone(text: &str) {
+    let begun = Instant::now();
+    while !processes_with(text).is_empty() {
+        assert!(begun.elapsed() < PATIENCE, "left: {:?}", processes_with(text));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn kill(id: i32) {
+    kill_process(Pid::from_raw(id).unwrap(), Signal::KILL).unwrap();
+}
+
+/// Starts [`LINE`] with a variable by which its processes are found.
+fn start(world: &World, tag: &str) -> callboard_sandbox::SandboxedChild {
+    let mut command = shell(world, &world.policy(), Isolation::Namespaces, LINE);
+    command.std().env("TAG", tag).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    let output = child.helper().stdout.take().unwrap();
+    BufReader::new(output).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    assert!(!world.leftovers().is_empty(), "placeholders are there meanwhile");
+    child
+}
+
+fn new_tag(name: &str) -> String {
+    format!("escapes-{name}-{}", std::process::id())
+}
+
+#[test]
+fn nothing_is_left_when_a_command_ends() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let world = World::new();
+    let tag = new_tag("end");
+    let line = "sleep 999 & setsid sleep 999 & trap '' TERM; (sleep 999 &) ; exit 3";
+    let mut command = shell(&world, &world.policy(), Isolation::Namespaces, line);
+    command.std().env("TAG", &tag);
+    let (status, end) = command.spawn().unwrap().wait().unwrap();
+    assert_eq!((status.code(), end.left_over), (Some(3), 3));
+    wait_until_gone(&tag);
+    assert_eq!(world.leftovers(), [""; 0]);
+}
+
+#[test]
+fn nothing_is_left_when_the_helper_is_killed() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let world = World::new();
+    let tag = new_tag("helper");
+    let mut child = start(&world, &tag);
+    child.helper().kill().unwrap();
+    child.wait().unwrap();
+    wait_until_gone(&tag);
+    // The helper cannot remove its placeholders, so the caller does.
+    remove_placeholders(&world.policy());
+    assert_eq!(world.leftovers(), [""; 0]);
+}
+
+#[test]
+fn nothing_is_left_when_the_init_process_is_killed() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let world = World::new();
+    let tag = new_tag("init");
+    let mut child = start(&world, &tag);
+    let helper = child.helper().id();
+    let children = fs::read_to_string(format!("/proc/{helper}/task/{helper}/children")).unwrap();
+    kill(children.trim().parse().unwrap());
+    let (status, _) = child.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGKILL));
+    wait_until_gone(&tag);
+    assert_eq!(world.leftovers(), [""; 0]);
+}
+
+#[test]
+fn nothing_is_left_when_the_caller_is_killed() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let world = World::new();
+    let tag = new_tag("caller");
+    let mut caller = Command::new(std::env::current_exe().unwrap())
+        .args(["endings::caller", "--exact", "--nocapture"])
+        .envs(world.environment())
+        .env(WORLD, &world.project)
+        .env("TAG", &tag)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(caller.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line == "ready"));
+    assert!(processes_with(&tag).len() > 5);
+    caller.kill().unwrap();
+    caller.wait().unwrap();
+    wait_until_gone(&tag);
+    assert!(fs::symlink_metadata(world.project.join("missing")).is_err());
+}
+
+/// Test body of a copy of this program.
+#[test]
+fn caller() {
+    let Some(project) = std::env::var_os(WORLD) else { return };
+    let mut policy = callboard_sandbox::SandboxPolicy::new([&project]);
+    let missing = callboard_sandbox::MissingName::Folder;
+    let name = Path::new(&project).join("missing");
+    policy.read_only = vec![callboard_sandbox::ReadOnlyName::new(name, missing)];
+    let session = CommandSession::Inherited;
+    let mut command = SandboxCommand::new("sh", &policy, Isolation::Namespaces, session).unwrap();
+    command.std().args(["-c", LINE]).current_dir(&project);
+    command.spawn().unwrap().wait().unwrap();
+}
+
+#[test]
+fn exit_code_and_signal_of_the_command_are_passed_on() {
+    for isolation in crate::kinds() {
+        let world = World::new();
+        assert_eq!(run(&world, &world.policy(), isolation, "exit 200").code, Some(200));
+        let child = shell(&world, &world.policy(), isolation, "kill -SEGV $$").spawn().unwrap();
+        let (status, _) = child.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGSEGV));
+    }
+}
+
+#[test]
+fn termination_is_passed_on_to_the_command() {
+    for isolation in crate::kinds() {
+        let world = World::new();
+        let line = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.01; done";
+        let mut command = shell(&world, &world.policy(), isolation, line);
+        command.std().stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut output = BufReader::new(child.helper().stdout.take().unwrap()).lines();
+        assert_eq!(output.next().unwrap().unwrap(), "ready");
+        let helper = Pid::from_child(child.helper());
+        kill_process(helper, Signal::TERM).unwrap();
+        assert_eq!(output.next().unwrap().unwrap(), "bye");
+        assert_eq!(child.wait().unwrap().0.code(), Some(5), "{isolation}");
+    }
+}
+
+#[test]
+fn output_ends_when_the_command_closes_it() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let world = World::new();
+    let line = "echo one; exec > /dev/null 2>&1; sleep 999";
+    let mut command = shell(&world, &world.policy(), Isolation::Namespaces, line);
+    command.std().stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines: Vec<_> =
+        BufReader::new(child.helper().stdout.take().unwrap()).lines().map(Result::unwrap).collect();
+    assert_eq!(lines, ["one"]);
+    child.helper().kill().unwrap();
+    child.wait().unwrap();
+    remove_placeholders(&world.policy());
+}

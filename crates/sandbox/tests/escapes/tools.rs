@@ -1,0 +1,330 @@
+//! Work that must be possible in a sandbox, and special cases of policies.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
+use std::time::{Duration, Instant};
+
+use callboard_sandbox::{
+    CommandSession, Isolation, MissingName, ReadOnlyName, SandboxCommand, SandboxPolicy,
+};
+
+use crate::world::World;
+use crate::{is_supported, kinds, run};
+
+/// Returns whether a program is installed, and prints its name if it is not.
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join(program).exists());
+    if !found {
+        eprintln!("SKIPPED: {program} is not installed");
+    }
+    found
+}
+
+#[test]
+fn git_works() {
+    if !is_installed("git") {
+        return;
+    }
+    let identity = "git config user.name n; git config user.email e@example.com;";
+    for isolation in kinds() {
+        let world = World::new();
+        let mut policy = SandboxPolicy::new([&world.project]);
+        policy.tmp = Some(world.private_tmp());
+        policy.read_only.push(ReadOnlyName::new(world.project.join(".envrc"), MissingName::File));
+        let init = format!("rm -rf .git; git init -q && {identity} git add -A && git commit -qm a");
+        let output = run(&world, &policy, isolation, &init);
+        assert_eq!((output.code, output.text.as_str()), (Some(0), ""), "{isolation}");
+        // With a protected repository, which has hooks and a configuration now.
+        for (name, missing) in [
+            (".git/config", MissingName::File),
+            (".git/config.worktree", MissingName::File),
+            (".git/hooks", MissingName::Folder),
+            (".git/info/attributes", MissingName::File),
+        ] {
+            policy.read_only.push(ReadOnlyName::new(world.project.join(name), missing));
+        }
+        let commit = "set -e; echo x > f; git add -A; git commit -qm b; git checkout -qb other; \
+                      git mv f g; git commit -qm c; git checkout -q -; git merge -q other; \
+                      git status --porcelain; git gc -q; git stash -q -u || :; git log --oneline \
+                      | wc -l; git ls-files | grep -c envrc || :";
+        let output = run(&world, &policy, isolation, commit);
+        assert_eq!((output.code, output.text.as_str()), (Some(0), "3\n0\n"), "{isolation}");
+        assert_eq!(world.leftovers().iter().filter(|name| *name == ".envrc").count(), 0);
+    }
+}
+
+#[test]
+fn loopback_server_works_with_namespaces() {
+    if !is_supported(Isolation::Namespaces) || !is_installed("python3") {
+        return;
+    }
+    let world = World::new();
+    let line = "python3 -c '\n\
+        import socket, threading\n\
+        for family, host in [(socket.AF_INET, \"127.0.0.1\"), (socket.AF_INET6, \"::1\")]:\n\
+        \x20server = socket.socket(family); server.bind((host, 0)); server.listen()\n\
+        \x20threading.Thread(target=lambda: server.accept()[0].sendall(b\"pong\")).start()\n\
+        \x20client = socket.create_connection(server.getsockname()[:2])\n\
+        \x20assert client.recv(4) == b\"pong\"\n\
+        server = socket.socket(socket.AF_UNIX); server.bind(\"s\"); server.listen()\n\
+        client = socket.socket(socket.AF_UNIX); client.connect(\"s\")\n'";
+    let output = run(&world, &world.policy(), Isolation::Namespaces, line);
+    assert_eq!((output.code, output.text.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn programs_with_several_processes_work() {
+    if !is_installed("python3") {
+        return;
+    }
+    for isolation in kinds() {
+        let world = World::new();
+        let line = "python3 -c '\n\
+            import subprocess, threading, socket\n\
+            a, b = socket.socketpair(); a.sendall(b\"x\"); assert b.recv(1) == b\"x\"\n\
+            thread = threading.Thread(target=lambda: None); thread.start(); thread.join()\n\
+            assert subprocess.check_output([\"sh\", \"-c\", \"echo $((1 + 1))\"]) == b\"2\\n\"\n'";
+        let output = run(&world, &world.policy(), isolation, line);
+        assert_eq!((output.code, output.text.as_str()), (Some(0), ""), "{isolation}");
+    }
+}
+
+#[test]
+fn terminals_work_with_namespaces() {
+    if !is_supported(Isolation::Namespaces) || !is_installed("script") {
+        return;
+    }
+    let world = World::new();
+    let line = "script -qec 'test -t 0 && tty && echo x > /dev/tty' /dev/null";
+    let output = run(&world, &world.policy(), Isolation::Namespaces, line);
+    assert_eq!(output.text.lines().collect::<Vec<_>>(), ["/dev/pts/0", "x"]);
+}
+
+#[test]
+fn names_that_are_not_utf8_work() {
+    for isolation in kinds() {
+        let world = World::new();
+        let odd = |prefix: &str| {
+            let name = [prefix.as_bytes(), b"\xff \n"].concat();
+            world.project.join(OsString::from_vec(name))
+        };
+        fs::create_dir(odd("writable")).unwrap();
+        fs::create_dir(odd("masked")).unwrap();
+        fs::write(odd("masked").join("file"), "SECRET").unwrap();
+        fs::write(odd("writable").join("fixed"), "fixed").unwrap();
+        let mut policy = SandboxPolicy::new([odd("writable")]);
+        policy.masked = vec![odd("masked")];
+        let fixed = odd("writable").join("fixed");
+        policy.read_only = vec![ReadOnlyName::new(fixed, MissingName::File)];
+        let line =
+            "echo x > new; for d in writable*; do echo x > \"$d/new\"; echo x > \"$d/fixed\"; done";
+        run(&world, &policy, isolation, line);
+        assert!(odd("writable").join("new").exists() && !world.project.join("new").exists());
+        let text = fs::read_to_string(odd("writable").join("fixed")).unwrap();
+        assert_eq!(text == "fixed", isolation == Isolation::Namespaces, "{isolation}");
+        let output = run(&world, &policy, isolation, "cat masked*/file");
+        assert!(!output.text.contains("SECRET"), "{isolation}: {}", output.text);
+    }
+}
+
+#[test]
+fn writable_folder_may_be_a_link() {
+    for isolation in kinds() {
+        let world = World::new();
+        let link = world.home.with_file_name("project-link");
+        let mut policy = SandboxPolicy::new([link.clone()]);
+        let name = link.join("AGENTS.md");
+        policy.read_only = vec![ReadOnlyName::new(name, MissingName::File)];
+        let line = "echo x > \"$PROJECT_LINK/new\" && echo y >> new; echo x > AGENTS.md";
+        run(&world, &policy, isolation, line);
+        assert_eq!(fs::read_to_string(world.project.join("new")).unwrap(), "x\ny\n");
+        let agents = fs::read_to_string(world.project.join("AGENTS.md")).unwrap();
+        assert_eq!(agents == "instructions\n", isolation == Isolation::Namespaces);
+    }
+}
+
+#[test]
+fn writable_folder_in_the_hidden_tmp_works() {
+    for isolation in kinds() {
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        let project = folder.path().join("a/project");
+        fs::create_dir_all(&project).unwrap();
+        fs::write(folder.path().join("beside"), "SECRET").unwrap();
+        let policy = SandboxPolicy::new([&project]);
+        let session = CommandSession::Inherited;
+        let mut command = SandboxCommand::new("sh", &policy, isolation, session).unwrap();
+        let line = "echo x > new; cat ../../beside > stolen; echo x > ../../beside; :";
+        command.std().args(["-c", line]).current_dir(&project).stderr(std::process::Stdio::null());
+        command.spawn().unwrap().wait().unwrap();
+        assert_eq!(fs::read_to_string(project.join("new")).unwrap(), "x\n", "{isolation}");
+        assert_eq!(fs::read_to_string(project.join("stolen")).unwrap(), "", "{isolation}");
+        assert_eq!(fs::read_to_string(folder.path().join("beside")).unwrap(), "SECRET");
+    }
+}
+
+#[test]
+fn commands_share_placeholders() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let world = World::new();
+    let policy = world.policy();
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let (world, policy) = (&world, &policy);
+            scope.spawn(move || {
+                for _ in 0..10 {
+                    let line = format!(
+                        "sleep 0.0{number}; for name in .envrc .github/x .git/info/x; do \
+                         echo x > $name; done"
+                    );
+                    let output = run(world, policy, Isolation::Namespaces, &line);
+                    assert!(output.text.contains("cannot create"), "{}", output.text);
+                }
+            });
+        }
+    });
+    assert_eq!(world.leftovers(), [""; 0]);
+}
+
+#[test]
+fn file_that_the_user_creates_meanwhile_is_kept() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let world = World::new();
+    let line = "echo ready; read line < fifo";
+    let mut command = crate::shell(&world, &world.policy(), Isolation::Namespaces, line);
+    let fifo = world.project.join("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    command.std().stdout(std::process::Stdio::null());
+    let child = command.spawn().unwrap();
+    // As an editor does.
+    fs::write(world.project.join("new"), "mine").unwrap();
+    fs::rename(world.project.join("new"), world.project.join(".envrc")).unwrap();
+    fs::write(fifo, "go\n").unwrap();
+    child.wait().unwrap();
+    assert_eq!(fs::read_to_string(world.project.join(".envrc")).unwrap(), "mine");
+}
+
+#[test]
+fn working_directory_is_the_one_that_was_opened() {
+    for isolation in kinds() {
+        let world = World::new();
+        let folder = fs::File::open(world.project.join("src")).unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&folder);
+        let session = CommandSession::Inherited;
+        let policy = world.policy();
+        let mut command = SandboxCommand::new("sh", &policy, isolation, session).unwrap();
+        command.std().args(["-c", "echo x > here; pwd -P > where"]);
+        command.std().current_dir(format!("/proc/self/fd/{number}"));
+        fs::rename(world.project.join("src"), world.project.join("moved")).unwrap();
+        fs::create_dir(world.project.join("src")).unwrap();
+        command.spawn().unwrap().wait().unwrap();
+        assert!(world.project.join("moved/here").exists(), "{isolation}");
+        let place = fs::read_to_string(world.project.join("moved/where")).unwrap();
+        assert!(place.ends_with("/project/moved\n"), "{isolation}: {place}");
+    }
+}
+
+#[test]
+fn hidden_working_directory_is_refused() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let world = World::new();
+    let (policy, session) = (world.policy(), CommandSession::Inherited);
+    let mut command = SandboxCommand::new("true", &policy, Isolation::Namespaces, session).unwrap();
+    command.std().current_dir(world.home.join(".ssh"));
+    let error = command.spawn().unwrap_err().to_string();
+    assert!(error.contains("cannot enter the folder"), "{error}");
+    assert_eq!(world.leftovers(), [""; 0]);
+}
+
+#[test]
+fn limits_apply() {
+    for isolation in kinds() {
+        let world = World::new();
+        let mut policy = world.policy();
+        policy.limits.file_bytes = Some(1024 * 1024);
+        policy.limits.memory_bytes = Some(64 * 1024 * 1024);
+        let line = "head -c 9000000 /dev/zero > big; stat -c %s big; ulimit -c; \
+                    truncate -s 100G huge; head -c 200M /dev/zero | tail | wc -c";
+        let output = run(&world, &policy, isolation, line);
+        let has = |text: &str| output.text.lines().any(|line| line == text);
+        assert!(has("1048576") && has("0") && !has("209715200"), "{isolation}: {}", output.text);
+        assert!(!world.project.join("huge").exists_with_size(), "{isolation}");
+    }
+}
+
+/// Whether a file is larger than the limit.
+trait ExistsWithSize {
+    fn exists_with_size(&self) -> bool;
+}
+
+impl ExistsWithSize for std::path::PathBuf {
+    fn exists_with_size(&self) -> bool {
+        fs::metadata(self).is_ok_and(|metadata| metadata.len() > 1024 * 1024)
+    }
+}
+
+#[test]
+fn number_of_processes_is_limited_with_namespaces() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let world = World::new();
+    let mut policy = world.policy();
+    policy.limits.processes = Some(320);
+    let line = "i=0; while [ $i -lt 600 ]; do sleep 9 & i=$((i + 1)); done 2>/dev/null; \
+                ls -d /proc/[0-9]* | wc -l";
+    let begun = Instant::now();
+    let mut command = crate::shell(&world, &policy, Isolation::Namespaces, line);
+    command.std().stderr(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let (_, end) = command.spawn().unwrap().wait().unwrap();
+    assert!(end.left_over <= 320, "{}", end.left_over);
+    assert!(begun.elapsed() < Duration::from_secs(60));
+}
+
+/// Prints the cost of a sandbox: `cargo test --release -- --ignored --nocapture cost`.
+#[test]
+#[ignore = "a measurement"]
+fn cost() {
+    const RUNS: usize = 100;
+    let world = World::new();
+    let mut policy = world.policy();
+    policy.limits = callboard_sandbox::SandboxLimits::default();
+    let median = |run: &dyn Fn()| {
+        let mut times: Vec<_> = (0..RUNS)
+            .map(|_| {
+                let begun = Instant::now();
+                run();
+                begun.elapsed()
+            })
+            .collect();
+        times.sort();
+        times[RUNS / 2].as_secs_f64() * 1000.0
+    };
+    let plain = median(&|| {
+        std::process::Command::new("true").current_dir(&world.project).status().unwrap();
+    });
+    eprintln!("not sandboxed: {plain:.2} ms");
+    for isolation in kinds() {
+        let sandboxed = median(&|| {
+            let session = CommandSession::Inherited;
+            let mut command = SandboxCommand::new("true", &policy, isolation, session).unwrap();
+            command.std().current_dir(&world.project);
+            drop(command.spawn().unwrap().wait().unwrap());
+        });
+        eprintln!("{isolation}: {sandboxed:.2} ms, {:.2} ms more", sandboxed - plain);
+    }
+}
