@@ -34,3 +34,7 @@ pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(5);
 /// of them in visible folders is refused.
 #[cfg(target_os = "linux")]
 pub(crate) const MAX_HIDDEN_SOCKETS: usize = 256;
+
+/// Maximum number of attempts to mount over a file that other programs replace again and again.
+#[cfg(target_os = "linux")]
+pub(crate) const REPLACEMENT_ATTEMPTS: u32 = 20;

@@ -29,6 +29,7 @@ use super::placeholders::{PathWalk, is_placeholder};
 use super::rules::{DEVICES, SHARED_FOLDERS};
 use super::sys::{self, MountScope};
 use crate::error::{SetupFailure, SetupStep, StepResult as _};
+use crate::limits::REPLACEMENT_ATTEMPTS;
 use crate::policy::SandboxPolicy;
 
 /// Attributes of every mount that the command sees: no set-user-ID programs, no devices.
@@ -262,16 +263,23 @@ impl Trees {
             if *may_create {
                 create_mount_point(target, tree.as_fd()).step_at(SetupStep::Folder, target)?;
             }
-            match attach(tree.as_fd(), target) {
-                // A path that does not exist any more, e.g. the socket of a program that has ended.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && !may_create => {}
-                result => result.step_at(SetupStep::Mask, target)?,
+            if *may_create {
+                attach(tree.as_fd(), target).step_at(SetupStep::Folder, target)?;
+            } else {
+                match retry(|| attach(tree.as_fd(), target)) {
+                    // The path was hidden already, or was the socket of a program that has ended.
+                    Err(_) if is_missing(target) => {}
+                    result => result.step_at(SetupStep::Mask, target)?,
+                }
             }
         }
         for Placement { target, tree, after, .. } in &self.placements {
             if let After::Attributes(attributes) = after {
-                sys::set_mount_attributes(tree.as_fd(), MountScope::One, *attributes)
-                    .step_at(SetupStep::Mask, target)?;
+                match sys::set_mount_attributes(tree.as_fd(), MountScope::One, *attributes) {
+                    // The kernel detaches a mount when its path is removed elsewhere.
+                    Err(_) if is_missing(target) => {}
+                    result => result.step_at(SetupStep::Mask, target)?,
+                }
             }
         }
         Ok(())
@@ -346,9 +354,9 @@ impl Protection<'_> {
                 if is_placeholder(&stat) && kind == FileType::Socket {
                     let tree = scratch.empty_file()?;
                     sys::set_mount_attributes(tree.as_fd(), MountScope::One, READ_ONLY)?;
-                    attach(tree.as_fd(), &child)?;
+                    retry(|| attach(tree.as_fd(), &child))?;
                 } else {
-                    attach_copy(&child, READ_ONLY)?;
+                    retry(|| attach_copy(&child, READ_ONLY))?;
                 }
             }
             return Ok(());
@@ -462,6 +470,21 @@ fn fresh_terminals() -> io::Result<OwnedFd> {
 fn mount(fs: OwnedFd, flags: MountAttrFlags) -> io::Result<OwnedFd> {
     fsconfig_create(fs.as_fd())?;
     Ok(fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
+}
+
+fn is_missing(path: &Path) -> bool {
+    matches!(statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+}
+
+/// Runs an action on a path, again if it fails, because another program may replace what is there
+/// meanwhile.
+fn retry(mut action: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    for _ in 1..REPLACEMENT_ATTEMPTS {
+        if action().is_ok() {
+            return Ok(());
+        }
+    }
+    action()
 }
 
 /// Attaches a copy of a tree on top of it, with more attributes.

@@ -199,7 +199,7 @@ fn missing_program_is_reported() {
             CommandSession::Inherited,
         )
         .unwrap();
-        command.std().current_dir(&world.project);
+        command.std().current_dir(&world.project).env("PATH", "/usr/bin:/bin");
         let error = command.spawn().unwrap_err().to_string();
         assert!(error.starts_with("cannot start no-such-program: No such file"), "{error}");
         assert_eq!(world.leftovers(), [""; 0]);

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use callboard_sandbox::{
@@ -110,22 +111,22 @@ fn names_that_are_not_utf8_work() {
             let name = [prefix.as_bytes(), b"\xff \n"].concat();
             world.project.join(OsString::from_vec(name))
         };
-        fs::create_dir(odd("writable")).unwrap();
-        fs::create_dir(odd("masked")).unwrap();
-        fs::write(odd("masked").join("file"), "SECRET").unwrap();
-        fs::write(odd("writable").join("fixed"), "fixed").unwrap();
-        let mut policy = SandboxPolicy::new([odd("writable")]);
-        policy.masked = vec![odd("masked")];
-        let fixed = odd("writable").join("fixed");
-        policy.read_only = vec![ReadOnlyName::new(fixed, MissingName::File)];
-        let line =
-            "echo x > new; for d in writable*; do echo x > \"$d/new\"; echo x > \"$d/fixed\"; done";
-        run(&world, &policy, isolation, line);
-        assert!(odd("writable").join("new").exists() && !world.project.join("new").exists());
-        let text = fs::read_to_string(odd("writable").join("fixed")).unwrap();
-        assert_eq!(text == "fixed", isolation == Isolation::Namespaces, "{isolation}");
-        let output = run(&world, &policy, isolation, "cat masked*/file");
-        assert!(!output.text.contains("SECRET"), "{isolation}: {}", output.text);
+        let (writable, masked) = (odd("writable"), odd("masked"));
+        fs::create_dir(&writable).unwrap();
+        fs::create_dir(&masked).unwrap();
+        fs::write(masked.join("file"), "SECRET").unwrap();
+        fs::write(writable.join("fixed"), "fixed").unwrap();
+        let mut policy = SandboxPolicy::new([&writable]);
+        policy.masked = vec![masked.clone()];
+        policy.read_only = vec![ReadOnlyName::new(writable.join("fixed"), MissingName::File)];
+        let line = "echo x > new; echo x > fixed; echo x > ../new; cat \"$MASKED/file\" > stolen";
+        let mut command = crate::shell(&world, &policy, isolation, line);
+        command.std().current_dir(&writable).env("MASKED", &masked).stderr(Stdio::null());
+        command.spawn().unwrap().wait().unwrap();
+        let read = |name: &str| fs::read_to_string(writable.join(name)).unwrap();
+        assert_eq!((read("new").as_str(), read("stolen").as_str()), ("x\n", ""), "{isolation}");
+        assert_eq!(read("fixed") == "fixed", isolation == Isolation::Namespaces, "{isolation}");
+        assert!(!world.project.join("new").exists(), "{isolation}");
     }
 }
 
@@ -156,7 +157,7 @@ fn writable_folder_in_the_hidden_tmp_works() {
         let session = CommandSession::Inherited;
         let mut command = SandboxCommand::new("sh", &policy, isolation, session).unwrap();
         let line = "echo x > new; cat ../../beside > stolen; echo x > ../../beside; :";
-        command.std().args(["-c", line]).current_dir(&project).stderr(std::process::Stdio::null());
+        command.std().args(["-c", line]).current_dir(&project).stderr(Stdio::null());
         command.spawn().unwrap().wait().unwrap();
         assert_eq!(fs::read_to_string(project.join("new")).unwrap(), "x\n", "{isolation}");
         assert_eq!(fs::read_to_string(project.join("stolen")).unwrap(), "", "{isolation}");
@@ -206,7 +207,7 @@ fn file_that_the_user_creates_meanwhile_is_kept() {
         0,
     )
     .unwrap();
-    command.std().stdout(std::process::Stdio::null());
+    command.std().stdout(Stdio::null());
     let child = command.spawn().unwrap();
     // As an editor does.
     fs::write(world.project.join("new"), "mine").unwrap();
@@ -289,7 +290,7 @@ fn number_of_processes_is_limited_with_namespaces() {
                 ls -d /proc/[0-9]* | wc -l";
     let begun = Instant::now();
     let mut command = crate::shell(&world, &policy, Isolation::Namespaces, line);
-    command.std().stderr(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    command.std().stderr(Stdio::null()).stdout(Stdio::null());
     let (_, end) = command.spawn().unwrap().wait().unwrap();
     assert!(end.left_over <= 320, "{}", end.left_over);
     assert!(begun.elapsed() < Duration::from_secs(60));
