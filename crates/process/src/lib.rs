@@ -21,6 +21,6 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use output::{OutputPiece, binary_kind, escapes, record, text};
 pub use run::{
-    CommandExit, CommandInput, ExitCause, ResourceUsage, ShellCommand, SpawnError, Streams,
-    WindowSize, has_helper, init_command_helper, run_command, run_recorded,
+    CommandExit, CommandInput, CommandSandbox, ExitCause, ResourceUsage, ShellCommand, SpawnError,
+    Streams, WindowSize, has_helper, init_command_helper, run_command, run_recorded,
 };

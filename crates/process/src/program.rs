@@ -1,9 +1,12 @@
 //! A program to start, and its exit, in the same form for every system.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+
+use crate::run::CommandSandbox;
 
 /// Name of the environment variable that all processes of a command have. Its value is unique per
 /// command.
@@ -18,6 +21,7 @@ pub(crate) struct SpawnSpec<'a> {
     pub(crate) env: &'a BTreeMap<String, String>,
     /// Value of [`COMMAND_ID_VARIABLE`].
     pub(crate) command_id: &'a str,
+    pub(crate) sandbox: Option<&'a CommandSandbox>,
 }
 
 /// How the processes of a program are tracked.
@@ -63,4 +67,12 @@ pub(crate) struct RawResourceUsage {
     pub(crate) cpu_micros: u64,
     /// Peak memory of the largest process.
     pub(crate) peak_bytes: u64,
+}
+
+/// Returns an error for a program with a sandbox. Only a helper starts a sandbox.
+pub(crate) fn refuse_sandbox(program: &SpawnSpec<'_>) -> io::Result<()> {
+    match program.sandbox {
+        None => Ok(()),
+        Some(_) => Err(io::Error::other("a sandbox needs a helper, which exists on Linux only")),
+    }
 }

@@ -11,8 +11,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
+use callboard_sandbox::{Isolation, SandboxPolicy};
 use callboard_text::path_text;
 use futures::future::{BoxFuture, OptionFuture};
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +43,27 @@ pub struct ShellCommand {
     pub streams: Streams,
     /// Time limit of the command; `None` means no limit.
     pub timeout: Option<Duration>,
+    /// The sandbox in which the command runs. A sandbox requires a [helper](has_helper).
+    pub sandbox: Option<CommandSandbox>,
+}
+
+/// The sandbox of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CommandSandbox {
+    /// The files that the command may change and read.
+    pub policy: SandboxPolicy,
+    /// The kind of isolation, never [`Isolation::None`]: see
+    /// [`probe_isolation`](callboard_sandbox::probe_isolation).
+    pub isolation: Isolation,
+}
+
+impl CommandSandbox {
+    /// Creates a sandbox.
+    #[must_use]
+    pub fn new(policy: SandboxPolicy, isolation: Isolation) -> Self {
+        Self { policy, isolation }
+    }
 }
 
 /// Standard streams of a command.
@@ -184,6 +207,7 @@ pub enum SpawnError {
 /// On Unix systems other than Linux this is the only effect; outside Unix the function does
 /// nothing.
 pub fn init_command_helper() {
+    callboard_sandbox::init_sandbox_helper();
     tree::init_command_helper();
     tree::ignore_file_size_signal();
 }
@@ -227,6 +251,7 @@ pub fn has_helper() -> bool {
 ///     env: env::base_env(env::own_env()),
 ///     streams: Streams::Pipe,
 ///     timeout: None,
+///     sandbox: None,
 /// };
 /// let mut output = Vec::new();
 /// let collect = |chunk: &[u8]| output.extend_from_slice(chunk);

@@ -35,7 +35,9 @@ pub(crate) use self::helper::init_command_helper;
 pub(crate) use self::streams::{
     ChildOutput, OutputReader, StopReadOnDrop, TerminalWriter, open_output, terminal_writer,
 };
-use crate::program::{COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Supervision};
+use crate::program::{
+    COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Supervision, refuse_sandbox,
+};
 
 /// Request to a helper to send SIGTERM to all processes.
 const TERMINATE: u8 = b't';
@@ -84,6 +86,7 @@ pub(crate) fn start(
         let tree = ProcessTree { group, helper: Some(link), terminal };
         return Ok((tree, ExitWaiter { child, report_reader: Some(told), _end: None }));
     }
+    refuse_sandbox(program)?;
     let mut command = new_session_command(&program.argv, end.shape)?;
     command
         .current_dir(program.cwd)

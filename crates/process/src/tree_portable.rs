@@ -15,7 +15,9 @@ use portable_pty::{
 };
 
 use crate::lock::lock;
-use crate::program::{COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Supervision};
+use crate::program::{
+    COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Supervision, refuse_sandbox,
+};
 
 pub(crate) fn init_command_helper() {}
 
@@ -52,6 +54,7 @@ pub(crate) fn start(
     end: ChildOutput,
     _: Supervision,
 ) -> io::Result<(ProcessTree, ExitWaiter)> {
+    refuse_sandbox(program)?;
     let argv = program.argv.iter().map(Into::into).collect();
     let mut builder = CommandBuilder::from_argv(argv);
     builder.cwd(program.cwd);

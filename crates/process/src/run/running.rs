@@ -114,7 +114,13 @@ fn spawn(
         .spawn(move || forward_output(source, &sender))
         .map_err(start_error)?;
     let (argv, mark) = (shell_argv(&command.line), new_command_id());
-    let program = SpawnSpec { argv, cwd: &command.cwd, env: &command.env, command_id: &mark };
+    let program = SpawnSpec {
+        argv,
+        cwd: &command.cwd,
+        env: &command.env,
+        command_id: &mark,
+        sandbox: command.sandbox.as_ref(),
+    };
     let (tree, waiter) = tree::start(&program, end, supervision).map_err(start_error)?;
     let (sender, ended) = oneshot::channel();
     let live = RunningShell {

@@ -1,6 +1,7 @@
 //! Tests of [`run_supervised`] with real shells, with and without a helper process.
 
 mod endings;
+mod sandbox;
 
 use std::fs;
 use std::path::Path;
@@ -46,6 +47,7 @@ fn command(line: &str) -> ShellCommand {
         env: base_env(std::iter::empty()),
         streams: Streams::Terminal(WindowSize::default()),
         timeout: Some(PATIENCE),
+        sandbox: None,
     }
 }
 

@@ -59,6 +59,7 @@ pub(super) fn start_helper(
     let order = SpawnOrder {
         argv: program.argv.iter().copied().map(str::to_owned).collect(),
         shape: end.shape,
+        sandbox: program.sandbox.cloned(),
     };
     let reader = write_json_line(&socket, &order).and_then(|()| socket.try_clone());
     match reader {

@@ -17,6 +17,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use callboard_sandbox::{CommandSession, SandboxCommand, SandboxReports};
 use rustix::io::retry_on_intr;
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper,
@@ -29,12 +30,14 @@ use super::signals::signal_name;
 use super::{KILL, TERMINATE, new_session_command, reset_ignored_signals, subtree};
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 use crate::program::{ProgramExit, RawResourceUsage, StdioKind};
+use crate::run::CommandSandbox;
 
 /// The program that a helper starts.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SpawnOrder {
     pub(super) argv: Vec<String>,
     pub(super) shape: StdioKind,
+    pub(super) sandbox: Option<CommandSandbox>,
 }
 
 /// The result that a helper sends at the end, or the reason why the program was not started.
@@ -73,8 +76,8 @@ pub(super) fn run_helper() -> io::Result<()> {
     let named = |name: &str| thread::Builder::new().name(name.into());
     named("reaper").spawn(move || begun.recv().map(|program| reap_children(program, &reaped)))?;
     named("requests").spawn(move || read_requests(requests, &sender))?;
-    let program = match spawn(&order) {
-        Ok(program) => program,
+    let (program, sandbox) = match spawn(&order) {
+        Ok(spawned) => spawned,
         Err(error) => return write_json_line(&socket, &HelperReport::Err(error.to_string())),
     };
     begin.send(program).map_err(io::Error::other)?;
@@ -87,16 +90,30 @@ pub(super) fn run_helper() -> io::Result<()> {
         killed: false,
         gone: false,
     };
-    write_json_line(&socket, &HelperReport::Ok(supervisor.supervise()))
+    let mut exit = supervisor.supervise();
+    // All processes of the sandbox are gone, so this does not wait.
+    exit.left_over += sandbox.map_or(0, |reports| reports.into_end().left_over);
+    write_json_line(&socket, &HelperReport::Ok(exit))
 }
 
-fn spawn(order: &SpawnOrder) -> io::Result<Pid> {
-    let mut command = new_session_command(&order.argv, order.shape)?;
-    command.stdin(match order.shape {
+/// Starts the program, in its sandbox if it has one.
+fn spawn(order: &SpawnOrder) -> io::Result<(Pid, Option<SandboxReports>)> {
+    let stdin = match order.shape {
         StdioKind::Terminal { typed: true, .. } => Stdio::from(stdout().try_clone_to_owned()?),
         _ => Stdio::null(),
-    });
-    let program = Pid::from_child(&command.spawn()?);
+    };
+    let (child, reports) = match &order.sandbox {
+        None => (new_session_command(&order.argv, order.shape)?.stdin(stdin).spawn()?, None),
+        Some(CommandSandbox { policy, isolation }) => {
+            let (program, args) = order.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+            let command = SandboxCommand::new(program, policy, *isolation, CommandSession::New);
+            let mut command = command.map_err(io::Error::other)?;
+            command.std().args(args).stdin(stdin);
+            let (child, reports) = command.spawn().map_err(io::Error::other)?.into_parts();
+            (child, Some(reports))
+        }
+    };
+    let program = Pid::from_child(&child);
     let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
     dup2_stdin(&null)?;
     // Readers of a pipe wait until the last writer closes it, so the helper must not hold it open.
@@ -106,7 +123,7 @@ fn spawn(order: &SpawnOrder) -> io::Result<Pid> {
         dup2_stdout(&null)?;
         dup2_stderr(&null)?;
     }
-    Ok(program)
+    Ok((program, reports))
 }
 
 enum Event {

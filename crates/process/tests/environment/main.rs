@@ -63,8 +63,14 @@ async fn program() {
     env.insert("PROGRAM".to_owned(), std::process::id().to_string());
     let line = FIND_SECRETS_SCRIPT.to_owned();
     let cwd = std::env::temp_dir();
-    let command =
-        callboard_process::ShellCommand { line, cwd, env, streams: Streams::Pipe, timeout: None };
+    let command = callboard_process::ShellCommand {
+        line,
+        cwd,
+        env,
+        streams: Streams::Pipe,
+        timeout: None,
+        sandbox: None,
+    };
     let mut output = Vec::new();
     let found = |chunk: &[u8]| output.extend_from_slice(chunk);
     let exit =

@@ -56,7 +56,14 @@ fn seed() -> u64 {
 
 fn command(line: String, streams: Streams) -> callboard_process::ShellCommand {
     let env: BTreeMap<_, _> = base_env(exec_path());
-    callboard_process::ShellCommand { line, cwd: std::env::temp_dir(), env, streams, timeout: None }
+    callboard_process::ShellCommand {
+        line,
+        cwd: std::env::temp_dir(),
+        env,
+        streams,
+        timeout: None,
+        sandbox: None,
+    }
 }
 
 fn exec_path() -> impl Iterator<Item = (String, String)> {

@@ -49,6 +49,7 @@ fn recorded(bytes: u64, streams: Streams, path: &Path) -> (RecordedOutput, Recor
         env: base_env(std::iter::empty()),
         streams,
         timeout: None,
+        sandbox: None,
     };
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_time().build().unwrap();

@@ -167,6 +167,7 @@ impl Tool for Terminal {
                 _ => Streams::Pipe,
             },
             timeout,
+            sandbox: None,
         };
         let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
         let judged = run_on_blocking_thread(move || {
