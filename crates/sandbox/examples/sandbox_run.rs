@@ -16,7 +16,7 @@ fn main() -> Result<std::process::ExitCode, Box<dyn std::error::Error>> {
     let policy = SandboxPolicy::new(args.next());
     let program = args.next().ok_or("a program is missing")?;
     let mut command = SandboxCommand::new(program, &policy, isolation, CommandSession::Inherited)?;
-    command.std().args(args);
+    command.args(args).envs(std::env::vars_os());
     let (status, _) = command.spawn()?.wait()?;
     Ok(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1).into())
 }

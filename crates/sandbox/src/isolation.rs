@@ -81,6 +81,8 @@ pub enum IsolationGap {
     Metadata,
     /// Processes can outlive the command, unless the caller ends them.
     Processes,
+    /// The names and arguments of other processes can be read.
+    ProcessList,
     /// Other processes of the user can be signalled.
     Signals,
     /// Sockets in the file system that other programs create after the command has started can be
@@ -103,6 +105,7 @@ impl Display for IsolationGap {
                 "permissions, owners and times of the user's other files can be changed",
             ),
             Self::Processes => f.write_str("processes can outlive the command"),
+            Self::ProcessList => f.write_str("the arguments of other processes can be read"),
             Self::Signals => f.write_str("other processes of the user can be signalled"),
             Self::LaterSockets => f.write_str(
                 "local sockets that other programs create while the command runs can be reached",
@@ -131,9 +134,13 @@ impl IsolationProbe {
             Isolation::Landlock => {
                 let names = policy.read_only.iter().map(|name| name.path.clone());
                 gaps.extend(names.filter(in_writable).map(IsolationGap::ReadOnlyName));
-                let masked = policy.masked.iter().cloned().filter(in_writable);
+                let masked = policy.masked.iter().filter(|path| in_writable(path)).cloned();
                 gaps.extend(masked.map(IsolationGap::MaskedName));
-                gaps.extend([IsolationGap::Metadata, IsolationGap::Processes]);
+                gaps.extend([
+                    IsolationGap::Metadata,
+                    IsolationGap::Processes,
+                    IsolationGap::ProcessList,
+                ]);
                 if self.landlock_abi < LANDLOCK_ABI_SIGNALS {
                     gaps.push(IsolationGap::Signals);
                 }

@@ -152,6 +152,7 @@ impl PathForm {
         }
     }
 
+    #[cfg_attr(unix, expect(clippy::unnecessary_wraps, reason = "it fails on other systems"))]
     fn into_path<E: serde::de::Error>(self) -> Result<PathBuf, E> {
         match self {
             Self::Text(text) => Ok(text.into()),
@@ -165,17 +166,17 @@ impl PathForm {
     }
 }
 
-mod path {
+pub(crate) mod path {
     use super::{Deserialize as _, PathBuf, PathForm, Serialize as _};
 
-    pub(super) fn serialize<S: serde::Serializer>(
+    pub(crate) fn serialize<S: serde::Serializer>(
         path: &std::path::Path,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         PathForm::new(path).serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(
         deserializer: D,
     ) -> Result<PathBuf, D::Error> {
         PathForm::deserialize(deserializer)?.into_path()

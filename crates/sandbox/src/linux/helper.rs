@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Signal, getppid, setsid};
 
-use super::launch::{AfterSetup, CommandSession, HelperReport, SandboxOrder};
+use super::launch::{AfterSetup, CommandSession, HelperReport, SandboxOrder, SystemString};
 use super::rules::Rules;
 use super::{lockdown, namespaces, seccomp, sys};
 use crate::error::{SetupFailure, SetupStep, StepResult as _};
@@ -65,6 +65,7 @@ impl ReportWriter {
 pub(super) struct CommandLine {
     program: OsString,
     args: Vec<OsString>,
+    environment: Vec<(SystemString, SystemString)>,
 }
 
 fn run(args: impl Iterator<Item = OsString>) -> ! {
@@ -95,8 +96,12 @@ fn read_order(
     drop(order);
     // If our parent process left other descriptors open, the command must not inherit them.
     sys::close_descriptors(3, &[report.descriptor()]);
-    let order: SandboxOrder = serde_json::from_slice(&json)?;
-    let command = CommandLine { program: args.next().unwrap_or_default(), args: args.collect() };
+    let mut order: SandboxOrder = serde_json::from_slice(&json)?;
+    let command = CommandLine {
+        program: args.next().unwrap_or_default(),
+        args: args.collect(),
+        environment: std::mem::take(&mut order.environment),
+    };
     Ok((order, command, report))
 }
 
@@ -151,7 +156,10 @@ impl CommandLine {
         for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR2] {
             sys::reset_signal(signal);
         }
-        let error = Command::new(&self.program).args(&self.args).exec();
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).env_clear();
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let error = command.exec();
         SetupFailure::at(SetupStep::Exec, Path::new(&self.program), error)
     }
 }

@@ -1,10 +1,11 @@
 //! Starts the helper of a sandbox and receives its reports.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Write as _, pipe};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Seek as _, Write as _, pipe};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -29,6 +30,19 @@ pub(super) struct SandboxOrder {
     pub(super) then: AfterSetup,
     /// Process id of the process that starts the helper.
     pub(super) parent: u32,
+    /// Environment of the command. The helper itself has none: variables such as `LD_PRELOAD` would
+    /// make it run code outside of the sandbox.
+    pub(super) environment: Vec<(SystemString, SystemString)>,
+}
+
+/// A string that need not be UTF-8.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct SystemString(#[serde(with = "crate::policy::path")] PathBuf);
+
+impl AsRef<OsStr> for SystemString {
+    fn as_ref(&self) -> &OsStr {
+        self.0.as_os_str()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,13 +85,15 @@ pub struct SandboxEnd {
 
 /// A command that is started in a sandbox.
 ///
-/// Set arguments, environment, streams and working directory by [`std`](Self::std), then call
-/// [`spawn`](Self::spawn). The command is started by a helper, which is another process of this
-/// program with the same environment and streams.
+/// Its environment is empty unless it is set by [`envs`](Self::envs). Set streams and the working
+/// directory by [`std`](Self::std), then call [`spawn`](Self::spawn). The command is started by a
+/// helper, which is another process of this program with the same streams.
 #[derive(Debug)]
 pub struct SandboxCommand {
     command: Command,
-    order: OwnedFd,
+    order: SandboxOrder,
+    /// The file that the helper reads the order from.
+    file: File,
     report: (PipeReader, PipeWriter),
 }
 
@@ -115,17 +131,37 @@ impl SandboxCommand {
         if !helper::is_available() {
             return Err(SandboxError::NotInitialized);
         }
-        let order = SandboxOrder { policy, isolation, session, then, parent: std::process::id() };
-        let order = order_file(&order)?;
+        let (parent, environment) = (std::process::id(), Vec::new());
+        let order = SandboxOrder { policy, isolation, session, then, parent, environment };
+        let file = memfd_create("sandbox-order", MemfdFlags::CLOEXEC).map_err(io::Error::from)?;
+        let file = File::from(file);
         let report = pipe()?;
         let mut command = Command::new(OWN_PROGRAM);
-        command.arg0(HELPER_ARGV0);
-        command.arg(format!("{},{}", order.as_raw_fd(), report.1.as_raw_fd()));
-        Ok(Self { command, order, report })
+        command.arg0(HELPER_ARGV0).env_clear();
+        command.arg(format!("{},{}", file.as_raw_fd(), report.1.as_raw_fd()));
+        Ok(Self { command, order, file, report })
     }
 
-    /// Returns the underlying command, to set arguments, environment, streams, the working
-    /// directory and hooks before `exec`. Its program and first argument must not be changed.
+    /// Adds arguments.
+    pub fn args(&mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> &mut Self {
+        self.command.args(args);
+        self
+    }
+
+    /// Adds variables to the environment of the command.
+    pub fn envs(
+        &mut self,
+        variables: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>,
+    ) -> &mut Self {
+        let string = |text: OsString| SystemString(text.into());
+        let variables = variables.into_iter();
+        let variables = variables.map(|(name, value)| (string(name.into()), string(value.into())));
+        self.order.environment.extend(variables);
+        self
+    }
+
+    /// Returns the command that starts the helper, to set streams, the working directory and hooks
+    /// before `exec`. Its program, arguments and environment are the helper's.
     pub fn std(&mut self) -> &mut Command {
         &mut self.command
     }
@@ -139,7 +175,8 @@ impl SandboxCommand {
     /// Returns an error if the command did not start. Nothing of the sandbox is left then.
     #[expect(unsafe_code, reason = "the helper must inherit two descriptors")]
     pub fn spawn(mut self) -> Result<SandboxedChild, SandboxError> {
-        let kept = [self.order.as_raw_fd(), self.report.1.as_raw_fd()];
+        write_order(&self.file, &self.order)?;
+        let kept = [self.file.as_raw_fd(), self.report.1.as_raw_fd()];
         // SAFETY: the hook makes system calls only; it takes no lock and allocates no memory.
         unsafe {
             self.command.pre_exec(move || kept.into_iter().try_for_each(keep_on_exec));
@@ -163,12 +200,10 @@ impl SandboxCommand {
     }
 }
 
-/// Writes an order into an anonymous file.
-fn order_file(order: &SandboxOrder) -> io::Result<OwnedFd> {
-    let mut file = File::from(memfd_create("sandbox-order", MemfdFlags::CLOEXEC)?);
+/// Writes an order into a file, from which a helper then reads it.
+fn write_order(mut file: &File, order: &SandboxOrder) -> io::Result<()> {
     file.write_all(&serde_json::to_vec(order)?)?;
-    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
-    Ok(file.into())
+    file.rewind()
 }
 
 /// A command that runs in a sandbox.

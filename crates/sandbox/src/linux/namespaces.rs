@@ -51,7 +51,7 @@ static INIT: AtomicI32 = AtomicI32::new(0);
 
 /// Runs the helper until the sandbox has ended, and returns its exit code.
 pub(super) fn run(order: &SandboxOrder, command: &CommandLine, report: &ReportWriter) -> i32 {
-    let result = Holder::start(order, command, report).and_then(|holder| holder.wait(report));
+    let result = Holder::start(order, command, report).map(|holder| holder.wait(report));
     match result {
         Ok(CommandEnd::Code(code)) => code,
         Ok(CommandEnd::Signal(signal)) => die_by(signal),
@@ -127,14 +127,14 @@ impl Holder {
             Ok(()) => Ok(holder),
             Err(error) => {
                 sys::kill(init.as_raw_nonzero().get(), libc::SIGKILL);
-                drop(holder.wait(report));
+                holder.wait(report);
                 Err(SetupFailure::new(SetupStep::UserMap, error))
             }
         }
     }
 
     /// Waits for the end of the sandbox.
-    fn wait(mut self, report: &ReportWriter) -> Result<CommandEnd, SetupFailure> {
+    fn wait(mut self, report: &ReportWriter) -> CommandEnd {
         let ended = retry_on_intr(|| waitpid(Some(self.init), WaitOptions::empty()));
         INIT.store(0, Ordering::Relaxed);
         self.placeholders.remove();
@@ -143,19 +143,19 @@ impl Holder {
         if self.status.read_exact(&mut numbers).is_err() {
             return match code {
                 // The init process has reported the failure.
-                Some(code) => Ok(CommandEnd::Code(code)),
-                None => Ok(CommandEnd::Signal(libc::SIGKILL)),
+                Some(code) => CommandEnd::Code(code),
+                None => CommandEnd::Signal(libc::SIGKILL),
             };
         }
         let [a, b, c, d, e, f, g, h] = numbers;
         let left_over = usize::try_from(u32::from_ne_bytes([e, f, g, h])).unwrap_or_default();
         report.send(&HelperReport::Ended(SandboxEnd { left_over }));
         let status = i32::from_ne_bytes([a, b, c, d]);
-        Ok(if libc::WIFSIGNALED(status) {
+        if libc::WIFSIGNALED(status) {
             CommandEnd::Signal(libc::WTERMSIG(status))
         } else {
             CommandEnd::Code(libc::WEXITSTATUS(status))
-        })
+        }
     }
 }
 

@@ -106,15 +106,20 @@ impl Placeholders {
             mkdirat(folder, &name, FOLDER_MODE)
         };
         match created {
-            // The umask, and the kernel in case of folders, may have removed bits.
-            Ok(()) => {
-                let mode = if is_file { FILE_MODE } else { FOLDER_MODE };
-                Ok(chmodat(folder, &name, mode, AtFlags::empty())?)
-            }
-            // It is there by now; or the command cannot create it either.
-            Err(Errno::EXIST | Errno::ACCESS | Errno::ROFS | Errno::PERM) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(()) => {}
+            // It is there by now, or the command cannot create it either.
+            Err(Errno::EXIST | Errno::ACCESS | Errno::ROFS) => return Ok(()),
+            Err(error) => return Err(error.into()),
         }
+        // The umask, and the kernel in case of folders, may have removed bits.
+        let mode = if is_file { FILE_MODE } else { FOLDER_MODE };
+        let changed = chmodat(folder, &name, mode, AtFlags::empty());
+        if changed.is_ok() && is_placeholder(&statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW)?) {
+            return Ok(());
+        }
+        let flags = if is_file { AtFlags::empty() } else { AtFlags::REMOVEDIR };
+        unlinkat(folder, &name, flags)?;
+        Err(io::Error::other("the file system does not keep the modes of files"))
     }
 
     /// Locks a folder, so that no other helper removes placeholders from it.

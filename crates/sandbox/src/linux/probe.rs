@@ -49,7 +49,7 @@ fn try_one(isolation: Isolation) -> Result<(), SetupFailure> {
     let (policy, session) = (SandboxPolicy::default(), CommandSession::Inherited);
     let mut command =
         SandboxCommand::with_order(policy, isolation, session, AfterSetup::Exit).map_err(failed)?;
-    command.std().current_dir("/").env_clear();
+    command.std().current_dir("/");
     command.std().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().map_err(failed)?;
     drop(child.wait());
@@ -61,7 +61,8 @@ fn hint(isolation: Isolation, failure: &SetupFailure) -> Option<String> {
     let is = |file: &str, value: &str| {
         fs::read_to_string(Path::new("/proc/sys").join(file)).is_ok_and(|is| is.trim() == value)
     };
-    let is_denied = matches!(failure.errno, Some(libc::EPERM | libc::EACCES | libc::ENOSPC));
+    let denials = [libc::EPERM, libc::EACCES, libc::ENOSPC, libc::EROFS];
+    let is_denied = failure.errno.is_some_and(|errno| denials.contains(&errno));
     let hint = match isolation {
         Isolation::Landlock if failure.errno == Some(libc::EOPNOTSUPP) => {
             "Landlock needs Linux 5.13 or newer, and must be in the kernel's list of security \
@@ -80,7 +81,9 @@ fn hint(isolation: Isolation, failure: &SetupFailure) -> Option<String> {
             "An administrator can permit user namespaces by `sysctl \
              kernel.unprivileged_userns_clone=1`"
         }
-        Isolation::Namespaces if failure.step == SetupStep::Proc => {
+        Isolation::Namespaces
+            if failure.step == SetupStep::Proc || failure.errno == Some(libc::EROFS) =>
+        {
             "Parts of /proc are covered or read-only, as in containers. Docker leaves them \
              uncovered with `--security-opt systempaths=unconfined`"
         }

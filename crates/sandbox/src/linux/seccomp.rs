@@ -76,6 +76,23 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_ioperm,
 ];
 
+/// System calls for objects that all processes of a user share without an IPC namespace.
+const SHARED_OBJECTS: &[libc::c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semctl,
+    libc::SYS_semtimedop,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
 /// Linux 6.15; `libc` does not have it.
 const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
 /// Linux 5.14; `libc` does not have it for every architecture.
@@ -145,7 +162,12 @@ fn compile(isolation: Isolation) -> FilterResult<Vec<BpfProgram>> {
     denied.insert(libc::SYS_ioctl, inserts_input.into_iter().collect::<FilterResult<_>>()?);
     match isolation {
         Isolation::Namespaces => deny_unusual_sockets(&mut denied)?,
-        Isolation::Landlock | Isolation::None => deny_all_sockets(&mut denied)?,
+        Isolation::Landlock | Isolation::None => {
+            deny_all_sockets(&mut denied)?;
+            denied.extend(SHARED_OBJECTS.iter().map(|call| (*call, Vec::new())));
+            // The limits of other processes of the user.
+            denied.insert(libc::SYS_prlimit64, vec![rule(&[(0, Ne, 0)])?]);
+        }
     }
     // `clone3` passes its flags in memory, which a filter cannot read. The C libraries fall back to
     // `clone` if the call does not exist.

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "no safe interface has these system calls")]
 
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use rustix::process::{Pid, Signal};
 
@@ -73,7 +73,7 @@ pub(super) fn keep_on_exec(number: RawFd) -> io::Result<()> {
 ///
 /// The caller must not use an owner of a closed descriptor any more, and must not drop it.
 pub(super) fn close_descriptors(first: RawFd, keep: &[BorrowedFd<'_>]) {
-    let mut kept: Vec<RawFd> = keep.iter().map(|fd| fd.as_raw_fd()).collect();
+    let mut kept: Vec<RawFd> = keep.iter().map(AsRawFd::as_raw_fd).collect();
     kept.sort_unstable();
     let close = |from: RawFd, to: libc::c_uint| {
         let from = libc::c_uint::try_from(from).unwrap_or_default();

@@ -258,7 +258,7 @@ fn attack(name: &str) -> io::Result<()> {
             }
             Ok(())
         }
-        _ => panic!("unknown attack {name}"),
+        _ => unreachable!("unknown attack {name}"),
     }
 }
 

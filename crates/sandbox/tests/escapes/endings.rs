@@ -50,7 +50,7 @@ fn kill(id: i32) {
 /// Starts [`LINE`] with a variable by which its processes are found.
 fn start(world: &World, tag: &str) -> callboard_sandbox::SandboxedChild {
     let mut command = shell(world, &world.policy(), Isolation::Namespaces, LINE);
-    command.std().env("TAG", tag).stdout(Stdio::piped());
+    command.envs([("TAG", tag)]).std().stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
     let output = child.helper().stdout.take().unwrap();
@@ -73,7 +73,7 @@ fn nothing_is_left_when_a_command_ends() {
     let tag = new_tag("end");
     let line = "sleep 999 & setsid sleep 999 & trap '' TERM; (sleep 999 &) ; exit 3";
     let mut command = shell(&world, &world.policy(), Isolation::Namespaces, line);
-    command.std().env("TAG", &tag);
+    command.envs([("TAG", &tag)]);
     let (status, end) = command.spawn().unwrap().wait().unwrap();
     assert_eq!((status.code(), end.left_over), (Some(3), 3));
     wait_until_gone(&tag);
@@ -147,7 +147,7 @@ fn caller() {
     policy.read_only = vec![callboard_sandbox::ReadOnlyName::new(name, missing)];
     let session = CommandSession::Inherited;
     let mut command = SandboxCommand::new("sh", &policy, Isolation::Namespaces, session).unwrap();
-    command.std().args(["-c", LINE]).current_dir(&project);
+    command.args(["-c", LINE]).envs(std::env::vars_os()).std().current_dir(&project);
     command.spawn().unwrap().wait().unwrap();
 }
 

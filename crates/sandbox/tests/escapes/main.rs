@@ -10,6 +10,7 @@
 
 mod attacks;
 mod endings;
+mod refusals;
 mod table;
 mod tools;
 mod world;
@@ -57,8 +58,8 @@ fn shell(
     line: &str,
 ) -> SandboxCommand {
     let mut command = SandboxCommand::new("sh", policy, isolation, CommandSession::New).unwrap();
-    command.std().args(["-c", line]).current_dir(&world.project).env_clear();
-    command.std().envs(world.environment()).stdin(std::process::Stdio::null());
+    command.args(["-c", line]).envs(world.environment());
+    command.std().current_dir(&world.project).stdin(std::process::Stdio::null());
     command
 }
 
@@ -103,7 +104,9 @@ fn all_tests_pass_for_an_ordinary_user() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     chown(folder.path(), Some(OTHER_USER), Some(OTHER_USER)).unwrap();
     let program = folder.path().join("escapes");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // Not by this process: a process that another thread starts meanwhile would inherit the file.
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
+    assert!(copied.unwrap().success());
     let mut copy = Command::new(&program);
     copy.uid(OTHER_USER).gid(OTHER_USER).env(AS, OTHER_USER.to_string()).env("HOME", "/");
     copy.current_dir(folder.path());
@@ -199,7 +202,7 @@ fn missing_program_is_reported() {
             CommandSession::Inherited,
         )
         .unwrap();
-        command.std().current_dir(&world.project).env("PATH", "/usr/bin:/bin");
+        command.envs([("PATH", "/usr/bin:/bin")]).std().current_dir(&world.project);
         let error = command.spawn().unwrap_err().to_string();
         assert!(error.starts_with("cannot start no-such-program: No such file"), "{error}");
         assert_eq!(world.leftovers(), [""; 0]);

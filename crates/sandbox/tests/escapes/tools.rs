@@ -121,7 +121,8 @@ fn names_that_are_not_utf8_work() {
         policy.read_only = vec![ReadOnlyName::new(writable.join("fixed"), MissingName::File)];
         let line = "echo x > new; echo x > fixed; echo x > ../new; cat \"$MASKED/file\" > stolen";
         let mut command = crate::shell(&world, &policy, isolation, line);
-        command.std().current_dir(&writable).env("MASKED", &masked).stderr(Stdio::null());
+        command.envs([("MASKED", &masked)]);
+        command.std().current_dir(&writable).stderr(Stdio::null());
         command.spawn().unwrap().wait().unwrap();
         let read = |name: &str| fs::read_to_string(writable.join(name)).unwrap();
         assert_eq!((read("new").as_str(), read("stolen").as_str()), ("x\n", ""), "{isolation}");
@@ -157,7 +158,7 @@ fn writable_folder_in_the_hidden_tmp_works() {
         let session = CommandSession::Inherited;
         let mut command = SandboxCommand::new("sh", &policy, isolation, session).unwrap();
         let line = "echo x > new; cat ../../beside > stolen; echo x > ../../beside; :";
-        command.std().args(["-c", line]).current_dir(&project).stderr(Stdio::null());
+        command.args(["-c", line]).std().current_dir(&project).stderr(Stdio::null());
         command.spawn().unwrap().wait().unwrap();
         assert_eq!(fs::read_to_string(project.join("new")).unwrap(), "x\n", "{isolation}");
         assert_eq!(fs::read_to_string(project.join("stolen")).unwrap(), "", "{isolation}");
@@ -226,7 +227,7 @@ fn working_directory_is_the_one_that_was_opened() {
         let session = CommandSession::Inherited;
         let policy = world.policy();
         let mut command = SandboxCommand::new("sh", &policy, isolation, session).unwrap();
-        command.std().args(["-c", "echo x > here; pwd -P > where"]);
+        command.args(["-c", "echo x > here; pwd -P > where"]);
         command.std().current_dir(format!("/proc/self/fd/{number}"));
         fs::rename(world.project.join("src"), world.project.join("moved")).unwrap();
         fs::create_dir(world.project.join("src")).unwrap();
@@ -323,8 +324,8 @@ fn cost() {
         let sandboxed = median(&|| {
             let session = CommandSession::Inherited;
             let mut command = SandboxCommand::new("true", &policy, isolation, session).unwrap();
-            command.std().current_dir(&world.project);
-            drop(command.spawn().unwrap().wait().unwrap());
+            command.envs(std::env::vars_os()).std().current_dir(&world.project);
+            command.spawn().unwrap().wait().unwrap();
         });
         eprintln!("{isolation}: {sandboxed:.2} ms, {:.2} ms more", sandboxed - plain);
     }
