@@ -80,6 +80,12 @@ const TABLE: &[LayerRule] = &[
         features: "v2",
     },
     LayerRule {
+        member: "callboard-sandbox",
+        may_use: &[],
+        never: &["acp-types", "agent-client-protocol", "callboard-text", "futures", "tokio"],
+        features: "",
+    },
+    LayerRule {
         member: "callboard-process",
         may_use: &["callboard-text"],
         never: &["acp-types", "agent-client-protocol", "clap", "schemars"],
@@ -211,6 +217,7 @@ const BOUNDS: &[CrateCountLimit] = &[
     CrateCountLimit { member: "acp-types", features: "", crates: 40 },
     CrateCountLimit { member: "callboard-shell", features: "", crates: 2 },
     CrateCountLimit { member: "acp-lifecycle", features: "", crates: 45 },
+    CrateCountLimit { member: "callboard-sandbox", features: "", crates: 30 },
     CrateCountLimit { member: "callboard-process", features: "", crates: 58 },
     CrateCountLimit { member: "acp-transport", features: "", crates: 75 },
     CrateCountLimit { member: "callboard-models", features: "mock-server", crates: 33 },

@@ -52,7 +52,7 @@ pub struct Refusal {
     pub isolation: Isolation,
     /// The step that failed.
     pub failure: SetupFailure,
-    /// What the user can do about it, as a sentence.
+    /// Advice to the user, as a sentence.
     pub hint: Option<String>,
 }
 

@@ -1,21 +1,25 @@
 //! Sandboxes on Linux.
 
+mod command;
 mod helper;
 mod launch;
 mod lockdown;
 mod mounts;
 mod namespaces;
+mod order;
 mod placeholders;
 mod probe;
+mod protection;
 mod rules;
+mod scratch;
 mod seccomp;
 mod sockets;
 mod sys;
+mod trees;
 
 pub use self::helper::init_sandbox_helper;
-pub use self::launch::{
-    CommandSession, SandboxCommand, SandboxEnd, SandboxReports, SandboxedChild,
-};
+pub use self::launch::{SandboxCommand, SandboxReports, SandboxedChild};
+pub use self::order::{CommandSession, SandboxEnd};
 pub use self::probe::probe_isolation;
 use crate::policy::SandboxPolicy;
 

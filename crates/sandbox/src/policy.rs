@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What a sandboxed command may write and read.
+/// Files that a sandboxed command may write and read, and its limits.
 ///
 /// All paths are absolute. They are bytes: a name that is not UTF-8 works like any other. A path
 /// may lead through symbolic links. The helper resolves the paths when the command starts, so a
@@ -85,7 +85,7 @@ impl ReadOnlyName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum MissingName {
-    /// The placeholder is a socket that nobody listens on, because `git add` ignores sockets. The
+    /// The placeholder is an unused socket, because `git add` ignores sockets. The
     /// command sees an empty file.
     File,
     /// The placeholder is an empty folder.
@@ -99,7 +99,7 @@ pub enum MissingName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum NetworkAccess {
-    /// No access. With namespaces, the command has a loopback interface of its own.
+    /// No access. With namespaces, the command has a separate loopback interface.
     #[default]
     None,
 }

@@ -5,83 +5,21 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Seek as _, Write as _, pipe};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use serde::{Deserialize, Serialize};
 
-use super::helper::{self, HELPER_ARGV0};
+use super::order::{
+    AfterSetup, CommandSession, HELPER_ARGV0, HelperReport, SandboxEnd, SandboxOrder, SystemString,
+    has_helper,
+};
 use super::sys::keep_on_exec;
-use crate::error::{SandboxError, SetupFailure};
+use crate::error::SandboxError;
 use crate::isolation::Isolation;
 use crate::policy::SandboxPolicy;
 
 /// Path of the program that is started as a helper.
 const OWN_PROGRAM: &str = "/proc/self/exe";
-
-/// The order of a helper.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SandboxOrder {
-    pub(super) policy: SandboxPolicy,
-    pub(super) isolation: Isolation,
-    pub(super) session: CommandSession,
-    /// Whether the command is started after the set-up. A probe only sets up.
-    pub(super) then: AfterSetup,
-    /// Process id of the process that starts the helper.
-    pub(super) parent: u32,
-    /// Environment of the command. The helper itself has none: variables such as `LD_PRELOAD` would
-    /// make it run code outside of the sandbox.
-    pub(super) environment: Vec<(SystemString, SystemString)>,
-}
-
-/// A string that need not be UTF-8.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct SystemString(#[serde(with = "crate::policy::path")] PathBuf);
-
-impl AsRef<OsStr> for SystemString {
-    fn as_ref(&self) -> &OsStr {
-        self.0.as_os_str()
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum AfterSetup {
-    Exec,
-    Exit,
-}
-
-/// The session of processes to which a command belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum CommandSession {
-    /// The session and the process group of the caller.
-    #[default]
-    Inherited,
-    /// A new session. If standard input, output or error is a terminal that belongs to no session,
-    /// it becomes the controlling terminal.
-    New,
-}
-
-/// A report of the helper, one line of JSON each.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum HelperReport {
-    /// The command runs.
-    Started,
-    /// The helper becomes the command now. The command runs if nothing follows.
-    Executing,
-    Failed(SetupFailure),
-    Ended(SandboxEnd),
-}
-
-/// What the helper did when the command had ended.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct SandboxEnd {
-    /// Number of processes that were still running when the command ended, and were ended. Always 0
-    /// without a process namespace.
-    pub left_over: usize,
-}
 
 /// A command that is started in a sandbox.
 ///
@@ -128,7 +66,7 @@ impl SandboxCommand {
         session: CommandSession,
         then: AfterSetup,
     ) -> Result<Self, SandboxError> {
-        if !helper::is_available() {
+        if !has_helper() {
             return Err(SandboxError::NotInitialized);
         }
         let (parent, environment) = (std::process::id(), Vec::new());
@@ -153,7 +91,7 @@ impl SandboxCommand {
         &mut self,
         variables: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>,
     ) -> &mut Self {
-        let string = |text: OsString| SystemString(text.into());
+        let string = |text: OsString| SystemString::new(text);
         let variables = variables.into_iter();
         let variables = variables.map(|(name, value)| (string(name.into()), string(value.into())));
         self.order.environment.extend(variables);

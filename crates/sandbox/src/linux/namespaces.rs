@@ -24,9 +24,9 @@ use rustix::process::{
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use super::helper::{CommandLine, ReportWriter, SETUP_FAILED, has_parent, restrict_self};
-use super::launch::{AfterSetup, HelperReport, SandboxEnd, SandboxOrder};
+use super::command::{CommandLine, SETUP_FAILED, has_parent, restrict_self};
 use super::mounts::{self, KnownFolder, MountPlan};
+use super::order::{AfterSetup, HelperReport, ReportWriter, SandboxEnd, SandboxOrder};
 use super::placeholders::Placeholders;
 use super::rules::Rules;
 use super::sys::{self, Fork};
@@ -212,7 +212,7 @@ fn identity_map(file: &str) -> io::Result<String> {
 }
 
 /// Closes the command's streams in this process: a reader of the command's output waits until
-/// nobody can write to it any more.
+/// no process can write to it any more.
 fn release_streams() -> io::Result<()> {
     let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
     dup2_stdin(&null)?;

@@ -1,8 +1,8 @@
 //! Placeholders for read-only paths that do not exist.
 //!
 //! The kernel mounts only over something that exists. So that a command cannot create such a path,
-//! a placeholder is created there for the time of the command: an empty folder, or a socket that
-//! nobody listens on. `git` and most other programs ignore both, in the sandbox and outside: the
+//! a placeholder is created there for the time of the command: an empty folder, or an unused
+//! socket. `git` and most other programs ignore both, in the sandbox and outside: the
 //! type of a directory entry is that of the placeholder, whatever is mounted over it.
 //!
 //! A placeholder is recognized by its mode, which nothing else has. Each helper holds a shared lock
@@ -32,7 +32,7 @@ use crate::policy::{MissingName, SandboxPolicy};
 
 /// Mode of a socket as a placeholder. Others have neither the sticky bit nor so few rights.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o1444);
-/// Mode of a folder as a placeholder. Nobody makes a folder for files without the right to write.
+/// Mode of a folder as a placeholder. A folder for files has the right to write.
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o1555);
 
 /// The folders that contain placeholders of this process, with shared locks.

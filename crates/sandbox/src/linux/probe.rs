@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::OnceLock;
 
-use super::launch::{AfterSetup, CommandSession, SandboxCommand};
+use super::launch::SandboxCommand;
+use super::order::{AfterSetup, CommandSession};
 use super::sys::landlock_abi;
 use crate::error::{SandboxError, SetupFailure, SetupStep};
 use crate::isolation::{Isolation, IsolationProbe, Refusal};

@@ -1,4 +1,4 @@
-//! Systems that refuse a kind of isolation, played by filters and namespaces of the test's own.
+//! Systems that refuse a kind of isolation, played by filters and namespaces of the test.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -84,7 +84,7 @@ fn second_best() -> String {
     format!("{kind:?}")
 }
 
-/// Whether a shell can play another system in a user namespace of its own.
+/// Whether a shell can play another system in a separate user namespace.
 fn can_play() -> bool {
     let played = Command::new("unshare").args(["-rm", "true"]).status();
     let can = played.is_ok_and(|status| status.success());

@@ -1,4 +1,4 @@
-//! What an escape could change, read or reach.
+//! Files, sockets and processes that an escape could change, read or reach.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

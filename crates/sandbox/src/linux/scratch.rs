@@ -1,0 +1,129 @@
+//! File systems that exist only in a sandbox: files in memory, `/dev`, `/proc` and `/dev/pts`.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, fchmod, mkdirat, openat, symlinkat};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
+    fsopen,
+};
+
+use super::rules::DEVICES;
+use super::sys::{self, MountScope};
+use super::trees::{attach, clone_tree, open_path};
+use crate::error::{SetupFailure, SetupStep};
+
+/// Where the files in memory are attached at first. The fresh `/proc` covers them at the end, so
+/// that only the parts of them that are attached elsewhere can be reached.
+const SCRATCH: &str = "/proc";
+
+/// Lowest limit of process ids that the kernel accepts.
+const MIN_PROCESS_ID_LIMIT: u64 = 301;
+
+/// Files in memory, from which parts are attached where they are needed.
+pub(super) struct Scratch {
+    folder: OwnedFd,
+}
+
+impl Scratch {
+    pub(super) fn new(max_bytes: u64) -> io::Result<Self> {
+        let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_set_string(fs.as_fd(), "mode", "0755")?;
+        fsconfig_set_string(fs.as_fd(), "size", max_bytes.to_string())?;
+        let tree = mount(fs, MountAttrFlags::MOUNT_ATTR_NODEV)?;
+        attach(tree.as_fd(), Path::new(SCRATCH))?;
+        let folder = open_path(Path::new(SCRATCH))?;
+        let file = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+        drop(openat(&folder, "empty", file, Mode::from_raw_mode(0o444))?);
+        Ok(Self { folder })
+    }
+
+    pub(super) fn folder(&self, name: &str, mode: u32) -> io::Result<OwnedFd> {
+        mkdirat(&self.folder, name, Mode::from_raw_mode(0o700))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = openat(&self.folder, name, flags, Mode::empty())?;
+        fchmod(&folder, Mode::from_raw_mode(mode))?;
+        clone_tree(&Path::new(SCRATCH).join(name))
+    }
+
+    pub(super) fn empty_file(&self) -> io::Result<OwnedFd> {
+        clone_tree(&Path::new(SCRATCH).join("empty"))
+    }
+
+    /// Returns a folder with the names that programs expect in `/dev`.
+    pub(super) fn device_folder(&self) -> io::Result<OwnedFd> {
+        let tree = self.folder("dev", 0o755)?;
+        for name in DEVICES {
+            let file = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+            drop(openat(&tree, name, file, Mode::from_raw_mode(0o444))?);
+        }
+        for name in ["pts", "shm"] {
+            mkdirat(&tree, name, Mode::from_raw_mode(0o755))?;
+        }
+        let links = [
+            ("/proc/self/fd", "fd"),
+            ("/proc/self/fd/0", "stdin"),
+            ("/proc/self/fd/1", "stdout"),
+            ("/proc/self/fd/2", "stderr"),
+            ("pts/ptmx", "ptmx"),
+        ];
+        for (target, name) in links {
+            symlinkat(target, &tree, name)?;
+        }
+        Ok(tree)
+    }
+}
+
+/// Copies the devices that commands may use. A device that does not exist is skipped.
+pub(super) fn copy_devices() -> Result<Vec<(&'static str, OwnedFd)>, SetupFailure> {
+    let mut devices = Vec::new();
+    for name in DEVICES {
+        let path = Path::new("/dev").join(name);
+        match clone_tree(&path) {
+            Ok(tree) => devices.push((name, tree)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(SetupFailure::at(SetupStep::Devices, &path, error)),
+        }
+    }
+    Ok(devices)
+}
+
+/// Makes a `/proc` that shows only the processes of this process namespace. It is read-only: root
+/// could otherwise change settings of the system in it.
+pub(super) fn fresh_proc(processes: Option<u64>) -> io::Result<OwnedFd> {
+    let fs = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let proc = mount(fs, flags)?;
+    if let Some(processes) = processes {
+        limit_process_ids(&proc, processes);
+    }
+    sys::set_mount_attributes(proc.as_fd(), MountScope::One, libc::MOUNT_ATTR_RDONLY)?;
+    Ok(proc)
+}
+
+/// Limits the number of processes by their ids, if the kernel counts the ids of each namespace
+/// separately (Linux 6.14). The usual limit does not apply to root.
+fn limit_process_ids(proc: &OwnedFd, processes: u64) {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(file) = openat(proc, "sys/kernel/pid_max", flags, Mode::empty()) {
+        let limit = processes.max(MIN_PROCESS_ID_LIMIT).to_string();
+        let _ = rustix::io::write(&file, limit.as_bytes());
+    }
+}
+
+/// Makes a `/dev/pts` without the terminals of other programs.
+pub(super) fn fresh_terminals() -> io::Result<OwnedFd> {
+    let fs = fsopen("devpts", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(fs.as_fd(), "ptmxmode", "0666")?;
+    fsconfig_set_string(fs.as_fd(), "mode", "0620")?;
+    mount(fs, MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC)
+}
+
+fn mount(fs: OwnedFd, flags: MountAttrFlags) -> io::Result<OwnedFd> {
+    fsconfig_create(fs.as_fd())?;
+    Ok(fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
+}

@@ -1,0 +1,76 @@
+//! Trees of mounts: copied, attached, and never reached through a symbolic link.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2, statat};
+use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+
+use super::sys::{self, MountScope};
+use crate::limits::REPLACEMENT_ATTEMPTS;
+
+/// Attributes of every mount that the command sees: no set-user-ID programs, no devices.
+pub(super) const HARMLESS: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+pub(super) const READ_ONLY: u64 = HARMLESS | libc::MOUNT_ATTR_RDONLY;
+
+pub(super) fn is_missing(path: &Path) -> bool {
+    matches!(statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+}
+
+/// Runs an action on a path, again if it fails, because another program may replace what is there
+/// meanwhile.
+pub(super) fn retry(mut action: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    for _ in 1..REPLACEMENT_ATTEMPTS {
+        if action().is_ok() {
+            return Ok(());
+        }
+    }
+    action()
+}
+
+/// Attaches a copy of a tree on top of it, with more attributes.
+pub(super) fn attach_copy(path: &Path, attributes: u64) -> io::Result<()> {
+    let fd = open_path(path)?;
+    let tree = copy_tree(fd.as_fd(), attributes)?;
+    attach_at(tree.as_fd(), fd.as_fd())
+}
+
+/// Copies a tree with all mounts in it.
+pub(super) fn copy_tree(folder: BorrowedFd<'_>, attributes: u64) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    let tree = open_tree(folder, "", flags)?;
+    sys::set_mount_attributes(tree.as_fd(), MountScope::WithSubmounts, attributes)?;
+    Ok(tree)
+}
+
+/// Copies one file or folder, without the mounts in it.
+pub(super) fn clone_tree(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    Ok(open_tree(CWD, path, flags)?)
+}
+
+pub(super) fn attach(tree: BorrowedFd<'_>, target: &Path) -> io::Result<()> {
+    attach_at(tree, open_path(target)?.as_fd())
+}
+
+fn attach_at(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(tree, "", target, "", flags)?)
+}
+
+/// Opens a file or folder without following a link, not even as its last component.
+pub(super) fn open_path(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // A link as the last component is opened itself, and nothing is attached on its target.
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(openat(CWD, path, flags, Mode::empty())?);
+    };
+    let resolve = ResolveFlags::NO_SYMLINKS;
+    let folder = openat2(CWD, folder, flags | OFlags::DIRECTORY, Mode::empty(), resolve)?;
+    Ok(openat(&folder, name, flags, Mode::empty())?)
+}
