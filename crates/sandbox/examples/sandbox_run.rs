@@ -1,12 +1,13 @@
 //! Runs a command in a sandbox: `sandbox_run [--landlock] FOLDER PROGRAM [ARGUMENT...]`. The command
 //! may write in the folder only.
 
-#[cfg(target_os = "linux")]
-fn main() -> Result<std::process::ExitCode, Box<dyn std::error::Error>> {
-    use callboard_sandbox::{
-        CommandSession, Isolation, SandboxCommand, SandboxPolicy, init_sandbox_helper,
-        probe_isolation,
-    };
+use std::process::ExitCode;
+
+use callboard_sandbox::{
+    CommandSession, Isolation, SandboxCommand, SandboxPolicy, init_sandbox_helper, probe_isolation,
+};
+
+fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     init_sandbox_helper();
     let mut args = std::env::args_os().skip(1).peekable();
     let isolation = match args.next_if(|arg| arg == "--landlock") {
@@ -20,6 +21,3 @@ fn main() -> Result<std::process::ExitCode, Box<dyn std::error::Error>> {
     let (status, _) = command.spawn()?.wait()?;
     Ok(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1).into())
 }
-
-#[cfg(not(target_os = "linux"))]
-fn main() {}

@@ -42,6 +42,8 @@ pub struct IsolationProbe {
     pub refusals: Vec<Refusal>,
     /// Version of the kernel's Landlock interface; 0 if the kernel has none.
     pub landlock_abi: u32,
+    /// Whether this process, and therefore its commands, run as root.
+    pub is_root: bool,
 }
 
 /// Why a kind of isolation does not work. The text is for the user.
@@ -144,7 +146,7 @@ impl IsolationProbe {
                 if self.landlock_abi < LANDLOCK_ABI_SIGNALS {
                     gaps.push(IsolationGap::Signals);
                 }
-                if policy.limits.processes.is_some() && is_root() {
+                if policy.limits.processes.is_some() && self.is_root {
                     gaps.push(IsolationGap::ProcessLimit);
                 }
             }
@@ -158,10 +160,3 @@ impl IsolationProbe {
 const LANDLOCK_ABI_SIGNALS: u32 = 6;
 /// First version of Landlock that restricts connections to sockets in the file system.
 pub(crate) const LANDLOCK_ABI_SOCKETS: u32 = 9;
-
-fn is_root() -> bool {
-    #[cfg(target_os = "linux")]
-    return rustix::process::geteuid().is_root();
-    #[cfg(not(target_os = "linux"))]
-    return false;
-}

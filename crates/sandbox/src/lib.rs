@@ -6,22 +6,25 @@
 //! starts a [`SandboxCommand`].
 #![doc = include_str!("../README.md")]
 
+mod command;
 mod error;
 mod isolation;
 mod limits;
-#[cfg(target_os = "linux")]
-mod linux;
 mod policy;
-#[cfg(not(target_os = "linux"))]
-mod portable;
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+    )),
+    path = "system_portable.rs"
+)]
+mod system;
 
+pub use command::{CommandSession, SandboxEnd};
 pub use error::{SandboxError, SetupFailure, SetupStep};
 pub use isolation::{Isolation, IsolationGap, IsolationProbe, Refusal};
-#[cfg(target_os = "linux")]
-pub use linux::{
-    CommandSession, SandboxCommand, SandboxEnd, SandboxReports, SandboxedChild,
-    init_sandbox_helper, probe_isolation, remove_placeholders,
-};
 pub use policy::{MissingName, NetworkAccess, ReadOnlyName, SandboxLimits, SandboxPolicy};
-#[cfg(not(target_os = "linux"))]
-pub use portable::{init_sandbox_helper, probe_isolation, remove_placeholders};
+pub use system::{
+    SandboxCommand, SandboxReports, SandboxedChild, init_sandbox_helper, probe_isolation,
+    remove_placeholders,
+};

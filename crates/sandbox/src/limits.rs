@@ -1,40 +1,4 @@
-//! Every limit of this crate, in one place.
-
-#[cfg(target_os = "linux")]
-use std::time::Duration;
+//! Limits of policies.
 
 /// Default maximum size in bytes of a command's files in memory.
 pub(crate) const DEFAULT_TMP_BYTES: u64 = 1024 * 1024 * 1024;
-
-/// Maximum number of symbolic links in one path; the kernel has the same limit.
-#[cfg(target_os = "linux")]
-pub(crate) const MAX_LINKS: usize = 40;
-
-/// Maximum number of attempts to create a placeholder, or to share an existing one.
-#[cfg(target_os = "linux")]
-pub(crate) const PLACEHOLDER_LOCK_ATTEMPTS: u32 = 50;
-
-/// Time between two attempts to share a placeholder that another helper is about to remove.
-#[cfg(target_os = "linux")]
-pub(crate) const PLACEHOLDER_LOCK_INTERVAL: Duration = Duration::from_millis(1);
-
-/// Time within which the processes that a command leaves behind may exit by themselves.
-#[cfg(target_os = "linux")]
-pub(crate) const LEFT_OVER_GRACE: Duration = Duration::from_millis(200);
-
-/// Time from SIGTERM to SIGKILL for the processes that a command leaves behind.
-#[cfg(target_os = "linux")]
-pub(crate) const KILL_GRACE: Duration = Duration::from_millis(300);
-
-/// Interval between two checks for the exit of the processes that a command leaves behind.
-#[cfg(target_os = "linux")]
-pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(5);
-
-/// Maximum number of sockets of other programs that are hidden from a command. A system with more
-/// of them in visible folders is refused.
-#[cfg(target_os = "linux")]
-pub(crate) const MAX_HIDDEN_SOCKETS: usize = 256;
-
-/// Maximum number of attempts to mount over a file that other programs replace again and again.
-#[cfg(target_os = "linux")]
-pub(crate) const REPLACEMENT_ATTEMPTS: u32 = 20;

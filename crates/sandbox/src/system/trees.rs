@@ -8,8 +8,8 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2, stat
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
+use super::limits::REPLACEMENT_ATTEMPTS;
 use super::sys::{self, MountScope};
-use crate::limits::REPLACEMENT_ATTEMPTS;
 
 /// Attributes of every mount that the command sees: no set-user-ID programs, no devices.
 pub(super) const HARMLESS: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;

@@ -25,14 +25,16 @@ use rustix::process::{
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::command::{CommandLine, SETUP_FAILED, has_parent, restrict_self};
+use super::failure::StepResult as _;
+use super::limits::{KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 use super::mounts::{self, KnownFolder, MountPlan};
-use super::order::{AfterSetup, HelperReport, ReportWriter, SandboxEnd, SandboxOrder};
+use super::order::{AfterSetup, HelperReport, ReportWriter, SandboxOrder};
 use super::placeholders::Placeholders;
 use super::rules::Rules;
 use super::sys::{self, Fork};
 use super::{lockdown, sockets};
-use crate::error::{SetupFailure, SetupStep, StepResult as _};
-use crate::limits::{KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
+use crate::command::SandboxEnd;
+use crate::error::{SetupFailure, SetupStep};
 
 /// The namespaces of a sandbox.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER

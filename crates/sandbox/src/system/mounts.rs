@@ -18,12 +18,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, statat};
 use rustix::io::Errno;
 
+use super::failure::StepResult as _;
 use super::protection::Protection;
 use super::rules::SHARED_FOLDERS;
 use super::scratch::{Scratch, copy_devices, fresh_proc, fresh_terminals};
 use super::sys::{self, MountScope};
 use super::trees::{HARMLESS, READ_ONLY, attach, copy_tree, is_missing, open_path, retry};
-use crate::error::{SetupFailure, SetupStep, StepResult as _};
+use crate::error::{SetupFailure, SetupStep};
 use crate::policy::SandboxPolicy;
 
 /// Files in `/run` without which names and programs are not found.

@@ -1,8 +1,10 @@
 //! Sandboxes on Linux.
 
 mod command;
+mod failure;
 mod helper;
 mod launch;
+mod limits;
 mod lockdown;
 mod mounts;
 mod namespaces;
@@ -19,7 +21,6 @@ mod trees;
 
 pub use self::helper::init_sandbox_helper;
 pub use self::launch::{SandboxCommand, SandboxReports, SandboxedChild};
-pub use self::order::{CommandSession, SandboxEnd};
 pub use self::probe::probe_isolation;
 use crate::policy::SandboxPolicy;
 

@@ -11,7 +11,8 @@ use seccompiler::{
     apply_filter,
 };
 
-use crate::error::{SetupFailure, SetupStep, StepResult as _};
+use super::failure::StepResult as _;
+use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::Isolation;
 
 /// System calls that fail with `EPERM`. Programs do without them, or ask for what a sandbox must

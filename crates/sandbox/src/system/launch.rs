@@ -10,10 +10,10 @@ use std::process::{Child, Command, ExitStatus};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::order::{
-    AfterSetup, CommandSession, HELPER_ARGV0, HelperReport, SandboxEnd, SandboxOrder, SystemString,
-    has_helper,
+    AfterSetup, HELPER_ARGV0, HelperReport, SandboxOrder, SystemString, has_helper,
 };
 use super::sys::keep_on_exec;
+use crate::command::{CommandSession, SandboxEnd};
 use crate::error::SandboxError;
 use crate::isolation::Isolation;
 use crate::policy::SandboxPolicy;

@@ -12,8 +12,9 @@ use landlock::{
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
+use super::failure::StepResult as _;
 use super::sys::landlock_abi;
-use crate::error::{SetupFailure, SetupStep, StepResult as _};
+use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::Isolation;
 use crate::policy::SandboxPolicy;
 

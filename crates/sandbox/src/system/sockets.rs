@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, statat};
 
+use super::failure::StepResult as _;
+use super::limits::MAX_HIDDEN_SOCKETS;
 use super::rules::SHARED_FOLDERS;
 use super::sys::landlock_abi;
-use crate::error::{SetupFailure, SetupStep, StepResult as _};
+use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::LANDLOCK_ABI_SOCKETS;
-use crate::limits::MAX_HIDDEN_SOCKETS;
 
 /// Number of columns before the path in the kernel's table of sockets.
 const COLUMNS_BEFORE_PATH: usize = 7;

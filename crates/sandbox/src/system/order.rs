@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::{CommandSession, SandboxEnd};
 use crate::error::SetupFailure;
 use crate::isolation::Isolation;
 use crate::policy::SandboxPolicy;
@@ -65,18 +66,6 @@ pub(super) enum AfterSetup {
     Exit,
 }
 
-/// The session of processes to which a command belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum CommandSession {
-    /// The session and the process group of the caller.
-    #[default]
-    Inherited,
-    /// A new session. If standard input, output or error is a terminal that belongs to no session,
-    /// it becomes the controlling terminal.
-    New,
-}
-
 /// A report of the helper, one line of JSON each.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum HelperReport {
@@ -86,15 +75,6 @@ pub(super) enum HelperReport {
     Executing,
     Failed(SetupFailure),
     Ended(SandboxEnd),
-}
-
-/// Actions of the helper after the command had ended.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct SandboxEnd {
-    /// Number of processes that were still running when the command ended, and were ended. Always 0
-    /// without a process namespace.
-    pub left_over: usize,
 }
 
 /// Sends reports to the process that started the helper.

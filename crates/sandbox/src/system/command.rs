@@ -9,10 +9,12 @@ use std::process::Command;
 
 use rustix::process::{Signal, getppid, setsid};
 
-use super::order::{CommandSession, SandboxOrder, SystemString};
+use super::failure::StepResult as _;
+use super::order::{SandboxOrder, SystemString};
 use super::rules::Rules;
 use super::{lockdown, seccomp, sys};
-use crate::error::{SetupFailure, SetupStep, StepResult as _};
+use crate::command::CommandSession;
+use crate::error::{SetupFailure, SetupStep};
 
 /// Exit code of a helper whose set-up failed. The caller reads the reason from the report.
 pub(super) const SETUP_FAILED: i32 = 126;

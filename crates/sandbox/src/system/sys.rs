@@ -147,7 +147,7 @@ pub(super) fn switch_on_loopback(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: `ifreq` has only integer fields and arrays of them, for which zero is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-        *to = (*from).cast_signed();
+        *to = *from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
     // SAFETY: the request is a live `ifreq`, which the kernel reads.

@@ -6,8 +6,9 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 
 use super::launch::SandboxCommand;
-use super::order::{AfterSetup, CommandSession};
+use super::order::AfterSetup;
 use super::sys::landlock_abi;
+use crate::command::CommandSession;
 use crate::error::{SandboxError, SetupFailure, SetupStep};
 use crate::isolation::{Isolation, IsolationProbe, Refusal};
 use crate::policy::SandboxPolicy;
@@ -24,16 +25,17 @@ pub fn probe_isolation() -> &'static IsolationProbe {
 fn try_all() -> IsolationProbe {
     let mut refusals = Vec::new();
     let landlock_abi = landlock_abi();
+    let is_root = rustix::process::geteuid().is_root();
     for isolation in [Isolation::Namespaces, Isolation::Landlock] {
         match try_one(isolation) {
-            Ok(()) => return IsolationProbe { isolation, refusals, landlock_abi },
+            Ok(()) => return IsolationProbe { isolation, refusals, landlock_abi, is_root },
             Err(failure) => {
                 let hint = hint(isolation, &failure);
                 refusals.push(Refusal { isolation, failure, hint });
             }
         }
     }
-    IsolationProbe { isolation: Isolation::None, refusals, landlock_abi }
+    IsolationProbe { isolation: Isolation::None, refusals, landlock_abi, is_root }
 }
 
 fn try_one(isolation: Isolation) -> Result<(), SetupFailure> {

@@ -26,8 +26,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::limits::{MAX_LINKS, PLACEHOLDER_LOCK_ATTEMPTS, PLACEHOLDER_LOCK_INTERVAL};
 use crate::error::{SetupFailure, SetupStep};
-use crate::limits::{MAX_LINKS, PLACEHOLDER_LOCK_ATTEMPTS, PLACEHOLDER_LOCK_INTERVAL};
 use crate::policy::{MissingName, SandboxPolicy};
 
 /// Mode of a socket as a placeholder. Others have neither the sticky bit nor so few rights.

@@ -1,0 +1,24 @@
+//! Properties of a sandboxed command that are the same on all systems.
+
+use serde::{Deserialize, Serialize};
+
+/// The session of processes to which a command belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum CommandSession {
+    /// The session and the process group of the caller.
+    #[default]
+    Inherited,
+    /// A new session. If standard input, output or error is a terminal that belongs to no session,
+    /// it becomes the controlling terminal.
+    New,
+}
+
+/// Actions of the helper after the command had ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SandboxEnd {
+    /// Number of processes that were still running when the command ended, and were ended. Always 0
+    /// without a process namespace.
+    pub left_over: usize,
+}

@@ -1,0 +1,28 @@
+//! Limits of sandboxes on Linux.
+
+use std::time::Duration;
+
+/// Maximum number of symbolic links in one path; the kernel has the same limit.
+pub(super) const MAX_LINKS: usize = 40;
+
+/// Maximum number of attempts to create a placeholder, or to share an existing one.
+pub(super) const PLACEHOLDER_LOCK_ATTEMPTS: u32 = 50;
+
+/// Time between two attempts to share a placeholder that another helper is about to remove.
+pub(super) const PLACEHOLDER_LOCK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Time within which the processes that a command leaves behind may exit by themselves.
+pub(super) const LEFT_OVER_GRACE: Duration = Duration::from_millis(200);
+
+/// Time from SIGTERM to SIGKILL for the processes that a command leaves behind.
+pub(super) const KILL_GRACE: Duration = Duration::from_millis(300);
+
+/// Interval between two checks for the exit of the processes that a command leaves behind.
+pub(super) const SWEEP_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Maximum number of sockets of other programs that are hidden from a command. A system with more
+/// of them in visible folders is refused.
+pub(super) const MAX_HIDDEN_SOCKETS: usize = 256;
+
+/// Maximum number of attempts to mount over a file that other programs replace again and again.
+pub(super) const REPLACEMENT_ATTEMPTS: u32 = 20;

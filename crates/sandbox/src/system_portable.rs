@@ -1,0 +1,108 @@
+//! Systems without sandboxes. No value of the types of commands exists there.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::process::{Child, Command, ExitStatus};
+
+use crate::command::{CommandSession, SandboxEnd};
+use crate::error::SandboxError;
+use crate::isolation::{Isolation, IsolationProbe};
+use crate::policy::SandboxPolicy;
+
+/// A command that is started in a sandbox. It cannot be created on this system.
+#[derive(Debug)]
+pub enum SandboxCommand {}
+
+impl SandboxCommand {
+    /// Fails on this system.
+    ///
+    /// # Errors
+    /// Always returns [`SandboxError::NoIsolation`].
+    pub fn new(
+        _program: impl AsRef<OsStr>,
+        _policy: &SandboxPolicy,
+        _isolation: Isolation,
+        _session: CommandSession,
+    ) -> Result<Self, SandboxError> {
+        Err(SandboxError::NoIsolation)
+    }
+
+    /// Adds arguments.
+    pub fn args(&mut self, _args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> &mut Self {
+        match *self {}
+    }
+
+    /// Adds variables to the environment of the command.
+    pub fn envs(
+        &mut self,
+        _variables: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>,
+    ) -> &mut Self {
+        match *self {}
+    }
+
+    /// Returns the command that starts the helper.
+    pub fn std(&mut self) -> &mut Command {
+        match *self {}
+    }
+
+    /// Starts the command.
+    ///
+    /// # Errors
+    /// Never returns, because the value cannot exist.
+    pub fn spawn(self) -> Result<SandboxedChild, SandboxError> {
+        match self {}
+    }
+}
+
+/// A command that runs in a sandbox. It cannot exist on this system.
+#[derive(Debug)]
+pub enum SandboxedChild {}
+
+impl SandboxedChild {
+    /// Returns the helper.
+    pub fn helper(&mut self) -> &mut Child {
+        match *self {}
+    }
+
+    /// Splits the value.
+    pub fn into_parts(self) -> (Child, SandboxReports) {
+        match self {}
+    }
+
+    /// Waits for the end of the command.
+    ///
+    /// # Errors
+    /// Never returns, because the value cannot exist.
+    pub fn wait(self) -> io::Result<(ExitStatus, SandboxEnd)> {
+        match self {}
+    }
+}
+
+/// The reports of a helper. They cannot exist on this system.
+#[derive(Debug)]
+pub enum SandboxReports {}
+
+impl SandboxReports {
+    /// Waits for the last report.
+    #[must_use]
+    pub fn into_end(self) -> SandboxEnd {
+        match self {}
+    }
+}
+
+/// Does nothing on this system.
+pub fn init_sandbox_helper() {}
+
+/// Returns [`Isolation::None`] on this system.
+pub fn probe_isolation() -> &'static IsolationProbe {
+    static NONE: IsolationProbe = IsolationProbe {
+        isolation: Isolation::None,
+        refusals: Vec::new(),
+        landlock_abi: 0,
+        is_root: false,
+    };
+    &NONE
+}
+
+/// Does nothing on this system.
+pub fn remove_placeholders(_policy: &SandboxPolicy) {}
