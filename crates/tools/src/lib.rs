@@ -25,6 +25,7 @@ mod lock;
 pub mod note;
 mod progress;
 pub mod registry;
+pub mod sandbox;
 pub mod search;
 pub mod tool;
 

@@ -80,6 +80,10 @@ pub(crate) const MAX_IGNORE_FILE_BYTES: u64 = 256 * 1024;
 /// git executes.
 pub(crate) const MAX_GIT_CONFIG_BYTES: u64 = 256 * 1024;
 
+/// Maximum number of repositories and included configuration files of a project folder that are
+/// protected in a sandbox: those of submodules and worktrees.
+pub(crate) const MAX_GIT_FOLDERS: usize = 256;
+
 /// Maximum number of lines that are read from one `.gitignore` file. Rules after them do not apply.
 pub(crate) const MAX_IGNORE_FILE_LINES: usize = 5_000;
 

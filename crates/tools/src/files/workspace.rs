@@ -12,7 +12,7 @@
 //! may be outside of the roots.
 
 mod errors;
-mod git;
+pub(crate) mod git;
 pub(crate) mod guard;
 mod inspect;
 pub(crate) mod open;
@@ -285,6 +285,16 @@ impl Workspace {
     /// Returns all roots, `cwd` first.
     pub fn roots(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|root| root.path.as_path())
+    }
+
+    /// Returns the real paths of all roots.
+    pub(crate) fn real_roots(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().map(|root| root.real_path.as_path())
+    }
+
+    /// Returns the paths of the agent itself whose changes always need permission.
+    pub(crate) fn guarded_paths(&self) -> impl Iterator<Item = &Path> {
+        self.guarded_paths.iter().map(PathBuf::as_path)
     }
 
     /// Returns whether the kernel confines every path to the roots.

@@ -83,7 +83,8 @@ async fn nothing_of_a_sandboxed_command_outlives_it() {
         waiting.timeout = Some(Duration::from_millis(700));
         let (exit, _) = folders.finish(waiting).await;
         assert_eq!(exit.cause, ExitCause::TimedOut);
-        let (exit, _) = folders.finish(folders.command("setsid sleep 600 & sleep 0.3; exit 0")).await;
+        let (exit, _) =
+            folders.finish(folders.command("setsid sleep 600 & sleep 0.3; exit 0")).await;
         assert_eq!((exit.code, exit.left_over), (Some(0), 1), "{isolation}");
         let id = folders.outer.path().display().to_string();
         let is_left = |process: &fs::DirEntry| {

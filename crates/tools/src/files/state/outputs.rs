@@ -113,6 +113,11 @@ impl<Reader> OutputStore<Reader> {
         Ok(store.as_mut())
     }
 
+    /// Returns the folder with the outputs of this session, if it has any.
+    pub(crate) fn session_folder(&self) -> Option<&Path> {
+        self.reader.get().map(|(path, _)| path.as_path())
+    }
+
     /// Removes an output of this session by its URI.
     pub(crate) fn remove(&self, of: &str) {
         let mut store = lock(&self.store);

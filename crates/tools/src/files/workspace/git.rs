@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use callboard_text::normalise;
 
-use crate::limits::MAX_GIT_CONFIG_BYTES;
+use crate::limits::{MAX_GIT_CONFIG_BYTES, MAX_GIT_FOLDERS};
 
 /// Returns whether a file is in a folder that git treats as a repository. Also returns `true` if
 /// creating this file would make the folder a repository.
@@ -35,9 +35,7 @@ const REPOSITORY_MARKERS: &[&str] = &["HEAD", "objects", "refs"];
 pub(super) fn is_named_in_config(root: &Path, beneath: &Path) -> bool {
     let path = root.join(beneath);
     let Some((folder, config)) = read_config(root) else { return false };
-    let is_split = |letter: char| letter.is_whitespace() || "\"';|&!".contains(letter);
-    let words = config_values(&config)
-        .flat_map(|text| text.split(is_split).chain([text.trim_matches('"')]));
+    let words = config_entries(&config).flat_map(|(_, value)| words_of_value(value));
     // In the configuration, a path of a hook is relative to the project folder. A path of an
     // include is relative to the file that includes it.
     let places = words
@@ -46,15 +44,109 @@ pub(super) fn is_named_in_config(root: &Path, beneath: &Path) -> bool {
     places.into_iter().any(|at| at != root && at.starts_with(root) && path.starts_with(at))
 }
 
-/// Returns the values that a configuration sets.
-fn config_values(config: &str) -> impl Iterator<Item = &str> {
+/// A path in a project folder that the git configuration names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NamedPath {
+    /// The folder of the hooks. It may be missing.
+    Hooks(PathBuf),
+    /// A file that the configuration includes. It may be missing.
+    Include(PathBuf),
+    /// An existing file that a command in the configuration names.
+    File(PathBuf),
+}
+
+/// Returns the paths in a project folder, outside of `.git`, that the git configuration and the
+/// files that it includes name.
+pub(crate) fn paths_named_in_config(root: &Path) -> Vec<NamedPath> {
+    let Some((folder, config)) = read_config(root) else { return Vec::new() };
+    let (mut named, mut configs, mut read) = (Vec::new(), vec![(folder, config)], 0);
+    while let Some((folder, config)) = configs.pop() {
+        read += 1;
+        for (key, value) in config_entries(&config) {
+            let path = |base: &Path| normalise(&base.join(value.trim_matches('"')));
+            match &*key.to_ascii_lowercase() {
+                "hookspath" => named.push(NamedPath::Hooks(path(root))),
+                "path" => {
+                    let included = path(&folder);
+                    let text = read_small_text_file(&included).filter(|_| read < MAX_GIT_FOLDERS);
+                    let parent = included.parent().unwrap_or(root).to_owned();
+                    configs.extend(text.map(|text| (parent, text)));
+                    named.push(NamedPath::Include(included));
+                }
+                _ => {
+                    let files = words_of_value(value).map(|word| normalise(&root.join(word)));
+                    named.extend(files.filter(|path| path.is_file()).map(NamedPath::File));
+                }
+            }
+        }
+    }
+    let git = root.join(".git");
+    named.retain(|path| {
+        let (NamedPath::Hooks(path) | NamedPath::Include(path) | NamedPath::File(path)) = path;
+        path != root && path.starts_with(root) && !path.starts_with(&git)
+    });
+    named
+}
+
+/// Returns the words of a value, and the whole value without its quotes.
+fn words_of_value(value: &str) -> impl Iterator<Item = &str> {
+    let is_split = |letter: char| letter.is_whitespace() || "\"';|&!".contains(letter);
+    value.split(is_split).chain([value.trim_matches('"')])
+}
+
+/// Returns the folders of git's own that belong to a project folder: the repository, the shared
+/// repository of a worktree, and the repositories of submodules and worktrees.
+pub(crate) fn git_folders(root: &Path) -> Vec<PathBuf> {
+    let Some((folder, common)) = repository_folders(root) else { return Vec::new() };
+    let mut folders = vec![folder, common];
+    folders.dedup();
+    folders.retain(|folder| folder.is_dir());
+    let mut at = 0;
+    while let Some(folder) = folders.get(at).cloned() {
+        at += 1;
+        // The name of a submodule may contain slashes.
+        for parent in ["modules", "worktrees"] {
+            let mut parents = vec![folder.join(parent)];
+            while let Some(parent) = parents.pop() {
+                for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+                    let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                    if !is_folder || folders.len() + parents.len() >= MAX_GIT_FOLDERS {
+                        continue;
+                    }
+                    match entry.path().join("HEAD").exists() {
+                        true => folders.push(entry.path()),
+                        false => parents.push(entry.path()),
+                    }
+                }
+            }
+        }
+    }
+    folders
+}
+
+/// Returns the keys and values of a configuration.
+fn config_entries(config: &str) -> impl Iterator<Item = (&str, &str)> {
     let lines = config.lines().filter(|line| !line.trim_start().starts_with(['#', ';']));
-    lines.filter_map(|line| line.split_once('=')).map(|(_, value)| value.trim())
+    // A key may follow the name of its section in the same line.
+    let key = |text: &'_ str| text.rsplit(']').next().unwrap_or_default().trim().len();
+    lines.filter_map(|line| line.split_once('=')).map(move |(before, value)| {
+        let before = before.trim_end();
+        (&before[before.len() - key(before)..], value.trim())
+    })
 }
 
 /// Returns the git configuration of a project folder, and the folder that contains the
 /// configuration.
 fn read_config(root: &Path) -> Option<(PathBuf, String)> {
+    let (folder, common) = repository_folders(root)?;
+    let of_tree = read_small_text_file(&folder.join("config.worktree")).unwrap_or_default();
+    let config = read_small_text_file(&common.join("config"))? + "\n" + &of_tree;
+    Some((common, config))
+}
+
+/// Returns the folder of a project folder's repository, and the folder that it shares with its
+/// worktrees.
+fn repository_folders(root: &Path) -> Option<(PathBuf, PathBuf)> {
     let git = root.join(".git");
     let folder = match read_small_text_file(&git) {
         // In a worktree or submodule, `.git` is a file that contains the path of the repository
@@ -65,9 +157,7 @@ fn read_config(root: &Path) -> Option<(PathBuf, String)> {
     let common = read_small_text_file(&folder.join("commondir"));
     let common: PathBuf =
         common.map_or(folder.clone(), |text| normalise(&folder.join(text.trim())));
-    let of_tree = read_small_text_file(&folder.join("config.worktree")).unwrap_or_default();
-    let config = read_small_text_file(&common.join("config"))? + "\n" + &of_tree;
-    Some((common, config))
+    Some((folder, common))
 }
 
 /// Reads a text file up to a size limit.
@@ -111,6 +201,51 @@ mod tests {
             write(root, files[last], "");
             assert!(is_one("sub/config") && is_one("sub/hooks/post-checkout"));
         }
+    }
+
+    #[test]
+    fn repositories_of_submodules_and_worktrees_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        assert!(git_folders(root).is_empty());
+        for folder in ["", "modules/a", "modules/nested/name", "modules/a/modules/b", "worktrees/w"]
+        {
+            write(root, &format!(".git/{folder}/HEAD"), "");
+        }
+        let mut found = git_folders(root);
+        found.sort();
+        let found: Vec<_> = found.iter().map(|path| path.strip_prefix(root).unwrap()).collect();
+        let expected = [
+            ".git",
+            ".git/modules/a",
+            ".git/modules/a/modules/b",
+            ".git/modules/nested/name",
+            ".git/worktrees/w",
+        ];
+        assert_eq!(found, expected.map(Path::new));
+    }
+
+    #[test]
+    fn named_paths_are_hooks_includes_and_existing_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let config = "[core] hooksPath = tools/hooks\n[include]\npath = ../more.inc\n[remote \"o\"]\n\
+                      url = src\nfetch = HEAD\n[filter \"x\"]\nclean = sh scripts/clean.sh missing\n";
+        write(root, ".git/config", config);
+        write(root, ".git/refs/heads/main", "");
+        write(root, "more.inc", "[core]\n\thooksPath = \"other hooks\"\n");
+        write(root, "scripts/clean.sh", "");
+        write(root, "src/main.rs", "");
+        let named = paths_named_in_config(root);
+        assert_eq!(
+            named,
+            [
+                NamedPath::Hooks(root.join("tools/hooks")),
+                NamedPath::Include(root.join("more.inc")),
+                NamedPath::File(root.join("scripts/clean.sh")),
+                NamedPath::Hooks(root.join("other hooks")),
+            ]
+        );
     }
 
     #[test]

@@ -1,0 +1,64 @@
+//! The sandbox of a project's commands: which files a command may change and read.
+
+mod home_folder;
+mod protected_names;
+
+use std::path::{Path, PathBuf};
+
+use callboard_sandbox::{MissingName, ReadOnlyName, SandboxPolicy};
+
+use crate::files::workspace::Workspace;
+use crate::files::workspace::git::{self, NamedPath};
+
+/// Returns the sandbox policy for commands in a workspace.
+///
+/// - The project folders are writable, except names that other programs execute or trust: see
+///   [`protected_names`](self::protected_names). The names are protected also while nothing exists
+///   there.
+/// - Keys, tokens and browser profiles in the home folder are masked, and so are the folders of the
+///   agent itself ([`Workspace::with_state_folder`], [`Workspace::with_guarded_path`]). The outputs
+///   of the session remain readable.
+/// - Where the home folder can be hidden as a whole, toolchains and their caches remain readable.
+///
+/// The function reads the git configuration of the project folders, so it may block.
+#[must_use]
+pub fn sandbox_policy(workspace: &Workspace, home: Option<&Path>) -> SandboxPolicy {
+    let roots: Vec<PathBuf> = workspace.real_roots().map(Path::to_owned).collect();
+    let mut policy = SandboxPolicy::new(roots.clone());
+    for root in &roots {
+        policy.read_only.extend(protected_names::in_project_folder(root));
+        policy.read_only.extend(names_of_git(root));
+    }
+    if let Some(home) = home {
+        policy.masked.extend(home_folder::secrets(home));
+        policy.readable.extend(home_folder::toolchains(home));
+        policy.home = Some(home.to_owned());
+    }
+    policy.masked.extend(workspace.guarded_paths().map(Path::to_owned));
+    policy.readable.extend(workspace.outputs().session_folder().map(Path::to_owned));
+    policy
+}
+
+/// Returns the names by which the repositories of a project folder decide which programs git runs.
+/// Objects, references, the index and logs remain writable, so that `git commit` works.
+fn names_of_git(root: &Path) -> Vec<ReadOnlyName> {
+    let folders = git::git_folders(root);
+    let in_folder = |folder: &PathBuf| {
+        protected_names::IN_GIT_FOLDER
+            .iter()
+            .map(|(name, missing)| ReadOnlyName::new(folder.join(name), *missing))
+            .collect::<Vec<_>>()
+    };
+    let named = git::paths_named_in_config(root).into_iter().map(|path| match path {
+        NamedPath::Hooks(path) => ReadOnlyName::new(path, MissingName::Folder),
+        NamedPath::Include(path) => ReadOnlyName::new(path, MissingName::File),
+        NamedPath::File(path) => ReadOnlyName::new(path, MissingName::Unprotected),
+    });
+    // In a worktree or submodule, `.git` is a file with the path of the repository.
+    let link = root.join(".git");
+    let link = link.is_file().then(|| ReadOnlyName::new(link, MissingName::Unprotected));
+    folders.iter().flat_map(in_folder).chain(named).chain(link).collect()
+}
+
+#[cfg(test)]
+mod tests;
