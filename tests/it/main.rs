@@ -42,6 +42,7 @@ mod requests;
 mod restored_permissions;
 mod retry;
 mod rewind;
+mod sandbox;
 mod sdk_client;
 mod secrets;
 mod session_faults;

@@ -1,6 +1,7 @@
 //! The command line: dispatch of the subcommands, signals and exit codes.
 
 mod args;
+mod sandbox;
 mod sessions;
 mod subcommands;
 
@@ -22,7 +23,7 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 
 use crate::{check_wire, limits, secrets, telemetry};
-use args::{Cli, Command, ExecArgs, ServeArgs};
+use args::{Cli, Command, DoctorSubcommand, ExecArgs, SandboxSubcommand, ServeArgs};
 
 /// Runs the command line of this process, and returns the exit code.
 #[must_use]
@@ -49,6 +50,12 @@ fn run_command(cli: Cli) -> ExitCode {
         }
         Some(Command::Config(command)) => {
             run_with_logging(|| subcommands::run_config_command(command))
+        }
+        Some(Command::Sandbox(SandboxSubcommand::Run { cwd, command })) => {
+            run_with_logging(|| sandbox::run_in_sandbox(cwd, &command))
+        }
+        Some(Command::Doctor(DoctorSubcommand::Sandbox)) => {
+            run_with_logging(sandbox::diagnose_sandbox)
         }
         Some(Command::CheckWire { files }) => run_with_logging(|| check_wire::check_files(&files)),
         None if !cli.serve.setup && std::io::stdin().is_terminal() => print_help(),

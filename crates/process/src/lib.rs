@@ -13,6 +13,7 @@ mod lock;
 mod output;
 mod program;
 mod run;
+mod sandbox;
 #[cfg_attr(not(unix), path = "tree_portable.rs")]
 mod tree;
 
@@ -21,6 +22,7 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use output::{OutputPiece, binary_kind, escapes, record, text};
 pub use run::{
-    CommandExit, CommandInput, CommandSandbox, ExitCause, ResourceUsage, ShellCommand, SpawnError,
-    Streams, WindowSize, has_helper, init_command_helper, run_command, run_recorded,
+    CommandExit, CommandInput, ExitCause, ResourceUsage, ShellCommand, SpawnError, Streams,
+    WindowSize, has_helper, init_command_helper, run_command, run_recorded,
 };
+pub use sandbox::CommandSandbox;

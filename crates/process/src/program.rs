@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::CommandSandbox;
+use crate::sandbox::CommandSandbox;
 
 /// Name of the environment variable that all processes of a command have. Its value is unique per
 /// command.

@@ -11,10 +11,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use callboard_sandbox::{Isolation, SandboxPolicy};
 use callboard_text::path_text;
 use futures::future::{BoxFuture, OptionFuture};
-use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +20,7 @@ use crate::limits::{KILL_DEADLINE, KILL_GRACE, MAX_DRAIN_BYTES, REAP_DEADLINE};
 use crate::output::record::Recording;
 use crate::output::{OutputPiece, channel};
 use crate::program::{ProgramExit, Supervision};
+use crate::sandbox::CommandSandbox;
 use crate::tree::{self, ProcessTree};
 
 pub use self::input::CommandInput;
@@ -45,25 +44,6 @@ pub struct ShellCommand {
     pub timeout: Option<Duration>,
     /// The sandbox in which the command runs. A sandbox requires a [helper](has_helper).
     pub sandbox: Option<CommandSandbox>,
-}
-
-/// The sandbox of a command.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct CommandSandbox {
-    /// The files that the command may change and read.
-    pub policy: SandboxPolicy,
-    /// The kind of isolation, never [`Isolation::None`]: see
-    /// [`probe_isolation`](callboard_sandbox::probe_isolation).
-    pub isolation: Isolation,
-}
-
-impl CommandSandbox {
-    /// Creates a sandbox.
-    #[must_use]
-    pub fn new(policy: SandboxPolicy, isolation: Isolation) -> Self {
-        Self { policy, isolation }
-    }
 }
 
 /// Standard streams of a command.

@@ -1,5 +1,6 @@
 //! The arguments of the command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use callboard_models::provider::Provider;
@@ -48,6 +49,12 @@ pub(super) enum Command {
     /// Show the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Try the sandbox of commands.
+    #[command(subcommand)]
+    Sandbox(SandboxSubcommand),
+    /// Check what this system supports, and explain what is missing.
+    #[command(subcommand)]
+    Doctor(DoctorSubcommand),
     /// Check transcripts of any agent and client against the rules of ACP v1.
     CheckWire {
         /// Transcripts with one JSON-RPC message per line; `-` for standard input.
@@ -96,6 +103,25 @@ fn login_provider_parser() -> impl TypedValueParser<Value = Provider> {
     let find = |name: String| LOGIN_PROVIDERS.into_iter().find(|provider| provider.name() == name);
     PossibleValuesParser::new(LOGIN_PROVIDERS.map(Provider::name))
         .try_map(move |name| find(name).ok_or("there is no such provider"))
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum SandboxSubcommand {
+    /// Run a program in the sandbox of a project folder. The exit code is that of the program.
+    Run {
+        /// The project folder, in which the program runs.
+        #[arg(long, value_name = "DIR")]
+        cwd: Option<PathBuf>,
+        /// The program and its arguments.
+        #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum DoctorSubcommand {
+    /// Show which sandbox works here, its weak points, and how to get a better one.
+    Sandbox,
 }
 
 #[derive(Debug, Subcommand)]

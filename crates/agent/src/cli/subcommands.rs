@@ -1,5 +1,6 @@
 //! Creates the configured agent, and runs the subcommands for models, keys and configuration.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -114,20 +115,24 @@ fn create_broken_config_agent(why: String, env: EnvVars) -> CodingAgent {
 fn create_base_agent(model: Arc<dyn Model>, env: EnvVars) -> CodingAgent {
     let info = Implementation::new("callboard", env!("CARGO_PKG_VERSION")).title("Callboard");
     let logins = LoginAuthenticator::new(KeyStore::from_env(&env));
-    // Protects the configuration file and its folder under any path. If the file is a symbolic
-    // link, its target is protected too.
-    let config = config::config_file_path(&env);
-    let guarded = config.iter().flat_map(|file| file.ancestors().take(2));
+    let guarded = guarded_config_paths(&env);
     let state = user_folders::state_folder(&env);
     let agent = CodingAgent::new(model, env.into_iter())
         .with_info(info)
         .with_authenticator(Arc::new(logins))
         .with_secrets(secrets::PROCESS_SECRETS.clone());
-    let agent = guarded.fold(agent, |agent, path| agent.with_guarded_path(path.to_owned()));
+    let agent = guarded.into_iter().fold(agent, CodingAgent::with_guarded_path);
     match state {
         Some(state) => agent.with_state_folder(state),
         None => agent,
     }
+}
+
+/// Returns the configuration file and its folder, which are protected under any path. If the file
+/// is a symbolic link, its target is protected too.
+pub(super) fn guarded_config_paths(env: &[(String, String)]) -> Vec<PathBuf> {
+    let config = config::config_file_path(env);
+    config.iter().flat_map(|file| file.ancestors().take(2)).map(Path::to_owned).collect()
 }
 
 /// Runs `callboard config …`.

@@ -30,7 +30,7 @@ use super::signals::signal_name;
 use super::{KILL, TERMINATE, new_session_command, reset_ignored_signals, subtree};
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 use crate::program::{ProgramExit, RawResourceUsage, StdioKind};
-use crate::run::CommandSandbox;
+use crate::sandbox::CommandSandbox;
 
 /// The program that a helper starts.
 #[derive(Debug, Serialize, Deserialize)]

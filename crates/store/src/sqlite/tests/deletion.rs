@@ -1,5 +1,7 @@
 //! Removal of single sessions.
 
+use std::sync::mpsc;
+
 use super::*;
 use pretty_assertions::assert_eq;
 
@@ -13,12 +15,14 @@ fn a_session_that_pruning_locks_for_a_moment_can_be_opened_and_deleted() {
         |store: &SqliteSessionStore| store.delete(&id("a")),
     ] {
         let lock = store.0.lock_session_briefly(&id("a")).unwrap();
+        let (sender, ended) = mpsc::channel();
         thread::scope(|scope| {
-            let operating = scope.spawn(|| operation(&store));
-            // In this time, the operation finds the session locked.
-            thread::sleep(2 * HELD_PAUSE);
+            let store = &store;
+            drop(scope.spawn(move || sender.send(operation(store))));
+            let early = ended.recv_timeout(2 * HELD_PAUSE);
+            assert!(early.is_err(), "it does not wait for the lock: {early:?}");
             drop(lock);
-            operating.join().unwrap().unwrap();
+            ended.recv().unwrap().unwrap();
         });
     }
     assert!(matches!(store.summary(&id("a")), Err(SessionStoreError::UnknownSession(_))));

@@ -1,0 +1,125 @@
+//! `callboard sandbox run` and `callboard doctor sandbox`: the sandbox that commands can have here.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use acp_tools::Workspace;
+use acp_tools::sandbox::sandbox_policy;
+use callboard_exec::OutputStream;
+use callboard_process::env::{base_env, own_env};
+use callboard_sandbox::{
+    CommandSession, Isolation, IsolationProbe, SandboxCommand, SandboxPolicy, probe_isolation,
+};
+use callboard_text::escape_invisible;
+
+use super::subcommands::{guarded_config_paths, process_env};
+use super::{print_error_and_fail, print_unusable_error};
+use crate::user_folders;
+
+/// Runs a command in the sandbox of a project folder. Returns the exit code of the command.
+pub(super) fn run_in_sandbox(cwd: Option<PathBuf>, command: &[OsString]) -> ExitCode {
+    let probe = probe_isolation();
+    if probe.isolation == Isolation::None {
+        return print_unusable_error(report(probe, None).trim_end());
+    }
+    match start_and_wait(probe.isolation, cwd, command) {
+        Ok(code) => ExitCode::from(code),
+        Err(why) => print_error_and_fail(&why.to_string()),
+    }
+}
+
+fn start_and_wait(
+    isolation: Isolation,
+    cwd: Option<PathBuf>,
+    command: &[OsString],
+) -> Result<u8, Box<dyn std::error::Error>> {
+    let (program, args) = command.split_first().ok_or("a command is missing")?;
+    let (cwd, mut policy) = project_policy(cwd)?;
+    let tmp = tempfile::tempdir()?;
+    policy.tmp = Some(tmp.path().to_owned());
+    let mut command = SandboxCommand::new(program, &policy, isolation, CommandSession::Inherited)?;
+    command.std().args(args).current_dir(cwd).env_clear().envs(base_env(own_env()));
+    if isolation == Isolation::Landlock {
+        command.std().env("TMPDIR", tmp.path());
+    }
+    let (status, _end) = command.spawn()?.wait()?;
+    Ok(exit_code(status))
+}
+
+/// Returns a working directory and the policy for commands in it.
+fn project_policy(
+    cwd: Option<PathBuf>,
+) -> Result<(PathBuf, SandboxPolicy), Box<dyn std::error::Error>> {
+    let env = process_env();
+    let cwd = cwd.map_or_else(std::env::current_dir, std::path::absolute)?;
+    let guarded = guarded_config_paths(&env).into_iter().chain(user_folders::state_folder(&env));
+    let workspace = Workspace::new(cwd.clone(), Vec::new())?;
+    let workspace = guarded.fold(workspace, |it, path| it.with_guarded_path(&path));
+    let home = env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home));
+    Ok((cwd, sandbox_policy(&workspace, home.filter(|home| home.is_absolute()))))
+}
+
+#[cfg(unix)]
+fn exit_code(status: std::process::ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+#[cfg(not(unix))]
+fn exit_code(status: std::process::ExitStatus) -> u8 {
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+/// Prints which sandbox works here, its weak points, and how to get a better one. The exit code is 0
+/// if there is a sandbox.
+pub(super) fn diagnose_sandbox() -> ExitCode {
+    let probe = probe_isolation();
+    let policy = project_policy(None).ok().map(|(_, policy)| policy);
+    OutputStream::stdout().print(&escape_lines(&report(probe, policy.as_ref())));
+    match probe.isolation {
+        Isolation::None => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn escape_lines(text: &str) -> String {
+    text.lines().flat_map(|line| [escape_invisible(line), "\n".into()]).collect()
+}
+
+fn report(probe: &IsolationProbe, policy: Option<&SandboxPolicy>) -> String {
+    let mut text = String::from(match probe.isolation {
+        Isolation::Namespaces => {
+            "Sandbox: namespaces, the best kind.\nA command changes files only in the project \
+             folders and in a private /tmp. It cannot change\nprotected names, read keys in the home \
+             folder, or connect to other hosts, and leaves no process.\n"
+        }
+        Isolation::Landlock => {
+            "Sandbox: Landlock and seccomp.\nA command changes files only in the project folders and \
+             in a private temporary folder. It reads only\ntoolchains in the home folder, and has no \
+             network.\n"
+        }
+        Isolation::None => "Sandbox: none. Commands cannot be separated from the system here.\n",
+    });
+    let gaps = policy.map(|policy| probe.gaps(policy)).unwrap_or_default();
+    if !gaps.is_empty() {
+        text.push_str("\nNot guaranteed here:\n");
+    }
+    for gap in gaps.iter().take(MAX_LISTED_GAPS) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "- {gap}");
+    }
+    if let Some(more @ 1..) = gaps.len().checked_sub(MAX_LISTED_GAPS) {
+        let _ = writeln!(text, "- and {more} more");
+    }
+    for refusal in &probe.refusals {
+        let _ = writeln!(text, "\n{refusal}.");
+    }
+    text
+}
+
+/// Maximum number of weak points that are listed: one for each protected name would be too much.
+const MAX_LISTED_GAPS: usize = 12;
