@@ -82,21 +82,24 @@ pub(crate) async fn replay(
     let begin = move |store: &dyn SessionStore| {
         store.begin_load(&session, RecordStream::Client, REPLAY_BYTES)
     };
-    let (mut load, mut unread) = (opened.run(begin).await?, 0);
-    loop {
-        let (read, page) = opened
-            .run(move |store| {
-                let page = store.next_page(&mut load)?;
-                Ok((load, page))
-            })
-            .await?;
-        load = read;
-        if page.is_empty() {
-            return Ok(load.damaged + unread);
+    let read_page = async |mut load| {
+        let read = move |store: &dyn SessionStore| {
+            let page = store.next_page(&mut load)?;
+            Ok((load, page))
+        };
+        opened.run(read).await
+    };
+    let (mut load, mut page) = read_page(opened.run(begin).await?).await?;
+    let mut unread = 0;
+    while !page.is_empty() {
+        // The first records are sent while the others are queued.
+        for part in page.chunks(QUEUED_RECORDS) {
+            unread += handle.update(|session, now| replay_page(session, part, now));
         }
-        unread += handle.update(|session, now| replay_page(session, &page, now));
-        handle.wait_drained().await;
+        let (next, ()) = tokio::join!(read_page(load), handle.wait_drained());
+        (load, page) = next?;
     }
+    Ok(load.damaged + unread)
 }
 
 /// Queues the documents of a page of records, in their order. Returns how many could not be read.
@@ -118,6 +121,9 @@ pub(crate) fn read_document(record: &StoredRecord) -> Option<SessionDocument> {
         _ => None,
     }
 }
+
+/// Number of records that are queued at once, before the first of them can be sent.
+const QUEUED_RECORDS: usize = 8;
 
 /// More turns than any session has.
 const UNUSED_TURNS: u64 = 1 << 32;
