@@ -26,3 +26,6 @@ pub(super) const MAX_HIDDEN_SOCKETS: usize = 256;
 
 /// Maximum number of attempts to mount over a file that other programs replace again and again.
 pub(super) const REPLACEMENT_ATTEMPTS: u32 = 20;
+
+/// Time between two of these attempts.
+pub(super) const REPLACEMENT_INTERVAL: Duration = Duration::from_micros(100);

@@ -23,7 +23,7 @@ use super::protection::Protection;
 use super::rules::SHARED_FOLDERS;
 use super::scratch::{Scratch, copy_devices, fresh_proc, fresh_terminals};
 use super::sys::{self, MountScope};
-use super::trees::{HARMLESS, READ_ONLY, attach, copy_tree, is_missing, open_path, retry};
+use super::trees::{HARMLESS, READ_ONLY, attach, copy_tree, has_disappeared, open_path, retry};
 use crate::error::{SetupFailure, SetupStep};
 use crate::policy::SandboxPolicy;
 
@@ -250,7 +250,7 @@ impl Trees {
             } else {
                 match retry(|| attach(tree.as_fd(), target)) {
                     // The path was hidden already, or was the socket of a program that has ended.
-                    Err(_) if is_missing(target) => {}
+                    Err(_) if has_disappeared(target) => {}
                     result => result.step_at(SetupStep::Mask, target)?,
                 }
             }
@@ -259,7 +259,7 @@ impl Trees {
             if let After::Attributes(attributes) = after {
                 match sys::set_mount_attributes(tree.as_fd(), MountScope::One, *attributes) {
                     // The kernel detaches a mount when its path is removed elsewhere.
-                    Err(_) if is_missing(target) => {}
+                    Err(_) if has_disappeared(target) => {}
                     result => result.step_at(SetupStep::Mask, target)?,
                 }
             }

@@ -71,6 +71,9 @@ fn hint(isolation: Isolation, failure: &SetupFailure) -> Option<String> {
             "Landlock needs Linux 5.13 or newer, and must be in the kernel's list of security \
              modules (boot parameter lsm=landlock,...)"
         }
+        Isolation::Namespaces if failure.errno == Some(libc::ENOSYS) => {
+            "Isolation by namespaces needs Linux 5.12 or newer"
+        }
         Isolation::Namespaces if !is_denied => return None,
         Isolation::Namespaces if is("kernel/apparmor_restrict_unprivileged_userns", "1") => {
             "Ubuntu's AppArmor restricts user namespaces. An administrator can permit them for this \

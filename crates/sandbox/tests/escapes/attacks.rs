@@ -6,10 +6,14 @@ use std::ffi::CString;
 use std::io;
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
+use std::path::Path;
 
 use callboard_sandbox::{Isolation, probe_isolation};
 use libc::c_long;
+
+use crate::mutations;
 
 /// Exit code of an attack that succeeded.
 pub(crate) const ESCAPED: i32 = 77;
@@ -17,7 +21,12 @@ pub(crate) const ESCAPED: i32 = 77;
 /// Ends this process after an attack, if it was started for one.
 #[expect(clippy::exit, clippy::disallowed_methods, reason = "an attack is no test")]
 pub(crate) fn run_if_asked() {
-    let mut args = std::env::args().skip(1);
+    let mut args = std::env::args().skip(1).peekable();
+    if args.next_if(|arg| arg == "mutate").is_some() {
+        let mut number = || args.next().unwrap().parse().unwrap();
+        mutations::mutate(number(), number());
+        std::process::exit(0);
+    }
     if args.next().as_deref() == Some("attack") {
         let name = args.next().unwrap();
         let result = attack(&name);
@@ -120,6 +129,20 @@ fn denied(number: c_long, args: [c_long; 6]) -> io::Result<()> {
             Ok(())
         }
     }
+}
+
+/// Tries to mount one path over another.
+pub(crate) fn bind(one: &Path, two: &Path) -> io::Result<()> {
+    let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap();
+    let (one, two) = (text(one), text(two));
+    let (one, two) = (one.as_ptr() as c_long, two.as_ptr() as c_long);
+    call(libc::SYS_mount, [one, two, 0, libc::MS_BIND.cast_signed(), 0, 0])
+}
+
+/// Tries to unmount a path.
+pub(crate) fn unmount(path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+    call(libc::SYS_umount2, [path.as_ptr() as c_long, libc::MNT_DETACH.into(), 0, 0, 0, 0])
 }
 
 fn text(value: &str) -> CString {

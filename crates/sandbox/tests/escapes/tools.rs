@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -101,6 +102,42 @@ fn terminals_work_with_namespaces() {
     let line = "script -qec 'test -t 0 && tty && echo x > /dev/tty' /dev/null";
     let output = run(&world, &world.policy(), Isolation::Namespaces, line);
     assert_eq!(output.text.lines().collect::<Vec<_>>(), ["/dev/pts/0", "x"]);
+}
+
+/// A terminal that the caller opens becomes the controlling terminal of the command.
+#[test]
+fn terminal_of_the_caller_works() {
+    use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+    for isolation in kinds() {
+        let world = World::new();
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let terminal =
+            ioctl_tiocgptpeer(&controller, OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let line = "test -t 0 && echo terminal; echo tty > /dev/tty; echo out > /dev/stdout; \
+                    trap 'echo interrupted; exit 3' INT; echo ready; while :; do sleep 0.01; done";
+        let mut command = crate::shell(&world, &world.policy(), isolation, line);
+        let stream = || Stdio::from(terminal.try_clone().unwrap());
+        command.std().stdin(stream()).stdout(stream()).stderr(stream());
+        let child = command.spawn().unwrap();
+        drop(terminal);
+        let mut output = fs::File::from(controller);
+        let mut text = String::new();
+        let mut read_until = |end: &str, output: &mut fs::File| {
+            while !text.contains(end) {
+                let mut bytes = [0; 100];
+                let count = output.read(&mut bytes).unwrap();
+                text.push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+            text.clone()
+        };
+        let seen = read_until("ready\r\n", &mut output);
+        assert_eq!(seen, "terminal\r\ntty\r\nout\r\nready\r\n", "{isolation}");
+        output.write_all(b"\x03").unwrap();
+        read_until("interrupted", &mut output);
+        assert_eq!(child.wait().unwrap().0.code(), Some(3), "{isolation}");
+    }
 }
 
 #[test]
