@@ -29,3 +29,7 @@ pub(super) const REPLACEMENT_ATTEMPTS: u32 = 20;
 
 /// Time between two of these attempts.
 pub(super) const REPLACEMENT_INTERVAL: Duration = Duration::from_micros(100);
+
+/// Time limit for the disappearance of a path whose mount was detached. Another program removes it,
+/// which takes microseconds on an idle system.
+pub(super) const DISAPPEARANCE_TIMEOUT: Duration = Duration::from_millis(500);

@@ -4,28 +4,31 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::thread::sleep;
+use std::time::Instant;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2, statat};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
-use super::limits::{REPLACEMENT_ATTEMPTS, REPLACEMENT_INTERVAL};
+use super::limits::{DISAPPEARANCE_TIMEOUT, REPLACEMENT_ATTEMPTS, REPLACEMENT_INTERVAL};
 use super::sys::{self, MountScope};
 
 /// Attributes of every mount that the command sees: no set-user-ID programs, no devices.
 pub(super) const HARMLESS: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 pub(super) const READ_ONLY: u64 = HARMLESS | libc::MOUNT_ATTR_RDONLY;
 
-/// Returns whether a path does not exist any more, after an action on it failed. The kernel detaches
-/// a mount a moment before its path disappears.
+/// Returns whether a path does not exist any more, after an action on it failed.
+///
+/// The kernel detaches a mount a moment before its path disappears, so the function waits.
 pub(super) fn has_disappeared(path: &Path) -> bool {
-    (0..REPLACEMENT_ATTEMPTS).any(|_| {
-        let is_missing = matches!(statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT));
-        if !is_missing {
-            sleep(REPLACEMENT_INTERVAL);
+    let deadline = Instant::now() + DISAPPEARANCE_TIMEOUT;
+    while !matches!(statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) {
+        if Instant::now() > deadline {
+            return false;
         }
-        is_missing
-    })
+        sleep(REPLACEMENT_INTERVAL);
+    }
+    true
 }
 
 /// Runs an action on a path, again if it fails, because another program may replace what is there
