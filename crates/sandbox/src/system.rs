@@ -20,7 +20,7 @@ mod sys;
 mod trees;
 
 pub use self::helper::init_sandbox_helper;
-pub use self::launch::{SandboxCommand, SandboxReports, SandboxedChild};
+pub use self::launch::{SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork};
 pub use self::probe::probe_isolation;
 use crate::policy::SandboxPolicy;
 

@@ -40,6 +40,11 @@ impl SandboxCommand {
         match *self {}
     }
 
+    /// Lets the command share a network with other commands.
+    pub fn join(&mut self, _network: &SessionNetwork) -> &mut Self {
+        match *self {}
+    }
+
     /// Returns the command that starts the helper.
     pub fn std(&mut self) -> &mut Command {
         match *self {}
@@ -51,6 +56,20 @@ impl SandboxCommand {
     /// Never returns, because the value cannot exist.
     pub fn spawn(self) -> Result<SandboxedChild, SandboxError> {
         match self {}
+    }
+}
+
+/// A network that commands share. It cannot be created on this system.
+#[derive(Debug, Clone)]
+pub enum SessionNetwork {}
+
+impl SessionNetwork {
+    /// Fails on this system.
+    ///
+    /// # Errors
+    /// Always returns [`SandboxError::NoIsolation`].
+    pub fn create() -> Result<Self, SandboxError> {
+        Err(SandboxError::NoIsolation)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{stderr, stdin, stdout};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -24,6 +24,14 @@ pub(super) struct CommandLine {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
     pub(super) environment: Vec<(SystemString, SystemString)>,
+    /// The network that the command shares with others.
+    pub(super) network: Option<SharedNetwork>,
+}
+
+/// A network namespace, and the user namespace that owns it.
+pub(super) struct SharedNetwork {
+    pub(super) user: OwnedFd,
+    pub(super) network: OwnedFd,
 }
 
 /// Restricts this process, which is about to become the command.

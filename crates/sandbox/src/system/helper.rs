@@ -4,9 +4,9 @@ use std::env::args_os;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
-use super::command::{CommandLine, SETUP_FAILED, has_parent, restrict_self};
+use super::command::{CommandLine, SETUP_FAILED, SharedNetwork, has_parent, restrict_self};
 use super::order::{
     AfterSetup, HELPER_ARGV0, HelperReport, ReportWriter, SandboxOrder, set_has_helper,
 };
@@ -29,6 +29,9 @@ pub fn init_sandbox_helper() {
 fn run(args: impl Iterator<Item = OsString>) -> ! {
     let code = match read_order(args) {
         Ok((order, command, report)) => match order.isolation {
+            Isolation::Namespaces if order.then == AfterSetup::HoldNetwork => {
+                namespaces::hold_network(&order, &report)
+            }
             Isolation::Namespaces => namespaces::run(&order, &command, &report),
             Isolation::Landlock | Isolation::None => {
                 run_without_namespaces(&order, &command, &report)
@@ -53,13 +56,23 @@ fn read_order(
     let mut json = Vec::new();
     order.read_to_end(&mut json)?;
     drop(order);
-    // If our parent process left other descriptors open, the command must not inherit them.
-    sys::close_descriptors(3, &[report.descriptor()]);
     let mut order: SandboxOrder = serde_json::from_slice(&json)?;
+    let network = order.network.map(|numbers| {
+        Ok::<_, io::Error>(SharedNetwork {
+            user: sys::inherited_descriptor(numbers.user)?,
+            network: sys::inherited_descriptor(numbers.network)?,
+        })
+    });
+    let network = network.transpose()?;
+    // If our parent process left other descriptors open, the command must not inherit them.
+    let mut kept = vec![report.descriptor()];
+    kept.extend(network.iter().flat_map(|shared| [shared.user.as_fd(), shared.network.as_fd()]));
+    sys::close_descriptors(3, &kept);
     let command = CommandLine {
         program: args.next().unwrap_or_default(),
         args: args.collect(),
         environment: std::mem::take(&mut order.environment),
+        network,
     };
     Ok((order, command, report))
 }
@@ -79,7 +92,7 @@ fn run_without_namespaces(
                 report.send(&HelperReport::Executing);
                 Err(command.exec())
             }
-            AfterSetup::Exit => Ok(()),
+            AfterSetup::Exit | AfterSetup::HoldNetwork => Ok(()),
         }
     });
     report.send(&match result {

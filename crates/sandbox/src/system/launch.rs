@@ -3,14 +3,16 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Seek as _, Write as _, pipe};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::order::{
-    AfterSetup, HELPER_ARGV0, HelperReport, SandboxOrder, SystemString, has_helper,
+    AfterSetup, HELPER_ARGV0, HelperReport, NetworkDescriptors, SandboxOrder, SystemString,
+    has_helper,
 };
 use super::sys::keep_on_exec;
 use crate::command::{CommandSession, SandboxEnd};
@@ -33,6 +35,7 @@ pub struct SandboxCommand {
     /// The file that the helper reads the order from.
     file: File,
     report: (PipeReader, PipeWriter),
+    network: Option<SessionNetwork>,
 }
 
 impl SandboxCommand {
@@ -70,14 +73,15 @@ impl SandboxCommand {
             return Err(SandboxError::NotInitialized);
         }
         let (parent, environment) = (std::process::id(), Vec::new());
-        let order = SandboxOrder { policy, isolation, session, then, parent, environment };
+        let network = None;
+        let order = SandboxOrder { policy, isolation, session, then, parent, environment, network };
         let file = memfd_create("sandbox-order", MemfdFlags::CLOEXEC).map_err(io::Error::from)?;
         let file = File::from(file);
         let report = pipe()?;
         let mut command = Command::new(OWN_PROGRAM);
         command.arg0(HELPER_ARGV0).env_clear();
         command.arg(format!("{},{}", file.as_raw_fd(), report.1.as_raw_fd()));
-        Ok(Self { command, order, file, report })
+        Ok(Self { command, order, file, report, network: None })
     }
 
     /// Adds arguments.
@@ -98,6 +102,13 @@ impl SandboxCommand {
         self
     }
 
+    /// Lets the command share a network with other commands. Without namespaces, there is no network
+    /// to share, and the call has no effect.
+    pub fn join(&mut self, network: &SessionNetwork) -> &mut Self {
+        self.network = Some(network.clone());
+        self
+    }
+
     /// Returns the command that starts the helper, to set streams, the working directory and hooks
     /// before `exec`. Its program, arguments and environment are the helper's.
     pub fn std(&mut self) -> &mut Command {
@@ -111,13 +122,18 @@ impl SandboxCommand {
     ///
     /// # Errors
     /// Returns an error if the command did not start. Nothing of the sandbox is left then.
-    #[expect(unsafe_code, reason = "the helper must inherit two descriptors")]
+    #[expect(unsafe_code, reason = "the helper must inherit descriptors")]
     pub fn spawn(mut self) -> Result<SandboxedChild, SandboxError> {
+        let mut kept = vec![self.file.as_raw_fd(), self.report.1.as_raw_fd()];
+        if self.order.isolation == Isolation::Namespaces {
+            let network = self.network.as_ref().map(SessionNetwork::descriptors);
+            kept.extend(network.iter().flat_map(|numbers| [numbers.user, numbers.network]));
+            self.order.network = network;
+        }
         write_order(&self.file, &self.order)?;
-        let kept = [self.file.as_raw_fd(), self.report.1.as_raw_fd()];
         // SAFETY: the hook makes system calls only; it takes no lock and allocates no memory.
         unsafe {
-            self.command.pre_exec(move || kept.into_iter().try_for_each(keep_on_exec));
+            self.command.pre_exec(move || kept.iter().copied().try_for_each(keep_on_exec));
         }
         let mut child = self.command.spawn()?;
         let (reader, writer) = self.report;
@@ -142,6 +158,48 @@ impl SandboxCommand {
 fn write_order(mut file: &File, order: &SandboxOrder) -> io::Result<()> {
     file.write_all(&serde_json::to_vec(order)?)?;
     file.rewind()
+}
+
+/// A network that the commands of a session share: one loopback interface, and no other host.
+///
+/// A command that joins the network reaches servers that earlier commands left running. The network
+/// exists as long as this value, or a command in it.
+#[derive(Debug, Clone)]
+pub struct SessionNetwork {
+    user: Arc<OwnedFd>,
+    network: Arc<OwnedFd>,
+}
+
+impl SessionNetwork {
+    /// Creates a network.
+    ///
+    /// # Errors
+    /// Returns an error if this system has no [`Isolation::Namespaces`].
+    pub fn create() -> Result<Self, SandboxError> {
+        let (policy, session) = (SandboxPolicy::default(), CommandSession::Inherited);
+        let then = AfterSetup::HoldNetwork;
+        let mut command = SandboxCommand::with_order(policy, Isolation::Namespaces, session, then)?;
+        command.std().current_dir("/").stdin(Stdio::piped());
+        command.std().stdout(Stdio::null()).stderr(Stdio::null());
+        let SandboxedChild { mut child, mut reports } = command.spawn()?;
+        let opened = match reports.read() {
+            Some(HelperReport::Network(process)) => Self::of_process(process),
+            _ => return Err(SandboxError::HelperKilled),
+        };
+        // The helper ends when its input is closed, which waiting does.
+        child.wait()?;
+        Ok(opened?)
+    }
+
+    fn of_process(process: u32) -> io::Result<Self> {
+        let open = |name: &str| File::open(format!("/proc/{process}/ns/{name}"));
+        let (user, network) = (open("user")?.into(), open("net")?.into());
+        Ok(Self { user: Arc::new(user), network: Arc::new(network) })
+    }
+
+    fn descriptors(&self) -> NetworkDescriptors {
+        NetworkDescriptors { user: self.user.as_raw_fd(), network: self.network.as_raw_fd() }
+    }
 }
 
 /// A command that runs in a sandbox.

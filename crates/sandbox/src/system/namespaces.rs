@@ -23,8 +23,9 @@ use rustix::process::{
     pidfd_open, set_dumpable_behavior, set_parent_process_death_signal, setrlimit, wait, waitpid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::command::{CommandLine, SETUP_FAILED, has_parent, restrict_self};
+use super::command::{CommandLine, SETUP_FAILED, SharedNetwork, has_parent, restrict_self};
 use super::failure::StepResult as _;
 use super::limits::{KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 use super::mounts::{self, KnownFolder, MountPlan};
@@ -44,6 +45,9 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
+
+/// The namespaces that the commands of a session share.
+const NETWORK_NAMESPACES: libc::c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNET;
 
 /// Sent by the kernel to the holder when the process that started it is gone.
 const PARENT_DIED: Signal = Signal::USR2;
@@ -93,10 +97,7 @@ impl Holder {
         report: &ReportWriter,
     ) -> Result<Self, SetupFailure> {
         handle_signals();
-        set_parent_process_death_signal(Some(PARENT_DIED)).step(SetupStep::Helper)?;
-        if !has_parent(order) {
-            return Err(SetupFailure::new(SetupStep::Helper, Errno::SRCH));
-        }
+        die_with_parent(order)?;
         let cwd = KnownFolder::working_directory().step(SetupStep::WorkingDirectory)?;
         let known = |path: &PathBuf| KnownFolder::open(path).step_at(SetupStep::Folder, path);
         let plan = MountPlan {
@@ -109,7 +110,17 @@ impl Holder {
         let holder = pidfd_open(getpid(), PidfdFlags::empty()).step(SetupStep::Helper)?;
         let writable: Vec<_> = plan.writable.iter().map(|folder| folder.path.clone()).collect();
         let placeholders = Placeholders::create(&order.policy, &writable)?;
-        let init = match sys::fork_into_namespaces(NAMESPACES) {
+        let namespaces = match &command.network {
+            Some(network) => {
+                if let Err(failure) = join(network, order) {
+                    placeholders.remove();
+                    return Err(failure);
+                }
+                NAMESPACES & !NETWORK_NAMESPACES
+            }
+            None => NAMESPACES,
+        };
+        let init = match sys::fork_into_namespaces(namespaces) {
             Ok(Fork::Child) => {
                 drop((status, go));
                 let init =
@@ -125,7 +136,8 @@ impl Holder {
         INIT.store(init.as_raw_nonzero().get(), Ordering::Relaxed);
         drop((status_writer, go_reader));
         let holder = Self { init, status, placeholders };
-        match map_user(init).and_then(|()| (&go).write_all(&[0])).and_then(|()| release_streams()) {
+        let mapped = if command.network.is_none() { map_user(init) } else { Ok(()) };
+        match mapped.and_then(|()| (&go).write_all(&[0])).and_then(|()| release_streams()) {
             Ok(()) => Ok(holder),
             Err(error) => {
                 sys::kill(init.as_raw_nonzero().get(), libc::SIGKILL);
@@ -159,6 +171,75 @@ impl Holder {
             CommandEnd::Code(libc::WEXITSTATUS(status))
         }
     }
+}
+
+/// Makes this process end with the process that started it.
+fn die_with_parent(order: &SandboxOrder) -> Result<(), SetupFailure> {
+    set_parent_process_death_signal(Some(PARENT_DIED)).step(SetupStep::Helper)?;
+    if has_parent(order) {
+        return Ok(());
+    }
+    Err(SetupFailure::new(SetupStep::Helper, Errno::SRCH))
+}
+
+/// Enters a network that other commands share. The mounts of this process remain those outside, so
+/// it can still remove placeholders.
+fn join(network: &SharedNetwork, order: &SandboxOrder) -> Result<(), SetupFailure> {
+    for (namespace, kind) in
+        [(&network.user, LinkNameSpaceType::User), (&network.network, LinkNameSpaceType::Network)]
+    {
+        move_into_link_name_space(namespace.as_fd(), Some(kind)).step(SetupStep::Namespaces)?;
+    }
+    // The kernel forgets the setting when a process enters a user namespace.
+    die_with_parent(order)
+}
+
+/// Creates a network, and keeps it until standard input is closed.
+pub(super) fn hold_network(order: &SandboxOrder, report: &ReportWriter) -> i32 {
+    match try_hold_network(order, report) {
+        Ok(()) => 0,
+        Err(failure) => {
+            report.send(&HelperReport::Failed(failure));
+            SETUP_FAILED
+        }
+    }
+}
+
+fn try_hold_network(order: &SandboxOrder, report: &ReportWriter) -> Result<(), SetupFailure> {
+    handle_signals();
+    die_with_parent(order)?;
+    let (mut go_reader, go) = pipe().step(SetupStep::Helper)?;
+    let member = match sys::fork_into_namespaces(NETWORK_NAMESPACES).step(SetupStep::Namespaces)? {
+        Fork::Child => {
+            drop(go);
+            if go_reader.read_exact(&mut [0]).is_ok() {
+                match switch_on_loopback() {
+                    Ok(()) => {
+                        report.send(&HelperReport::Started);
+                        report.send(&HelperReport::Network(std::process::id()));
+                        drop(io::stdin().read(&mut [0]));
+                    }
+                    Err(failure) => report.send(&HelperReport::Failed(failure)),
+                }
+            }
+            sys::exit_now(0);
+        }
+        Fork::Parent(member) => member,
+    };
+    INIT.store(member.as_raw_nonzero().get(), Ordering::Relaxed);
+    let mapped = map_user(member).and_then(|()| (&go).write_all(&[0]));
+    if mapped.is_err() {
+        sys::kill(member.as_raw_nonzero().get(), libc::SIGKILL);
+    }
+    let _ = retry_on_intr(|| waitpid(Some(member), WaitOptions::empty()));
+    mapped.step(SetupStep::UserMap)
+}
+
+fn switch_on_loopback() -> Result<(), SetupFailure> {
+    socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        .map_err(io::Error::from)
+        .and_then(|socket| sys::switch_on_loopback(socket.as_fd()))
+        .step(SetupStep::Loopback)
 }
 
 /// Passes signals on to the command. The holder itself ends only after the sandbox.
@@ -263,11 +344,7 @@ impl Init<'_> {
         for signal in [Signal::HUP, Signal::INT, Signal::QUIT, PARENT_DIED] {
             sys::reset_signal(signal);
         }
-        let flags = SocketFlags::CLOEXEC;
-        let loopback = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)
-            .map_err(io::Error::from)
-            .and_then(|socket| sys::switch_on_loopback(socket.as_fd()));
-        loopback.step(SetupStep::Loopback)?;
+        switch_on_loopback()?;
         mounts::build(&self.order.policy, &self.plan)?;
         let cwd = self.cwd.reopen().step_at(SetupStep::WorkingDirectory, &self.cwd.path)?;
         fchdir(&cwd).step_at(SetupStep::WorkingDirectory, &self.cwd.path)?;
@@ -284,8 +361,8 @@ impl Init<'_> {
             Fork::Child => {
                 let result = restrict_self(self.order, rules);
                 let failure = match (result, self.order.then) {
-                    (Ok(()), AfterSetup::Exit) => sys::exit_now(0),
                     (Ok(()), AfterSetup::Exec) => self.command.exec(),
+                    (Ok(()), _) => sys::exit_now(0),
                     (Err(failure), _) => failure,
                 };
                 if let Ok(json) = serde_json::to_vec(&failure) {

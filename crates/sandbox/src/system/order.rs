@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,6 +42,15 @@ pub(super) struct SandboxOrder {
     /// Environment of the command. The helper itself has none: variables such as `LD_PRELOAD` would
     /// make it run code outside of the sandbox.
     pub(super) environment: Vec<(SystemString, SystemString)>,
+    /// The network that the command joins.
+    pub(super) network: Option<NetworkDescriptors>,
+}
+
+/// Numbers of inherited descriptors of a user namespace and of a network namespace that it owns.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct NetworkDescriptors {
+    pub(super) user: RawFd,
+    pub(super) network: RawFd,
 }
 
 /// A string that need not be UTF-8.
@@ -64,6 +73,8 @@ impl AsRef<OsStr> for SystemString {
 pub(super) enum AfterSetup {
     Exec,
     Exit,
+    /// Create a network, and keep it until standard input is closed.
+    HoldNetwork,
 }
 
 /// A report of the helper, one line of JSON each.
@@ -73,6 +84,8 @@ pub(super) enum HelperReport {
     Started,
     /// The helper becomes the command now. The command runs if nothing follows.
     Executing,
+    /// The process with this id holds a network.
+    Network(u32),
     Failed(SetupFailure),
     Ended(SandboxEnd),
 }

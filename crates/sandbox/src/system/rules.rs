@@ -90,9 +90,12 @@ impl Rules {
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_all(REQUESTED))?
-            .scope(Scope::from_all(REQUESTED))?;
+            .scope(Scope::Signal)?;
+        // A network namespace separates abstract sockets, and commands in the same one may use them.
         if self.isolation == Isolation::Landlock {
-            ruleset = ruleset.handle_access(AccessNet::from_all(REQUESTED))?;
+            ruleset = ruleset
+                .handle_access(AccessNet::from_all(REQUESTED))?
+                .scope(Scope::AbstractUnixSocket)?;
         }
         let rules = self
             .entries

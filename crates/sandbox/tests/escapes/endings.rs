@@ -6,7 +6,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use callboard_sandbox::{CommandSession, Isolation, SandboxCommand, remove_placeholders};
+use callboard_sandbox::{
+    CommandSession, Isolation, MissingName, ReadOnlyName, SandboxCommand, SandboxPolicy,
+    SessionNetwork, remove_placeholders,
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::world::World;
@@ -117,26 +120,29 @@ fn nothing_is_left_when_the_caller_is_killed() {
     if !is_supported(Isolation::Namespaces) {
         return;
     }
-    let world = World::new();
-    let tag = new_tag("caller");
-    let mut caller = Command::new(std::env::current_exe().unwrap())
-        .args(["endings::caller", "--exact", "--nocapture"])
-        .envs(world.environment())
-        .env(WORLD, &world.project)
-        .env("TAG", &tag)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(caller.stdout.take().unwrap()).lines();
-    assert!(lines.map_while(Result::ok).any(|line| line == "ready"));
-    assert!(!processes_with(&tag).is_empty());
-    caller.kill().unwrap();
-    caller.wait().unwrap();
-    wait_until_gone(&tag);
-    // The helper outlives its caller until it has removed its placeholders.
-    let begun = Instant::now();
-    while fs::symlink_metadata(world.project.join("missing")).is_ok() {
-        assert!(begun.elapsed() < PATIENCE);
+    for network in ["own", "shared"] {
+        let world = World::new();
+        let tag = new_tag(network);
+        let mut caller = Command::new(std::env::current_exe().unwrap())
+            .args(["endings::caller", "--exact", "--nocapture"])
+            .envs(world.environment())
+            .env(WORLD, &world.project)
+            .env("TAG", &tag)
+            .env("NETWORK", network)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(caller.stdout.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line == "ready"));
+        assert!(!processes_with(&tag).is_empty());
+        caller.kill().unwrap();
+        caller.wait().unwrap();
+        wait_until_gone(&tag);
+        // The helper outlives its caller until it has removed its placeholders.
+        let begun = Instant::now();
+        while fs::symlink_metadata(world.project.join("missing")).is_ok() {
+            assert!(begun.elapsed() < PATIENCE);
+        }
     }
 }
 
@@ -144,13 +150,15 @@ fn nothing_is_left_when_the_caller_is_killed() {
 #[test]
 fn caller() {
     let Some(project) = std::env::var_os(WORLD) else { return };
-    let mut policy = callboard_sandbox::SandboxPolicy::new([&project]);
-    let missing = callboard_sandbox::MissingName::Folder;
+    let mut policy = SandboxPolicy::new([&project]);
     let name = Path::new(&project).join("missing");
-    policy.read_only = vec![callboard_sandbox::ReadOnlyName::new(name, missing)];
+    policy.read_only = vec![ReadOnlyName::new(name, MissingName::Folder)];
     let session = CommandSession::Inherited;
     let mut command = SandboxCommand::new("sh", &policy, Isolation::Namespaces, session).unwrap();
     command.args(["-c", LINE]).envs(std::env::vars_os()).std().current_dir(&project);
+    if std::env::var_os("NETWORK").is_some_and(|network| network == "shared") {
+        command.join(&SessionNetwork::create().unwrap());
+    }
     command.spawn().unwrap().wait().unwrap();
 }
 

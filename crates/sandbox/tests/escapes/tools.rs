@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use callboard_sandbox::{
     CommandSession, Isolation, MissingName, ReadOnlyName, SandboxCommand, SandboxPolicy,
+    SessionNetwork,
 };
 
 use crate::world::World;
@@ -74,6 +75,50 @@ fn loopback_server_works_with_namespaces() {
         client = socket.socket(socket.AF_UNIX); client.connect(\"s\")\n'";
     let output = run(&world, &world.policy(), Isolation::Namespaces, line);
     assert_eq!((output.code, output.text.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn commands_of_a_session_share_a_network() {
+    if !is_supported(Isolation::Namespaces) || !is_installed("python3") {
+        return;
+    }
+    let world = World::new();
+    let policy = world.policy();
+    let network = SessionNetwork::create().unwrap();
+    let command = |line: &str| {
+        let mut command = crate::shell(&world, &policy, Isolation::Namespaces, line);
+        command.join(&network).std().stdout(Stdio::piped());
+        command
+    };
+    let serve = "exec python3 -c '\n\
+        import socket, sys\n\
+        server = socket.create_server((\"127.0.0.1\", 4000))\n\
+        print(\"ready\", flush=True); server.accept()[0].sendall(b\"pong\")\n'";
+    let mut server = command(serve).spawn().unwrap();
+    let mut ready = [0; 6];
+    server.helper().stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+    let ask = "python3 -c '\n\
+        import socket, os\n\
+        print(socket.create_connection((\"127.0.0.1\", 4000)).recv(4).decode())\n\
+        try: socket.create_connection((\"127.0.0.1\", int(os.environ[\"PORT\"])))\n\
+        except OSError: print(\"refused\")\n'; \
+        unshare -r true 2>/dev/null || echo denied; ls /proc | grep -c \"^[0-9]\"; id -u; \
+        echo x 2>/dev/null > AGENTS.md || echo protected";
+    let mut client = command(ask).spawn().unwrap();
+    let mut text = String::new();
+    client.helper().stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();
+    let uid = rustix::process::geteuid().as_raw();
+    assert_eq!(text, format!("pong\nrefused\ndenied\n4\n{uid}\nprotected\n"));
+    assert!(client.wait().unwrap().0.success() && server.wait().unwrap().0.success());
+    assert_eq!(world.connections().collect::<Vec<_>>(), [""; 0]);
+    assert_eq!(world.leftovers(), [""; 0]);
+    // A command outside of the session does not reach it.
+    let mut server = command(serve).spawn().unwrap();
+    server.helper().stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+    let output = run(&world, &policy, Isolation::Namespaces, ask);
+    assert!(output.text.contains("Connection refused"), "{}", output.text);
+    server.helper().kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[test]
@@ -357,13 +402,22 @@ fn cost() {
         std::process::Command::new("true").current_dir(&world.project).status().unwrap();
     });
     eprintln!("not sandboxed: {plain:.2} ms");
-    for isolation in kinds() {
-        let sandboxed = median(&|| {
+    let cost = |isolation: Isolation, network: Option<&SessionNetwork>| {
+        median(&|| {
             let session = CommandSession::Inherited;
             let mut command = SandboxCommand::new("true", &policy, isolation, session).unwrap();
             command.envs(std::env::vars_os()).std().current_dir(&world.project);
+            if let Some(network) = network {
+                command.join(network);
+            }
             command.spawn().unwrap().wait().unwrap();
-        });
-        eprintln!("{isolation}: {sandboxed:.2} ms, {:.2} ms more", sandboxed - plain);
+        }) - plain
+    };
+    for isolation in kinds() {
+        eprintln!("{isolation}: {:.2} ms more", cost(isolation, None));
+    }
+    if let Ok(network) = SessionNetwork::create() {
+        let more = cost(Isolation::Namespaces, Some(&network));
+        eprintln!("namespaces with a shared network: {more:.2} ms more");
     }
 }
