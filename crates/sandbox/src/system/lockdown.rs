@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set,
@@ -27,8 +28,9 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
     if capabilities(None)?.effective.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().difference(kept).iter() {
             match remove_capability_from_bounding_set(capability) {
-                // The kernel does not have this capability.
-                Err(rustix::io::Errno::INVAL) | Ok(()) => {}
+                Ok(()) => {}
+                // The kernel does not have this capability, and none with a higher number.
+                Err(Errno::INVAL) => break,
                 Err(error) => return Err(error.into()),
             }
         }

@@ -151,6 +151,10 @@ fn lock_shared(folder: &OwnedFd) -> io::Result<()> {
 
 fn remove_from(folder: &OwnedFd) {
     for entry in Dir::read_from(folder).into_iter().flatten().flatten() {
+        if !matches!(entry.file_type(), FileType::Socket | FileType::Directory | FileType::Unknown)
+        {
+            continue;
+        }
         let name = entry.file_name();
         let Ok(stat) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         if is_placeholder(&stat) {

@@ -102,13 +102,13 @@ fn commands_of_a_session_share_a_network() {
         print(socket.create_connection((\"127.0.0.1\", 4000)).recv(4).decode())\n\
         try: socket.create_connection((\"127.0.0.1\", int(os.environ[\"PORT\"])))\n\
         except OSError: print(\"refused\")\n'; \
-        unshare -r true 2>/dev/null || echo denied; ls /proc | grep -c \"^[0-9]\"; id -u; \
+        unshare -r true 2>/dev/null || echo denied; ls -d /proc/$OTHER 2>/dev/null || echo alone; id -u; \
         echo x 2>/dev/null > AGENTS.md || echo protected";
     let mut client = command(ask).spawn().unwrap();
     let mut text = String::new();
     client.helper().stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();
     let uid = rustix::process::geteuid().as_raw();
-    assert_eq!(text, format!("pong\nrefused\ndenied\n4\n{uid}\nprotected\n"));
+    assert_eq!(text, format!("pong\nrefused\ndenied\nalone\n{uid}\nprotected\n"));
     assert!(client.wait().unwrap().0.success() && server.wait().unwrap().0.success());
     assert_eq!(world.connections().collect::<Vec<_>>(), [""; 0]);
     assert_eq!(world.leftovers(), [""; 0]);
@@ -227,6 +227,39 @@ fn writable_folder_may_be_a_link() {
         let agents = fs::read_to_string(world.project.join("AGENTS.md")).unwrap();
         assert_eq!(agents == "instructions\n", isolation == Isolation::Namespaces);
     }
+}
+
+/// A mount in a writable folder keeps its rights: a read-only one does not become writable.
+#[test]
+fn mounts_in_a_writable_folder_keep_their_rights() {
+    let program = std::env::current_exe().unwrap();
+    let line = "mount -t tmpfs none docs && mkdir docs/x && mount -t tmpfs -o ro none src && \
+                exec \"$0\" tools::report_mounts --exact --nocapture";
+    let world = World::new();
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-rm", "sh", "-c", line]).arg(program).env("MOUNTS", &world.project);
+    let output = command.current_dir(&world.project).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        eprintln!("SKIPPED: unshare -rm does not work");
+        return;
+    }
+    assert!(text.contains("docs writable\nsrc read-only\n") || text.contains("SKIPPED"), "{text}");
+}
+
+/// Test body of a copy of this program.
+#[test]
+fn report_mounts() {
+    let Some(project) = std::env::var_os("MOUNTS") else { return };
+    if !is_supported(Isolation::Namespaces) {
+        println!("SKIPPED");
+        return;
+    }
+    let (policy, session) = (SandboxPolicy::new([&project]), CommandSession::Inherited);
+    let mut command = SandboxCommand::new("sh", &policy, Isolation::Namespaces, session).unwrap();
+    let line = "touch docs/x/new && echo docs writable; touch src/new || echo src read-only";
+    command.args(["-c", line]).envs([("PATH", "/usr/bin:/bin")]).std().current_dir(&project);
+    command.spawn().unwrap().wait().unwrap();
 }
 
 #[test]
