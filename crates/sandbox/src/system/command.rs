@@ -51,7 +51,9 @@ pub(super) fn restrict_self(order: &SandboxOrder, rules: &Rules) -> Result<(), S
 impl CommandLine {
     /// Replaces this process by the command; returns only if that fails.
     pub(super) fn exec(&self) -> SetupFailure {
-        for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR2] {
+        for signal in
+            [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR2, Signal::CHILD]
+        {
             sys::reset_signal(signal);
         }
         let mut command = Command::new(&self.program);

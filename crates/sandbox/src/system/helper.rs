@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use rustix::process::{Signal, set_parent_process_death_signal};
+
 use super::command::{CommandLine, SETUP_FAILED, SharedNetwork, has_parent, restrict_self};
 use super::order::{
     AfterSetup, HELPER_ARGV0, HelperReport, ReportWriter, SandboxOrder, set_has_helper,
@@ -82,7 +84,8 @@ fn run_without_namespaces(
     command: &CommandLine,
     report: &ReportWriter,
 ) -> i32 {
-    if !has_parent(order) {
+    // The command keeps this setting.
+    if set_parent_process_death_signal(Some(Signal::KILL)).is_err() || !has_parent(order) {
         return SETUP_FAILED;
     }
     let result = Rules::for_landlock_only(&order.policy).and_then(|rules| {

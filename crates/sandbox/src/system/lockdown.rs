@@ -20,6 +20,10 @@ const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID);
 
+/// Limit of core dumps that also keeps the kernel from passing a dump to a program outside of the
+/// sandbox, which writes it to a file. A limit of 0 does not.
+pub(super) const NO_CORE_DUMP: u64 = 1;
+
 /// Gives up capabilities for good, and all that programs could gain by set-user-ID bits.
 pub(super) fn drop_capabilities() -> io::Result<()> {
     set_no_new_privs(true)?;
@@ -52,7 +56,7 @@ pub(super) fn limit_resources(limits: &SandboxLimits, isolation: Isolation) -> i
         (Resource::Nproc, processes),
         (Resource::Fsize, limits.file_bytes),
         (Resource::Data, limits.memory_bytes),
-        (Resource::Core, Some(0)),
+        (Resource::Core, Some(NO_CORE_DUMP)),
     ];
     for (resource, limit) in wanted {
         if let Some(limit) = limit {

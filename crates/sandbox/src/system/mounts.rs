@@ -19,6 +19,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, s
 use rustix::io::Errno;
 
 use super::failure::StepResult as _;
+use super::limits::MAX_HIDDEN_SOCKETS;
 use super::protection::Protection;
 use super::rules::SHARED_FOLDERS;
 use super::scratch::{Scratch, copy_devices, fresh_proc, fresh_terminals};
@@ -222,13 +223,27 @@ impl Trees {
             let tree = tree.step_at(SetupStep::Mask, &path)?;
             self.add(path, tree, After::Attributes(attributes));
         }
-        for path in &plan.sockets {
-            if !self.covered.iter().any(|covered| path.starts_with(covered)) {
-                let tree = scratch.empty_file().step_at(SetupStep::Mask, path)?;
-                self.add(path.clone(), tree, After::Attributes(READ_ONLY));
-            }
+        let visible: Vec<_> = plan.sockets.iter().filter(|path| self.is_visible(path)).collect();
+        if visible.len() > MAX_HIDDEN_SOCKETS {
+            let error =
+                format!("there are more than {MAX_HIDDEN_SOCKETS} sockets in visible folders");
+            return Err(SetupFailure::new(SetupStep::Mask, io::Error::other(error)));
+        }
+        for path in visible {
+            let tree = scratch.empty_file().step_at(SetupStep::Mask, path)?;
+            self.add(path.clone(), tree, After::Attributes(READ_ONLY));
         }
         Ok(())
+    }
+
+    /// Returns whether a path is not hidden by a covered folder, or is in one that remains
+    /// accessible.
+    fn is_visible(&self, path: &Path) -> bool {
+        let is_accessible = |placement: &Placement| {
+            placement.after == After::Nothing && path.starts_with(&placement.target)
+        };
+        !self.covered.iter().any(|covered| path.starts_with(covered))
+            || self.placements.iter().any(is_accessible)
     }
 
     fn add(&mut self, target: PathBuf, tree: OwnedFd, after: After) {
@@ -244,8 +259,6 @@ impl Trees {
         for Placement { target, tree, may_create, .. } in &self.placements {
             if *may_create {
                 create_mount_point(target, tree.as_fd()).step_at(SetupStep::Folder, target)?;
-            }
-            if *may_create {
                 attach(tree.as_fd(), target).step_at(SetupStep::Folder, target)?;
             } else {
                 match retry(|| attach(tree.as_fd(), target)) {

@@ -76,7 +76,8 @@ enum CommandEnd {
 
 /// Ends this process as the command ended, by a signal.
 fn die_by(signal: i32) -> i32 {
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let limit = Some(lockdown::NO_CORE_DUMP);
+    let _ = setrlimit(Resource::Core, Rlimit { current: limit, maximum: limit });
     if let Some(named) = Signal::from_named_raw(signal) {
         sys::reset_signal(named);
     }

@@ -6,15 +6,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, statat};
 
 use super::failure::StepResult as _;
-use super::limits::MAX_HIDDEN_SOCKETS;
-use super::rules::SHARED_FOLDERS;
 use super::sys::landlock_abi;
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::LANDLOCK_ABI_SOCKETS;
@@ -24,8 +21,7 @@ const COLUMNS_BEFORE_PATH: usize = 7;
 /// Number of fields before the path of a mount in the kernel's table of mounts.
 const FIELDS_BEFORE_MOUNT_PATH: usize = 4;
 
-/// Returns the paths of all sockets that this process could connect to, except in folders that are
-/// hidden anyway.
+/// Returns the paths of all sockets that this process could connect to.
 pub(super) fn of_other_programs() -> Result<Vec<PathBuf>, SetupFailure> {
     if landlock_abi() >= LANDLOCK_ABI_SOCKETS {
         return Ok(Vec::new());
@@ -37,16 +33,11 @@ pub(super) fn of_other_programs() -> Result<Vec<PathBuf>, SetupFailure> {
     let mut sockets: Vec<_> = bound
         .map(Path::to_owned)
         .chain(mounted)
-        .filter(|path| !SHARED_FOLDERS.iter().any(|folder| path.starts_with(folder)))
         .filter_map(|path| fs::canonicalize(path).ok())
         .filter(|path| is_socket(path))
         .collect();
     sockets.sort();
     sockets.dedup();
-    if sockets.len() > MAX_HIDDEN_SOCKETS {
-        let error = io::Error::other(format!("there are more than {MAX_HIDDEN_SOCKETS} sockets"));
-        return Err(SetupFailure::new(SetupStep::Mask, error));
-    }
     Ok(sockets)
 }
 

@@ -35,10 +35,10 @@ pub(super) fn has_disappeared(path: &Path) -> bool {
 /// meanwhile.
 pub(super) fn retry(mut action: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     for _ in 1..REPLACEMENT_ATTEMPTS {
-        if action().is_ok() {
-            return Ok(());
+        match action() {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => sleep(REPLACEMENT_INTERVAL),
+            result => return result,
         }
-        sleep(REPLACEMENT_INTERVAL);
     }
     action()
 }

@@ -6,11 +6,7 @@
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "skipped tests and figures are told by it"
-)]
+#![expect(clippy::print_stderr, reason = "skipped tests and figures are told by it")]
 
 mod attacks;
 mod endings;

@@ -272,12 +272,16 @@ fn writable_folder_in_the_hidden_tmp_works() {
         let policy = SandboxPolicy::new([&project]);
         let session = CommandSession::Inherited;
         let mut command = SandboxCommand::new("sh", &policy, isolation, session).unwrap();
-        let line = "echo x > new; cat ../../beside > stolen; echo x > ../../beside; :";
+        let listener = std::os::unix::net::UnixListener::bind(project.join("socket")).unwrap();
+        let line = "echo x > new; cat ../../beside > stolen; echo x > ../../beside; \
+                    curl -s --max-time 1 --unix-socket socket http://x/";
         command.args(["-c", line]).std().current_dir(&project).stderr(Stdio::null());
         command.spawn().unwrap().wait().unwrap();
         assert_eq!(fs::read_to_string(project.join("new")).unwrap(), "x\n", "{isolation}");
         assert_eq!(fs::read_to_string(project.join("stolen")).unwrap(), "", "{isolation}");
         assert_eq!(fs::read_to_string(folder.path().join("beside")).unwrap(), "SECRET");
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err(), "{isolation}");
     }
 }
 
