@@ -271,17 +271,20 @@ fn handle_signals() {
 /// this process may not map others.
 fn map_user(init: Pid) -> io::Result<()> {
     let folder = PathBuf::from(format!("/proc/{}", init.as_raw_nonzero()));
-    let user = rustix::process::geteuid();
-    if user.is_root()
-        && let (Ok(uids), Ok(gids)) = (identity_map("uid_map"), identity_map("gid_map"))
-        && fs::write(folder.join("gid_map"), gids).is_ok()
-    {
-        return fs::write(folder.join("uid_map"), uids);
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    let map_all = |file: &str| {
+        // Only root may map others.
+        uid.is_root()
+            && identity_map(file).and_then(|map| fs::write(folder.join(file), map)).is_ok()
+    };
+    if !map_all("gid_map") {
+        fs::write(folder.join("setgroups"), "deny")?;
+        fs::write(folder.join("gid_map"), format!("{gid} {gid} 1"))?;
     }
-    fs::write(folder.join("setgroups"), "deny")?;
-    let (uid, gid) = (user.as_raw(), rustix::process::getegid().as_raw());
-    fs::write(folder.join("gid_map"), format!("{gid} {gid} 1"))?;
-    fs::write(folder.join("uid_map"), format!("{uid} {uid} 1"))
+    if !map_all("uid_map") {
+        fs::write(folder.join("uid_map"), format!("{uid} {uid} 1"))?;
+    }
+    Ok(())
 }
 
 /// Returns the lines that map all users or groups of this process's user namespace to themselves.

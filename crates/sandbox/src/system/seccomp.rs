@@ -94,6 +94,20 @@ const SHARED_OBJECTS: &[libc::c_long] = &[
     libc::SYS_mq_unlink,
 ];
 
+/// System calls that change the mode of a file, and the index of their argument with the mode.
+/// Landlock does not restrict them, so they could make any program of the user set-user-ID.
+const CHANGES_OF_MODE: &[(libc::c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (SYS_FCHMODAT2, 2),
+];
+const SET_USER_ID: u64 = 0o4000;
+const SET_GROUP_ID: u64 = 0o2000;
+
+/// Linux 6.6; `libc` does not have it for every architecture.
+const SYS_FCHMODAT2: libc::c_long = 452;
 /// Linux 6.15; `libc` does not have it.
 const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
 /// Linux 5.14; `libc` does not have it for every architecture.
@@ -166,6 +180,10 @@ fn compile(isolation: Isolation) -> FilterResult<Vec<BpfProgram>> {
         Isolation::Landlock | Isolation::None => {
             deny_all_sockets(&mut denied)?;
             denied.extend(SHARED_OBJECTS.iter().map(|call| (*call, Vec::new())));
+            for (call, mode_argument) in CHANGES_OF_MODE {
+                let sets = |bit| rule(&[(*mode_argument, MaskedEq(bit), bit)]);
+                denied.insert(*call, vec![sets(SET_USER_ID)?, sets(SET_GROUP_ID)?]);
+            }
             // The limits of other processes of the user.
             denied.insert(libc::SYS_prlimit64, vec![rule(&[(0, Ne, 0)])?]);
         }

@@ -41,7 +41,9 @@ pub(crate) fn run_if_asked() {
 /// Names of the attacks that must fail.
 pub(crate) fn names(isolation: Isolation) -> impl Iterator<Item = &'static str> {
     let only: &[&str] = match isolation {
-        Isolation::Landlock => &["socket-unix", "socket-inet", "socket-netlink", "pair-datagram"],
+        Isolation::Landlock => {
+            &["socket-unix", "socket-inet", "socket-netlink", "pair-datagram", "set-user-id"]
+        }
         _ => &["chmod-path"],
     };
     let signals = isolation == Isolation::Namespaces || probe_isolation().landlock_abi >= 6;
@@ -258,6 +260,16 @@ fn attack(name: &str) -> io::Result<()> {
         "chmod-path" => {
             let file = text(&format!("{}/file", variable("OUTSIDE")));
             call(libc::SYS_fchmodat, [at_cwd, file.as_ptr() as c_long, 0o777, 0, 0, 0])
+        }
+        "set-user-id" => {
+            let file = text(&format!("{}/src/main.rs", variable("PROJECT")));
+            let file = file.as_ptr() as c_long;
+            call(libc::SYS_fchmodat, [at_cwd, file, 0o755, 0, 0, 0]).unwrap();
+            let calls = [libc::SYS_fchmodat, 452];
+            let mut tries = calls.into_iter().flat_map(|call| [(call, 0o4755), (call, 0o2755)]);
+            let escaped =
+                tries.any(|(call, mode)| denied(call, [at_cwd, file, mode, 0, 0, 0]).is_ok());
+            if escaped { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
         }
         "setuid-root" => {
             // An ordinary user becomes root, or root another user.
