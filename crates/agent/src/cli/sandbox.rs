@@ -40,9 +40,9 @@ fn start_and_wait(
     let tmp = tempfile::tempdir()?;
     policy.tmp = Some(tmp.path().to_owned());
     let mut command = SandboxCommand::new(program, &policy, isolation, CommandSession::Inherited)?;
-    command.std().args(args).current_dir(cwd).env_clear().envs(base_env(own_env()));
+    command.args(args).envs(base_env(own_env())).std().current_dir(cwd);
     if isolation == Isolation::Landlock {
-        command.std().env("TMPDIR", tmp.path());
+        command.envs([("TMPDIR", tmp.path())]);
     }
     let (status, _end) = command.spawn()?.wait()?;
     Ok(exit_code(status))

@@ -17,11 +17,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use callboard_sandbox::{CommandSession, SandboxCommand, SandboxReports};
+use callboard_sandbox::{
+    CommandSession, Isolation, SandboxCommand, SandboxReports, remove_placeholders,
+};
 use rustix::io::retry_on_intr;
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper,
-    set_parent_process_death_signal, setsid, wait,
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group,
+    set_child_subreaper, set_parent_process_death_signal, setsid, wait,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdout};
 use serde::{Deserialize, Serialize};
@@ -38,6 +40,14 @@ pub(super) struct SpawnOrder {
     pub(super) argv: Vec<String>,
     pub(super) shape: StdioKind,
     pub(super) sandbox: Option<CommandSandbox>,
+}
+
+impl SpawnOrder {
+    /// Returns whether the program is the helper of a sandbox, which is outside of the sandbox's
+    /// process namespace.
+    fn has_namespaces(&self) -> bool {
+        self.sandbox.as_ref().is_some_and(|it| it.isolation == Isolation::Namespaces)
+    }
 }
 
 /// The result that a helper sends at the end, or the reason why the program was not started.
@@ -83,6 +93,7 @@ pub(super) fn run_helper() -> io::Result<()> {
     begin.send(program).map_err(io::Error::other)?;
     let supervisor = Supervisor {
         program,
+        passes_signals_on: order.has_namespaces(),
         events,
         status: None,
         asked: false,
@@ -93,6 +104,10 @@ pub(super) fn run_helper() -> io::Result<()> {
     let mut exit = supervisor.supervise();
     // All processes of the sandbox are gone, so this does not wait.
     exit.left_over += sandbox.map_or(0, |reports| reports.into_end().left_over);
+    if let Some(CommandSandbox { policy, .. }) = &order.sandbox {
+        // A killed program cannot remove them.
+        remove_placeholders(policy);
+    }
     write_json_line(&socket, &HelperReport::Ok(exit))
 }
 
@@ -108,7 +123,7 @@ fn spawn(order: &SpawnOrder) -> io::Result<(Pid, Option<SandboxReports>)> {
             let (program, args) = order.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
             let command = SandboxCommand::new(program, policy, *isolation, CommandSession::New);
             let mut command = command.map_err(io::Error::other)?;
-            command.std().args(args).stdin(stdin);
+            command.args(args).envs(std::env::vars_os()).std().stdin(stdin);
             let (child, reports) = command.spawn().map_err(io::Error::other)?.into_parts();
             (child, Some(reports))
         }
@@ -171,6 +186,8 @@ struct Supervisor {
     /// Process id of the program, which is also the id of its process group until the program is
     /// reaped.
     program: Pid,
+    /// Whether the program passes SIGTERM on to its descendants.
+    passes_signals_on: bool,
     events: Receiver<Event>,
     status: Option<WaitStatus>,
     asked: bool,
@@ -246,6 +263,11 @@ impl Supervisor {
         }
         self.asked = true;
         self.stopped = self.status.is_none();
+        if self.passes_signals_on && self.status.is_none() {
+            // The program may have exited a moment ago.
+            let _ = kill_process(self.program, Signal::TERM);
+            return;
+        }
         // All processes are stopped first. Otherwise a process could escape before it is signalled:
         // by a fork, or because the shell starts its next command. Most processes are in one group,
         // and stop while the others are searched for.

@@ -65,7 +65,7 @@ async fn records_that_cannot_be_read_are_left_out_and_counted_for_the_user() {
     assert!(thoughts.contains("3 records of this session are damaged"), "{thoughts}");
     // A notice is a part of its turn.
     let kinds = records(&store, "old", RecordStream::Client);
-    assert_eq!(kinds.iter().filter(|kind| **kind == "message").count(), 5, "{kinds:?}");
+    assert_eq!(kinds.iter().filter(|kind| **kind == "message").count(), 4, "{kinds:?}");
 }
 
 #[tokio::test]
