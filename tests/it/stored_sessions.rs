@@ -300,6 +300,20 @@ async fn a_load_shows_what_the_client_held() {
 }
 
 #[tokio::test]
+async fn a_load_sends_each_document_once_before_its_response() {
+    let scratch = Scratch::new();
+    let mut live = ready(&scratch, &all_kinds(), &["--mode", "auto"]).await;
+    let id = live.session_id();
+    assert_eq!(live.turn("Do it all").await, "end_turn");
+    live.finish().await;
+    let options = Options::default();
+    let (mut agent, loaded) = load(&scratch, &id, &all_kinds(), &["--mode", "auto"], options).await;
+    assert!(loaded.is_ok());
+    agent.finish().await;
+    insta::assert_snapshot!(agent.wire());
+}
+
+#[tokio::test]
 async fn a_turn_that_a_prompt_waits_for_is_recorded_before_the_prompt() {
     let scratch = Scratch::new();
     let wait = run("until [ -e go ]; do sleep 0.01; done");

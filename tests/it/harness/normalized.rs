@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Agent;
 use super::scratch::Scratch;
@@ -75,7 +75,7 @@ impl Agent {
         normalized(&self.scratch, &dialogue)
     }
 
-    /// Returns the messages from the first prompt on, with one message per line. `→` marks a
+    /// Returns the messages from the first prompt or load on, with one message per line. `→` marks a
     /// message from the client, and `←` a message from the agent.
     ///
     /// Messages are omitted if their timing varies: the list of commands, which may arrive at any
@@ -84,7 +84,8 @@ impl Agent {
     pub(crate) fn wire(&self) -> String {
         let transcript = self.client.transcript();
         let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let from_prompt = lines.skip_while(|line| line["msg"]["method"] != "session/prompt");
+        let begins = [json!("session/prompt"), json!("session/load")];
+        let from_prompt = lines.skip_while(|line| !begins.contains(&line["msg"]["method"]));
         let mut calls = BTreeMap::new();
         let shown = from_prompt.filter_map(|mut line| {
             let arrow = if line["dir"] == "in" { '→' } else { '←' };
