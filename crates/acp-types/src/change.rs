@@ -17,6 +17,7 @@ const NO_NEWLINE_MARKER: &str = "\\ No newline at end of file";
 /// A small change contains whole texts; a large change contains only hunks. A change of a binary
 /// file contains neither texts nor hunks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct FileChange {
     /// The kind of change.
     pub operation: Operation,
@@ -135,6 +136,12 @@ impl FileChange {
     ) -> Self {
         let (old_text, new_text) = (Some(old.into()), Some(new.into()));
         Self { old_text, new_text, ..Self::new(Operation::Modify, path) }
+    }
+
+    /// Replaces the hunks.
+    #[must_use]
+    pub fn with_hunks(self, hunks: Vec<Hunk>) -> Self {
+        Self { hunks, ..self }
     }
 
     /// Returns the total size of the texts in bytes. If there are no texts, returns the total size

@@ -6,6 +6,7 @@ use crate::ContentBlock;
 
 /// A chunk of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MessageChunk {
     /// The author of the message.
     pub role: Role,
@@ -16,10 +17,16 @@ pub struct MessageChunk {
 }
 
 impl MessageChunk {
+    /// Creates a chunk of the message with this id.
+    #[must_use]
+    pub fn new(role: Role, message: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { role, message: message.into(), text: text.into() }
+    }
+
     /// Creates a chunk of the agent's message with this id.
     #[must_use]
     pub fn from_agent(message: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { role: Role::Agent, message: message.into(), text: text.into() }
+        Self::new(Role::Agent, message, text)
     }
 }
 
@@ -38,9 +45,18 @@ pub enum Role {
 
 /// A part of a prompt that is sent to a client when a session is replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PromptBlock {
     /// Id of the message. All parts of one prompt have the same id.
     pub message: String,
     /// Content of the part.
     pub block: ContentBlock,
+}
+
+impl PromptBlock {
+    /// Creates a part of the prompt with this message id.
+    #[must_use]
+    pub fn new(message: impl Into<String>, block: ContentBlock) -> Self {
+        Self { message: message.into(), block }
+    }
 }

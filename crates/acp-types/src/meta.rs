@@ -30,6 +30,7 @@ pub fn truncated_key(key: &str) -> &str {
 /// (<https://agentclientprotocol.com/protocol/v2/extensibility#metadata-patches>).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct CallMeta {
     /// Time at which the call started to run; `None` if it never ran.
     #[serde(skip_serializing_if = "Option::is_none", with = "epoch_ms")]
@@ -194,6 +195,7 @@ impl CallEndReason {
 /// the call shows a resource link to that file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct OmittedCounts {
     /// Number of bytes omitted from raw input and raw output.
     #[serde(skip_serializing_if = "is_zero")]

@@ -14,6 +14,7 @@ pub mod v2;
 
 /// A message that breaks a rule of order.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Violation {
     /// The broken rule.
     pub rule: OrderRule,

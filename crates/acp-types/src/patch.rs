@@ -17,6 +17,7 @@ use crate::{
 /// A patch can clear only the fields that v1 can clear: an array can be replaced by an empty array.
 /// Any other field can only be replaced by a new value.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ToolCallPatch {
     /// New name.
     pub name: Option<String>,
@@ -207,6 +208,7 @@ impl ContentPatch {
 /// A patch of a [`TerminalReport`]. Each field of the patch keeps or replaces a value of the
 /// document; output can only be appended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TerminalPatch {
     /// New command line.
     pub command: Option<String>,
@@ -245,6 +247,12 @@ impl TerminalPatch {
     #[must_use]
     pub fn for_client_terminal(id: TerminalId) -> Self {
         Self { client_id: Some(id), ..Self::default() }
+    }
+
+    /// Sets the size.
+    #[must_use]
+    pub fn with_size(self, size: TerminalSize) -> Self {
+        Self { size: Some(size), ..self }
     }
 
     /// Returns whether the patch changes nothing.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// (<https://agentclientprotocol.com/protocol/v1/agent-plan>). An empty plan is sent too, because
 /// an empty plan removes the previous plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Plan {
     /// The steps, in order.
     pub entries: Vec<PlanEntry>,
@@ -15,6 +16,7 @@ pub struct Plan {
 
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PlanEntry {
     /// Id assigned by the model. No protocol version has a field for this id yet, so it is sent in
     /// `_meta`.
@@ -28,6 +30,28 @@ pub struct PlanEntry {
     /// Status of the step.
     #[serde(default)]
     pub status: PlanStatus,
+}
+
+impl Plan {
+    /// Creates a plan.
+    #[must_use]
+    pub fn new(entries: Vec<PlanEntry>) -> Self {
+        Self { entries }
+    }
+}
+
+impl PlanEntry {
+    /// Creates a step without an id.
+    #[must_use]
+    pub fn new(content: impl Into<String>, priority: PlanPriority, status: PlanStatus) -> Self {
+        Self { id: None, content: content.into(), priority, status }
+    }
+
+    /// Sets the id that the model assigned, if any.
+    #[must_use]
+    pub fn with_id(self, id: impl Into<Option<String>>) -> Self {
+        Self { id: id.into(), ..self }
+    }
 }
 
 /// The importance of a step.

@@ -9,6 +9,7 @@ use crate::{CallMeta, Content, Location, Status, ToolCallId, ToolKind};
 /// draft v2 (<https://agentclientprotocol.com/protocol/v2/tool-calls>), because draft v2 can
 /// express all fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ToolCallReport {
     /// Id of the call, unique in the session.
     pub id: ToolCallId,
@@ -37,9 +38,18 @@ pub struct ToolCallReport {
 
 /// Operations that a client may request for a call that has not ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CallCapabilities {
     /// Whether the call can be cancelled alone, with `tool_call/cancel`.
     pub cancel: bool,
+}
+
+impl CallCapabilities {
+    /// Allows the client to cancel the call alone.
+    #[must_use]
+    pub fn with_cancel(self) -> Self {
+        Self { cancel: true }
+    }
 }
 
 impl ToolCallReport {

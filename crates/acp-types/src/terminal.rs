@@ -11,6 +11,7 @@ use crate::{TerminalId, path};
 /// Everything that a client can know about a terminal. A terminal may outlive the call that opened
 /// it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TerminalReport {
     /// Id of the terminal, unique in the session.
     pub id: TerminalId,

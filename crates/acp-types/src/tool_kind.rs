@@ -8,6 +8,7 @@ use crate::ToolKind;
 /// The MCP server chooses these hints. Use the hints to select an icon, never to decide on
 /// permission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolAnnotations {
     /// `readOnlyHint`: the tool changes nothing.
     pub read_only: Option<bool>,

@@ -172,12 +172,11 @@ impl Card {
             // A call that never ran shows no duration.
             let ran = meta.duration_ms.filter(|millis| *millis > 0 || meta.started_at.is_some());
             self.duration_ms = ran.or(self.duration_ms);
-            self.open.meta = CallMeta {
-                reason: meta.reason,
-                exit_code: meta.exit_code,
-                signal: meta.signal.map(|signal| sanitise::truncate_line(&signal, MAX_LINE_CHARS)),
-                ..CallMeta::default()
-            };
+            let mut kept = CallMeta::default();
+            kept.reason = meta.reason;
+            kept.exit_code = meta.exit_code;
+            kept.signal = meta.signal.map(|name| sanitise::truncate_line(&name, MAX_LINE_CHARS));
+            self.open.meta = kept;
         }
     }
 

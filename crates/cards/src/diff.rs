@@ -73,8 +73,9 @@ pub(super) fn bounded_change(diff: &Diff, meta_key: &str) -> FileChange {
     let mut change = if lines <= MAX_SEARCHED_LINES {
         // The search is short, so this deadline is never reached.
         let deadline = Instant::now() + SEARCH_DEADLINE;
-        let change = diff_texts(&diff.path, operation, old, &diff.new_text, deadline);
-        FileChange { old_text: None, new_text: None, ..change }
+        let mut change = diff_texts(&diff.path, operation, old, &diff.new_text, deadline);
+        (change.old_text, change.new_text) = (None, None);
+        change
     } else {
         let mut whole = FileChange::new(operation, &diff.path);
         (whole.old_text, whole.new_text) = (Some(old.to_owned()), Some(diff.new_text.clone()));

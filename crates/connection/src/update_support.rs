@@ -42,7 +42,7 @@ impl UpdateSupport {
         }
         // The whole compaction is one message, so its updates share one message id.
         let message = compaction.id.clone();
-        sent.update_for_chunk(&MessageChunk { role: Role::Thought, message, text: words + "\n" })
+        sent.update_for_chunk(&MessageChunk::new(Role::Thought, message, words + "\n"))
     }
 }
 

@@ -39,7 +39,7 @@ impl CallExecutor for GreetTool {
         let text = pinned
             .release(grant)
             .map_err(|error| CallFailure::recoverable("bug", error.to_string()))?;
-        Ok(CallSuccess { text, ..CallSuccess::default() })
+        Ok(CallSuccess::new(text))
     }
 }
 

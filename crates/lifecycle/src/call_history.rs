@@ -137,19 +137,17 @@ fn approximate_value_bytes(value: &Value) -> usize {
 mod tests {
     use super::CallHistory;
     use crate::limits;
-    use acp_types::{CallMeta, Content, Status, ToolCallReport};
+    use acp_types::{Content, Status, ToolCallReport};
     use pretty_assertions::assert_eq;
 
     fn insert(history: &mut CallHistory, number: usize, name: &str, status: Status, text: &str) {
         let content = vec![Content::from_text(text)];
         let bytes = content.iter().map(Content::approximate_json_len).sum();
-        let report = ToolCallReport {
-            name: name.to_owned(),
-            status,
-            content,
-            meta: CallMeta { duration_ms: Some(2), ..CallMeta::default() },
-            ..ToolCallReport::new(format!("c{number}").into())
-        };
+        let mut report = ToolCallReport::new(format!("c{number}").into());
+        report.name = name.to_owned();
+        report.status = status;
+        report.content = content;
+        report.meta.duration_ms = Some(2);
         history.add_usage(&report);
         history.insert(Box::new(report), bytes, None);
     }

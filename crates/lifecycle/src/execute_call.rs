@@ -97,6 +97,7 @@ impl<P> CallPreview<P> {
 
 /// The result of a call that succeeded.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct CallSuccess {
     /// The text of the result, for the model.
     pub text: String,
@@ -108,8 +109,17 @@ pub struct CallSuccess {
     pub patch: ToolCallPatch,
 }
 
+impl CallSuccess {
+    /// Creates the result of a call from its text for the model.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+}
+
 /// The result of a call that failed.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct CallFailure {
     /// The text for the model: the error and the next step.
     pub text: String,

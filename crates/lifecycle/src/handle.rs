@@ -195,7 +195,7 @@ impl SessionHandle {
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
-        let patch = patch.with_capabilities(CallCapabilities { cancel: true });
+        let patch = patch.with_capabilities(CallCapabilities::default().with_cancel());
         let (token, kept) = (cancel.child_token(), Vec::new());
         // Record the displayed name instead of the original, because the model may have invented
         // the name.

@@ -49,7 +49,7 @@ impl RecentMessageRedactors {
     pub(crate) fn flush_held_back_text(&mut self) -> Option<MessageChunk> {
         let MessageRedactor { role, message, text: held } = self.0.back_mut()?;
         let text = lossy_text(&held.flush());
-        (!text.is_empty()).then(|| MessageChunk { role: *role, message: message.clone(), text })
+        (!text.is_empty()).then(|| MessageChunk::new(*role, message.clone(), text))
     }
 }
 

@@ -80,6 +80,7 @@ impl RuleScope {
 /// a permission request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Rule {
     /// How long and where the rule applies.
     pub scope: RuleScope,
@@ -90,6 +91,12 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Creates a rule.
+    #[must_use]
+    pub fn new(scope: RuleScope, matcher: Matcher, verdict: Verdict) -> Self {
+        Self { scope, matcher, verdict }
+    }
+
     /// Returns this rule with project scope. An allowed command of a common build, test or read
     /// program is widened to its first words, because its arguments vary between calls.
     #[must_use]

@@ -654,12 +654,12 @@ impl Session {
 
 /// Splits a chunk into chunks of limited size. A model may send text of any length at once.
 fn message_pieces(chunk: MessageChunk) -> impl Iterator<Item = MessageChunk> {
-    let MessageChunk { role, message, text } = chunk;
+    let MessageChunk { role, message, text, .. } = chunk;
     let mut at = 0;
     std::iter::from_fn(move || {
         let piece = head(&text[at..], MAX_MESSAGE_CHUNK_BYTES).to_owned();
         at += piece.len();
-        (!piece.is_empty()).then(|| MessageChunk { role, message: message.clone(), text: piece })
+        (!piece.is_empty()).then(|| MessageChunk::new(role, message.clone(), piece))
     })
 }
 

@@ -67,23 +67,18 @@ impl Terminals {
         secrets: &Secrets,
     ) -> Option<TerminalPatch> {
         let terminal = self.running_terminal(id)?;
-        let output = match piece {
+        let patch = match piece {
             TerminalPiece::Bytes(bytes) => {
-                TerminalOutput::from_bytes(&terminal.output.push(secrets, bytes))
+                TerminalPatch::from_output(&terminal.output.push(secrets, bytes))
             }
             TerminalPiece::Gap(bytes) => {
-                let mut output =
-                    TerminalOutput::from_bytes(&std::mem::take(&mut terminal.output).flush());
-                output.record_omitted_bytes(bytes);
-                output
+                let rest = std::mem::take(&mut terminal.output).flush();
+                let mut patch = TerminalPatch::from_output(&rest);
+                patch.output.record_omitted_bytes(bytes);
+                patch
             }
         };
-        Some(
-            terminal.redact_and_apply_patch(
-                TerminalPatch { output, ..TerminalPatch::default() },
-                secrets,
-            ),
-        )
+        Some(terminal.redact_and_apply_patch(patch, secrets))
     }
 
     /// Records the exit of a terminal, after flushing its held-back output.
@@ -94,11 +89,9 @@ impl Terminals {
         secrets: &Secrets,
     ) -> Option<TerminalPatch> {
         let terminal = self.running_terminal(id)?;
-        let output = TerminalOutput::from_bytes(&terminal.output.flush());
-        Some(terminal.redact_and_apply_patch(
-            TerminalPatch { output, ..TerminalPatch::from_exit(exit) },
-            secrets,
-        ))
+        let mut patch = TerminalPatch::from_exit(exit);
+        patch.output = TerminalOutput::from_bytes(&terminal.output.flush());
+        Some(terminal.redact_and_apply_patch(patch, secrets))
     }
 
     pub(crate) fn remove(&mut self, id: &TerminalId) {

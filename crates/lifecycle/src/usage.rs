@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Usage totals of the ended calls of one tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct ToolUsage {
     /// Number of completed calls.
     pub completed: u64,
@@ -66,6 +67,7 @@ impl ToolUsage {
 
 /// Counts of the updates of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UpdateCounts {
     /// Number of enqueued updates.
     pub offered: u64,
@@ -79,6 +81,7 @@ pub struct UpdateCounts {
 
 /// Usage counters of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionCallUsage {
     /// The totals per tool, sorted by name. Calls of tools beyond the first 128 are counted under
     /// the empty name.
@@ -122,7 +125,7 @@ mod tests {
         assert_eq!(session.tools, tools(&[("a", usage(2, 1)), ("b", both)]));
     }
 
-    use acp_types::{CallEndReason, CallMeta, Status, ToolCallReport};
+    use acp_types::{CallEndReason, Status, ToolCallReport};
     use pretty_assertions::assert_eq;
 
     #[test]
@@ -134,17 +137,12 @@ mod tests {
             (Status::Failed, Some(CallEndReason::User), 0, 9),
             (Status::Cancelled, Some(CallEndReason::User), 3, 0),
         ] {
-            let meta = CallMeta {
-                duration_ms: Some(ran),
-                queued_ms: Some(queued),
-                reason,
-                ..CallMeta::default()
-            };
-            usage.add_ended_call(&ToolCallReport {
-                status,
-                meta,
-                ..ToolCallReport::new("c".into())
-            });
+            let mut report = ToolCallReport::new("c".into());
+            report.status = status;
+            report.meta.duration_ms = Some(ran);
+            report.meta.queued_ms = Some(queued);
+            report.meta.reason = reason;
+            usage.add_ended_call(&report);
         }
         let expected = ToolUsage {
             completed: 1,

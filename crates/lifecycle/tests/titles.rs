@@ -202,7 +202,8 @@ fn titles_names_and_options_hide_no_characters() {
     );
     assert_eq!(life.title(), format!("2{shown}"));
     let (foreign, now) = ("f".into(), life.now);
-    let patch = ToolCallPatch { name: Some(hostile.to_owned()), ..ToolCallPatch::new() };
+    let mut patch = ToolCallPatch::new();
+    patch.name = Some(hostile.to_owned());
     life.session.announce_call(&foreign, &"t".into(), patch, now);
     let report = life.session.board().open_call_report(&foreign).unwrap();
     assert_eq!((&report.title, &report.name), (&shown, &shown));

@@ -177,7 +177,7 @@ impl SessionRewind {
                 _ => {}
             });
         let (left, is_removed) = found.await?;
-        Ok(is_removed.then(|| left.unwrap_or(Plan { entries: Vec::new() })))
+        Ok(is_removed.then(|| left.unwrap_or_default()))
     }
 
     /// Calls `fold` with each stored document of one kind and the number of its prompt. Beyond the

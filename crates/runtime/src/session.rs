@@ -717,7 +717,7 @@ fn send_command_answer(
 
 fn send_agent_message(handle: &SessionHandle, text: String) {
     let message = Ulid::generate().to_string();
-    handle.send_message_chunk(MessageChunk { role: Role::Agent, message, text });
+    handle.send_message_chunk(MessageChunk::new(Role::Agent, message, text));
 }
 
 #[cfg(test)]

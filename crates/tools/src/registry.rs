@@ -190,14 +190,16 @@ impl Registry {
         let spec = &entry.spec;
         let (title, title_data) =
             entry.title(&self.titles, &format!("{}-pending", spec.title), &[]);
-        let meta = CallMeta { title: title_data, ..CallMeta::default() };
+        let mut meta = CallMeta::default();
+        meta.title = title_data;
         let mut patch = ToolCallPatch::for_new_call(&*spec.name, title, spec.kind).with_meta(meta);
         if spec.display == OutputDisplay::Terminal {
             // Clients that can only display terminals need to receive the terminal in the first
             // report.
             let terminal = TerminalId::new(id.0.clone());
             let cwd = Some(context.workspace.cwd().to_owned());
-            let open = TerminalPatch { cwd, ..TerminalPatch::default() };
+            let mut open = TerminalPatch::default();
+            open.cwd = cwd;
             session.update(|session, now| session.announce_terminal(&terminal, open, now));
             patch = patch.with_content(vec![Content::Terminal(terminal)]);
         }

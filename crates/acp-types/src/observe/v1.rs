@@ -23,6 +23,7 @@ pub struct V1Observer {
 
 /// A display-only terminal, built from its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ObservedTerminal {
     /// Working directory of the command, as most recently sent.
     pub cwd: Option<String>,

@@ -28,8 +28,8 @@ fn a_first_report_always_contains_kind_and_status() {
     for (kind, name) in [(ToolKind::Other, "other"), (ToolKind::Edit, "edit")] {
         for (status, status_name) in [(None, "pending"), (Some(Status::Completed), "completed")] {
             let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
-            let announced = ToolCallPatch::for_new_call("tool", "A title", kind);
-            let patch = ToolCallPatch { status, ..announced };
+            let mut patch = ToolCallPatch::for_new_call("tool", "A title", kind);
+            patch.status = status;
             assert_eq!(
                 crate::json(&sent.updates_for_call_patch(&id(), patch)),
                 json!([{
@@ -114,7 +114,8 @@ fn a_complete_lifecycle() {
 #[test]
 fn a_rejection_contains_its_reason() {
     for (reason, word) in [(CallEndReason::User, "user"), (CallEndReason::Approver, "approver")] {
-        let meta = CallMeta { reason: Some(reason), ..CallMeta::default() };
+        let mut meta = CallMeta::default();
+        meta.reason = Some(reason);
         let rejected = ToolCallPatch::new().with_status(Status::Failed).with_meta(meta);
         let update = json!([{
             "sessionUpdate": "tool_call_update", "toolCallId": "c",
@@ -134,7 +135,8 @@ fn a_rejection_contains_its_reason() {
 #[test]
 fn a_cancelled_call_is_failed_in_v1_with_its_reason() {
     let cancelled = |reason| {
-        let meta = CallMeta { reason: Some(reason), ..CallMeta::default() };
+        let mut meta = CallMeta::default();
+        meta.reason = Some(reason);
         ToolCallPatch::new().with_status(Status::Cancelled).with_meta(meta)
     };
     for (reason, word, sentence) in [
@@ -237,7 +239,11 @@ fn locations_contain_known_lines() {
 
 #[test]
 fn capabilities_are_sent_only_in_v2() {
-    let can = |cancel| announce().with_capabilities(CallCapabilities { cancel });
+    let can = |cancel| {
+        let mut capabilities = CallCapabilities::default();
+        capabilities.cancel = cancel;
+        announce().with_capabilities(capabilities)
+    };
     for (cancel, expected) in [(true, json!({"cancel": {}})), (false, json!({}))] {
         assert_eq!(v2_document(&can(cancel))["capabilities"], expected);
         let mut sent = wire::v2::V2Projection::new();
@@ -249,29 +255,31 @@ fn capabilities_are_sent_only_in_v2() {
 
 #[test]
 fn metadata_is_under_one_key_and_its_trace_at_the_root() {
-    let meta = CallMeta {
-        started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500)),
-        duration_ms: Some(30),
-        queued_ms: Some(4),
-        progress: Some(Progress::new(1.0).with_total(2.0).with_message("half".to_owned())),
-        parent: Some("p".to_owned()),
-        batch: Some("b".to_owned()),
-        retry_of: Some("r".to_owned()),
-        reason: Some(CallEndReason::Timeout),
-        may_have_acted: Some(true),
-        arriving: [("content".to_owned(), 7)].into(),
-        exit_code: Some(2),
-        signal: Some("SIGTERM".to_owned()),
-        output_bytes: Some(70_000),
-        dropped: Some(OmittedCounts { raw_bytes: 6, redacted: 2, items: 1, locations: 3 }),
-        title: Some(json!({"key": "read-file"})),
-        trace: TraceContext {
-            traceparent: Some("00-1-2-01".to_owned()),
-            tracestate: Some("v=1".to_owned()),
-            baggage: Some("u=2".to_owned()),
-        },
-        custom: [("mine".to_owned(), json!(true))].into_iter().collect(),
+    let mut meta = CallMeta::default();
+    meta.started_at = Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500));
+    meta.duration_ms = Some(30);
+    meta.queued_ms = Some(4);
+    meta.progress = Some(Progress::new(1.0).with_total(2.0).with_message("half".to_owned()));
+    meta.parent = Some("p".to_owned());
+    meta.batch = Some("b".to_owned());
+    meta.retry_of = Some("r".to_owned());
+    meta.reason = Some(CallEndReason::Timeout);
+    meta.may_have_acted = Some(true);
+    meta.arriving = [("content".to_owned(), 7)].into();
+    meta.exit_code = Some(2);
+    meta.signal = Some("SIGTERM".to_owned());
+    meta.output_bytes = Some(70_000);
+    let mut dropped = OmittedCounts::default();
+    (dropped.raw_bytes, dropped.redacted) = (6, 2);
+    (dropped.items, dropped.locations) = (1, 3);
+    meta.dropped = Some(dropped);
+    meta.title = Some(json!({"key": "read-file"}));
+    meta.trace = TraceContext {
+        traceparent: Some("00-1-2-01".to_owned()),
+        tracestate: Some("v=1".to_owned()),
+        baggage: Some("u=2".to_owned()),
     };
+    meta.custom = [("mine".to_owned(), json!(true))].into_iter().collect();
     let object = json!({
         "startedAt": 1500, "durationMs": 30, "queuedMs": 4,
         "progress": {"current": 1.0, "total": 2.0, "message": "half", "percent": 50},
@@ -296,7 +304,8 @@ fn patches_of_ended_or_unannounced_calls_are_dropped() {
     let (mut v1, mut v2) =
         (wire::v1::V1Projection::new(TerminalDisplay::Text), wire::v2::V2Projection::new());
     let end = || ToolCallPatch::new().with_status(Status::Completed);
-    let progress = CallMeta { progress: Some(Progress::new(1.0)), ..CallMeta::default() };
+    let mut progress = CallMeta::default();
+    progress.progress = Some(Progress::new(1.0));
     let progress = ToolCallPatch::new().with_meta(progress);
     let running = ToolCallPatch::new().with_status(Status::InProgress);
     let unknown = [running, end(), ToolCallPatch::new(), progress.clone()];

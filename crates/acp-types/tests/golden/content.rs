@@ -93,11 +93,10 @@ fn copied() -> Operation {
 }
 
 fn change(operation: Operation, old: Option<&str>, new: Option<&str>) -> FileChange {
-    FileChange {
-        old_text: old.map(str::to_owned),
-        new_text: new.map(str::to_owned),
-        ..FileChange::new(operation, PATH)
-    }
+    let mut change = FileChange::new(operation, PATH);
+    change.old_text = old.map(str::to_owned);
+    change.new_text = new.map(str::to_owned);
+    change
 }
 
 fn sentence(text: &str) -> Value {
@@ -225,7 +224,7 @@ fn hunks_are_a_diff_each_in_v1() {
     // Hunks are sent if the whole texts are too large, or if the change contains no texts.
     for texts in [Some(large.as_str()), None] {
         check(
-            FileChange { hunks: hunks(), ..change(Operation::Modify, texts, texts) },
+            change(Operation::Modify, texts, texts).with_hunks(hunks()),
             &modified,
             &v2_diff(
                 &json!({"operation": "modify", "path": PATH, "fileType": "text"}),
@@ -235,7 +234,7 @@ fn hunks_are_a_diff_each_in_v1() {
     }
     // A new file has no old text.
     check(
-        FileChange { hunks: hunks()[1..].to_vec(), ..change(Operation::Add, None, None) },
+        change(Operation::Add, None, None).with_hunks(hunks()[1..].to_vec()),
         &json!([{"type": "diff", "path": PATH, "newText": "z\n",
                  "_meta": {"callboard": {"kind": "add", "oldStart": 90, "newStart": 90}}}]),
         &v2_diff(
@@ -248,8 +247,7 @@ fn hunks_are_a_diff_each_in_v1() {
 
 #[test]
 fn a_small_change_with_hunks_is_one_diff_of_whole_files_in_v1() {
-    let small =
-        FileChange { hunks: hunks(), ..change(Operation::Modify, Some("a\n"), Some("b\n")) };
+    let small = change(Operation::Modify, Some("a\n"), Some("b\n")).with_hunks(hunks());
     let content = &v1_document(&announce().with_appended_content(small.into()), None)["content"];
     assert_eq!(
         content,
@@ -277,7 +275,7 @@ fn a_change_over_its_limit_is_truncated_with_a_note() {
     );
     v2["_meta"] = json!({"callboard": {"linesLeftOut": {"added": 2, "removed": 2}}});
     check(
-        FileChange { hunks, ..change(Operation::Modify, None, None) },
+        change(Operation::Modify, None, None).with_hunks(hunks),
         &json!([
             {"type": "diff", "path": PATH, "oldText": old, "newText": last,
              "_meta": {"callboard": {"kind": "modify", "oldStart": 1, "newStart": 1}}},
@@ -314,20 +312,16 @@ fn every_form_of_a_large_change_is_within_the_limit() {
         new_start: 1,
         lines: old.lines().map(|text| self::line(LineTag::Context, &format!("{text}\n"))).collect(),
     };
-    let listed = |hunks| FileChange { hunks, ..change(Operation::Modify, None, None) };
+    let mut with_sentence = change(moved(), Some(&old), Some(&new));
+    with_sentence.sentence = Some(long_sentence());
+    let listed = |hunks| change(Operation::Modify, None, None).with_hunks(hunks);
     let added = Hunk { old_start: 0, new_start: 1, lines: vec![self::line(LineTag::Added, "z\n")] };
     for (change, is_cut) in [
         (change(Operation::Add, None, Some(&old)), true),
         (change(Operation::Delete, Some(&old), None), true),
         (change(Operation::Modify, Some(&old), Some(&new)), true),
         (change(moved(), Some(&old), Some(&new)), true),
-        (
-            FileChange {
-                sentence: Some(long_sentence()),
-                ..change(moved(), Some(&old), Some(&new))
-            },
-            true,
-        ),
+        (with_sentence, true),
         (change(copied(), None, Some(&old)), true),
         (change(Operation::Modify, Some(&old), Some(&(old.clone() + "more\n"))), false),
         (change(Operation::Modify, Some(&old), Some(&controls)), true),
@@ -359,7 +353,11 @@ fn long_sentence() -> String {
 
 #[test]
 fn a_sentence_that_does_not_fit_is_replaced_by_the_default() {
-    let move_with = |text| FileChange { sentence: Some(text), ..change(moved(), None, None) };
+    let move_with = |text| {
+        let mut change = change(moved(), None, None);
+        change.sentence = Some(text);
+        change
+    };
     for (text, expected) in [
         (long_sentence(), long_sentence()),
         ("\u{1}".repeat(50_000), "Moves /p/old.rs to /p/a.rs".to_owned()),
@@ -386,7 +384,7 @@ fn a_long_key_of_metadata_is_truncated_and_leaves_a_change_within_its_bound() {
         lines: vec![line(LineTag::Removed, "a\n"), line(LineTag::Added, "b\n")],
     });
     let hunks = places.collect();
-    let change = FileChange { hunks, ..change(Operation::Modify, None, None) };
+    let change = change(Operation::Modify, None, None).with_hunks(hunks);
     for (key, sent_as) in [
         ("k".repeat(64), "k".repeat(64)),
         ("k".repeat(100), "k".repeat(64)),

@@ -211,7 +211,8 @@ fn a_streamed_line_is_bounded_with_its_metadata() {
         baggage: Some(format!("k={}", "v".repeat(8_000))),
         ..TraceContext::default()
     };
-    let meta = CallMeta { trace, ..CallMeta::default() };
+    let mut meta = CallMeta::default();
+    meta.trace = trace;
     let patch = ToolCallPatch::new().with_raw_output(json!("x".repeat(55 * 1024))).with_meta(meta);
     let v1 = crate::json(&running().updates_for_call_patch(&id(), &patch)).to_string();
     let mut sent = wire::v2::V2Projection::default();
@@ -226,7 +227,7 @@ fn a_streamed_line_is_bounded_with_its_metadata() {
 fn change(path: &str, lines: usize) -> Content {
     let line = HunkLine { tag: LineTag::Added, text: "x".repeat(99) + "\n" };
     let hunks = vec![Hunk { old_start: 0, new_start: 1, lines: vec![line; lines] }];
-    Content::Change(FileChange { hunks, ..FileChange::new(Operation::Add, path) })
+    Content::Change(FileChange::new(Operation::Add, path).with_hunks(hunks))
 }
 
 /// Returns the number of diffs and the texts in the first of `updates`. A client that ignores
@@ -267,7 +268,8 @@ fn a_change_too_large_for_an_update_is_sent_as_an_excerpt_with_a_count() {
 fn whole_texts_too_large_for_an_update_are_sent_as_an_excerpt_with_a_count() {
     let text: String = (0..20_000).map(|number| format!("line {number} of a file\n")).collect();
     let new_text = Some(text);
-    let change = FileChange { new_text, ..FileChange::new(Operation::Add, "/p/a") };
+    let mut change = FileChange::new(Operation::Add, "/p/a");
+    change.new_text = new_text;
     let updates =
         crate::json(&running().updates_for_call_patch(
             &id(),

@@ -10,11 +10,13 @@ use serde_json::json;
 use crate::id;
 
 fn call() -> ToolCallPatch {
+    let mut meta = CallMeta::default();
+    meta.queued_ms = Some(4);
     ToolCallPatch::for_new_call("edit_file", "Edit a.rs", ToolKind::Edit)
         .with_raw_input(json!({"path": "a.rs"}))
         .with_locations(vec![Location::try_new("/p/a.rs").unwrap().with_line(3)])
         .with_content(vec![Content::from_text("one")])
-        .with_meta(CallMeta { queued_ms: Some(4), ..CallMeta::default() })
+        .with_meta(meta)
 }
 
 fn options() -> Vec<PermissionOption> {

@@ -6,22 +6,17 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 fn entry(content: &str, priority: PlanPriority, status: PlanStatus) -> PlanEntry {
-    PlanEntry { id: None, content: content.to_owned(), priority, status }
+    PlanEntry::new(content, priority, status)
 }
 
 #[test]
 fn every_priority_and_status() {
-    let plan = Plan {
-        entries: vec![
-            entry("a", PlanPriority::High, PlanStatus::Completed),
-            entry("b", PlanPriority::Medium, PlanStatus::InProgress),
-            PlanEntry {
-                id: Some("7".to_owned()),
-                ..entry("c", PlanPriority::Low, PlanStatus::Pending)
-            },
-            entry("d", PlanPriority::Low, PlanStatus::Cancelled),
-        ],
-    };
+    let plan = Plan::new(vec![
+        entry("a", PlanPriority::High, PlanStatus::Completed),
+        entry("b", PlanPriority::Medium, PlanStatus::InProgress),
+        entry("c", PlanPriority::Low, PlanStatus::Pending).with_id("7".to_owned()),
+        entry("d", PlanPriority::Low, PlanStatus::Cancelled),
+    ]);
     assert_eq!(
         crate::json(&v1::V1Projection::new(v1::TerminalDisplay::Text).update_for_plan(&plan)),
         json!({"sessionUpdate": "plan", "entries": [

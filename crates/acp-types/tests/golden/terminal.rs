@@ -291,10 +291,7 @@ fn output_events_fit_a_message() {
 #[test]
 fn a_v2_terminal_has_separate_messages() {
     let sent = wire::v2::V2Projection::new();
-    let size = TerminalPatch {
-        size: Some(TerminalSize { cols: 80, rows: 24 }),
-        ..TerminalPatch::default()
-    };
+    let size = TerminalPatch::default().with_size(TerminalSize { cols: 80, rows: 24 });
     for (patch, expected) in [
         (TerminalPatch::default(), json!([])),
         (

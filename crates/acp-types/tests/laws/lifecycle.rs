@@ -124,10 +124,9 @@ pub(crate) fn lifecycle() -> impl Strategy<Value = CallLifecycle> {
             }
             let mut last = last.with_status(status);
             if status == Status::Cancelled {
-                last = last.with_meta(CallMeta {
-                    reason: Some(CallEndReason::User),
-                    ..CallMeta::default()
-                });
+                let mut meta = CallMeta::default();
+                meta.reason = Some(CallEndReason::User);
+                last = last.with_meta(meta);
             }
             steps.push(Step::Terminal(TerminalPatch::from_exit(TerminalExit {
                 code: Some(0),
@@ -159,17 +158,22 @@ pub(crate) fn patch() -> impl Strategy<Value = ToolCallPatch> {
     let large = || large_text().prop_map(|text| json!({ "text": text }));
     let raw = || of(prop_oneof![LARGE.0 => small(), LARGE.1 => large()]);
     (words, of(kind()), content, locations, (raw(), raw()), of(meta()), of(any::<bool>())).prop_map(
-        |(title, kind, content, locations, (raw_input, raw_output), meta, cancel)| ToolCallPatch {
-            name: title.as_ref().map(|_| "tool".to_owned()),
-            title,
-            kind,
-            status: None,
-            content,
-            locations: locations.map(|all| all.into_iter().map(location).collect()),
-            raw_input,
-            raw_output,
-            meta: meta.map(Box::new),
-            capabilities: cancel.map(|cancel| CallCapabilities { cancel }),
+        |(title, kind, content, locations, (raw_input, raw_output), meta, cancel)| {
+            let mut patch = ToolCallPatch::new();
+            patch.name = title.as_ref().map(|_| "tool".to_owned());
+            patch.title = title;
+            patch.kind = kind;
+            patch.content = content;
+            patch.locations = locations.map(|all| all.into_iter().map(location).collect());
+            patch.raw_input = raw_input;
+            patch.raw_output = raw_output;
+            patch.meta = meta.map(Box::new);
+            patch.capabilities = cancel.map(|cancel| {
+                let mut capabilities = CallCapabilities::default();
+                capabilities.cancel = cancel;
+                capabilities
+            });
+            patch
         },
     )
 }
@@ -179,16 +183,17 @@ pub(crate) fn terminal_patch() -> impl Strategy<Value = TerminalPatch> {
     let exit = of(of(0..3_i32));
     let client_id = of("[xy]").prop_map(|id: Option<String>| id.map(TerminalId::from));
     let fields = (of("[a-z]{1,4}"), size, output(), exit, client_id);
-    fields.prop_map(|(command, size, bytes, exit, client_id)| TerminalPatch {
-        client_id,
-        cwd: command.as_ref().map(|name| odd_path(name.len() as u32)),
-        command,
-        size: size.map(|(cols, rows)| TerminalSize { cols, rows }),
-        exit: exit.map(|code| TerminalExit {
+    fields.prop_map(|(command, size, bytes, exit, client_id)| {
+        let mut patch = TerminalPatch::from_output(&bytes);
+        patch.client_id = client_id;
+        patch.cwd = command.as_ref().map(|name| odd_path(name.len() as u32));
+        patch.command = command;
+        patch.size = size.map(|(cols, rows)| TerminalSize { cols, rows });
+        patch.exit = exit.map(|code| TerminalExit {
             code,
             signal: code.is_none().then(|| "SIGKILL".to_owned()),
-        }),
-        ..TerminalPatch::from_output(&bytes)
+        });
+        patch
     })
 }
 
@@ -218,11 +223,12 @@ fn location((file, line): (u32, u32)) -> Location {
 }
 
 fn meta() -> impl Strategy<Value = CallMeta> {
-    (of(0..9_u64), of(0..5_u32)).prop_map(|(duration_ms, current)| CallMeta {
-        duration_ms,
-        progress: current.map(|current| Progress::new(current.into()).with_total(5.0)),
-        custom: [("tool".to_owned(), Value::from(current))].into_iter().collect(),
-        ..CallMeta::default()
+    (of(0..9_u64), of(0..5_u32)).prop_map(|(duration_ms, current)| {
+        let mut meta = CallMeta::default();
+        meta.duration_ms = duration_ms;
+        meta.progress = current.map(|current| Progress::new(current.into()).with_total(5.0));
+        meta.custom = [("tool".to_owned(), Value::from(current))].into_iter().collect();
+        meta
     })
 }
 
@@ -255,11 +261,10 @@ fn change() -> impl Strategy<Value = FileChange> {
         ])
     };
     (operation, text(), text(), vec(hunk(), 0..3), 0..9_u32).prop_map(
-        |(operation, old_text, new_text, hunks, path)| FileChange {
-            old_text,
-            new_text,
-            hunks,
-            ..FileChange::new(operation, odd_path(path))
+        |(operation, old_text, new_text, hunks, path)| {
+            let mut change = FileChange::new(operation, odd_path(path)).with_hunks(hunks);
+            (change.old_text, change.new_text) = (old_text, new_text);
+            change
         },
     )
 }

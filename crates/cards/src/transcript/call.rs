@@ -143,15 +143,14 @@ impl Call {
     fn apply_meta(&mut self, meta: &Meta, meta_key: &str) {
         let own = meta.get(meta_key).map(|own| serde_json::from_value::<CallMeta>(own.clone()));
         if let Some(Ok(own)) = own {
-            self.meta = CallMeta {
-                started_at: own.started_at,
-                duration_ms: own.duration_ms,
-                reason: own.reason,
-                may_have_acted: own.may_have_acted,
-                exit_code: own.exit_code,
-                signal: own.signal.map(|signal| head(&signal, MAX_TITLE_BYTES).to_owned()),
-                ..CallMeta::default()
-            };
+            let mut kept = CallMeta::default();
+            kept.started_at = own.started_at;
+            kept.duration_ms = own.duration_ms;
+            kept.reason = own.reason;
+            kept.may_have_acted = own.may_have_acted;
+            kept.exit_code = own.exit_code;
+            kept.signal = own.signal.map(|signal| head(&signal, MAX_TITLE_BYTES).to_owned());
+            self.meta = kept;
         }
         for (key, value) in meta {
             let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();

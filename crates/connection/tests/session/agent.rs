@@ -125,7 +125,7 @@ pub(crate) fn agent(change: BuilderChange) -> impl ConnectTo<Client> {
 }
 
 pub(crate) fn say(turn: &Turn, text: &str) {
-    let chunk = |role| MessageChunk { role, message: turn.id.to_string(), text: text.to_owned() };
+    let chunk = |role| MessageChunk::new(role, turn.id.to_string(), text);
     turn.session.send_message_chunk(chunk(Role::Agent));
 }
 
@@ -245,11 +245,11 @@ async fn run(text: &str, turn: Turn) -> Result<StopReason> {
         "say" => {
             for role in [Role::User, Role::Thought, Role::Agent] {
                 let message = format!("{role:?}");
-                turn.session.send_message_chunk(MessageChunk {
+                turn.session.send_message_chunk(MessageChunk::new(
                     role,
                     message,
-                    text: format!("{role:?} "),
-                });
+                    format!("{role:?} "),
+                ));
             }
             turn.session.send_plan(Plan::default());
             Ok(StopReason::EndTurn)

@@ -190,17 +190,17 @@ fn a_truncated_title_is_not_shown_in_full() {
 #[test]
 fn an_invalid_field_is_dropped_and_counted() {
     let (mut board, id) = board_with_call(Instant::now());
-    let meta = CallMeta {
-        progress: Some(Progress::new(f64::NAN)),
-        parent: Some("nobody".to_owned()),
-        retry_of: Some("c".to_owned()),
-        batch: Some("b".to_owned()),
-        ..CallMeta::default()
-    };
-    let patch = ToolCallPatch { name: Some(String::new()), ..ToolCallPatch::new() };
+    let mut meta = CallMeta::default();
+    meta.progress = Some(Progress::new(f64::NAN));
+    meta.parent = Some("nobody".to_owned());
+    meta.retry_of = Some("c".to_owned());
+    meta.batch = Some("b".to_owned());
+    let mut patch = ToolCallPatch::new();
+    patch.name = Some(String::new());
     board.update_call(&id, patch.with_title(" ").with_meta(meta)).unwrap();
     let report = board.open_call_report(&id).unwrap();
-    let kept = CallMeta { batch: Some("b".to_owned()), ..CallMeta::default() };
+    let mut kept = CallMeta::default();
+    kept.batch = Some("b".to_owned());
     assert_eq!((report.title.as_str(), &report.meta), ("Read x", &kept));
     assert_eq!(board.rejected_change_counters().fields_dropped, 5);
 }
@@ -233,7 +233,9 @@ fn parents_must_be_known_and_acyclic() {
     let mut set_and_get = |id: &ToolCallId, parent: &str, retry_of: &str| {
         let (parent, retry_of) = (Some(parent.to_owned()), Some(retry_of.to_owned()));
         let dropped = board.rejected_change_counters().fields_dropped;
-        let meta = CallMeta { parent, retry_of, ..CallMeta::default() };
+        let mut meta = CallMeta::default();
+        meta.parent = parent;
+        meta.retry_of = retry_of;
         board.update_call(id, ToolCallPatch::new().with_meta(meta));
         let meta = &board.open_call_report(id).unwrap().meta;
         let dropped = board.rejected_change_counters().fields_dropped - dropped;
@@ -326,7 +328,8 @@ fn a_terminal_opens_and_ends_once() {
 #[test]
 fn a_call_with_an_unlisted_change_is_not_shown_in_full() {
     let (mut board, id) = board_with_call(Instant::now());
-    let change = FileChange { unlisted: (1, 1), ..FileChange::new(Operation::Modify, "/p/a") };
+    let mut change = FileChange::new(Operation::Modify, "/p/a");
+    change.unlisted = (1, 1);
     board
         .update_call(&id, ToolCallPatch::new().with_appended_content(Content::Change(change)))
         .unwrap();

@@ -1,7 +1,7 @@
 //! Validation of patches: fields that are invalid, too large or read-only are removed and counted.
 
 use acp_types::limits::MAX_FILE_CHANGE_BYTES;
-use acp_types::{CallMeta, Content, ContentPatch, OmittedCounts, ToolCallId, ToolCallPatch, diff};
+use acp_types::{CallMeta, Content, ContentPatch, ToolCallId, ToolCallPatch, diff};
 use callboard_text::escape_invisible_truncated;
 
 use super::{BoardCall, CallBoard};
@@ -104,8 +104,10 @@ impl CallBoard {
         let redacted = losses.redacted_secrets() + self.redacted_secrets_in_terminals(id);
         let meta = patch.meta.as_deref().unwrap_or(&call.report.meta);
         let reported = meta.dropped.clone().unwrap_or_default();
-        let (raw_bytes, locations) = (losses.omitted_raw_bytes(), losses.omitted_locations);
-        let lost = OmittedCounts { redacted, raw_bytes, locations, ..reported };
+        let mut lost = reported.clone();
+        lost.redacted = redacted;
+        lost.raw_bytes = losses.omitted_raw_bytes();
+        lost.locations = losses.omitted_locations;
         if reported != lost {
             let meta = patch.meta.get_or_insert_with(|| Box::new(call.report.meta.clone()));
             meta.dropped = Some(lost);

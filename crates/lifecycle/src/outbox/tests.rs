@@ -85,7 +85,7 @@ fn title_item(id: &'static str, title: &str) -> OutboxItem {
 
 fn chunk_item(role: Role, message: &str, bytes: usize) -> OutboxItem {
     let (message, text) = (message.to_owned(), "x".repeat(bytes));
-    OutboxItem::Chunk(MessageChunk { role, message, text })
+    OutboxItem::Chunk(MessageChunk::new(role, message, text))
 }
 
 /// Returns every item that is due, in order.

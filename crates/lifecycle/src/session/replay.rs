@@ -2,8 +2,8 @@
 //! items.
 
 use acp_types::{
-    CallEndReason, Content, ContentBlock, ContentPatch, MessageChunk, PromptBlock, Status,
-    TerminalOutput, TerminalPatch, TerminalReport, ToolCallPatch, ToolCallReport, tool_kind,
+    CallEndReason, Content, ContentBlock, ContentPatch, PromptBlock, Status, TerminalOutput,
+    TerminalPatch, TerminalReport, ToolCallPatch, ToolCallReport, tool_kind,
 };
 use serde_json::json;
 
@@ -25,14 +25,14 @@ impl Session {
         match document {
             SessionDocument::Prompt(prompt) => {
                 for block in self.redacted_prompt(prompt.blocks) {
-                    let block = PromptBlock { message: prompt.message.clone(), block };
+                    let block = PromptBlock::new(prompt.message.clone(), block);
                     self.outbox.enqueue_replayed(OutboxItem::Prompt(block), now.monotonic);
                 }
             }
             SessionDocument::ToolCall(document) => self.replay_call(*document, now),
-            SessionDocument::Message(chunk) => {
-                let text = self.secrets().redact(&chunk.text).into_owned();
-                for piece in message_pieces(MessageChunk { text, ..chunk }) {
+            SessionDocument::Message(mut chunk) => {
+                chunk.text = self.secrets().redact(&chunk.text).into_owned();
+                for piece in message_pieces(chunk) {
                     self.outbox.enqueue_replayed(OutboxItem::Chunk(piece), now.monotonic);
                 }
             }
@@ -65,10 +65,10 @@ impl Session {
         }
         let terminals = terminals.into_iter().map(|terminal| {
             let id = terminal.id.clone();
-            let (mut open, output) = terminal_patches(terminal);
+            let (mut open, mut output) = terminal_patches(terminal);
             Redactor::new(self.secrets()).redact_terminal(&mut open);
-            let shown = self.redacted_output(&output.output);
-            (id, open, TerminalPatch { output: shown, ..output })
+            output.output = self.redacted_output(&output.output);
+            (id, open, output)
         });
         let terminals: Vec<_> = terminals.collect();
         let report = self.redacted_report(end_cut_off_call(call));
@@ -113,16 +113,14 @@ impl Session {
     }
 
     fn redacted_report(&self, mut report: ToolCallReport) -> ToolCallReport {
-        let mut patch = ToolCallPatch {
-            name: Some(std::mem::take(&mut report.name)),
-            title: Some(std::mem::take(&mut report.title)),
-            content: ContentPatch::Set(std::mem::take(&mut report.content)),
-            locations: Some(std::mem::take(&mut report.locations)),
-            raw_input: report.raw_input.take(),
-            raw_output: report.raw_output.take(),
-            meta: Some(Box::new(std::mem::take(&mut report.meta))),
-            ..ToolCallPatch::new()
-        };
+        let mut patch = ToolCallPatch::new();
+        patch.name = Some(std::mem::take(&mut report.name));
+        patch.title = Some(std::mem::take(&mut report.title));
+        patch.content = ContentPatch::Set(std::mem::take(&mut report.content));
+        patch.locations = Some(std::mem::take(&mut report.locations));
+        patch.raw_input = report.raw_input.take();
+        patch.raw_output = report.raw_output.take();
+        patch.meta = Some(Box::new(std::mem::take(&mut report.meta)));
         // The patch was truncated when it was recorded, so it needs no size limit here.
         sanitize_patch(&mut patch, self.secrets(), usize::MAX, &mut OmissionCounts::default());
         patch.apply(&mut report);
@@ -165,20 +163,22 @@ fn call_patches(report: ToolCallReport) -> (ToolCallPatch, ToolCallPatch) {
     } = report;
     let has_run = meta.started_at.is_some() || status == Status::Completed;
     let begun = if has_run { Status::InProgress } else { Status::Pending };
-    let first = ToolCallPatch {
-        raw_input,
-        locations: Some(locations),
-        ..ToolCallPatch::for_new_call(name, title, kind).with_status(begun).with_content(content)
-    };
-    let end =
-        ToolCallPatch { raw_output, ..ToolCallPatch::new().with_status(status).with_meta(meta) };
+    let mut first = ToolCallPatch::for_new_call(name, title, kind)
+        .with_status(begun)
+        .with_content(content)
+        .with_locations(locations);
+    first.raw_input = raw_input;
+    let mut end = ToolCallPatch::new().with_status(status).with_meta(meta);
+    end.raw_output = raw_output;
     (first, end)
 }
 
 /// Returns the patch that opens a terminal, and the patch that contains its output and its end.
 fn terminal_patches(terminal: TerminalReport) -> (TerminalPatch, TerminalPatch) {
     let TerminalReport { command, cwd, size, output, exit, .. } = terminal;
-    let open = TerminalPatch { command, cwd, size, ..TerminalPatch::default() };
-    let exit = Some(exit.unwrap_or_default());
-    (open, TerminalPatch { output, exit, ..TerminalPatch::default() })
+    let mut open = TerminalPatch::default();
+    (open.command, open.cwd, open.size) = (command, cwd, size);
+    let mut end = TerminalPatch::from_exit(exit.unwrap_or_default());
+    end.output = output;
+    (open, end)
 }

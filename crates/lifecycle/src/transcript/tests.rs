@@ -121,7 +121,7 @@ fn announced(recorded: &mut Recorded, id: &'static str, kind: ToolKind) {
 /// Records one of each kind of document: a text, a thought, calls that complete, fail or are
 /// cancelled, a terminal and a plan.
 fn record_all_kinds(recorded: &mut Recorded) {
-    let chunk = |role, text: &str| MessageChunk { role, message: "m".into(), text: text.into() };
+    let chunk = |role, text: &str| MessageChunk::new(role, "m", text);
     let now = recorded.now;
     recorded.session.send_message_chunk(chunk(Role::Thought, "hm"), now);
     recorded.session.send_message_chunk(chunk(Role::Agent, "I "), now);
@@ -222,13 +222,7 @@ fn an_interrupted_call_fails_once_and_shows_its_last_output() {
 fn a_document_that_is_open_is_recorded_at_most_once_a_second() {
     let mut fold = TranscriptFold::default();
     let now = Instant::now();
-    let chunk = |text: &str| {
-        OutboxItem::Chunk(MessageChunk {
-            role: Role::Agent,
-            message: "m".into(),
-            text: text.into(),
-        })
-    };
+    let chunk = |text: &str| OutboxItem::Chunk(MessageChunk::new(Role::Agent, "m", text));
     assert_eq!(fold.apply(&chunk("a"), now).len(), 1);
     assert_eq!(fold.apply(&chunk("b"), now + OPEN_DOCUMENT_INTERVAL / 2), []);
     let later = now + OPEN_DOCUMENT_INTERVAL;

@@ -29,7 +29,7 @@ async fn a_call_cancelled_alone_ends_but_its_turn_continues() {
         let neighbour = stage.announce_as("d").unwrap();
         pass(1).await;
         let offered = stage.session.call_report(&"c".into()).unwrap().capabilities;
-        assert_eq!(offered, CallCapabilities { cancel: true });
+        assert_eq!(offered, CallCapabilities::default().with_cancel());
         assert!(stage.session.cancel_call(&"c".into()));
         let ended = task.await.unwrap();
         assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(CallEndReason::User)));
@@ -114,7 +114,8 @@ proptest! {
 fn a_call_first_reported_as_completed_has_run() {
     let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let mut session = Session::new("/p");
-    let meta = CallMeta { reason: Some(CallEndReason::Timeout), ..CallMeta::default() };
+    let mut meta = CallMeta::default();
+    meta.reason = Some(CallEndReason::Timeout);
     for (id, status, meta, expected) in [
         ("a", Status::Completed, CallMeta::default(), (Status::Completed, None)),
         ("b", Status::Failed, CallMeta::default(), (Status::Failed, Some(CallEndReason::Error))),
@@ -155,7 +156,7 @@ fn calls_of_one_instant_end_in_the_order_of_their_announcement() {
         for id in &ids {
             let mut patch = ToolCallPatch::new();
             let parent = made_by_one.then(|| "root".to_owned());
-            patch.meta = Some(Box::new(CallMeta { parent, ..CallMeta::default() }));
+            patch.meta.get_or_insert_default().parent = parent;
             session.announce_call(&ToolCallId::new(id.as_str()), &"t".into(), patch, now);
         }
         session.end_turn(&"t".into(), CallEndReason::Turn, now);
@@ -176,7 +177,7 @@ fn deeply_nested_calls_end_children_first() {
         for number in 0..DEPTH {
             let mut patch = ToolCallPatch::new();
             let parent = number.checked_sub(1).map(|parent| format!("c{parent}"));
-            patch.meta = Some(Box::new(CallMeta { parent, ..CallMeta::default() }));
+            patch.meta.get_or_insert_default().parent = parent;
             session.announce_call(&format!("c{number}").into(), &"t".into(), patch, now);
         }
         // This parent would create a cycle. Only a check of all ancestors detects a cycle.
@@ -208,7 +209,8 @@ fn an_ended_call_reports_no_progress() {
             Some(&far)
         );
         // The final patch of the tool does not restore the progress.
-        let meta = CallMeta { progress: Some(far), ..CallMeta::default() };
+        let mut meta = CallMeta::default();
+        meta.progress = Some(far);
         session.finish_call(&id, end.with_patch(ToolCallPatch::new().with_meta(meta)), now);
         let ended = session.board().history().get(&id).unwrap();
         assert_eq!((&ended.meta.progress, ended.title.contains('%')), (&None, false));

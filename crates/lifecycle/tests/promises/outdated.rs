@@ -59,9 +59,11 @@ impl CallExecutor for Chases {
         *self.runs.lock().unwrap() += 1;
         self.finds.pop_front();
         if self.finds.is_empty() {
-            return Ok(CallSuccess { text: "done".to_owned(), ..CallSuccess::default() });
+            return Ok(CallSuccess::new("done"));
         }
-        Err(CallFailure { is_outdated: true, ..CallFailure::recoverable("changed", "It changed.") })
+        let mut failure = CallFailure::recoverable("changed", "It changed.");
+        failure.is_outdated = true;
+        Err(failure)
     }
 }
 

@@ -65,15 +65,14 @@ impl CallExecutor for Tool {
         pinned.release(grant).expect("the grant is for this");
         *self.ran.lock().unwrap() = true;
         match self.act {
-            Act::Succeed => Ok(CallSuccess { text: "done".to_owned(), ..CallSuccess::default() }),
+            Act::Succeed => Ok(CallSuccess::new("done")),
             Act::Panic => panic!("a planted panic"),
             Act::Hang => std::future::pending().await,
             Act::StopOnCancel => {
                 call.cancel_token().cancelled().await;
-                Err(CallFailure {
-                    reason: CallEndReason::Turn,
-                    ..CallFailure::recoverable("stopped", "half done")
-                })
+                let mut failure = CallFailure::recoverable("stopped", "half done");
+                failure.reason = CallEndReason::Turn;
+                Err(failure)
             }
             _ => Err(CallFailure::recoverable("no_luck", "It did not work.")),
         }

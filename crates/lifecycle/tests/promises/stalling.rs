@@ -34,7 +34,7 @@ impl OutboxSink for Gated {
 
 fn say(session: &SessionHandle, text: &str) {
     let (role, message) = (Role::Agent, "m".to_owned());
-    session.send_message_chunk(MessageChunk { role, message, text: text.to_owned() });
+    session.send_message_chunk(MessageChunk::new(role, message, text));
 }
 
 #[tokio::test(start_paused = true)]

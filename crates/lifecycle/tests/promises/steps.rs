@@ -132,9 +132,9 @@ fn a_repeated_foreign_report_is_not_counted() {
 fn all_items_of_a_session_pass_through_its_outbox() {
     let (mut session, now) = (Session::new("/p"), now());
     let text = "Hello.".to_owned();
-    let chunk = MessageChunk { role: Role::Agent, message: "m".to_owned(), text };
+    let chunk = MessageChunk::new(Role::Agent, "m", text);
     session.send_message_chunk(chunk.clone(), now);
-    session.send_message_chunk(MessageChunk { text: String::new(), ..chunk.clone() }, now);
+    session.send_message_chunk(MessageChunk::from_agent("m", ""), now);
     session.send_plan(Plan::default(), now);
     assert_eq!(session.outbox().len(), 2);
     let items = std::iter::from_fn(|| session.poll(now.monotonic));
@@ -150,7 +150,7 @@ fn credentials_in_a_message_are_redacted_without_known_secrets() {
     let (mut session, now) = (Session::new("/p"), now());
     for text in ["Send Authorization: Bea", "rer abc123456.\n"] {
         let (role, message) = (Role::Agent, "m".to_owned());
-        session.send_message_chunk(MessageChunk { role, message, text: text.to_owned() }, now);
+        session.send_message_chunk(MessageChunk::new(role, message, text), now);
     }
     session.send_plan(Plan::default(), now);
     let mut said = String::new();

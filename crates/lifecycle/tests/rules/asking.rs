@@ -194,11 +194,7 @@ fn an_answer_applies_once_if_nothing_may_be_remembered() {
     let once = ["Allow once", "Reject once"];
     let unreadable = || Stage::with_store(Err(RuleStoreError::new("broken")));
     let long = run(&"x".repeat(300));
-    let ask = Rule {
-        scope: RuleScope::User,
-        matcher: Matcher::Tool("tool".to_owned()),
-        verdict: Verdict::Ask,
-    };
+    let ask = Rule::new(RuleScope::User, Matcher::Tool("tool".to_owned()), Verdict::Ask);
     for (mut stage, effects, is_whole) in [
         (Stage::with_store(Ok(vec![])), Effects::from(Effect::Unknown), true),
         (Stage::with_store(Ok(vec![])), run("ls"), false),
@@ -226,11 +222,11 @@ fn only_rules_that_outlive_the_session_are_returned_for_saving() {
     assert_eq!(stage.session.take_rule_changes(), []);
     let number = stage.asked(&run("b"));
     stage.select(number, "allow_project");
-    let added = Rule {
-        scope: RuleScope::Project,
-        matcher: Matcher::Effect(Effect::Run { command: "b".into(), cwd: "/p".into() }),
-        verdict: Verdict::Allow,
-    };
+    let added = Rule::new(
+        RuleScope::Project,
+        Matcher::Effect(Effect::Run { command: "b".into(), cwd: "/p".into() }),
+        Verdict::Allow,
+    );
     assert_eq!(stage.session.take_rule_changes(), [RuleChange::Add(added.clone())]);
     assert_eq!(stage.session.take_rule_changes(), []);
     assert!(matches!(stage.permit(&run("b")), PermitDecision::Granted(_)));
@@ -247,11 +243,7 @@ fn only_rules_that_outlive_the_session_are_returned_for_saving() {
 fn a_turn_rule_ends_with_its_turn() {
     let mut stage = Stage::new();
     let matcher = Matcher::Tool("tool".to_owned());
-    assert!(stage.session.add_rule(Rule {
-        scope: RuleScope::Turn,
-        matcher,
-        verdict: Verdict::Allow
-    }));
+    assert!(stage.session.add_rule(Rule::new(RuleScope::Turn, matcher, Verdict::Allow)));
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Granted(_)));
     stage.session.end_turn(&"t0".into(), CallEndReason::Turn, stage.now);
     assert!(matches!(stage.permit(&run("a")), PermitDecision::AwaitingAnswer(_)));
@@ -259,18 +251,15 @@ fn a_turn_rule_ends_with_its_turn() {
 
 #[test]
 fn stored_rules_apply_and_a_denial_takes_precedence() {
-    let of = |scope, verdict| Rule { scope, matcher: Matcher::Kind(ToolKind::Execute), verdict };
+    let of = |scope, verdict| Rule::new(scope, Matcher::Kind(ToolKind::Execute), verdict);
     let allowed = of(RuleScope::Project, Verdict::Allow);
     let mut stage = Stage::with_store(Ok(vec![allowed.clone()]));
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Granted(_)));
     let mut stage = Stage::with_store(Ok(vec![allowed, of(RuleScope::User, Verdict::Deny)]));
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Denied(UnaskedDenialReason::Rule)));
     // If there are more rules than the maximum, an omitted rule could deny any call.
-    let many = (0..5000).map(|n| Rule {
-        scope: RuleScope::User,
-        matcher: Matcher::Tool(n.to_string()),
-        verdict: Verdict::Allow,
-    });
+    let many =
+        (0..5000).map(|n| Rule::new(RuleScope::User, Matcher::Tool(n.to_string()), Verdict::Allow));
     let mut stage = Stage::with_store(Ok(many.collect()));
     let read = Effects::from(Effect::Read("/p/a".into()));
     assert!(matches!(stage.permit(&read), PermitDecision::AwaitingAnswer(_)));
@@ -378,16 +367,16 @@ fn a_call_with_full_content_notes_that_not_everything_is_shown() {
 #[test]
 fn unsaved_rule_changes_are_limited_and_further_rules_stay_in_the_session() {
     let mut session = Session::new("/p");
-    let rule = |number: usize| Rule {
-        scope: RuleScope::User,
-        matcher: Matcher::Tool(number.to_string()),
-        verdict: Verdict::Deny,
+    let rule = |number: usize| {
+        Rule::new(RuleScope::User, Matcher::Tool(number.to_string()), Verdict::Deny)
     };
     for number in 0..=MAX_UNSAVED_RULE_CHANGES {
         assert!(session.add_rule(rule(number)));
     }
     let last = session.rules().iter().last().unwrap();
-    assert_eq!(*last, Rule { scope: RuleScope::Session, ..rule(MAX_UNSAVED_RULE_CHANGES) });
+    let mut in_session = rule(MAX_UNSAVED_RULE_CHANGES);
+    in_session.scope = RuleScope::Session;
+    assert_eq!(*last, in_session);
     let changes = session.take_rule_changes();
     assert_eq!(changes.len(), MAX_UNSAVED_RULE_CHANGES);
     assert_eq!(changes.last().unwrap().rule(), &rule(MAX_UNSAVED_RULE_CHANGES - 1));

@@ -144,7 +144,7 @@ pub(crate) fn allows(prefixes: &str, command: &str) -> bool {
     for prefix in prefixes.split(", ") {
         let words = prefix.split(' ').map(str::to_owned).collect();
         let matcher = Matcher::Argv(ArgvPrefix::try_new(words).unwrap());
-        rules.add_rule(Rule { scope: RuleScope::Session, matcher, verdict: Verdict::Allow });
+        rules.add_rule(Rule::new(RuleScope::Session, matcher, Verdict::Allow));
     }
     let run = Effect::Run { command: command.to_owned(), cwd: "/p".into() };
     rules.judge_call(&Effects::from(run), &AskExceptReadsPolicy) != Verdict::Ask
@@ -186,7 +186,7 @@ fn large_globs_are_judged_without_a_panic() {
 fn judge_both(matcher: &Matcher, effect: &Effect) {
     for verdict in [Verdict::Allow, Verdict::Deny] {
         let mut rules = Rules::default();
-        rules.add_rule(Rule { scope: RuleScope::Session, matcher: matcher.clone(), verdict });
+        rules.add_rule(Rule::new(RuleScope::Session, matcher.clone(), verdict));
         assert!(
             !rules.iter().next().unwrap().describe(|path| path.display().to_string()).is_empty()
         );

@@ -464,7 +464,7 @@ fn may_write(line: &str, written: &str) -> bool {
     for words in ["cargo test", "cd"] {
         let words = words.split(' ').map(str::to_owned).collect();
         let matcher = Matcher::Argv(ArgvPrefix::try_new(words).unwrap());
-        rules.add_rule(Rule { scope: RuleScope::Session, matcher, verdict: Verdict::Allow });
+        rules.add_rule(Rule::new(RuleScope::Session, matcher, Verdict::Allow));
     }
     let run = Effect::Run { command: line.to_owned(), cwd: "/p".into() };
     let effects = Effects::from_iter([run, Effect::Write(written.into())]);

@@ -46,11 +46,7 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     ]);
     let verdicts = [Verdict::Allow, Verdict::Ask, Verdict::Deny];
     let each = matchers.into_iter().flat_map(|matcher| {
-        verdicts.map(|verdict| Rule {
-            scope: RuleScope::Session,
-            matcher: matcher.clone(),
-            verdict,
-        })
+        verdicts.map(|verdict| Rule::new(RuleScope::Session, matcher.clone(), verdict))
     });
     each.collect()
 });
@@ -123,7 +119,9 @@ proptest! {
 
         let mut stricter = in_order.clone();
         let denied = denied.get(&RULES);
-        stricter.add_rule(Rule { verdict: Verdict::Deny, ..denied.clone() });
+        let mut rule = denied.clone();
+        rule.verdict = Verdict::Deny;
+        stricter.add_rule(rule);
         assert!(stricter.judge_call(&call, policy) >= verdict, "{denied:?} of {call:?}");
     }
 }

@@ -136,15 +136,15 @@ impl Stage {
                 Between::Plan => {
                     let content = planted::write(&case.text, &case.secrets);
                     let (priority, status) = Default::default();
-                    let entry = PlanEntry { id: Some(content.clone()), content, priority, status };
-                    self.session.send_plan(Plan { entries: vec![entry] }, self.now);
+                    let entry = PlanEntry::new(content.clone(), priority, status).with_id(content);
+                    self.session.send_plan(Plan::new(vec![entry]), self.now);
                 }
             }
         }
     }
 
     fn say(&mut self, role: Role, message: &str, text: &str) {
-        let chunk = MessageChunk { role, message: message.to_owned(), text: text.to_owned() };
+        let chunk = MessageChunk::new(role, message, text);
         self.session.send_message_chunk(chunk, self.now);
     }
 

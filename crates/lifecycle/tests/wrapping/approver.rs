@@ -103,7 +103,7 @@ async fn an_approver_is_asked_only_without_a_rule_and_overrides_no_denial() {
     let stage = Stage::new(None);
     let rule = |verdict| {
         let matcher = Matcher::Effect(Effect::Connect("example.org".to_owned()));
-        Rule { scope: RuleScope::Session, matcher, verdict }
+        Rule::new(RuleScope::Session, matcher, verdict)
     };
     let session = stage.session.clone();
     stage.session.set_approver(move |_, _| {
@@ -158,7 +158,7 @@ impl Scripts {
         let stage = Stage::new(Some("allow"));
         let matcher =
             Matcher::Effect(Effect::Run { command: "sh x.sh".to_owned(), cwd: "/p".into() });
-        let rule = Rule { scope: RuleScope::Session, matcher, verdict: Verdict::Allow };
+        let rule = Rule::new(RuleScope::Session, matcher, Verdict::Allow);
         assert!(stage.session.update(|session, _| session.add_rule(rule)));
         let tools = ToolMiddleware::new(stage.session.clone()).with_effects(acts);
         Self { stage, tools, calls: 0 }
@@ -288,10 +288,9 @@ impl CallExecutor for Makes {
         pinned.release(grant).unwrap();
         if std::mem::take(&mut self.0) {
             edit(call.session());
-            return Err(CallFailure {
-                is_outdated: true,
-                ..CallFailure::recoverable("changed", "It changed.")
-            });
+            let mut failure = CallFailure::recoverable("changed", "It changed.");
+            failure.is_outdated = true;
+            return Err(failure);
         }
         Ok(CallSuccess::default())
     }

@@ -88,7 +88,9 @@ async fn no_call_of_a_batch_starts_after_its_turn_has_ended() {
 
 fn change(line: &str) -> ToolCallPatch {
     let (old_text, new_text) = (Some("old\n".to_owned()), Some(format!("{line}\n")));
-    let change = FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/p/x") };
+    let mut change = FileChange::new(Operation::Modify, "/p/x");
+    change.old_text = old_text;
+    change.new_text = new_text;
     ToolCallPatch::new()
         .with_title(format!("Write {line}"))
         .with_appended_content(Content::from(change))
@@ -114,8 +116,9 @@ async fn changes_too_large_for_a_message_are_truncated_and_allowed_only_once() {
             let line = |number| format!("line {number}, which is as long as lines are\n");
             Some((from..from + 15_000).map(line).collect::<String>())
         };
-        let change = FileChange::new(Operation::Modify, format!("/p/{file}"));
-        Content::from(FileChange { old_text: text(0), new_text: text(20_000), ..change })
+        let mut change = FileChange::new(Operation::Modify, format!("/p/{file}"));
+        (change.old_text, change.new_text) = (text(0), text(20_000));
+        Content::from(change)
     };
     for files in [1, 4] {
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
@@ -295,10 +298,8 @@ async fn a_call_is_asked_about_once_if_it_has_no_preview_or_unknown_effects() {
 #[tokio::test(start_paused = true)]
 async fn a_similar_preview_is_permitted_again() {
     let at = |path: &str| {
-        let change = FileChange {
-            old_text: Some("old".to_owned()),
-            ..FileChange::new(Operation::Delete, path)
-        };
+        let mut change = FileChange::new(Operation::Delete, path);
+        change.old_text = Some("old".to_owned());
         ToolCallPatch::new().with_appended_content(Content::from(change))
     };
     for (first, then, asked) in [
@@ -384,8 +385,9 @@ async fn each_call_of_a_batch_previews_the_result_of_earlier_calls() {
         let old = shows.lock().unwrap().clone();
         let new = format!("{old}{}\n", args["line"].as_str().unwrap());
         let (old_text, new_text) = (Some(old), Some(new));
-        let change =
-            FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/p/x") };
+        let mut change = FileChange::new(Operation::Modify, "/p/x");
+        change.old_text = old_text;
+        change.new_text = new_text;
         Some(async { Ok(ToolCallPatch::new().with_appended_content(Content::from(change))) })
     });
     let call = |id, line| BatchCall::new(id, "write", json!({ "path": "/p/x", "line": line }));

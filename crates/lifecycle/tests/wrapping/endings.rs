@@ -194,9 +194,10 @@ async fn kinds_are_declared_or_hinted_or_read_from_the_name() {
     let stage = Stage::new(Some("allow"));
     let wrapped = tools(&stage)
         .with_kinds(|name| (name == "declared_delete").then_some(ToolKind::Think))
-        .with_annotations(|name| ToolAnnotations {
-            read_only: name.contains("hinted").then_some(true),
-            ..ToolAnnotations::default()
+        .with_annotations(|name| {
+            let mut annotations = ToolAnnotations::default();
+            annotations.read_only = name.contains("hinted").then_some(true);
+            annotations
         });
     for (name, kind) in [
         ("declared_delete", ToolKind::Think),

@@ -111,12 +111,10 @@ async fn a_tool_cannot_change_measured_fields() {
     stage.session.set_turn_trace(&"t".into(), trace.clone());
     async fn lie(_: &str, _: Value) -> Result<(), String> {
         CallHandle::current().unwrap().update_meta(|meta| {
-            *meta = acp_types::CallMeta {
-                duration_ms: Some(9),
-                reason: Some(CallEndReason::User),
-                exit_code: Some(3),
-                ..acp_types::CallMeta::default()
-            };
+            *meta = acp_types::CallMeta::default();
+            meta.duration_ms = Some(9);
+            meta.reason = Some(CallEndReason::User);
+            meta.exit_code = Some(3);
         });
         pass(5).await;
         Ok(())
@@ -190,7 +188,7 @@ async fn a_session_sums_up_its_calls_and_its_updates() {
         .collect();
     assert_eq!(sums, [("fail", 1, 1, 30, 30), ("work", 2, 0, 60, 30)]);
     assert_eq!(usage.tools[0].1.reasons, [(CallEndReason::Error, 1)].into());
-    let UpdateCounts { offered, joined, sent, dropped } = usage.updates;
+    let UpdateCounts { offered, joined, sent, dropped, .. } = usage.updates;
     assert_eq!((offered, dropped), (joined + sent, 0));
     // Three calls were each announced, asked about, started and ended.
     assert_eq!(sent, 12);

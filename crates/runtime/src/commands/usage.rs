@@ -92,41 +92,36 @@ const TABLE_HEAD: &str = "\
 #[cfg(test)]
 mod tests {
     use super::{UsageTotals, usage_report};
-    use acp_lifecycle::{SessionCallUsage, ToolUsage, UpdateCounts};
+    use acp_lifecycle::{SessionCallUsage, ToolUsage};
     use acp_types::CallEndReason;
     use pretty_assertions::assert_eq;
 
     #[test]
     fn calls_are_summed_in_a_table_with_times_for_people() {
-        let grep = ToolUsage {
-            completed: 2,
-            total_run_ms: 40,
-            longest_run_ms: 39,
-            ..ToolUsage::default()
-        };
-        let terminal = ToolUsage {
-            completed: 1,
-            failed: 2,
-            cancelled: 1,
-            reasons: [(CallEndReason::User, 2), (CallEndReason::Timeout, 1)].into(),
-            total_run_ms: 125_900,
-            longest_run_ms: 65_000,
-            total_queued_ms: 7,
-        };
-        let made_up = ToolUsage {
-            failed: 1,
-            reasons: [(CallEndReason::Error, 1)].into(),
-            ..ToolUsage::default()
-        };
-        let usage = SessionCallUsage {
-            tools: vec![
-                (String::new(), made_up.clone()),
-                ("a|\u{202e}b".to_owned(), made_up),
-                ("grep".to_owned(), grep),
-                ("terminal".to_owned(), terminal),
-            ],
-            updates: UpdateCounts { offered: 30, joined: 9, sent: 20, dropped: 1 },
-        };
+        let mut grep = ToolUsage::default();
+        grep.completed = 2;
+        grep.total_run_ms = 40;
+        grep.longest_run_ms = 39;
+        let mut terminal = ToolUsage::default();
+        terminal.completed = 1;
+        terminal.failed = 2;
+        terminal.cancelled = 1;
+        terminal.reasons = [(CallEndReason::User, 2), (CallEndReason::Timeout, 1)].into();
+        terminal.total_run_ms = 125_900;
+        terminal.longest_run_ms = 65_000;
+        terminal.total_queued_ms = 7;
+        let mut made_up = ToolUsage::default();
+        made_up.failed = 1;
+        made_up.reasons = [(CallEndReason::Error, 1)].into();
+        let mut usage = SessionCallUsage::default();
+        usage.tools = vec![
+            (String::new(), made_up.clone()),
+            ("a|\u{202e}b".to_owned(), made_up),
+            ("grep".to_owned(), grep),
+            ("terminal".to_owned(), terminal),
+        ];
+        (usage.updates.offered, usage.updates.joined) = (30, 9);
+        (usage.updates.sent, usage.updates.dropped) = (20, 1);
         let expected = "\
 | tool | calls | completed | failed | cancelled | ran | longest | why not |
 |---|--:|--:|--:|--:|--:|--:|---|

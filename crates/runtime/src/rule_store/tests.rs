@@ -19,7 +19,7 @@ fn store() -> (TempDir, FileRuleStore) {
 
 fn rule(scope: RuleScope, command: &str) -> Rule {
     let effect = Effect::Run { command: command.to_owned(), cwd: "/p".into() };
-    Rule { scope, matcher: Matcher::Effect(effect), verdict: Verdict::Deny }
+    Rule::new(scope, Matcher::Effect(effect), Verdict::Deny)
 }
 
 fn add(store: &FileRuleStore, root: &str, rules: &[&Rule]) -> Result<(), RuleStoreError> {
@@ -177,7 +177,7 @@ fn rules_that_earlier_builds_stored_are_read() {
     for (name, text) in STORED {
         fs::write(store.folder.join(name), text).unwrap();
     }
-    let allow = |scope, matcher| Rule { scope, matcher, verdict: Verdict::Allow };
+    let allow = |scope, matcher| Rule::new(scope, matcher, Verdict::Allow);
     let words = |words: &str| {
         serde_json::from_value(json!({ "argv": words.split(' ').collect::<Vec<_>>() }))
     };

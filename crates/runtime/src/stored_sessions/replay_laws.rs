@@ -235,7 +235,7 @@ impl Live {
                 self.update(|session, now| session.finish_call(&id, end, now));
             }
             Step::Say(role, message, text) => {
-                let chunk = MessageChunk { role, message: message.into(), text: text.into() };
+                let chunk = MessageChunk::new(role, message, text);
                 self.update(|session, now| session.send_message_chunk(chunk, now));
             }
             Step::Plan(steps) => {
@@ -416,8 +416,8 @@ fn call_end(number: u8) -> CallEnd {
 
 fn plan(steps: u8) -> Plan {
     let (priority, status) = (PlanPriority::Medium, PlanStatus::InProgress);
-    let entry = PlanEntry { id: None, content: "step".to_owned(), priority, status };
-    Plan { entries: vec![entry; steps.into()] }
+    let entry = PlanEntry::new("step", priority, status);
+    Plan::new(vec![entry; steps.into()])
 }
 
 fn state(part: u8, value: u8) -> SessionStatePart {

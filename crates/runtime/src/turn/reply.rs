@@ -157,7 +157,7 @@ impl StreamedReply {
             _ => Ulid::generate().to_string(),
         };
         self.last_message = Some((role, message.clone()));
-        turn.handle.send_message_chunk(MessageChunk { role, message, text });
+        turn.handle.send_message_chunk(MessageChunk::new(role, message, text));
     }
 
     /// Announces a call to the client before its arguments have arrived.

@@ -69,7 +69,7 @@ pub(super) fn send_retry_notice(handle: &SessionHandle, error: &ModelError, paus
 /// Sends a notice as a separate message, which does not belong to the model's messages.
 pub(crate) fn send_notice(handle: &SessionHandle, text: String) {
     let message = Ulid::generate().to_string();
-    handle.send_message_chunk(MessageChunk { role: Role::Thought, message, text });
+    handle.send_message_chunk(MessageChunk::new(Role::Thought, message, text));
 }
 
 /// Reports the background commands that have ended since the last report. For each of them, runs a

@@ -126,7 +126,7 @@ impl Tool for Terminal {
         };
         let WindowSize { cols, rows } = WindowSize::default();
         let opening = TerminalPatch::for_new_terminal(args.command.clone(), cwd);
-        let terminal = TerminalPatch { size: Some(TerminalSize { cols, rows }), ..opening };
+        let terminal = opening.with_size(TerminalSize { cols, rows });
         CallDescription { terminal: Some(terminal), ..description }
     }
 

@@ -123,7 +123,7 @@ impl Tool for TodoWrite {
             return Err(ToolError::invalid_arguments(message));
         }
         let entries = args.todos.into_iter().map(plan_entry).collect();
-        Ok(ToolPreview::new(Plan { entries }))
+        Ok(ToolPreview::new(Plan::new(entries)))
     }
 
     async fn run(
@@ -149,19 +149,16 @@ impl Tool for TodoWrite {
 }
 
 fn plan_entry(todo: Todo) -> PlanEntry {
-    PlanEntry {
-        id: todo.id,
-        content: todo.content,
-        priority: match todo.priority {
-            Some(Priority::High) => PlanPriority::High,
-            Some(Priority::Low) => PlanPriority::Low,
-            Some(Priority::Medium) | None => PlanPriority::Medium,
-        },
-        status: match todo.status {
-            Status::Pending => PlanStatus::Pending,
-            Status::InProgress => PlanStatus::InProgress,
-            Status::Completed => PlanStatus::Completed,
-            Status::Cancelled => PlanStatus::Cancelled,
-        },
-    }
+    let priority = match todo.priority {
+        Some(Priority::High) => PlanPriority::High,
+        Some(Priority::Low) => PlanPriority::Low,
+        Some(Priority::Medium) | None => PlanPriority::Medium,
+    };
+    let status = match todo.status {
+        Status::Pending => PlanStatus::Pending,
+        Status::InProgress => PlanStatus::InProgress,
+        Status::Completed => PlanStatus::Completed,
+        Status::Cancelled => PlanStatus::Cancelled,
+    };
+    PlanEntry::new(todo.content, priority, status).with_id(todo.id)
 }

@@ -41,7 +41,7 @@ fn changes_to_bounded_content(changes: &[FileChange], titles: &Titles) -> (Vec<C
     let (mut shown, mut room, mut is_whole) = (Vec::new(), MAX_FILE_CHANGE_BYTES, true);
     let mut rest = Vec::new();
     for change in changes {
-        let bounded = diff::shorten_change(change, room).unwrap_or_else(|| change.clone());
+        let mut bounded = diff::shorten_change(change, room).unwrap_or_else(|| change.clone());
         let cut = bounded.unlisted;
         // Without any hunk, the change would look as if all content was deleted.
         let is_empty = bounded.hunks.is_empty() && (!change.hunks.is_empty() || cut != (0, 0));
@@ -51,7 +51,8 @@ fn changes_to_bounded_content(changes: &[FileChange], titles: &Titles) -> (Vec<C
         }
         room = room.saturating_sub(bounded.max_json_len());
         let sentence = change_sentence(change).map(|note| note.render(titles));
-        shown.push(Content::Change(FileChange { sentence, unlisted: (0, 0), ..bounded }));
+        (bounded.sentence, bounded.unlisted) = (sentence, (0, 0));
+        shown.push(Content::Change(bounded));
         if cut != (0, 0) {
             is_whole = false;
             let rest = omitted_lines_note("lines-not-shown", &change.path, cut);
@@ -162,7 +163,14 @@ mod tests {
         let text = "x".repeat(1023) + "\n";
         let lines = vec![HunkLine { tag: LineTag::Added, text }; lines];
         let hunks = vec![Hunk { old_start: 0, new_start: 1, lines }];
-        FileChange { hunks, ..FileChange::new(Operation::Add, "/p/a.txt") }
+        FileChange::new(Operation::Add, "/p/a.txt").with_hunks(hunks)
+    }
+
+    /// Returns a change of another file.
+    fn change_of(name: &str) -> FileChange {
+        let mut change = change(1);
+        change.path = format!("/p/{name}").into();
+        change
     }
 
     async fn in_english(changes: Vec<FileChange>, context: &Context) -> (Vec<Content>, bool) {
@@ -186,7 +194,8 @@ mod tests {
         let (content, is_whole) = in_english(vec![change(100)], &context).await;
         assert_eq!((content.len(), is_whole), (1, true));
 
-        let large = FileChange { unlisted: (7, 0), ..change(300) };
+        let mut large = change(300);
+        large.unlisted = (7, 0);
         let (content, is_whole) = in_english(vec![change(1), large.clone()], &context).await;
         assert!(!is_whole);
         let note = Content::from_text("/p/a.txt: +55 −0 more lines are not shown.");
@@ -206,7 +215,7 @@ mod tests {
         let workspace = Workspace::new(root, Vec::new()).unwrap();
         let workspace = Arc::new(workspace.with_state_folder(&folder.path().join("state")));
         let context = Context::new(workspace);
-        let of = |file| FileChange { path: format!("/p/{file}").into(), ..change(1) };
+        let of = |file: usize| change_of(&file.to_string());
         for count in [MAX_CHANGES_SHOWN, MAX_CHANGES_SHOWN + 1, 200, 1000] {
             let (content, is_whole) = in_english((0..count).map(of).collect(), &context).await;
             let diffs = content.iter().filter(|item| matches!(item, Content::Change(_))).count();
@@ -236,8 +245,8 @@ mod tests {
 
     #[test]
     fn a_name_cannot_pass_for_other_words_of_the_text() {
-        let named = |name: &str| FileChange { path: format!("/p/{name}").into(), ..change(1) };
-        let (one, two) = (named("a\nb: +0 −0 more lines are not shown."), named("c, /p/d"));
+        let one = change_of("a\nb: +0 −0 more lines are not shown.");
+        let two = change_of("c, /p/d");
         for text in [omitted_files_note(&[&one]), omitted_files_note(&[&one, &two])] {
             let text = text.unwrap().to_string();
             assert!(text.contains("/p/$'a\\nb") && !text.contains('\n'), "{text}");

@@ -136,11 +136,17 @@ impl CallExecutor for PreparedCall {
         let images = std::mem::take(&mut output.images);
         let patch = to_final_patch(output);
         match failed {
-            None => Ok(CallSuccess { text, images, patch }),
+            None => {
+                let mut success = CallSuccess::new(text);
+                (success.images, success.patch) = (images, patch);
+                Ok(success)
+            }
             Some((code, reason)) => {
+                let mut failure = CallFailure::recoverable(code.as_str(), text);
                 // The client already shows the error of this call.
-                let failure = CallFailure::recoverable(code.as_str(), text);
-                Err(CallFailure { note: None, reason, patch, ..failure })
+                failure.note = None;
+                (failure.reason, failure.patch) = (reason, patch);
+                Err(failure)
             }
         }
     }
@@ -224,8 +230,9 @@ impl PreparedCall {
         }
     }
 
-    fn failure_with_notes(&self, failure: CallFailure) -> CallFailure {
-        CallFailure { text: self.text_with_notes(&failure.text), ..failure }
+    fn failure_with_notes(&self, mut failure: CallFailure) -> CallFailure {
+        failure.text = self.text_with_notes(&failure.text);
+        failure
     }
 
     fn unknown_tool_failure(&self) -> CallFailure {
@@ -299,14 +306,14 @@ fn to_failure(error: ToolError, call: &CallHandle) -> CallFailure {
                 call.judge_effects(&Effect::Read(path.to_owned()).into()) == Verdict::Allow
             };
             report.retain_suggestions(may_read);
-            CallFailure {
-                is_outdated: report.code == ErrorCode::ChangedSincePreview,
-                ..CallFailure::recoverable(report.code.as_str(), report.to_string())
-            }
+            let mut failure = CallFailure::recoverable(report.code.as_str(), report.to_string());
+            failure.is_outdated = report.code == ErrorCode::ChangedSincePreview;
+            failure
         }
-        ToolError::Fatal(source) => CallFailure {
-            is_fatal: true,
-            ..CallFailure::recoverable("internal_error", source.to_string())
-        },
+        ToolError::Fatal(source) => {
+            let mut failure = CallFailure::recoverable("internal_error", source.to_string());
+            failure.is_fatal = true;
+            failure
+        }
     }
 }

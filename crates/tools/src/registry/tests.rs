@@ -352,7 +352,8 @@ fn a_silent_tool_that_changes_files_has_an_unknown_effect() {
             .with_side_effects(SideEffects::Changes)
     };
     let modified = || FileChange::new(Operation::Modify, "/p/a");
-    let large = FileChange { unlisted: (1, 1), ..modified() };
+    let mut large = modified();
+    large.unlisted = (1, 1);
     let moved = FileChange::new(Operation::Move { from: "/p/b".into() }, "/p/a");
     for (change, acts) in [(modified(), false), (large, true), (moved, true)] {
         let draft = ToolPreview { changes: vec![change], ..ToolPreview::new(()) };

@@ -125,7 +125,7 @@ impl World {
             Event::Upsert(call, status) => self.upsert(call, status),
             Event::Adopt(parent, call) => self.adopt(parent, call),
             Event::OfferCancel(call) => {
-                let capabilities = CallCapabilities { cancel: true };
+                let capabilities = CallCapabilities::default().with_cancel();
                 self.change(call, ToolCallPatch::new().with_capabilities(capabilities), |_| ());
             }
             Event::Finish(call, end) => self.finish(call, end),
@@ -369,8 +369,7 @@ impl World {
     }
 
     fn say(&mut self, text: &'static str) {
-        let chunk =
-            MessageChunk { role: Role::Agent, message: "m".to_owned(), text: text.to_owned() };
+        let chunk = MessageChunk::new(Role::Agent, "m", text);
         self.session.send_message_chunk(chunk, self.now);
         self.order.say(text);
         self.says += 1;
@@ -378,8 +377,8 @@ impl World {
 
     fn set_plan(&mut self, steps: usize) {
         let (priority, status) = (PlanPriority::Medium, PlanStatus::Pending);
-        let entry = PlanEntry { id: None, content: "step".to_owned(), priority, status };
-        self.session.send_plan(Plan { entries: vec![entry; steps] }, self.now);
+        let entry = PlanEntry::new("step", priority, status);
+        self.session.send_plan(Plan::new(vec![entry; steps]), self.now);
         self.plan = Some(steps);
     }
 
