@@ -28,6 +28,7 @@ use self::input::SilenceTimer;
 
 /// A shell command and where it runs.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ShellCommand {
     /// The command line for the shell, shorter than 128 KiB.
     pub line: String,
@@ -46,8 +47,40 @@ pub struct ShellCommand {
     pub sandbox: Option<CommandSandbox>,
 }
 
+impl ShellCommand {
+    /// Creates a command whose output goes to a pipe, without a time limit.
+    #[must_use]
+    pub fn new(
+        line: impl Into<String>,
+        cwd: impl Into<PathBuf>,
+        env: BTreeMap<String, String>,
+    ) -> Self {
+        let (line, cwd) = (line.into(), cwd.into());
+        Self { line, cwd, env, streams: Streams::Pipe, timeout: None, sandbox: None }
+    }
+
+    /// Sets the standard streams.
+    #[must_use]
+    pub fn with_streams(self, streams: Streams) -> Self {
+        Self { streams, ..self }
+    }
+
+    /// Sets the time limit, if there is one.
+    #[must_use]
+    pub fn with_timeout(self, timeout: impl Into<Option<Duration>>) -> Self {
+        Self { timeout: timeout.into(), ..self }
+    }
+
+    /// Sets the sandbox, if there is one.
+    #[must_use]
+    pub fn with_sandbox(self, sandbox: impl Into<Option<CommandSandbox>>) -> Self {
+        Self { sandbox: sandbox.into(), ..self }
+    }
+}
+
 /// Standard streams of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Streams {
     /// Output to a pipe and no input: the fastest choice, for consumers of plain text.
     ///
@@ -122,6 +155,7 @@ pub struct ResourceUsage {
 
 /// Cause of a command's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ExitCause {
     /// The command exited by itself.
     Exited,
@@ -224,15 +258,9 @@ pub fn has_helper() -> bool {
 /// ```
 /// # #[cfg(unix)]
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// use callboard_process::{ShellCommand, Streams, env, run_command, text::plain_text};
-/// let command = ShellCommand {
-///     line: "echo on stage; exit 3".into(),
-///     cwd: std::env::temp_dir(),
-///     env: env::base_env(env::own_env()),
-///     streams: Streams::Pipe,
-///     timeout: None,
-///     sandbox: None,
-/// };
+/// use callboard_process::{ShellCommand, env, run_command, text::plain_text};
+/// let env = env::base_env(env::own_env());
+/// let command = ShellCommand::new("echo on stage; exit 3", std::env::temp_dir(), env);
 /// let mut output = Vec::new();
 /// let collect = |chunk: &[u8]| output.extend_from_slice(chunk);
 /// let exit = run_command(command, Default::default(), collect).await?;

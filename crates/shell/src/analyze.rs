@@ -9,6 +9,7 @@ use crate::programs::{
 
 /// A command whose words are all understood.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommandAnalysis<'a> {
     /// The files that the command reads, as named by its words and option values. The paths are
     /// relative to the folder in which the command runs.

@@ -19,6 +19,7 @@ use crate::programs::{is_interpreter, is_shell, reads_operand_files, wraps_comma
 
 /// The place where a line would run.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ShellContext<'a> {
     /// The working directory, absolute; `None` if it is not known.
     pub cwd: Option<&'a Path>,
@@ -26,6 +27,14 @@ pub struct ShellContext<'a> {
     pub home: Option<&'a Path>,
     /// The folders of the project, absolute.
     pub project_folders: Vec<&'a Path>,
+}
+
+impl<'a> ShellContext<'a> {
+    /// Creates the context of a line whose working directory and home directory are not known.
+    #[must_use]
+    pub fn new(project_folders: Vec<&'a Path>) -> Self {
+        Self { cwd: None, home: None, project_folders }
+    }
 }
 
 /// The risks that were found in a line.

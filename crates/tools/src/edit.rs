@@ -48,6 +48,7 @@ const DISTINCTIVE_MIN_BYTES: usize = 16;
 
 /// One replacement. The old text and the new text are literal text, not patterns.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Edit {
     /// The existing text. If this text is empty, the new text fills an empty file, or is inserted
     /// before a line. A line end in this text matches every kind of line end in the file.
@@ -59,8 +60,24 @@ pub struct Edit {
     pub occurrence: Occurrence,
 }
 
+impl Edit {
+    /// Creates a replacement at the only matching place.
+    #[must_use]
+    pub fn new(old_text: impl Into<String>, new_text: impl Into<String>) -> Self {
+        let occurrence = Occurrence::default();
+        Self { old_text: old_text.into(), new_text: new_text.into(), occurrence }
+    }
+
+    /// Selects one of several matching places.
+    #[must_use]
+    pub fn with_occurrence(self, occurrence: Occurrence) -> Self {
+        Self { occurrence, ..self }
+    }
+}
+
 /// Selects one or all of several matching places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Occurrence {
     /// The only matching place. If there are several, the edit fails.
     #[default]
@@ -155,10 +172,9 @@ pub enum EditOutcome {
 /// [`EditError`] for the first edit that cannot be applied.
 ///
 /// ```
-/// use acp_tools::edit::{Edit, Occurrence, apply};
+/// use acp_tools::edit::{Edit, apply};
 ///
-/// let (old_text, new_text) = ("two\n".into(), "2\n".into());
-/// let edit = Edit { old_text, new_text, occurrence: Occurrence::Only };
+/// let edit = Edit::new("two\n", "2\n");
 /// assert_eq!(apply("one\r\ntwo\r\n", &[edit]).unwrap().text, "one\r\n2\r\n");
 /// ```
 pub fn apply(text: &str, edits: &[Edit]) -> Result<EditedText, EditError> {

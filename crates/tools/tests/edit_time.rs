@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use acp_tools::Workspace;
-use acp_tools::edit::{Edit, Occurrence, apply};
+use acp_tools::edit::{Edit, apply};
 use acp_tools::files::Durability;
 use acp_tools::files::content_hash::ContentHash;
 use acp_tools::files::encoding::DecodedText;
@@ -30,16 +30,12 @@ fn edit_with_engine(workspace: &Workspace, old: &str, new: &str) {
     let PreImage::Bytes(bytes) = read_whole(workspace, &at, CAP).unwrap() else { return };
     let stamp = ContentHash::of_bytes(&bytes);
     let text = DecodedText::decode("file", bytes).unwrap();
-    let edit =
-        Edit { old_text: old.to_owned(), new_text: new.to_owned(), occurrence: Occurrence::Only };
+    let edit = Edit::new(old, new);
     let edited = apply(text.as_str(), &[edit]).unwrap();
     let change = change_from_edits(at.path(), text.as_str(), &edited.text, &edited.splices);
     let bytes = edited.into_bytes(&text).unwrap();
-    write_all_or_none(
-        workspace,
-        &[FileWrite { path: &at, expected: Some(text.original_bytes()), bytes: &bytes }],
-    )
-    .unwrap();
+    write_all_or_none(workspace, &[FileWrite::new(&at, Some(text.original_bytes()), &bytes)])
+        .unwrap();
     assert_eq!((change.line_counts(), stamp.as_bytes().len()), ((1, 1), 32));
 }
 

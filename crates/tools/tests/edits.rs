@@ -128,7 +128,7 @@ fn files_contain_the_results_of_their_edits() {
         };
         let made = apply_edits(&case, &edits).unwrap();
         assert_eq!(found, made.old);
-        let change = FileWrite { path: &at, expected: Some(&found), bytes: &made.new };
+        let change = FileWrite::new(&at, Some(&found), &made.new);
         write_all_or_none(&workspace, &[change]).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), made.new, "{case:?}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -140,11 +140,7 @@ fn files_contain_the_results_of_their_edits() {
 #[test]
 fn an_edit_is_not_made_twice() {
     let text = "fn answer() -> u8 {\n    41\n}\n";
-    let edit = Edit {
-        old_text: "fn answer() -> u8 {\n    41\n}".into(),
-        new_text: "fn answer() -> u8 {\n    4_242\n}".into(),
-        occurrence: acp_tools::edit::Occurrence::Only,
-    };
+    let edit = Edit::new("fn answer() -> u8 {\n    41\n}", "fn answer() -> u8 {\n    4_242\n}");
     let once = apply(text, std::slice::from_ref(&edit)).unwrap();
     let twice = apply(&once.text, &[edit]).unwrap();
     assert_eq!(

@@ -140,11 +140,7 @@ impl Tree {
         }
         let changes: Vec<_> = seen
             .iter()
-            .map(|(at, found, text)| FileWrite {
-                path: at,
-                expected: found.bytes(),
-                bytes: text.as_bytes(),
-            })
+            .map(|(at, found, text)| FileWrite::new(at, found.bytes(), text.as_bytes()))
             .collect();
         write_all_or_none(&self.workspace, &changes)
     }
@@ -156,17 +152,10 @@ impl Tree {
             return Err(ToolError::invalid_arguments("nothing there"));
         };
         let text = DecodedText::decode(PATHS[path], bytes.clone())?;
-        let edit = Edit {
-            old_text: "b".to_owned(),
-            new_text: new.to_owned(),
-            occurrence: Occurrence::All,
-        };
+        let edit = Edit::new("b", new).with_occurrence(Occurrence::All);
         let edited = apply(text.as_str(), &[edit]).map_err(ToolError::from)?;
         let bytes = edited.into_bytes(&text).unwrap();
-        write_all_or_none(
-            &self.workspace,
-            &[FileWrite { path: &at, expected: found.bytes(), bytes: &bytes }],
-        )
+        write_all_or_none(&self.workspace, &[FileWrite::new(&at, found.bytes(), &bytes)])
     }
 
     fn undo(&self) -> Result<(), ToolError> {

@@ -87,6 +87,7 @@ pub struct OutputPosition {
 
 /// The part of an output that was not reported yet.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct NewOutput {
     /// Number of new bytes.
     pub bytes: u64,

@@ -51,6 +51,7 @@ pub struct HeadTail {
 
 /// A part of an output as [plain text](plain_text).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OutputExcerpt {
     /// The text. If a part is omitted, a line in the middle gives the size of that part.
     pub text: String,

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use callboard_process::env::{base_env, hide_own_env, own_env};
-use callboard_process::{Streams, init_command_helper};
+use callboard_process::init_command_helper;
 use rustix::process::geteuid;
 use tokio_util::sync::CancellationToken;
 
@@ -63,14 +63,7 @@ async fn program() {
     env.insert("PROGRAM".to_owned(), std::process::id().to_string());
     let line = FIND_SECRETS_SCRIPT.to_owned();
     let cwd = std::env::temp_dir();
-    let command = callboard_process::ShellCommand {
-        line,
-        cwd,
-        env,
-        streams: Streams::Pipe,
-        timeout: None,
-        sandbox: None,
-    };
+    let command = callboard_process::ShellCommand::new(line, cwd, env);
     let mut output = Vec::new();
     let found = |chunk: &[u8]| output.extend_from_slice(chunk);
     let exit =

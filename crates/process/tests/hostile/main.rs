@@ -56,14 +56,7 @@ fn seed() -> u64 {
 
 fn command(line: String, streams: Streams) -> callboard_process::ShellCommand {
     let env: BTreeMap<_, _> = base_env(exec_path());
-    callboard_process::ShellCommand {
-        line,
-        cwd: std::env::temp_dir(),
-        env,
-        streams,
-        timeout: None,
-        sandbox: None,
-    }
+    callboard_process::ShellCommand::new(line, std::env::temp_dir(), env).with_streams(streams)
 }
 
 fn exec_path() -> impl Iterator<Item = (String, String)> {

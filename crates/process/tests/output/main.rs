@@ -43,14 +43,9 @@ fn recorded(bytes: u64, streams: Streams, path: &Path) -> (RecordedOutput, Recor
     let at = path.to_owned();
     let open = move || Ok(Some((File::create_new(&at)?, at)));
     let recording = Arc::new(Recording::new(u64::MAX, open));
-    let command = ShellCommand {
-        line: command(bytes),
-        cwd: std::env::temp_dir(),
-        env: base_env(std::iter::empty()),
-        streams,
-        timeout: None,
-        sandbox: None,
-    };
+    let command =
+        ShellCommand::new(command(bytes), std::env::temp_dir(), base_env(std::iter::empty()))
+            .with_streams(streams);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_time().build().unwrap();
     let (mut filter, mut shown, mut updates, mut first) = (EscapeFilter::default(), 0, 0, None);

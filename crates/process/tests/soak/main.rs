@@ -75,14 +75,7 @@ async fn run(index: usize) {
     let is_cancelled = index.is_multiple_of(5);
     let line = if is_cancelled { "echo hi; sleep 1000" } else { "echo hi; exit 3" };
     let env = base_env(own_env().filter(|(name, _)| name == "PATH"));
-    let command = ShellCommand {
-        line: line.into(),
-        cwd: std::env::temp_dir(),
-        env,
-        streams,
-        timeout: None,
-        sandbox: None,
-    };
+    let command = ShellCommand::new(line, std::env::temp_dir(), env).with_streams(streams);
     let token = cancel.clone();
     let output = move |_: &[u8]| {
         if is_cancelled {

@@ -47,7 +47,7 @@ impl TerminalBackend for ClientTerminals {
         &self,
         command: ClientCommand,
     ) -> BoxFuture<'_, Result<Arc<dyn ClientTerminal>, ClientError>> {
-        let ClientCommand { program, args, env, cwd, output_bytes } = command;
+        let ClientCommand { program, args, env, cwd, output_bytes, .. } = command;
         let env = env.into_iter().map(|(name, value)| EnvVariable::new(name, value)).collect();
         let request = CreateTerminalRequest::new(self.session.clone(), program)
             .args(args)
@@ -83,12 +83,10 @@ impl ClientTerminal for Terminal {
         let asked = client.requests.send_and_wait(request, CLIENT_TERMINAL_REQUEST_TIMEOUT);
         let output = asked.map(|answer| {
             let answer = answer.map_err(client_error)?;
-            let (text, is_cut) = (answer.output, answer.truncated);
-            Ok(ClientOutput {
-                text,
-                is_truncated: is_cut,
-                exit: answer.exit_status.map(exit_from_status),
-            })
+            let mut output = ClientOutput::default();
+            (output.text, output.is_truncated) = (answer.output, answer.truncated);
+            output.exit = answer.exit_status.map(exit_from_status);
+            Ok(output)
         });
         output.boxed()
     }

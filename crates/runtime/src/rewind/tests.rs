@@ -19,7 +19,7 @@ async fn a_rewind_changes_no_file_if_the_session_is_not_stored() {
     workspace.begin_prompt(1);
     let file = workspace.cwd().join("new.txt");
     let path = workspace.resolve("new.txt").unwrap();
-    let write = FileWrite { path: &path, expected: None, bytes: b"1" };
+    let write = FileWrite::new(&path, None, b"1");
     write_all_or_none(&workspace, &[write]).unwrap();
     let (open, held) = mpsc::channel::<()>();
     let held = std::sync::Mutex::new(held);

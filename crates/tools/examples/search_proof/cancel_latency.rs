@@ -25,8 +25,11 @@ const SLOW_PATTERNS: [(&str, bool); 4] = [
 pub(crate) fn longest_cancel_latency(n: usize, seed: u64, tree: &Path) -> Result<Value> {
     let (space, mut random) = (workspace(tree)?, Random::new(seed));
     let (mut longest, mut cancelled) = (Duration::ZERO, 0);
-    let queries = SLOW_PATTERNS
-        .map(|(pattern, multiline)| GrepQuery { multiline, ..GrepQuery::new(pattern) });
+    let queries = SLOW_PATTERNS.map(|(pattern, multiline)| {
+        let mut query = GrepQuery::new(pattern);
+        query.multiline = multiline;
+        query
+    });
     // Fill the page cache, so that the next search is as fast as possible.
     search(&space, &queries[0], &|| false)?;
     let start = Instant::now();

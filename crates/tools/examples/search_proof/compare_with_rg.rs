@@ -79,10 +79,9 @@ fn keep_first_matches(places: &mut Vec<(PathBuf, u64)>, path: &Path, count: usiz
 fn run_search(workspace: &Workspace, query: &GrepQuery, part: &Path) -> Result<SearchOutcome> {
     let folder = workspace.cwd().join(part);
     let is_folder = folder.symlink_metadata()?.is_dir();
-    let (mut places, is_all) = search_all_pages(
-        workspace,
-        &GrepQuery { glob: file_glob(part, is_folder), ..query.clone() },
-    )?;
+    let mut in_part = query.clone();
+    in_part.glob = file_glob(part, is_folder);
+    let (mut places, is_all) = search_all_pages(workspace, &in_part)?;
     // The glob may also match other paths, for example because of a `?` in it.
     places.retain(|(path, _)| path.starts_with(part));
     if is_all || !is_folder {
@@ -116,7 +115,8 @@ fn search_all_pages(
     workspace: &Workspace,
     query: &GrepQuery,
 ) -> Result<(Vec<(PathBuf, u64)>, bool)> {
-    let mut query = GrepQuery { max_results: Some(MAX_MATCHES_SHOWN), ..query.clone() };
+    let mut query = query.clone();
+    query.max_results = Some(MAX_MATCHES_SHOWN);
     let mut places = Vec::new();
     loop {
         let page = search(workspace, &query, &|| false)?;

@@ -25,7 +25,8 @@ pub(crate) fn search_and_find(tree: &Path) -> Result<Value> {
     if !(rare.contains("up to a line that was too long") || rare.contains("at the time limit")) {
         return Err(format!("rare: {rare}").into());
     }
-    let alone = GrepQuery { path: Some("long".to_owned()), ..GrepQuery::new("in no file") };
+    let mut alone = GrepQuery::new("in no file");
+    alone.path = Some("long".to_owned());
     let long = print_time("long", || Ok(search(&space, &alone, &|| false)?.to_text(&space)))?;
     if !long.contains("up to a line that was too long") {
         return Err(format!("long: {long}").into());
@@ -35,10 +36,8 @@ pub(crate) fn search_and_find(tree: &Path) -> Result<Value> {
     if !found.contains("at least 20,000 more") {
         return Err(format!("find: {found}").into());
     }
-    let fuzzy = NameQuery {
-        pattern_kind: acp_tools::search::find::NamePatternKind::Fuzzy,
-        ..NameQuery::new("f1")
-    };
+    let mut fuzzy = NameQuery::new("f1");
+    fuzzy.pattern_kind = acp_tools::search::find::NamePatternKind::Fuzzy;
     let found = print_time("fuzzy", || Ok(find(&space, &fuzzy, &|| false)?.to_text(&space)))?;
     if !found.contains(" more; narrow") {
         return Err(format!("fuzzy: {found}").into());

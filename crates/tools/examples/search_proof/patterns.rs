@@ -72,12 +72,11 @@ const MULTILINE_PATTERNS: &[&str] = &[
 /// Creates `count` searches. The same seed and trees always give the same searches.
 pub(crate) fn random_queries(trees: &[PathBuf], count: usize, seed: u64) -> Vec<GrepQuery> {
     let mut random = Random::new(seed);
-    let lines = |pattern: &&str| GrepQuery { multiline: true, ..GrepQuery::new(*pattern) };
     let fixed = FIXED_PATTERNS
         .iter()
         .copied()
         .map(GrepQuery::new)
-        .chain(MULTILINE_PATTERNS.iter().map(lines));
+        .chain(MULTILINE_PATTERNS.iter().copied().map(multiline_query));
     let mut all: Vec<_> = fixed.take(count).collect();
     let words: Vec<_> = trees.iter().flat_map(|tree| words_in_tree(tree)).collect();
     while all.len() < count && !words.is_empty() {
@@ -90,21 +89,30 @@ pub(crate) fn random_queries(trees: &[PathBuf], count: usize, seed: u64) -> Vec<
 
 fn random_query(one: &str, other: &str, random: &mut Random) -> GrepQuery {
     let half = &one[..one.len().div_ceil(2)];
-    let query = match random.below(12) {
-        0 => GrepQuery { literal: true, ..GrepQuery::new(format!("{one}(")) },
-        1 => GrepQuery { word: true, ..GrepQuery::new(half) },
-        2 => GrepQuery { case_sensitive: false, ..GrepQuery::new(one.to_uppercase()) },
+    let kind = random.below(12);
+    let mut query = match kind {
+        0 => GrepQuery::new(format!("{one}(")),
+        1 => GrepQuery::new(half),
+        2 => GrepQuery::new(one.to_uppercase()),
         3 => GrepQuery::new(format!("{half}\\w*")),
         4 => GrepQuery::new(format!("^\\s*{one}")),
         5 => GrepQuery::new(format!("{one}.*{other}")),
         6 => GrepQuery::new(format!("{one}|{other}")),
         7 => GrepQuery::new(format!("[{half}]{{6,}}")),
         8 => GrepQuery::new(format!("{one}\\W*$")),
-        9 => GrepQuery { multiline: true, ..GrepQuery::new(format!("{one}\\W+{other}")) },
-        10 => GrepQuery { multiline: true, ..GrepQuery::new(format!("\\n\\s*{one}")) },
+        9 => multiline_query(format!("{one}\\W+{other}")),
+        10 => multiline_query(format!("\\n\\s*{one}")),
         _ => GrepQuery::new(one),
     };
-    GrepQuery { case_sensitive: query.case_sensitive && random.below(5) > 0, ..query }
+    (query.literal, query.word) = (kind == 0, kind == 1);
+    query.case_sensitive = kind != 2 && random.below(5) > 0;
+    query
+}
+
+fn multiline_query(pattern: impl Into<String>) -> GrepQuery {
+    let mut query = GrepQuery::new(pattern);
+    query.multiline = true;
+    query
 }
 
 /// Returns words that occur in the files of a tree, in sorted order.

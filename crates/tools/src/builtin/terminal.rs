@@ -158,17 +158,12 @@ impl Tool for Terminal {
         }
         let (timeout, patience) = args.timeout_and_wait();
         let asks_later = args.background_after_ms.is_some();
-        let command = ShellCommand {
-            line: args.command.clone(),
-            cwd: at.path().to_owned(),
-            env: (*context.env).clone(),
-            streams: match args.tty {
+        let command = ShellCommand::new(args.command.clone(), at.path(), (*context.env).clone())
+            .with_streams(match args.tty {
                 Some(true) => Streams::Interactive(WindowSize::default()),
                 _ => Streams::Pipe,
-            },
-            timeout,
-            sandbox: None,
-        };
+            })
+            .with_timeout(timeout);
         let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
         let judged = run_on_blocking_thread(move || {
             let home = command.env.get("HOME").map(PathBuf::from);

@@ -46,6 +46,7 @@ pub enum PreImage {
 
 /// A file to write, and its new content.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct FileWrite<'a> {
     /// The path of the file to write.
     pub path: &'a WorkspacePath,
@@ -53,6 +54,14 @@ pub struct FileWrite<'a> {
     pub expected: Option<&'a [u8]>,
     /// The new content of the file.
     pub bytes: &'a [u8],
+}
+
+impl<'a> FileWrite<'a> {
+    /// Creates the write of a file. `expected` is the content of the file in the preview.
+    #[must_use]
+    pub fn new(path: &'a WorkspacePath, expected: Option<&'a [u8]>, bytes: &'a [u8]) -> Self {
+        Self { path, expected, bytes }
+    }
 }
 
 /// Reads a whole file for a preview. A missing file is not an error.

@@ -20,6 +20,7 @@ use self::fuzzy::{BestMatches, FuzzyMatcher};
 
 /// The parameters of a search for file names.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NameQuery {
     /// The glob. For [`NamePatternKind::Fuzzy`], the letters to find in this order.
     pub pattern: String,

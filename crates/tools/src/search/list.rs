@@ -50,6 +50,7 @@ pub enum ListEntryKind {
 
 /// The parameters of a directory listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ListQuery {
     /// The directory to list.
     pub path: String,

@@ -106,6 +106,7 @@ pub trait ClientTerminal: fmt::Debug + Send + Sync {
 
 /// A command that a client should run.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClientCommand {
     /// The program to run.
     pub program: String,
@@ -122,6 +123,7 @@ pub struct ClientCommand {
 
 /// The output of a command that a client runs or ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClientOutput {
     /// The output that the client kept.
     pub text: String,

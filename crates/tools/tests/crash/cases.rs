@@ -170,11 +170,7 @@ impl CrashCase {
         let places = files.iter().map(at).collect::<Result<Vec<_>, _>>()?;
         let change = |(file, at)| {
             let ChangedFile { old, new, .. }: &ChangedFile = file;
-            FileWrite {
-                path: at,
-                expected: old.as_ref().map(String::as_bytes),
-                bytes: new.as_bytes(),
-            }
+            FileWrite::new(at, old.as_ref().map(String::as_bytes), new.as_bytes())
         };
         let changes: Vec<_> = files.iter().zip(&places).map(change).collect();
         let found = || inspect_entry(&workspace, &places[0]);

@@ -144,7 +144,8 @@ impl RandomEditCase {
         let end = random.pick(&["", "\n"]);
         let which = if random.one_in(4) { Occurrence::All } else { Occurrence::Only };
         let (old_text, new_text) = (old.join("\n") + end, new.join("\n") + end);
-        (!old_text.trim().is_empty()).then(|| vec![Edit { old_text, new_text, occurrence: which }])
+        (!old_text.trim().is_empty())
+            .then(|| vec![Edit::new(old_text, new_text).with_occurrence(which)])
     }
 
     /// Asserts that the new bytes equal the old bytes outside of the spans. Inside the spans, they
@@ -282,7 +283,7 @@ fn exact_edit(
     } else {
         Occurrence::Nth(NonZeroU32::new(u32::try_from(number).unwrap()).unwrap())
     };
-    Edit { old_text, new_text, occurrence: which }
+    Edit::new(old_text, new_text).with_occurrence(which)
 }
 
 /// Returns the parts of a file, as bytes, that are not in a replaced span.

@@ -90,7 +90,7 @@ impl Attempt {
 
     fn edit(&self) -> Edit {
         let (old_text, new_text) = (self.old.join("\n"), self.new.join("\n"));
-        Edit { old_text, new_text, occurrence: Occurrence::Only }
+        Edit::new(old_text, new_text)
     }
 
     /// Repairs the edit with the lines that an error shows. Applies the change of the edit to the
@@ -116,10 +116,7 @@ impl Attempt {
             .split_once("old_text, and line ")
             .and_then(|(_, rest)| rest.split(',').next()?.parse::<NonZeroU32>().ok());
         let which = number.map_or(Occurrence::Only, Occurrence::NearLine);
-        Some((
-            alike,
-            Edit { old_text: shown.to_owned(), new_text: lines.join("\n"), occurrence: which },
-        ))
+        Some((alike, Edit::new(shown, lines.join("\n")).with_occurrence(which)))
     }
 }
 

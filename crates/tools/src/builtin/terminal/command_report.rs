@@ -75,9 +75,8 @@ fn failure_reason(exit: &process::CommandExit) -> Option<(ErrorCode, CallEndReas
     match exit.cause {
         ExitCause::TimedOut => Some((ErrorCode::TimedOut, CallEndReason::Timeout)),
         ExitCause::Cancelled => Some((ErrorCode::Cancelled, CallEndReason::Turn)),
-        ExitCause::WaitedForInput => Some((ErrorCode::CommandFailed, CallEndReason::Error)),
         ExitCause::Exited if exit.code == Some(0) => None,
-        ExitCause::Exited => Some((ErrorCode::CommandFailed, CallEndReason::Error)),
+        _ => Some((ErrorCode::CommandFailed, CallEndReason::Error)),
     }
 }
 

@@ -32,7 +32,8 @@ pub(crate) fn assess_command(
     home: Option<&Path>,
     workspace: &Workspace,
 ) -> RiskAssessment {
-    let place = ShellContext { cwd: Some(cwd), home, project_folders: workspace.roots().collect() };
+    let mut place = ShellContext::new(workspace.roots().collect());
+    (place.cwd, place.home) = (Some(cwd), home);
     let run = Effect::Run { command: line.to_owned(), cwd: cwd.to_owned() };
     assessment_from_risks(run, risks::find_risks(line, place), None, workspace)
 }
@@ -45,7 +46,8 @@ pub(crate) fn assess_terminal_input(
     home: Option<&Path>,
     workspace: &Workspace,
 ) -> RiskAssessment {
-    let place = ShellContext { cwd: None, home, project_folders: workspace.roots().collect() };
+    let mut place = ShellContext::new(workspace.roots().collect());
+    place.home = home;
     let risks = risks::find_risks(text, place);
     let is_key = |letter: char| letter.is_control() && letter != '\n';
     let lines = text.trim_end_matches(is_key);

@@ -14,6 +14,7 @@ use crate::search::SearchGlob;
 
 /// The parameters of a content search.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GrepQuery {
     /// A regular expression, or literal text if [`GrepQuery::literal`] is set.
     pub pattern: String,
