@@ -259,8 +259,9 @@ impl callboard_models::Model for RecordingModel {
     fn reply(&self, request: ModelRequest) -> ReplyStream {
         let record = format!("{} {} {:?}", self.name, request.index, request.effort);
         self.requests.lock().unwrap().push(record);
-        let usage =
-            TokenUsage { input_tokens: Some(10), output_tokens: Some(2), ..TokenUsage::default() };
+        let mut usage = TokenUsage::default();
+        usage.input_tokens = Some(10);
+        usage.output_tokens = Some(2);
         let usage = ModelEvent::Usage(usage);
         let events = [
             ModelEvent::Text(self.name.to_owned()),

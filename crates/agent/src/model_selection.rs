@@ -427,15 +427,13 @@ impl ModelSelector {
         access: &ProviderAccess,
     ) -> ProviderSettings {
         let configured = self.config.provider(provider);
-        ProviderSettings {
-            provider,
-            model,
-            base_url: access.base_url.clone(),
-            key: access.key.clone(),
-            ca_file: configured.ca_file.as_ref().map(|file| file.value.clone()),
-            tools: configured.tools.as_ref().map(|tools| tools.value).unwrap_or_default(),
-            context_tokens: self.configured_context_tokens(provider),
-        }
+        let mut settings =
+            ProviderSettings::new(provider, model).with_base_url(access.base_url.clone());
+        settings.key = access.key.clone();
+        settings.ca_file = configured.ca_file.as_ref().map(|file| file.value.clone());
+        settings.tools = configured.tools.as_ref().map(|tools| tools.value).unwrap_or_default();
+        settings.context_tokens = self.configured_context_tokens(provider);
+        settings
     }
 }
 

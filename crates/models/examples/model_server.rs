@@ -57,7 +57,7 @@ fn report_line(asked: &RecordedRequest, before: Option<&RecordedRequest>) -> Val
         ResponseOutcome::Sent(at) => {
             Some(asked.received_at.saturating_duration_since(at).as_micros() as u64)
         }
-        ResponseOutcome::Disconnected(_) | ResponseOutcome::Pending => None,
+        _ => None,
     });
     json!({"path": asked.path, "gap_us": gap, "told": matches!(asked.outcome, ResponseOutcome::Sent(_))})
 }

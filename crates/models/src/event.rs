@@ -58,8 +58,7 @@ impl ModelEvent {
     /// ```
     /// use callboard_models::{ModelEvent, ModelToolCall};
     ///
-    /// let arguments = r#"{"path": "notes"}"#.to_owned();
-    /// let call = ModelToolCall { id: "c1".into(), name: "read_file".into(), arguments };
+    /// let call = ModelToolCall::new("c1", "read_file", r#"{"path": "notes"}"#);
     /// assert_eq!(ModelEvent::call_events(call, 8).count(), 1 + 3 + 1);
     /// ```
     pub fn call_events(call: ModelToolCall, bytes: usize) -> impl Iterator<Item = Self> + Send {
@@ -85,6 +84,7 @@ fn split_fragments(text: String, bytes: usize) -> impl Iterator<Item = String> +
 
 /// Token counts of one reply. A count that the provider does not report is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TokenUsage {
     /// Number of tokens of the request, including tokens that were read from a cache or written to
     /// it.
@@ -121,6 +121,7 @@ pub enum ModelStopReason {
 /// An error that interrupted a reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", status.map(|status| format!(" (status {status})")).unwrap_or_default())]
+#[non_exhaustive]
 pub struct ModelError {
     /// Kind of the error. The caller should react according to the kind.
     pub kind: ModelErrorKind,
@@ -136,6 +137,18 @@ impl ModelError {
     /// Creates an error without a status and without a retry time.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), status: None, retry_after: None }
+    }
+
+    /// Sets the HTTP status, if there is one.
+    #[must_use]
+    pub fn with_status(self, status: impl Into<Option<u16>>) -> Self {
+        Self { status: status.into(), ..self }
+    }
+
+    /// Sets the time that the provider asks the client to wait, if there is one.
+    #[must_use]
+    pub fn with_retry_after(self, retry_after: impl Into<Option<Duration>>) -> Self {
+        Self { retry_after: retry_after.into(), ..self }
     }
 }
 

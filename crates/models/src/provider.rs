@@ -125,6 +125,7 @@ impl fmt::Debug for ApiKey {
 /// The ways in which a model calls tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ToolCalling {
     /// With the native tool calls of the provider.
     #[default]
@@ -147,6 +148,7 @@ impl ToolCalling {
 
 /// The settings to connect to one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProviderSettings {
     /// Provider whose dialect is used.
     pub provider: Provider,

@@ -7,6 +7,7 @@ use serde_json::Value;
 /// A request for one reply. Parts that are equal in all requests of a session are shared, so the
 /// cost of creating a request depends only on the new messages.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ModelRequest {
     /// Number of earlier requests of the session to this model. Requests without a reply count too,
     /// e.g. requests that failed and were retried. The number restarts at 0 when a session switches
@@ -25,6 +26,14 @@ pub struct ModelRequest {
     /// JSON Schema for the text of the reply. Providers that cannot restrict a model to a schema
     /// ignore this field.
     pub response_schema: Option<Arc<Value>>,
+}
+
+impl ModelRequest {
+    /// Creates the request for a reply to these messages.
+    #[must_use]
+    pub fn new(messages: Arc<Vec<Arc<ChatMessage>>>) -> Self {
+        Self { messages, ..Self::default() }
+    }
 }
 
 /// The amount of thinking before a reply.
@@ -76,6 +85,7 @@ impl ChatMessage {
 
 /// A tool call, exactly as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ModelToolCall {
     /// The model's id for the call. Some models reuse ids.
     pub id: String,
@@ -83,6 +93,18 @@ pub struct ModelToolCall {
     pub name: String,
     /// Arguments of the call. The arguments should be JSON, but the model may write any text.
     pub arguments: String,
+}
+
+impl ModelToolCall {
+    /// Creates a tool call.
+    #[must_use]
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        arguments: impl Into<String>,
+    ) -> Self {
+        Self { id: id.into(), name: name.into(), arguments: arguments.into() }
+    }
 }
 
 /// A part of a prompt. The enum is exhaustive for the same reason as [`ChatMessage`].
@@ -130,6 +152,7 @@ pub struct ProviderReplay {
 
 /// The result of a tool call.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ToolResult {
     /// The model's id of the call.
     pub call_id: String,
@@ -144,6 +167,27 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
+    /// Creates the result of a call that completed.
+    #[must_use]
+    pub fn new(
+        call_id: impl Into<String>,
+        name: impl Into<String>,
+        text: impl Into<String>,
+    ) -> Self {
+        let (call_id, name, text) = (call_id.into(), name.into(), text.into());
+        Self { call_id, name, text, parts: Vec::new(), is_error: false }
+    }
+
+    /// Creates the result of a call that failed, was rejected or was cancelled.
+    #[must_use]
+    pub fn error(
+        call_id: impl Into<String>,
+        name: impl Into<String>,
+        text: impl Into<String>,
+    ) -> Self {
+        Self { is_error: true, ..Self::new(call_id, name, text) }
+    }
+
     /// Removes the additional content, if there is any, and appends a note to the text instead.
     pub fn replace_parts_with_note(&mut self, note: &str) {
         if !self.parts.is_empty() {
@@ -156,6 +200,7 @@ impl ToolResult {
 
 /// A tool that is offered to a model.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ToolSpec {
     /// Name of the tool.
     pub name: String,
@@ -163,4 +208,16 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of the arguments.
     pub input_schema: Value,
+}
+
+impl ToolSpec {
+    /// Creates the specification of a tool.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+    ) -> Self {
+        Self { name: name.into(), description: description.into(), input_schema }
+    }
 }

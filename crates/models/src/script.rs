@@ -65,6 +65,7 @@ enum ScriptStep {
 /// An error in a line of a script.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {message}")]
+#[non_exhaustive]
 pub struct ScriptError {
     /// Number of the line, counted from 1.
     pub line: usize,

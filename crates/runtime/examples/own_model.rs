@@ -37,8 +37,7 @@ impl Model for LineCounter {
             }
             _ => {
                 let arguments = serde_json::json!({ "path": newest_prompt(&request) }).to_string();
-                let call =
-                    ModelToolCall { id: "1".to_owned(), name: "read_file".to_owned(), arguments };
+                let call = ModelToolCall::new("1", "read_file", arguments);
                 ModelEvent::call_events(call, usize::MAX)
                     .chain([ModelEvent::Stop(ModelStopReason::ToolCalls)])
                     .collect()

@@ -327,7 +327,7 @@ mod tests {
                 ModelErrorKind::Other,
             ] {
                 let retry_after = Some(Duration::from_secs(10));
-                check(&model_failed(&ModelError { retry_after, ..model_error(fault, text) }));
+                check(&model_failed(&model_error(fault, text).with_retry_after(retry_after)));
             }
             let path = std::path::PathBuf::from(text);
             check(&folder_unusable(&WorkspaceError::NotAbsolute { path: path.clone() }));
@@ -400,7 +400,7 @@ mod tests {
                 "The model failed: no (status 429). It may work again in 10 s",
             ),
         ] {
-            let fault = ModelError { status, retry_after, ..model_error(fault, "no") };
+            let fault = model_error(fault, "no").with_status(status).with_retry_after(retry_after);
             let error = model_failed(&fault);
             assert_eq!((i32::from(error.code), &*error.message), (code, message));
             assert_eq!(error.data, Some::<Value>(json!({ "reason": reason })));

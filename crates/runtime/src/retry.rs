@@ -96,7 +96,7 @@ mod tests {
     use std::time::Duration;
 
     fn error(fault: ModelErrorKind, retry_after: Option<Duration>) -> ModelError {
-        ModelError { retry_after, ..ModelError::new(fault, "busy") }
+        ModelError::new(fault, "busy").with_retry_after(retry_after)
     }
 
     /// Returns the delays before all retries of a request that always fails with the same error.

@@ -52,10 +52,12 @@ pub(crate) struct Turn<'a> {
 /// Returns the specifications of the tools, as they are sent to the model. The specifications are
 /// created once per session.
 pub(crate) fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
-    let specs = registry.iter().map(|tool| ToolSpec {
-        name: tool.spec.name.into_owned(),
-        description: tool.spec.description.into_owned(),
-        input_schema: tool.input_schema,
+    let specs = registry.iter().map(|tool| {
+        ToolSpec::new(
+            tool.spec.name.into_owned(),
+            tool.spec.description.into_owned(),
+            tool.input_schema,
+        )
     });
     specs.collect()
 }

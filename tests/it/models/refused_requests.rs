@@ -75,14 +75,10 @@ async fn an_error_of_great_length() {
 #[tokio::test]
 async fn an_error_page_of_a_proxy() {
     let page = MockResponse::raw("text/html", "<html><body>Bad gateway</body></html>");
-    in_all_dialects([
-        MockResponse { status: 502, ..page.clone() }.with_header("retry-after-ms", "50"),
-        final_answer(),
-    ])
-    .expect_text("Done.")
-    .check()
-    .await;
-    in_all_dialects([MockResponse { status: 400, ..page }]).expect_error("400").check().await;
+    let (mut busy, mut refused) = (page.clone().with_header("retry-after-ms", "50"), page);
+    (busy.status, refused.status) = (502, 400);
+    in_all_dialects([busy, final_answer()]).expect_text("Done.").check().await;
+    in_all_dialects([refused]).expect_error("400").check().await;
 }
 
 #[tokio::test]

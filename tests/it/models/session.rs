@@ -81,7 +81,9 @@ async fn edits_of_one_file_run_one_after_the_other() {
 async fn our_slash_commands_are_answered_without_the_model() {
     for dialect in Dialect::ALL {
         let edit = json!({"path": "notes.txt", "old_text": "one", "new_text": "1"});
-        let usage = MockUsage { input: 1234, cached: 0, output: 56, thought: 0 };
+        let mut usage = MockUsage::default();
+        usage.input = 1234;
+        usage.output = 56;
         let edit =
             MockReply::new().with_call(MockToolCall::new("edit_file", &edit)).with_usage(usage);
         let server = ModelServer::start([edit.into(), final_answer()]).await.unwrap();

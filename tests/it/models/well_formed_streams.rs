@@ -118,7 +118,11 @@ async fn a_call_without_arguments() {
 
 #[tokio::test]
 async fn tokens_and_their_cost_are_reported() {
-    let usage = MockUsage { input: 12_000, cached: 10_000, output: 560, thought: 70 };
+    let mut usage = MockUsage::default();
+    usage.input = 12_000;
+    usage.cached = 10_000;
+    usage.output = 560;
+    usage.thought = 70;
     let answer = || MockResponse::from(MockReply::new().with_text("So.").with_usage(usage));
     // The prices of models, including the price of cached tokens, are from the built-in catalogue.
     // If only the dialect of a server is known, its prices are unknown.

@@ -4,7 +4,7 @@ use super::{ModelError, ModelErrorKind, ModelSelector, Provider};
 
 impl ModelSelector {
     /// Appends the source of the key and advice for the user to an error about the key.
-    pub(super) fn add_key_advice(&self, provider: Provider, error: ModelError) -> ModelError {
+    pub(super) fn add_key_advice(&self, provider: Provider, mut error: ModelError) -> ModelError {
         if error.kind != ModelErrorKind::Auth || error.message.contains("callboard login") {
             return error;
         }
@@ -21,8 +21,8 @@ impl ModelSelector {
             None => format!("No key was sent: {}", self.key_instructions(provider)),
         };
         let text = error.to_string();
-        let message = format!("{}. {advice}", text.trim_end_matches('.'));
-        ModelError { message, status: None, ..error }
+        error.message = format!("{}. {advice}", text.trim_end_matches('.'));
+        error.with_status(None)
     }
 
     /// Returns instructions for setting the key of a provider.

@@ -141,7 +141,9 @@ impl ModelSelector {
             true => server.settings.context_tokens,
             false => self.configured_context_tokens(provider),
         };
-        Some(ProviderSettings { model: model.to_owned(), context_tokens, ..server.settings })
+        let mut settings = server.settings;
+        (settings.model, settings.context_tokens) = (model.to_owned(), context_tokens);
+        Some(settings)
     }
 
     /// Returns the servers with lists of models, except servers whose login was removed.

@@ -51,8 +51,11 @@ impl ModelNetwork for HttpNetwork {
         ollama: Option<String>,
     ) -> BoxFuture<'static, Vec<ProviderSettings>> {
         Box::pin(async move {
-            let usual = LocalServers::default();
-            LocalServers { ollama: ollama.unwrap_or(usual.ollama), ..usual }.probe().await
+            let mut servers = LocalServers::default();
+            if let Some(ollama) = ollama {
+                servers.ollama = ollama;
+            }
+            servers.probe().await
         })
     }
 }

@@ -156,8 +156,9 @@ impl ModelSelector {
         let named = named.and_then(|named| named.value.first()).unwrap_or(&model);
         let reported = context_tokens.filter(|_| *named == model);
         let open = ProviderAccess { base_url, key: None, login: None };
-        let settings = self.build_provider_settings(provider, named.clone(), &open);
-        ProviderSettings { context_tokens: settings.context_tokens.or(reported), ..settings }
+        let mut settings = self.build_provider_settings(provider, named.clone(), &open);
+        settings.context_tokens = settings.context_tokens.or(reported);
+        settings
     }
 }
 

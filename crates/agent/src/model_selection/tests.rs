@@ -51,8 +51,7 @@ impl ModelNetwork for FakeNetwork {
         self.with(|state| state.asked.push(format!("models of {}", settings.provider.name())));
         let listed = self.with(|state| state.listed.clone());
         let key = settings.key.as_ref().map_or("", ApiKey::expose);
-        let refused =
-            ModelError { status: Some(401), ..ModelError::new(ModelErrorKind::Auth, "no") };
+        let refused = ModelError::new(ModelErrorKind::Auth, "no").with_status(401);
         let is_silent = settings.base_url.is_some_and(|url| url.contains("silent"));
         ready(if key == "wrong" || is_silent { Err(refused) } else { Ok(listed) }).boxed()
     }
@@ -120,7 +119,7 @@ impl TestUser {
 async fn prompt(model: &Arc<dyn Model>) -> (Option<String>, String) {
     let notice = model.prepare_for_turn().await;
     let messages = Arc::new(vec![Arc::new(ChatMessage::user("hello"))]);
-    let mut reply = model.reply(ModelRequest { messages, ..ModelRequest::default() });
+    let mut reply = model.reply(ModelRequest::new(messages));
     let answer = match reply.next().await.unwrap() {
         ModelEvent::Text(text) => text.lines().next().unwrap_or_default().to_owned(),
         ModelEvent::Error(error) => format!("error: {error}"),
@@ -135,7 +134,7 @@ fn names(choices: &ConfiguredModels) -> Vec<String> {
 
 fn local() -> ProviderSettings {
     let base_url = Some("http://127.0.0.1:11434".to_owned());
-    ProviderSettings { base_url, ..ProviderSettings::new(Provider::Ollama, "llama") }
+    ProviderSettings::new(Provider::Ollama, "llama").with_base_url(base_url)
 }
 
 const KEYS: [(&str, &str); 3] =
@@ -270,10 +269,7 @@ async fn the_order_is_configuration_key_login_named_server_local_server_direct()
 #[tokio::test]
 async fn a_model_found_later_replaces_direct_and_stays_selected() {
     let base_url = Some("http://127.0.0.1:8080/v1".to_owned());
-    let local = || ProviderSettings {
-        base_url: base_url.clone(),
-        ..ProviderSettings::new(Provider::OpenAi, "gguf")
-    };
+    let local = || ProviderSettings::new(Provider::OpenAi, "gguf").with_base_url(base_url.clone());
     let (user, fake) = (TestUser::new(&[], ""), FakeNetwork::default());
     let choices = user.choices(&fake);
     let model = choices.create_session_model().unwrap();
@@ -405,24 +401,28 @@ fn every_model_that_is_configured_or_has_a_key_can_be_chosen() {
 async fn the_configuration_overrides_the_values_of_a_local_server() {
     let file = "[providers.ollama]\ntools = 'json_schema'\ncontext_tokens = 9\nca_file = '/ca.pem'\n\
         [providers.openai]\ntools = 'json_schema'\nmodels = ['of-openai']";
-    let openai = ProviderSettings {
-        base_url: Some("http://127.0.0.1:8080/v1".to_owned()),
-        context_tokens: Some(7),
-        ..ProviderSettings::new(Provider::OpenAi, "gguf")
+    let mut openai = ProviderSettings::new(Provider::OpenAi, "gguf");
+    openai.base_url = Some("http://127.0.0.1:8080/v1".to_owned());
+    openai.context_tokens = Some(7);
+    let json = |found: &ProviderSettings| {
+        let mut settings = found.clone();
+        settings.tools = ToolCalling::JsonSchema;
+        settings
     };
-    let json =
-        |found: ProviderSettings| ProviderSettings { tools: ToolCalling::JsonSchema, ..found };
-    let ollama = ProviderSettings { context_tokens: Some(7), ..local() };
-    let ca_file = Some("/ca.pem".into());
-    let configured = ProviderSettings { ca_file, context_tokens: Some(9), ..json(ollama.clone()) };
+    let mut ollama = local();
+    ollama.context_tokens = Some(7);
+    let mut configured = json(&ollama);
+    configured.ca_file = Some("/ca.pem".into());
+    configured.context_tokens = Some(9);
     let named = "[providers.ollama]\nmodels = ['qwen', 'llama']";
-    let qwen =
-        ProviderSettings { model: "qwen".to_owned(), context_tokens: None, ..ollama.clone() };
+    let mut qwen = ollama.clone();
+    qwen.model = "qwen".to_owned();
+    qwen.context_tokens = None;
     for (file, found, opened) in [
         ("", &ollama, &ollama),
         (file, &ollama, &configured),
         (named, &ollama, &qwen),
-        (file, &openai, &json(openai.clone())),
+        (file, &openai, &json(&openai)),
     ] {
         let (user, fake) = (TestUser::new(&[], file), FakeNetwork::default());
         fake.with(|state| state.local = vec![found.clone()]);
@@ -439,10 +439,8 @@ async fn the_configuration_overrides_the_values_of_a_local_server() {
 
 #[tokio::test]
 async fn the_report_names_every_address_that_receives_a_request() {
-    let gguf = ProviderSettings {
-        base_url: Some("http://127.0.0.1:8080/v1".to_owned()),
-        ..ProviderSettings::new(Provider::OpenAi, "gguf")
-    };
+    let gguf = ProviderSettings::new(Provider::OpenAi, "gguf")
+        .with_base_url("http://127.0.0.1:8080/v1".to_owned());
     let both = vec![local(), gguf];
     let slash = "[providers.ollama]\nbase_url = 'http://127.0.0.1:11434/'";
     let responses = "[providers.openai-responses]\nbase_url = 'http://r/v1'";
@@ -503,8 +501,9 @@ async fn every_model_that_a_local_server_lists_can_be_selected() {
     let (user, fake) = (TestUser::new(&[], ""), FakeNetwork::default());
     let base_url = Some("http://127.0.0.1:8080/v1".to_owned());
     fake.with(|state| {
-        let found = ProviderSettings::new(Provider::OpenAi, "first");
-        state.local = vec![ProviderSettings { base_url, context_tokens: Some(7), ..found }];
+        let mut found = ProviderSettings::new(Provider::OpenAi, "first").with_base_url(base_url);
+        found.context_tokens = Some(7);
+        state.local = vec![found];
     });
     let choices = user.choices(&fake);
     choices.discover_models().await;

@@ -8,6 +8,7 @@ use serde_json::Value;
 /// A response to one request.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct MockResponse {
     /// HTTP status code.
     pub status: u16,
@@ -28,6 +29,7 @@ impl Default for MockResponse {
 /// The body of a response.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum MockBody {
     /// A reply of the model, as a stream.
     Reply(MockReply),
@@ -90,6 +92,7 @@ impl From<MockReply> for MockResponse {
 /// A reply of the model: its steps, and its end.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct MockReply {
     /// Steps in order. Each step is at least one event of the stream.
     pub steps: Vec<MockReplyStep>,
@@ -109,6 +112,7 @@ pub struct MockReply {
 /// A step of a reply.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum MockReplyStep {
     /// Text for the user.
     Text(String),
@@ -131,6 +135,7 @@ pub enum MockReplyStep {
 /// A tool call.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct MockToolCall {
     /// Id of the call. If the id is missing, no id is sent (Gemini and Ollama never send ids).
     #[serde(default)]
@@ -191,6 +196,7 @@ impl MockToolCall {
 /// The reason with which a reply ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum MockStopReason {
     /// The model finished its reply.
     EndTurn,
@@ -207,6 +213,7 @@ pub enum MockStopReason {
 /// The token counts of a request and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct MockUsage {
     /// Number of tokens of the request, including cached tokens.
     pub input: u64,

@@ -30,6 +30,7 @@ pub struct ModelServer {
 
 /// A request that the server received.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RecordedRequest {
     /// Dialect of the request, if the request is for a reply. `None` for any other request.
     pub dialect: Option<Dialect>,
@@ -52,6 +53,7 @@ pub struct RecordedRequest {
 
 /// The state of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ResponseOutcome {
     /// The response is being sent.
     Pending,

@@ -7,6 +7,7 @@ use super::{ApiKey, Provider, ProviderSettings, ToolCalling};
 /// The provider needs a key, but no key is set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` needs a key: set {}", provider.name(), joined_key_variables(*provider))]
+#[non_exhaustive]
 pub struct MissingKey {
     /// Provider whose key is missing.
     pub provider: Provider,
@@ -60,6 +61,12 @@ impl ProviderSettings {
             tools: ToolCalling::default(),
             context_tokens: None,
         }
+    }
+
+    /// Sets the base URL, if it is not the provider's default address.
+    #[must_use]
+    pub fn with_base_url(self, base_url: impl Into<Option<String>>) -> Self {
+        Self { base_url: base_url.into(), ..self }
     }
 
     /// Reads the key and the base URL of a provider from environment variables: see

@@ -17,6 +17,7 @@ use crate::limits;
 
 /// Addresses at which local servers may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LocalServers {
     /// Base URL of Ollama.
     pub ollama: String,

@@ -78,13 +78,9 @@ pub(super) async fn request_summary(
     let tokens =
         u32::try_from(asked.context_tokens / 8).unwrap_or(u32::MAX).min(limits::MAX_SUMMARY_TOKENS);
     let message = ChatMessage::user(format!("{TRANSCRIPT_HEADER}{session}{CLOSING_REQUEST}"));
-    let request = ModelRequest {
-        index,
-        system: INSTRUCTIONS.into(),
-        messages: Arc::new(vec![message.into()]),
-        max_tokens: NonZeroU32::new(tokens),
-        ..ModelRequest::default()
-    };
+    let mut request = ModelRequest::new(Arc::new(vec![message.into()]));
+    (request.index, request.system) = (index, INSTRUCTIONS.into());
+    request.max_tokens = NonZeroU32::new(tokens);
     let mut reply = model.reply(request);
     let mut summary = Summary { text: String::new(), usage: None };
     loop {

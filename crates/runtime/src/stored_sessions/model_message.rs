@@ -157,13 +157,11 @@ fn with_matching_results(messages: Vec<ChatMessage>) -> Vec<Arc<ChatMessage>> {
 }
 
 fn lost_result(call: &ModelToolCall) -> ToolResult {
-    ToolResult {
-        call_id: call.id.clone(),
-        name: call.name.clone(),
-        text: "The result was lost, because its stored record is damaged.".to_owned(),
-        parts: Vec::new(),
-        is_error: true,
-    }
+    ToolResult::error(
+        call.id.clone(),
+        call.name.clone(),
+        "The result was lost, because its stored record is damaged.",
+    )
 }
 
 /// A stored record that this version cannot parse.
@@ -243,7 +241,9 @@ impl From<StoredMessage> for ChatMessage {
                 thought,
                 calls: calls
                     .into_iter()
-                    .map(|StoredCall { id, name, arguments }| ModelToolCall { id, name, arguments })
+                    .map(|StoredCall { id, name, arguments }| {
+                        ModelToolCall::new(id, name, arguments)
+                    })
                     .collect(),
                 replay: replay.map(|StoredReplay { origin, items }| ProviderReplay {
                     origin: Arc::from(origin),
@@ -253,12 +253,11 @@ impl From<StoredMessage> for ChatMessage {
             StoredMessage::ToolResults { results } => Self::ToolResults(
                 results
                     .into_iter()
-                    .map(|result| ToolResult {
-                        call_id: result.call_id,
-                        name: result.name,
-                        text: result.text,
-                        parts: parts(result.parts),
-                        is_error: result.is_error,
+                    .map(|stored| {
+                        let mut result = ToolResult::new(stored.call_id, stored.name, stored.text);
+                        result.parts = parts(stored.parts);
+                        result.is_error = stored.is_error;
+                        result
                     })
                     .collect(),
             ),
@@ -272,8 +271,7 @@ mod tests {
 
     #[test]
     fn each_call_is_followed_by_its_result_whatever_record_is_missing() {
-        let call =
-            |id: &str| ModelToolCall { id: id.into(), name: "t".into(), arguments: "{}".into() };
+        let call = |id: &str| ModelToolCall::new(id, "t", "{}");
         let reply = |ids: &[&str]| ChatMessage::Assistant {
             text: String::new(),
             thought: String::new(),
@@ -281,7 +279,7 @@ mod tests {
             replay: None,
         };
         let results = |ids: &[&str]| {
-            let result = |id: &&str| ToolResult { text: (*id).into(), ..lost_result(&call(id)) };
+            let result = |id: &&str| ToolResult::error(*id, "t", *id);
             ChatMessage::ToolResults(ids.iter().map(result).collect())
         };
         let prompt = || ChatMessage::User(Vec::new());

@@ -190,17 +190,15 @@ fn a_message_is_read_as_it_was_stored_without_its_secrets() {
     let items = json!([{"signature": "s3cr3t-value"}]);
     let part = |text: &str| ContentPart::Text(text.to_owned());
     let image = ContentPart::Image { media_type: "image/png".into(), data: "AA==".into() };
-    let result = |text: &str| ToolResult {
-        call_id: "c".into(),
-        name: "read".into(),
-        text: text.into(),
-        parts: vec![image.clone()],
-        is_error: true,
+    let result = |text: &str| {
+        let mut result = ToolResult::error("c", "read", text);
+        result.parts = vec![image.clone()];
+        result
     };
     let assistant = |text: &str| ChatMessage::Assistant {
         text: text.into(),
         thought: text.into(),
-        calls: vec![ModelToolCall { id: "c".into(), name: "read".into(), arguments: text.into() }],
+        calls: vec![ModelToolCall::new("c", "read", text)],
         replay: Some(ProviderReplay { origin: "o".into(), items: items.clone() }),
     };
     for (message, expected) in [

@@ -112,13 +112,11 @@ fn image_part(image: Image) -> ContentPart {
 }
 
 fn result_of_call_not_run(call: &ModelToolCall) -> ToolResult {
-    ToolResult {
-        call_id: call.id.clone(),
-        name: call.name.clone(),
-        text: "It was not run, because the turn ended early.".to_owned(),
-        parts: Vec::new(),
-        is_error: true,
-    }
+    ToolResult::error(
+        call.id.clone(),
+        call.name.clone(),
+        "It was not run, because the turn ended early.",
+    )
 }
 
 /// Ends a call with an error, because its arguments cannot be parsed.

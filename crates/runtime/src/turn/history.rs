@@ -204,13 +204,12 @@ impl History {
         else {
             return;
         };
-        let lost = calls.iter().map(|call| ToolResult {
-            call_id: call.id.clone(),
-            name: call.name.clone(),
-            text: "The call was lost because of an internal error. It may have had effects."
-                .to_owned(),
-            parts: Vec::new(),
-            is_error: true,
+        let lost = calls.iter().map(|call| {
+            ToolResult::error(
+                call.id.clone(),
+                call.name.clone(),
+                "The call was lost because of an internal error. It may have had effects.",
+            )
         });
         let lost: Vec<_> = lost.collect();
         if !lost.is_empty() {

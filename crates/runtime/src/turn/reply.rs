@@ -180,14 +180,12 @@ fn build_request(
     system: Arc<str>,
     history: &mut History,
 ) -> ModelRequest {
-    ModelRequest {
-        index: history.take_request_index(chosen.model_generation),
-        system,
-        messages: history.messages().clone(),
-        tools: turn.tools.clone(),
-        effort: chosen.effort,
-        ..ModelRequest::default()
-    }
+    let mut request = ModelRequest::new(history.messages().clone());
+    request.index = history.take_request_index(chosen.model_generation);
+    request.system = system;
+    request.tools = turn.tools.clone();
+    request.effort = chosen.effort;
+    request
 }
 
 /// Waits while the client is stalled, and then waits for the model's next event.
@@ -220,7 +218,7 @@ impl PendingCall {
     pub(super) fn new(open: OpenCall, id: String, name: String) -> Self {
         Self {
             open,
-            call: ModelToolCall { id, name, arguments: String::new() },
+            call: ModelToolCall::new(id, name, String::new()),
             arguments_state: ArgumentsState::Streaming,
             arriving: PartialArguments::default(),
             reported_bytes: 0,

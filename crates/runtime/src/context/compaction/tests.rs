@@ -112,13 +112,7 @@ fn session(prompts: usize, results: usize) -> Vec<Arc<ChatMessage>> {
         calls: Vec::new(),
         replay: None,
     };
-    let result = |_| ToolResult {
-        call_id: "1".to_owned(),
-        name: "grep".to_owned(),
-        text: "r".repeat(3_000),
-        parts: Vec::new(),
-        is_error: false,
-    };
+    let result = |_| ToolResult::new("1", "grep", "r".repeat(3_000));
     let mut messages = Vec::new();
     for n in 0..prompts {
         messages.extend([ChatMessage::user(format!("prompt {n}")), said()]);
@@ -166,7 +160,7 @@ async fn a_summary_takes_the_place_of_older_messages() {
 }
 
 fn failure(fault: ModelErrorKind, retry_after: Option<Duration>) -> ModelError {
-    ModelError { status: Some(429), retry_after, ..ModelError::new(fault, "busy") }
+    ModelError::new(fault, "busy").with_status(429).with_retry_after(retry_after)
 }
 
 #[tokio::test(start_paused = true)]

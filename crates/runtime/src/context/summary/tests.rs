@@ -36,7 +36,8 @@ async fn summary_of(events: &[ModelEvent]) -> Result<Summary, SummaryError> {
 
 #[tokio::test]
 async fn a_summary_is_the_text_of_the_model_without_its_thoughts() {
-    let usage = TokenUsage { input_tokens: Some(3), ..TokenUsage::default() };
+    let mut usage = TokenUsage::default();
+    usage.input_tokens = Some(3);
     let events = [
         ModelEvent::Thought("hm".into()),
         ModelEvent::Text(" It ".into()),
@@ -70,20 +71,11 @@ fn session() -> [ChatMessage; 5] {
     let reply = |text: &str, name: &str, arguments: &str| ChatMessage::Assistant {
         text: text.to_owned(),
         thought: "secret thought".to_owned(),
-        calls: vec![ModelToolCall {
-            id: "1".into(),
-            name: name.into(),
-            arguments: arguments.into(),
-        }],
+        calls: vec![ModelToolCall::new("1", name, arguments)],
         replay: None,
     };
-    let result = ToolResult {
-        call_id: "1".into(),
-        name: "read_file".into(),
-        text: "line\n".repeat(10_000),
-        parts: Vec::new(),
-        is_error: true,
-    };
+    let mut result = ToolResult::new("1", "read_file", "line\n".repeat(10_000));
+    result.is_error = true;
     [
         ChatMessage::Context(format!("{}\n\nUse tabs.", instructions::PREFACE)),
         ChatMessage::user("Mend it."),

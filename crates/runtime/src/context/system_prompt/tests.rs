@@ -10,11 +10,7 @@ fn all_tools() -> Registry {
 }
 
 fn specs(registry: &Registry) -> Vec<ToolSpec> {
-    let named = |name: &str| ToolSpec {
-        name: name.to_owned(),
-        description: String::new(),
-        input_schema: serde_json::Value::Null,
-    };
+    let named = |name: &str| ToolSpec::new(name, String::new(), serde_json::Value::Null);
     registry.iter().map(|tool| named(&tool.spec.name)).collect()
 }
 

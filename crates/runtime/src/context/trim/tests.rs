@@ -12,23 +12,15 @@ fn prompt(text: &str) -> Arc<ChatMessage> {
 }
 
 fn assistant_message(text: &str, calls: &[&str]) -> Arc<ChatMessage> {
-    let call = |id: &&str| ModelToolCall {
-        id: (*id).to_owned(),
-        name: "read_file".to_owned(),
-        arguments: "{}".to_owned(),
-    };
+    let call = |id: &&str| ModelToolCall::new((*id).to_owned(), "read_file", "{}");
     let calls = calls.iter().map(call).collect();
     let (text, thought) = (text.to_owned(), String::new());
     Arc::new(ChatMessage::Assistant { text, thought, calls, replay: None })
 }
 
 fn tool_results_message(results: &[(&str, usize)]) -> Arc<ChatMessage> {
-    let result = |(id, bytes): &(&str, usize)| ToolResult {
-        call_id: (*id).to_owned(),
-        name: "read_file".to_owned(),
-        text: "r".repeat(*bytes),
-        parts: Vec::new(),
-        is_error: false,
+    let result = |(id, bytes): &(&str, usize)| {
+        ToolResult::new((*id).to_owned(), "read_file", "r".repeat(*bytes))
     };
     Arc::new(ChatMessage::ToolResults(results.iter().map(result).collect()))
 }
@@ -140,11 +132,7 @@ fn the_newest_plan_is_found() {
     let todo = |args: serde_json::Value| ChatMessage::Assistant {
         text: String::new(),
         thought: String::new(),
-        calls: vec![ModelToolCall {
-            id: String::new(),
-            name: "todo_write".to_owned(),
-            arguments: args.to_string(),
-        }],
+        calls: vec![ModelToolCall::new(String::new(), "todo_write", args.to_string())],
         replay: None,
     };
     let first = todo(json!({"todos": [{"content": "a", "status": "pending"}]}));

@@ -21,13 +21,7 @@ fn the_longest_results_are_truncated_first() {
 
 #[test]
 fn results_keep_their_beginnings_and_ends_and_short_results_stay_complete() {
-    let result = |len| ToolResult {
-        call_id: "a".to_owned(),
-        name: "look".to_owned(),
-        text: format!("a{}z", "€".repeat(len / 3)),
-        parts: Vec::new(),
-        is_error: false,
-    };
+    let result = |len| ToolResult::new("a", "look", format!("a{}z", "€".repeat(len / 3)));
     let note = "[... 1000000 bytes left out ...]".len() + 2;
     for lens in [vec![10, 2 * MAX_RESULT_BYTES, MAX_RESULT_BYTES / 2], vec![100_000; 128]] {
         let before: Vec<_> = lens.iter().map(|len| result(*len)).collect();
@@ -48,12 +42,11 @@ fn results_keep_their_beginnings_and_ends_and_short_results_stay_complete() {
 
 #[test]
 fn images_are_kept_while_there_is_room_and_otherwise_replaced_by_a_note() {
-    let shows = |bytes: usize| ToolResult {
-        call_id: "a".to_owned(),
-        name: "look".to_owned(),
-        text: "seen".to_owned(),
-        parts: vec![ContentPart::Image { media_type: "image/png".into(), data: "A".repeat(bytes) }],
-        is_error: false,
+    let shows = |bytes: usize| {
+        let (media_type, data) = ("image/png".into(), "A".repeat(bytes));
+        let mut result = ToolResult::new("a", "look", "seen");
+        result.parts = vec![ContentPart::Image { media_type, data }];
+        result
     };
     let mut results = [shows(8), shows(MAX_REPLY_IMAGE_BYTES - 4), shows(8)];
     truncate_results(&mut results);

@@ -16,23 +16,13 @@ use crate::secrets::LiveSecrets;
 use crate::stored_sessions::{SessionRecording, StoredSessions};
 
 fn reply(text: &str, calls: usize) -> ChatMessage {
-    let call = |number| ModelToolCall {
-        id: format!("c{number}"),
-        name: "look".to_owned(),
-        arguments: "{}".to_owned(),
-    };
+    let call = |number| ModelToolCall::new(format!("c{number}"), "look", "{}");
     let calls = (0..calls).map(call).collect();
     ChatMessage::Assistant { text: text.to_owned(), thought: String::new(), calls, replay: None }
 }
 
 fn results(calls: usize) -> ChatMessage {
-    let result = |number| ToolResult {
-        call_id: format!("c{number}"),
-        name: "look".to_owned(),
-        text: "0123456789".to_owned(),
-        parts: Vec::new(),
-        is_error: false,
-    };
+    let result = |number| ToolResult::new(format!("c{number}"), "look", "0123456789");
     ChatMessage::ToolResults((0..calls).map(result).collect())
 }
 
@@ -179,8 +169,11 @@ fn the_request_index_of_a_selected_model_begins_at_zero() {
     let mut history = History::default();
     let asked = [0, 0, 1, 1, 2].map(|taken_up| history.take_request_index(taken_up));
     assert_eq!(asked, [0, 1, 0, 1, 0]);
-    let usage =
-        |cost_micros| TokenUsage { input_tokens: Some(3), cost_micros, ..TokenUsage::default() };
+    let usage = |cost_micros| {
+        let mut usage = TokenUsage::default();
+        (usage.input_tokens, usage.cost_micros) = (Some(3), cost_micros);
+        usage
+    };
     assert_eq!(history.usage_totals().cost_micros, None);
     history.add_usage(&usage(Some(5)));
     history.add_usage(&usage(None));

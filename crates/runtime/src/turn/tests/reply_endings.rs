@@ -46,8 +46,11 @@ impl Drop for SetOnDrop {
 
 /// A marker at the end of a scripted reply. At this marker, the reply hangs: no event follows, and
 /// the reply does not end.
-const HANGS: fn() -> ModelEvent =
-    || ModelEvent::Usage(TokenUsage { input_tokens: Some(0), ..TokenUsage::default() });
+const HANGS: fn() -> ModelEvent = || {
+    let mut usage = TokenUsage::default();
+    usage.input_tokens = Some(0);
+    ModelEvent::Usage(usage)
+};
 
 impl Model for FakeModel {
     fn name(&self) -> &'static str {
@@ -384,11 +387,7 @@ async fn a_session_that_is_too_long_is_summarised_and_continues() {
 #[tokio::test(start_paused = true)]
 async fn the_delay_of_the_provider_is_used_and_sent_to_the_client() {
     let asked = Duration::from_secs(30);
-    let busy = ModelError {
-        retry_after: Some(asked),
-        status: Some(429),
-        ..error(ModelErrorKind::Transient)
-    };
+    let busy = error(ModelErrorKind::Transient).with_retry_after(asked).with_status(429);
     let (stage, model) =
         (TurnFixture::new(), Arc::new(FakeModel::new(vec![vec![ModelEvent::Error(busy)]])));
     let (mut history, before) = (History::default(), Instant::now());
@@ -494,13 +493,10 @@ async fn a_text_of_another_role_begins_a_new_message() {
 #[tokio::test(start_paused = true)]
 async fn the_title_is_sent_once_and_the_usage_after_each_reply() {
     let used = |input, output, cost_micros| {
-        let (input_tokens, output_tokens) = (Some(input), Some(output));
-        ModelEvent::Usage(TokenUsage {
-            input_tokens,
-            output_tokens,
-            cost_micros,
-            ..TokenUsage::default()
-        })
+        let mut usage = TokenUsage::default();
+        (usage.input_tokens, usage.output_tokens) = (Some(input), Some(output));
+        usage.cost_micros = cost_micros;
+        ModelEvent::Usage(usage)
     };
     let reply = |usage| vec![text("Hi."), usage, stop(ModelStopReason::EndTurn)];
     let replies = vec![
@@ -604,11 +600,7 @@ async fn a_result_is_truncated_to_its_limit() {
 async fn each_call_of_an_aborted_turn_gets_a_result() {
     let (stage, model) = (TurnFixture::new(), Arc::new(FakeModel::new(Vec::new())));
     let mut history = History::default();
-    let lost = callboard_models::ModelToolCall {
-        id: "a".into(),
-        name: "look".into(),
-        arguments: String::new(),
-    };
+    let lost = callboard_models::ModelToolCall::new("a", "look", String::new());
     let (text, thought, calls) = (String::new(), String::new(), vec![lost]);
     history.push_message(ChatMessage::Assistant { text, thought, calls, replay: None });
     drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);
