@@ -227,7 +227,7 @@ fn require_durable(
             "{what}: {entry:?} of {durable:#?} in {loaded:#?}"
         );
     }
-    let holder = SessionHolder { pid: 1, host: "test".into(), started: SystemTime::now() };
+    let holder = SessionHolder::new(1, "test", SystemTime::now());
     let store = SqliteSessionStore::open(&scratch.sessions(), holder, || 4).unwrap();
     assert_eq!(store.find_integrity_faults().unwrap(), [""; 0], "{what}");
 }

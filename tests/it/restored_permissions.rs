@@ -85,8 +85,7 @@ async fn a_command_after_an_unseen_file_change_needs_permission_after_a_load_too
 async fn if_decisions_cannot_be_read_every_call_asks_and_no_answer_is_remembered() {
     let scratch = Scratch::new();
     let id = run_and_kill(&scratch, "ask", &["run true"]).await;
-    let holder =
-        SessionHolder { pid: 1, host: "test".into(), started: std::time::SystemTime::now() };
+    let holder = SessionHolder::new(1, "test", std::time::SystemTime::now());
     let store = SqliteSessionStore::open(&scratch.sessions(), holder, || 4).unwrap();
     let parts = store.parts(&id.clone().into()).unwrap().parts;
     let json = parts["permissions.1"].replace("\"session\"", "\"everything\"");

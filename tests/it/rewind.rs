@@ -52,8 +52,7 @@ fn messages(agent: &Agent, id: &str) -> String {
 }
 
 fn client_records(scratch: &Scratch, id: &str) -> Vec<StoredRecord> {
-    let holder =
-        SessionHolder { pid: 1, host: "test".into(), started: std::time::SystemTime::now() };
+    let holder = SessionHolder::new(1, "test", std::time::SystemTime::now());
     let store = SqliteSessionStore::open(&scratch.sessions(), holder, || 4).unwrap();
     assert_eq!(store.find_integrity_faults().unwrap(), [""; 0]);
     let mut load = store.begin_load(&id.to_owned().into(), RecordStream::Client, u64::MAX).unwrap();

@@ -62,7 +62,7 @@ fn assert_ran_with_one_notice((code, out, err): &(i32, String, String), reason: 
 }
 
 fn store(scratch: &Scratch) -> SqliteSessionStore {
-    let holder = SessionHolder { pid: 1, host: "test".into(), started: SystemTime::now() };
+    let holder = SessionHolder::new(1, "test", SystemTime::now());
     SqliteSessionStore::open(&scratch.sessions(), holder, || 4).unwrap()
 }
 
@@ -208,7 +208,7 @@ fn a_session_stored_before_the_clock_was_set_back_is_continued_and_not_pruned() 
             let cwd = scratch.cwd();
             let folder = SessionFolder { cwd: cwd.clone(), canonical: cwd };
             let prompt = SessionRecord::new("prompt", 1, &json!({})).unwrap();
-            let new = NewSession { id: id.into(), folder };
+            let new = NewSession::new(id, folder);
             drop(store.create(&new, &[SessionChange::Prompt(prompt)], at).unwrap());
         }
     }

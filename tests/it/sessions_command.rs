@@ -262,10 +262,10 @@ async fn a_session_is_deleted_if_it_is_confirmed_and_not_open() {
 /// Stores a session whose last update was this number of days ago.
 fn store_old_session(scratch: &Scratch, id: &str, days: u64) {
     let now = SystemTime::now();
-    let holder = SessionHolder { pid: 1, host: "test".into(), started: now };
+    let holder = SessionHolder::new(1, "test", now);
     let store = SqliteSessionStore::open(&scratch.sessions(), holder, || 4).unwrap();
     let folder = SessionFolder { cwd: scratch.cwd(), canonical: scratch.cwd() };
-    let new = NewSession { id: id.to_owned().into(), folder };
+    let new = NewSession::new(id.to_owned(), folder);
     let prompt = SessionChange::Prompt(SessionRecord::new("prompt", 1, &json!({})).unwrap());
     drop(store.create(&new, &[prompt], now - Duration::from_secs(days * 24 * 3600)).unwrap());
 }

@@ -51,8 +51,7 @@ async fn ready(scratch: &Scratch, model: &Model, args: &[&str]) -> Agent {
 }
 
 fn store(scratch: &Scratch) -> SqliteSessionStore {
-    let holder =
-        SessionHolder { pid: 1, host: "test".into(), started: std::time::SystemTime::now() };
+    let holder = SessionHolder::new(1, "test", std::time::SystemTime::now());
     SqliteSessionStore::open(&scratch.sessions(), holder, || 4).unwrap()
 }
 
@@ -460,7 +459,7 @@ async fn sessions_are_listed_page_by_page_and_by_folder_and_deleted() {
         let store = store(&scratch);
         for number in 0..101_u64 {
             let folder = SessionFolder { cwd: "/elsewhere".into(), canonical: "/elsewhere".into() };
-            let new = NewSession { id: format!("other{number}").into(), folder };
+            let new = NewSession::new(format!("other{number}"), folder);
             let prompt = SessionRecord::new("prompt", 1, &json!({})).unwrap();
             let at = UNIX_EPOCH + Duration::from_secs(number);
             drop(store.create(&new, &[SessionChange::Prompt(prompt)], at).unwrap());

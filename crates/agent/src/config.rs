@@ -216,7 +216,7 @@ impl Config {
     pub(crate) fn session_retention(&self) -> SessionRetention {
         let seconds = self.session_keep_days.value.saturating_mul(SECONDS_OF_DAY);
         let max_bytes = self.session_bytes.value;
-        SessionRetention { keep: Duration::from_secs(seconds), max_bytes }
+        SessionRetention::new(Duration::from_secs(seconds), max_bytes)
     }
 
     /// Redacts the configured keys in all later output. This is necessary, because the user may

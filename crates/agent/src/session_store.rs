@@ -17,7 +17,7 @@ pub(crate) fn folder(env: &[(String, String)]) -> Option<PathBuf> {
 /// Opens the store in a folder, and creates the folder if it is missing. May block the thread.
 pub(crate) fn open(folder: &Path) -> Result<Arc<dyn SessionStore>, SessionStoreError> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let holder = SessionHolder { pid: std::process::id(), host, started: SystemTime::now() };
+    let holder = SessionHolder::new(std::process::id(), host, SystemTime::now());
     Ok(Arc::new(SqliteSessionStore::open(folder, holder, random)?))
 }
 

@@ -147,7 +147,7 @@ impl SessionArchive {
         let id = new_session_id();
         // The agent that opens it stores where it is.
         let canonical = cwd.canonicalize().unwrap_or_else(|_gone| cwd.clone());
-        let copy = NewSession { id: id.clone(), folder: SessionFolder { cwd, canonical } };
+        let copy = NewSession::new(id.clone(), SessionFolder { cwd, canonical });
         drop(self.store.fork(session, &copy, None, now)?);
         Ok(id)
     }
@@ -224,9 +224,10 @@ impl Iterator for SessionPages {
                 return Some(Ok(session));
             }
             let cursor = self.next.take()?;
-            let filter = SessionFilter { cwd: self.cwd.clone(), cursor, limit: None };
+            let mut filter = SessionFilter::default();
+            (filter.cwd, filter.cursor) = (self.cwd.clone(), cursor);
             match self.store.list(&filter) {
-                Ok(SessionPage { sessions, next }) => {
+                Ok(SessionPage { sessions, next, .. }) => {
                     self.page = sessions.into_iter();
                     self.next = next.map(Some);
                 }

@@ -63,8 +63,8 @@ impl SessionsContext<'_> {
     }
 
     fn search(&mut self, words: String, scope: &ListArgs) -> Result<(), SessionsError> {
-        let cwd = (!scope.all).then(|| self.cwd.to_owned());
-        let search = SessionSearch { words, cwd, limit: None };
+        let mut search = SessionSearch::new(words);
+        search.cwd = (!scope.all).then(|| self.cwd.to_owned());
         let hits = self.archive.store().search(&search)?;
         let mut rows = Vec::new();
         for hit in &hits {

@@ -52,17 +52,13 @@ fn main() {
 }
 
 fn open_store(folder: &Path) -> SqliteSessionStore {
-    let holder = SessionHolder {
-        pid: std::process::id(),
-        host: "here".into(),
-        started: SystemTime::UNIX_EPOCH,
-    };
+    let holder = SessionHolder::new(std::process::id(), "here", SystemTime::UNIX_EPOCH);
     SqliteSessionStore::open(folder, holder, || u64::from(std::process::id())).unwrap()
 }
 
 fn new_session(id: &str) -> NewSession {
     let folder = SessionFolder { cwd: "/project".into(), canonical: "/project".into() };
-    NewSession { id: SessionId::new(id), folder }
+    NewSession::new(SessionId::new(id), folder)
 }
 
 fn prompt_change(text: &str) -> SessionChange {
@@ -147,7 +143,8 @@ fn measure_list_pages(n: usize) -> Value {
     (0..n).for_each(|number| drop(create_session(&store, &format!("s{number}"))));
     let mut pages = Vec::new();
     let mut read = |cwd: Option<&str>| {
-        let mut filter = SessionFilter { cwd: cwd.map(Into::into), ..SessionFilter::default() };
+        let mut filter = SessionFilter::default();
+        filter.cwd = cwd.map(Into::into);
         let mut listed = 0;
         loop {
             let begin = Instant::now();
@@ -163,7 +160,8 @@ fn measure_list_pages(n: usize) -> Value {
     };
     read(None);
     read(Some("/project"));
-    let retention = RetentionPolicy { max_bytes: Some(0), ..RetentionPolicy::default() };
+    let mut retention = RetentionPolicy::default();
+    retention.max_bytes = Some(0);
     let begin = Instant::now();
     let pruned = store.prune(&retention, SystemTime::now()).unwrap();
     let pruning = millis(begin.elapsed()) / pruned.sessions.len() as f64;

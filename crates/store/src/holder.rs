@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 /// The process that holds an open session. The process itself writes this description.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionHolder {
     /// Id of the process.
     pub pid: u32,
@@ -12,6 +13,14 @@ pub struct SessionHolder {
     /// Start time of the process. It distinguishes the process from an earlier or later process
     /// with the same id.
     pub started: SystemTime,
+}
+
+impl SessionHolder {
+    /// Creates the description of a process.
+    #[must_use]
+    pub fn new(pid: u32, host: impl Into<String>, started: SystemTime) -> Self {
+        Self { pid, host: host.into(), started }
+    }
 }
 
 #[cfg(feature = "sqlite")]

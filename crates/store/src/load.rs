@@ -8,6 +8,7 @@ use crate::record::{RecordStream, StoredRecord};
 /// Progress of a load: see [`SessionStore::next_page`](crate::SessionStore::next_page). Only a
 /// store creates and changes this value.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionLoadProgress {
     /// The session to load.
     pub session: SessionId,
@@ -22,6 +23,14 @@ pub struct SessionLoadProgress {
     /// Number of damaged records that were found so far; the actual number may be higher. A damaged
     /// record is skipped. If only its whole form is damaged, it is returned in its short form.
     pub damaged: u64,
+}
+
+impl SessionLoadProgress {
+    /// Creates a load of the records before `end`, from the first record, all in their whole form.
+    #[must_use]
+    pub fn new(session: SessionId, stream: RecordStream, end: u64) -> Self {
+        Self { session, stream, next: 0, end, whole_from: 0, damaged: 0 }
+    }
 }
 
 /// Returns the smallest number of a record that should be returned in its whole form although it

@@ -154,8 +154,9 @@ impl SessionStore for MemorySessionStore {
     }
 
     fn parts(&self, id: &SessionId) -> Result<StoredParts, SessionStoreError> {
-        let parts = self.lock_sessions().find_session(id)?.parts.clone();
-        Ok(StoredParts { parts, damaged: 0 })
+        let mut stored = StoredParts::default();
+        stored.parts.clone_from(&self.lock_sessions().find_session(id)?.parts);
+        Ok(stored)
     }
 
     fn begin_load(
@@ -170,14 +171,10 @@ impl SessionStore for MemorySessionStore {
         let starts = |(_, entry): &(u64, &RecordEntry)| entry.record.starts_stream;
         let heavy = of_stream().filter(|(_, entry)| entry.record.brief.is_some());
         let heavy = heavy.map(|(seq, entry)| Ok((seq, entry.record.json.len() as u64)));
-        Ok(SessionLoadProgress {
-            session: id.clone(),
-            stream,
-            next: of_stream().find(starts).map_or(0, |(seq, _)| seq),
-            end: session.next,
-            whole_from: first_whole_record_number(heavy, budget)?,
-            damaged: 0,
-        })
+        let mut load = SessionLoadProgress::new(id.clone(), stream, session.next);
+        load.next = of_stream().find(starts).map_or(0, |(seq, _)| seq);
+        load.whole_from = first_whole_record_number(heavy, budget)?;
+        Ok(load)
     }
 
     fn next_page(

@@ -6,6 +6,7 @@ use acp_types::schema::v1::SessionId;
 
 /// Limits of the age and the size of the stored sessions. An open session is never removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RetentionPolicy {
     /// Time for which a session is kept after its last update.
     pub keep: Option<Duration>,
@@ -32,6 +33,7 @@ pub struct PruneReport {
 
 /// Whether the limits are met after a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PruneOutcome {
     /// The limits are met, except that open sessions may be too old.
     #[default]

@@ -10,6 +10,7 @@ use crate::limits::{EXCERPT_BYTES, MAX_HITS, MAX_WORD_BYTES, MAX_WORDS};
 
 /// A search query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionSearch {
     /// Words to search for, in any order and any case. A text is a hit if, for each of these words,
     /// it contains the word or a longer word that begins with it.
@@ -47,6 +48,12 @@ impl SearchHit {
 }
 
 impl SessionSearch {
+    /// Creates a search in all sessions, with the maximum number of hits.
+    #[must_use]
+    pub fn new(words: impl Into<String>) -> Self {
+        Self { words: words.into(), ..Self::default() }
+    }
+
     /// Returns the maximum number of hits.
     #[must_use]
     pub fn max_hits(&self) -> usize {

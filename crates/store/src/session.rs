@@ -14,6 +14,7 @@ use crate::time::millis_since_epoch;
 
 /// A session that is about to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NewSession {
     /// Id of the session: ASCII letters, digits, `-` and `_`.
     pub id: SessionId,
@@ -56,6 +57,7 @@ pub struct SessionSummary {
 
 /// Selects the sessions to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionFilter {
     /// Lists only sessions of the folder with this path. Both paths of a session's folder are
     /// compared.
@@ -68,6 +70,7 @@ pub struct SessionFilter {
 
 /// A page of a list of sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionPage {
     /// The sessions of this page. The session with the newest update is the first.
     pub sessions: Vec<SessionSummary>,
@@ -89,6 +92,7 @@ pub struct PromptSummary {
 
 /// The parts of a session: named JSON values that are not records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoredParts {
     /// The JSON of each part, by the part's name.
     pub parts: BTreeMap<String, String>,
@@ -113,6 +117,12 @@ impl PromptSummary {
 }
 
 impl NewSession {
+    /// Creates the description of a new session.
+    #[must_use]
+    pub fn new(id: impl Into<SessionId>, folder: SessionFolder) -> Self {
+        Self { id: id.into(), folder }
+    }
+
     /// Checks the id, and the lengths of the folder's paths.
     ///
     /// # Errors

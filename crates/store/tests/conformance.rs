@@ -26,7 +26,7 @@ fn the_store_in_memory_obeys_every_rule() {
 #[test]
 fn the_store_in_sqlite_obeys_every_rule() {
     let folder = tempfile::tempdir().unwrap();
-    let holder = SessionHolder { pid: 1, host: "test".into(), started: SystemTime::UNIX_EPOCH };
+    let holder = SessionHolder::new(1, "test", SystemTime::UNIX_EPOCH);
     assert_all(&check_store_rules(&|name| {
         let folder = folder.path().join(name);
         Arc::new(SqliteSessionStore::open(&folder, holder.clone(), || 4).unwrap())

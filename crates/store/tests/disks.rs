@@ -18,13 +18,13 @@ use acp_types::schema::v1::SessionId;
 const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
 fn store(folder: &Path) -> Result<SqliteSessionStore, SessionStoreError> {
-    let holder = SessionHolder { pid: 1, host: "here".into(), started: NOW };
+    let holder = SessionHolder::new(1, "here", NOW);
     SqliteSessionStore::open(folder, holder, || 4)
 }
 
 fn new(id: &str) -> NewSession {
     let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
-    NewSession { id: SessionId::new(id), folder }
+    NewSession::new(SessionId::new(id), folder)
 }
 
 fn record(text: &str) -> SessionRecord {

@@ -31,7 +31,7 @@ const FAULTS: [&str; 3] = ["signal=KILL", "error=EIO", "error=ENOSPC"];
 const TURNS: usize = 6;
 
 fn store(folder: &Path) -> Result<SqliteSessionStore, SessionStoreError> {
-    let holder = SessionHolder { pid: 1, host: "here".into(), started: NOW };
+    let holder = SessionHolder::new(1, "here", NOW);
     SqliteSessionStore::open(&folder.join("store"), holder, || 4)
 }
 
@@ -44,10 +44,8 @@ fn record_turns(folder: &Path) -> Result<(), SessionStoreError> {
     let mut committed = File::create(folder.join("committed")).unwrap();
     let store = store(folder)?;
     let id = SessionId::new("s");
-    let new = NewSession {
-        id: id.clone(),
-        folder: SessionFolder { cwd: "/p".into(), canonical: "/p".into() },
-    };
+    let new =
+        NewSession::new(id.clone(), SessionFolder { cwd: "/p".into(), canonical: "/p".into() });
     let mut session = store.create(&new, &[SessionChange::Prompt(record("prompt 0"))], NOW)?;
     for turn in 1..=TURNS {
         // Every third record is long enough to be stored in a file.

@@ -171,7 +171,7 @@ impl<S: SessionStore> Side<S> {
         let changes = |steps: &[Step]| steps.iter().map(change).collect::<Vec<_>>();
         match operation {
             Operation::Create(session, steps) => {
-                let new = NewSession { id: id(*session), folder: folder(*session % 3) };
+                let new = NewSession::new(id(*session), folder(*session % 3));
                 let created = self.store.create(&new, &changes(steps), now);
                 self.keep(*session, created)
             }
@@ -185,17 +185,15 @@ impl<S: SessionStore> Side<S> {
                 None => String::new(),
             },
             Operation::Fork(from, into, keep) => {
-                let new = NewSession { id: id(*into), folder: folder(*into % 3) };
+                let new = NewSession::new(id(*into), folder(*into % 3));
                 let forked = self.store.fork(&id(*from), &new, *keep, now);
                 self.keep(*into, forked)
             }
             Operation::Delete(session) => shown(&self.store.delete(&id(*session))),
             Operation::Prune(keep, bytes) => {
-                let retention = RetentionPolicy {
-                    keep: keep.map(|seconds| Duration::from_secs(seconds.into())),
-                    max_bytes: bytes.map(u64::from),
-                    min_free_bytes: 0,
-                };
+                let mut retention = RetentionPolicy::default();
+                retention.keep = keep.map(|seconds| Duration::from_secs(seconds.into()));
+                retention.max_bytes = bytes.map(u64::from);
                 shown(&self.store.prune(&retention, now))
             }
             Operation::Restart => {
@@ -224,7 +222,9 @@ impl<S: SessionStore> Side<S> {
         let mut data = Vec::new();
         for cwd in [None, Some("/link0"), Some("/link1"), Some("/real")] {
             let cwd = cwd.map(PathBuf::from);
-            let mut filter = SessionFilter { cwd: cwd.clone(), limit: Some(2), cursor: None };
+            let mut filter = SessionFilter::default();
+            filter.cwd = cwd.clone();
+            filter.limit = Some(2);
             loop {
                 let page = store.list(&filter);
                 data.push(shown(&page));
@@ -234,8 +234,9 @@ impl<S: SessionStore> Side<S> {
                 }
             }
             for words in ["alpha", "beta", "g b", "eps", "x"] {
-                let search =
-                    SessionSearch { words: words.into(), cwd: cwd.clone(), limit: Some(5) };
+                let mut search = SessionSearch::new(words);
+                search.cwd = cwd.clone();
+                search.limit = Some(5);
                 data.push(shown(&store.search(&search)));
             }
         }
@@ -299,7 +300,7 @@ fn kind(error: &SessionStoreError) -> String {
 }
 
 fn sqlite(folder: &Path) -> SqliteSessionStore {
-    let holder = SessionHolder { pid: 1, host: "test".into(), started: SystemTime::UNIX_EPOCH };
+    let holder = SessionHolder::new(1, "test", SystemTime::UNIX_EPOCH);
     SqliteSessionStore::open(folder, holder, || 4).unwrap()
 }
 

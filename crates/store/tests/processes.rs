@@ -24,7 +24,7 @@ const DELTAS: usize = 5;
 
 fn store(folder: &Path) -> SqliteSessionStore {
     let (pid, started) = (std::process::id(), SystemTime::now());
-    let holder = SessionHolder { pid, host: "here".into(), started };
+    let holder = SessionHolder::new(pid, "here", started);
     SqliteSessionStore::open(folder, holder, || u64::from(std::process::id())).unwrap()
 }
 
@@ -49,7 +49,7 @@ fn child() {
     let prompt = |turn: usize| SessionChange::Prompt(record(&format!("{turn} prompt")));
     let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
     let recorder = match done {
-        0 => writer.recorder_for_new_session(NewSession { id, folder }),
+        0 => writer.recorder_for_new_session(NewSession::new(id, folder)),
         _ => writer.recorder_for_open_session(store.open(&id).unwrap()),
     };
     for turn in done + 1..=turns() {

@@ -192,7 +192,7 @@ fn the_file_sets_the_positive_limits_for_stored_sessions() {
     let text = "[sessions]\nkeep_days = 7\nmax_bytes = 1000\n";
     let set = config(text, &[], Flags::default()).unwrap();
     let keep = Duration::from_secs(7 * 24 * 3600);
-    assert_eq!(set.session_retention(), SessionRetention { keep, max_bytes: 1000 });
+    assert_eq!(set.session_retention(), SessionRetention::new(keep, 1000));
     assert_eq!(shown_row(&set, "sessions.keep_days"), Some(pair("7", "/c/config.toml:2")));
     assert_eq!(shown_row(&set, "sessions.max_bytes"), Some(pair("1000", "/c/config.toml:3")));
     for (wrong, expected) in [

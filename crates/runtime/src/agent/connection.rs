@@ -268,7 +268,7 @@ impl Connection {
             ));
         responder.respond(answer)?;
         let recording = self.agent.stored.clone().map(|stored| {
-            let new = NewSession { id: id.clone(), folder: prepared.folder.clone() };
+            let new = NewSession::new(id.clone(), prepared.folder.clone());
             SessionRecording::begin(stored, new, self.agent.secrets.clone())
         });
         let start = SessionStart {

@@ -171,7 +171,9 @@ impl Connection {
         responder: Responder<ListSessionsResponse>,
     ) {
         let ListSessionsRequest { cwd, cursor, .. } = request;
-        let filter = SessionFilter { cwd, cursor, limit: None };
+        let mut filter = SessionFilter::default();
+        filter.cwd = cwd;
+        filter.cursor = cursor;
         let listed = async {
             let opened = self.opened_store().await?;
             let page = opened.run(move |store| store.list(&filter)).await;
@@ -373,7 +375,7 @@ impl Connection {
             let committed = recording.committed_store().await;
             committed.map_err(|error| errors::session_store(&error))?;
         }
-        let new = NewSession { id: into.clone(), folder };
+        let new = NewSession::new(into.clone(), folder);
         let copied =
             opened.run(move |store| store.fork(&from, &new, keep, SystemTime::now()).map(drop));
         copied.await.map_err(|error| errors::session_store(&error))

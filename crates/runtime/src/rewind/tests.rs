@@ -28,7 +28,7 @@ async fn a_rewind_changes_no_file_if_the_session_is_not_stored() {
         Ok(Arc::new(MemorySessionStore::new()))
     });
     let stored_folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
-    let new = NewSession { id: "s".into(), folder: stored_folder };
+    let new = NewSession::new("s", stored_folder);
     let recording = SessionRecording::begin(stored, new, LiveSecrets::from_env([]));
     let rewind = SessionRewind::new(Arc::new(workspace), recording, 0);
     let plan = rewind.plan(1).await.unwrap();

@@ -15,12 +15,21 @@ use crate::private_files::replace_file_atomically;
 
 /// How long and how much is kept of a user's sessions. A session that is open is always kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionRetention {
     /// How long a session is kept after its last update.
     pub keep: Duration,
     /// How many bytes the sessions, their undo data and their outputs may have together. Above, the
     /// oldest are removed, whichever of them it is.
     pub max_bytes: u64,
+}
+
+impl SessionRetention {
+    /// Creates the limits of age and size.
+    #[must_use]
+    pub fn new(keep: Duration, max_bytes: u64) -> Self {
+        Self { keep, max_bytes }
+    }
 }
 
 impl Default for SessionRetention {
@@ -96,12 +105,9 @@ impl SessionArchive {
         let state = self.state.as_deref();
         let file_bytes =
             state.map(|state| remove_session_files_before(state, oldest)).unwrap_or_default();
-        let policy = RetentionPolicy {
-            keep: Some(now.duration_since(oldest).unwrap_or_default()),
-            max_bytes: None,
-            // Other programs may have filled the disk, and their files stay.
-            min_free_bytes: 0,
-        };
+        // `min_free_bytes` is 0: other programs may have filled the disk, and their files stay.
+        let mut policy = RetentionPolicy::default();
+        policy.keep = Some(now.duration_since(oldest).unwrap_or_default());
         let mut pruned = self.store.prune(&policy, now)?;
         while pruned.outcome == PruneOutcome::More {
             let more = self.store.prune(&policy, now)?;

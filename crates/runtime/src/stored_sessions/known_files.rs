@@ -45,7 +45,6 @@ impl StoredKnownFiles {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use serde_json::json;
 
@@ -59,9 +58,10 @@ mod tests {
                 .unwrap();
         let stored = StoredKnownFiles::new(&["/p".into()], vec![file.clone()]);
         let SessionChange::Part { name, json } = stored.to_change() else { panic!("no part") };
-        let parts = |json: Option<String>| StoredParts {
-            parts: BTreeMap::from([(name.clone(), json.unwrap())]),
-            damaged: 0,
+        let parts = |json: Option<String>| {
+            let mut parts = StoredParts::default();
+            parts.parts.insert(name.clone(), json.unwrap());
+            parts
         };
         let read = StoredKnownFiles::read(&parts(json));
         assert_eq!(read.clone().into_files_for(&["/p".into()]), [file]);

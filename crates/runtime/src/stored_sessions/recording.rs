@@ -442,7 +442,7 @@ impl SessionRecording {
         let fork = move |store: &dyn SessionStore| {
             let folder = store.summary(&from)?.folder;
             let folder = folder.ok_or(SessionStoreError::Invalid("its folder is damaged"))?;
-            let new = NewSession { id: new_session_id(), folder };
+            let new = NewSession::new(new_session_id(), folder);
             store.fork(&from, &new, Some(keep), SystemTime::now()).map(|copy| copy.id().clone())
         };
         opened.run(fork).await

@@ -147,7 +147,7 @@ impl Live {
         let (store, opened) = &*STORE;
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
         let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
-        let new = NewSession { id: SessionId::new(format!("s{number}")), folder };
+        let new = NewSession::new(SessionId::new(format!("s{number}")), folder);
         let prompt = SessionDocument::Prompt(PromptDocument::new("p", vec!["first".into()]));
         let prompt = SessionRecord::new("prompt", DOCUMENT_VERSION, &prompt).unwrap();
         let first = [SessionChange::Prompt(prompt)];

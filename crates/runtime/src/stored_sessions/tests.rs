@@ -43,7 +43,7 @@ async fn records_that_cannot_be_read_are_left_out_and_counted_for_the_user() {
     let store = MemorySessionStore::new();
     let cwd = std::env::temp_dir();
     let folder = SessionFolder { cwd: cwd.clone(), canonical: cwd.clone() };
-    let new = NewSession { id: "old".into(), folder };
+    let new = NewSession::new("old", folder);
     let record = |version| SessionRecord::new("message", version, &json!({"type": "x"})).unwrap();
     let changes = [
         SessionChange::Prompt(record(1)),
@@ -94,11 +94,8 @@ async fn messages_that_change_are_stored_anew() {
         move || Ok(Arc::new(store.clone()))
     });
     let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
-    let recording = SessionRecording::begin(
-        opened,
-        NewSession { id: "s".into(), folder },
-        LiveSecrets::from_env([]),
-    );
+    let recording =
+        SessionRecording::begin(opened, NewSession::new("s", folder), LiveSecrets::from_env([]));
     let handle = SessionHandle::new(acp_lifecycle::Session::new("/p"), SystemTime::now);
     recording.record_prompt(&"t1".into(), &[ContentBlock::from("hi")], &handle);
     let message = |text: &str| Arc::new(ChatMessage::user(text));
@@ -127,14 +124,7 @@ fn held_recording(store: &MemorySessionStore) -> (Arc<SessionRecording>, mpsc::S
         Ok(Arc::new(store.clone()))
     });
     let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
-    (
-        SessionRecording::begin(
-            opened,
-            NewSession { id: "s".into(), folder },
-            LiveSecrets::from_env([]),
-        ),
-        open,
-    )
+    (SessionRecording::begin(opened, NewSession::new("s", folder), LiveSecrets::from_env([])), open)
 }
 
 #[tokio::test]
@@ -218,7 +208,7 @@ fn a_message_is_read_as_it_was_stored_without_its_secrets() {
         let record = message_record(&message, &secrets).unwrap();
         let prompt = SessionRecord::new("prompt", 1, &()).unwrap();
         let changes = [SessionChange::Prompt(prompt), SessionChange::Append(record)];
-        let new = NewSession { id: "s".into(), folder };
+        let new = NewSession::new("s", folder);
         drop(store.create(&new, &changes, SystemTime::now()).unwrap());
         let mut load = store.begin_load(&new.id, RecordStream::Model, u64::MAX).unwrap();
         let read = read_message(&store.next_page(&mut load).unwrap()[0]);

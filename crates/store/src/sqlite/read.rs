@@ -250,14 +250,7 @@ pub(super) fn begin_load(
     let key = find_session_key(transaction, session)?;
     let sql = "SELECT next FROM session WHERE key = ?1";
     let end = transaction.query_row(sql, [key], |row| row.get::<_, u32>(0))?.into();
-    let mut load = SessionLoadProgress {
-        session: session.clone(),
-        stream,
-        next: 0,
-        end,
-        whole_from: 0,
-        damaged: 0,
-    };
+    let mut load = SessionLoadProgress::new(session.clone(), stream, end);
     match find_load_start(transaction, key, stream, budget) {
         Ok((next, whole_from)) => (load.next, load.whole_from) = (next, whole_from),
         // An index is damaged, but the records may still be readable.

@@ -26,7 +26,7 @@ impl Fixture {
         let now = SystemTime::UNIX_EPOCH + 20_000 * DAY;
         for age in ages {
             let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
-            let new = NewSession { id: age.to_string().into(), folder };
+            let new = NewSession::new(age.to_string(), folder);
             let prompt = SessionRecord::new("prompt", 1, &"x".repeat(1000)).unwrap();
             drop(store.create(&new, &[SessionChange::Prompt(prompt)], now - *age * DAY).unwrap());
         }

@@ -216,7 +216,7 @@ async fn a_refused_prompt_does_not_store_the_messages_before_it_again() {
         move || Ok(Arc::new(store.clone()))
     });
     let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
-    let new = NewSession { id: "s".into(), folder };
+    let new = NewSession::new("s", folder);
     let recording = SessionRecording::begin(opened, new, LiveSecrets::from_env([]));
     let handle = SessionHandle::new(Session::new("/p"), std::time::SystemTime::now);
     recording.record_prompt(&"t1".into(), &["hi".into()], &handle);
