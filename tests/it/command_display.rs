@@ -2,7 +2,6 @@
 //! runs and the client displays, and text. Even if the client fails, the call ends and every
 //! terminal is released.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use acp_conformance::{
@@ -18,19 +17,18 @@ use crate::harness::{Agent, Options};
 
 /// Returns options of a client that can run commands.
 fn with_client_terminals(terminals: TerminalService) -> Options {
-    Options { terminals: Some(terminals), ..Options::default() }
+    Options::default().with_terminals(terminals)
 }
 
 /// Returns a terminal service with a different behaviour of some methods.
 fn without_methods(methods: &[(&'static str, ServiceBehaviour)]) -> TerminalService {
-    TerminalService {
-        method_overrides: methods.iter().copied().collect::<BTreeMap<_, _>>(),
-        ..TerminalService::default()
-    }
+    let mut terminals = TerminalService::default();
+    terminals.method_overrides = methods.iter().copied().collect();
+    terminals
 }
 
 fn with_terminal_display() -> Options {
-    Options { capabilities: json!({"_meta": {"terminal_output": true}}), ..Options::default() }
+    Options::default().with_capabilities(json!({"_meta": {"terminal_output": true}}))
 }
 
 /// Starts a turn that runs one command. Returns the id of the prompt.
@@ -61,7 +59,7 @@ async fn until_released(agent: &mut Agent) {
 
 #[tokio::test]
 async fn a_command_has_the_same_result_with_every_kind_of_display() {
-    let both = Options { terminals: Some(TerminalService::default()), ..with_terminal_display() };
+    let both = with_terminal_display().with_terminals(TerminalService::default());
     for (options, at_client, is_terminal) in [
         (with_client_terminals(TerminalService::default()), true, true),
         (both, false, true),
@@ -91,37 +89,22 @@ async fn a_command_has_the_same_result_with_every_kind_of_display() {
 #[tokio::test]
 async fn a_call_ends_with_every_fault_of_the_clients_terminals() {
     let late = ServiceBehaviour::Delayed(Duration::from_millis(200));
-    let early = ScriptedCommand {
-        output: vec![(Duration::from_millis(60), "late".to_owned())],
-        exit: Some((Duration::ZERO, json!({"exitCode": 0}))),
-    };
-    let forgets = TerminalService {
-        service: ServiceBehaviour::Fails,
-        ..without_methods(&[("terminal/create", ServiceBehaviour::Works)])
-    };
+    let mut early = ScriptedCommand::default();
+    early.output = vec![(Duration::from_millis(60), "late".to_owned())];
+    early.exit = Some((Duration::ZERO, json!({"exitCode": 0})));
+    let forgets = without_methods(&[("terminal/create", ServiceBehaviour::Works)])
+        .with_service(ServiceBehaviour::Fails);
     for (terminals, status) in [
         (
-            TerminalService {
-                truncation: OutputTruncation::KeepLastBytes(2),
-                ..TerminalService::default()
-            },
+            TerminalService::default().with_truncation(OutputTruncation::KeepLastBytes(2)),
             ToolCallStatus::Completed,
         ),
         (
-            TerminalService {
-                truncation: OutputTruncation::KeepFirstBytes(2),
-                ..TerminalService::default()
-            },
+            TerminalService::default().with_truncation(OutputTruncation::KeepFirstBytes(2)),
             ToolCallStatus::Completed,
         ),
-        (
-            TerminalService { service: late, ..TerminalService::default() },
-            ToolCallStatus::Completed,
-        ),
-        (
-            TerminalService { scripted_command: Some(early), ..TerminalService::default() },
-            ToolCallStatus::Completed,
-        ),
+        (TerminalService::default().with_service(late), ToolCallStatus::Completed),
+        (TerminalService::default().with_scripted_command(early), ToolCallStatus::Completed),
         (
             without_methods(&[("terminal/wait_for_exit", ServiceBehaviour::Fails)]),
             ToolCallStatus::Completed,
@@ -135,10 +118,7 @@ async fn a_call_ends_with_every_fault_of_the_clients_terminals() {
             ToolCallStatus::Completed,
         ),
         (forgets, ToolCallStatus::Failed),
-        (
-            TerminalService { service: ServiceBehaviour::Fails, ..TerminalService::default() },
-            ToolCallStatus::Failed,
-        ),
+        (TerminalService::default().with_service(ServiceBehaviour::Fails), ToolCallStatus::Failed),
     ] {
         let row = format!("{terminals:?}");
         let (mut agent, call) =
@@ -231,10 +211,8 @@ async fn a_terminal_that_is_created_after_its_session_is_released() {
 async fn a_closed_session_leaves_no_terminal_and_a_closed_input_no_open_call() {
     for is_closed in [true, false] {
         let scripted = Some(ScriptedCommand::default());
-        let options = with_client_terminals(TerminalService {
-            scripted_command: scripted,
-            ..TerminalService::default()
-        });
+        let options =
+            with_client_terminals(TerminalService::default().with_scripted_command(scripted));
         let (mut agent, prompt) = start_command(json!({"command": "sleep 600"}), options).await;
         agent.until(|client| client.transcript().contains("\"terminal/wait_for_exit\"")).await;
         if is_closed {

@@ -24,7 +24,7 @@ fn count_runs(agent: &Agent) -> usize {
 }
 
 fn timing(timing: ReplyTiming) -> Options {
-    Options { timing, ..Options::default() }
+    Options::default().with_timing(timing)
 }
 
 #[tokio::test]
@@ -93,7 +93,8 @@ async fn a_terminated_agent_leaves_no_process() {
 
 #[tokio::test]
 async fn a_client_that_reads_slowly_gets_the_whole_call() {
-    let options = Options { read_delay: Duration::from_millis(20), ..Options::default() };
+    let mut options = Options::default();
+    options.read_delay = Duration::from_millis(20);
     let mut agent = Agent::ready([run("seq 1 20000"), end(), text("Done.")], options).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!(agent.call("terminal").status, ToolCallStatus::Completed);
@@ -172,14 +173,11 @@ async fn malformed_lines_do_not_change_a_running_turn() {
 #[tokio::test]
 async fn every_tool_works_although_the_clients_file_requests_fail() {
     for service in [ServiceBehaviour::Works, ServiceBehaviour::Fails] {
-        let options = Options {
-            files: Some(FileService { reads: service, ..FileService::default() }),
-            terminals: Some(TerminalService {
-                truncation: OutputTruncation::KeepFirstBytes(1),
-                ..TerminalService::default()
-            }),
-            ..Options::default()
-        };
+        let options = Options::default()
+            .with_files(FileService::default().with_reads(service))
+            .with_terminals(
+                TerminalService::default().with_truncation(OutputTruncation::KeepFirstBytes(1)),
+            );
         let script = [
             call("read_file", json!({"path": "notes.txt"})),
             call("write_file", json!({"path": "x", "content": "x"})),

@@ -261,7 +261,7 @@ async fn restore(
 }
 
 fn terminal_client() -> Options {
-    Options { capabilities: json!({"_meta": {"terminal_output": true}}), ..Options::default() }
+    Options::default().with_capabilities(json!({"_meta": {"terminal_output": true}}))
 }
 
 #[tokio::test]

@@ -241,7 +241,7 @@ async fn clientcap_001_002_003_every_tool_works_without_client_capabilities() {
             run("true"),
             end(),
         ];
-        let options = Options { capabilities, ..Options::default() };
+        let options = Options::default().with_capabilities(capabilities);
         let mut agent = Agent::ready(script, options).await;
         assert_eq!(agent.turn("go").await, "end_turn");
         agent.finish().await;
@@ -274,7 +274,7 @@ async fn auth_003_only_offered_methods_work() {
 #[tokio::test]
 async fn auth_002_a_terminal_login_is_offered_only_to_clients_that_support_it() {
     for (capabilities, offered) in [(json!({}), 0), (json!({"auth": {"terminal": true}}), 1)] {
-        let options = Options { capabilities, ..Options::default() };
+        let options = Options::default().with_capabilities(capabilities);
         let mut agent = Agent::start([text("Hello.")], options);
         let result = agent.initialize().await.unwrap();
         let methods = result["authMethods"].as_array().unwrap();

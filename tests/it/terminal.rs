@@ -10,7 +10,7 @@ use crate::harness::{Agent, Options};
 
 /// Returns options of a client that displays terminals of commands that the agent runs.
 fn with_terminals() -> Options {
-    Options { capabilities: json!({"_meta": {"terminal_output": true}}), ..Options::default() }
+    Options::default().with_capabilities(json!({"_meta": {"terminal_output": true}}))
 }
 
 /// Runs a turn with one command, and returns the call.

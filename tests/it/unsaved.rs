@@ -112,7 +112,7 @@ fn tool_call_of(deed: EditorAction) -> (&'static str, Value) {
 
 /// Starts an agent. The client's editor has the file in this state.
 async fn start(files: Option<FileService>, state: EditorState, deed: EditorAction) -> Agent {
-    start_with(Options { files, ..Options::default() }, state, deed).await
+    start_with(Options::default().with_files(files), state, deed).await
 }
 
 async fn start_with(mut options: Options, state: EditorState, deed: EditorAction) -> Agent {
@@ -139,11 +139,8 @@ fn files(can: ClientFileAccess, state: EditorState) -> Option<FileService> {
         _ => ServiceBehaviour::Works,
     };
     let writes = (can == ClientFileAccess::ReadAndWrite).then_some(ServiceBehaviour::Works);
-    (can != ClientFileAccess::Nothing).then(|| FileService {
-        reads: service,
-        writes,
-        ..FileService::default()
-    })
+    (can != ClientFileAccess::Nothing)
+        .then(|| FileService::default().with_reads(service).with_writes(writes))
 }
 
 fn count_client_writes(agent: &Agent) -> usize {
@@ -236,9 +233,11 @@ async fn run_with_rejected_write(
     deed: EditorAction,
     said: &str,
 ) -> Agent {
-    let files = FileService { writes: Some(writes), ..FileService::default() };
+    let files = FileService::default().with_writes(writes);
     let deadline = CLIENT_TEXT_WRITE + Duration::from_secs(10);
-    let options = Options { files: Some(files), deadline, ..Options::default() };
+    let mut options = Options::default();
+    options.files = Some(files);
+    options.deadline = deadline;
     let mut agent = start_with(options, EditorState::Differs, deed).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     let call = agent.call(tool_call_of(deed).0);
@@ -273,7 +272,7 @@ async fn an_unanswered_change_is_cancelled_and_reported_as_possibly_made() {
 
 #[tokio::test]
 async fn a_cancelled_turn_does_not_wait_for_the_editor() {
-    let files = FileService { reads: ServiceBehaviour::NoReply, ..FileService::default() };
+    let files = FileService::default().with_reads(ServiceBehaviour::NoReply);
     let mut agent = start(Some(files), EditorState::Differs, EditorAction::Edit).await;
     let prompt = agent.prompt("go").await;
     let method = "fs/read_text_file";

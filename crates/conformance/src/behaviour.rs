@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 /// The behaviour of the client. The default client injects no faults, has no capabilities, and
 /// allows each request once.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ClientBehaviour {
     /// Capabilities that the client sends in `initialize`. The client adds the capabilities that
     /// [`form`](Self::form), [`files`](Self::files) and [`terminals`](Self::terminals) need.
@@ -28,6 +29,38 @@ pub struct ClientBehaviour {
     pub terminals: Option<TerminalService>,
     /// Maximum duration of any wait.
     pub deadline: Duration,
+}
+
+impl ClientBehaviour {
+    /// Sets the capabilities that the client sends in `initialize`.
+    #[must_use]
+    pub fn with_capabilities(self, capabilities: Value) -> Self {
+        Self { capabilities, ..self }
+    }
+
+    /// Sets the time at which the client replies to permission requests.
+    #[must_use]
+    pub fn with_timing(self, timing: ReplyTiming) -> Self {
+        Self { timing, ..self }
+    }
+
+    /// Sets the reply to forms, if the client supports forms.
+    #[must_use]
+    pub fn with_form(self, form: impl Into<Option<FormReply>>) -> Self {
+        Self { form: form.into(), ..self }
+    }
+
+    /// Sets the files that the client serves, if any.
+    #[must_use]
+    pub fn with_files(self, files: impl Into<Option<FileService>>) -> Self {
+        Self { files: files.into(), ..self }
+    }
+
+    /// Sets the terminals that the client serves, if any.
+    #[must_use]
+    pub fn with_terminals(self, terminals: impl Into<Option<TerminalService>>) -> Self {
+        Self { terminals: terminals.into(), ..self }
+    }
 }
 
 impl Default for ClientBehaviour {
@@ -144,6 +177,7 @@ pub enum ServiceBehaviour {
 
 /// The files of an editor: the files on the disk, and unsaved text.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct FileService {
     /// The unsaved text of each file. When the agent writes a file, the file is saved.
     pub unsaved: BTreeMap<PathBuf, String>,
@@ -151,6 +185,20 @@ pub struct FileService {
     pub reads: ServiceBehaviour,
     /// The behaviour for writes; `None` if the client does not offer writes.
     pub writes: Option<ServiceBehaviour>,
+}
+
+impl FileService {
+    /// Sets the behaviour for reads.
+    #[must_use]
+    pub fn with_reads(self, reads: ServiceBehaviour) -> Self {
+        Self { reads, ..self }
+    }
+
+    /// Sets the behaviour for writes, if the client offers writes.
+    #[must_use]
+    pub fn with_writes(self, writes: impl Into<Option<ServiceBehaviour>>) -> Self {
+        Self { writes: writes.into(), ..self }
+    }
 }
 
 impl Default for FileService {
@@ -165,6 +213,7 @@ impl Default for FileService {
 /// To test a client that has forgotten its terminals, let every method except `terminal/create`
 /// fail.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct TerminalService {
     /// Truncation of the output.
     pub truncation: OutputTruncation,
@@ -176,8 +225,32 @@ pub struct TerminalService {
     pub scripted_command: Option<ScriptedCommand>,
 }
 
+impl TerminalService {
+    /// Sets the truncation of the output.
+    #[must_use]
+    pub fn with_truncation(self, truncation: OutputTruncation) -> Self {
+        Self { truncation, ..self }
+    }
+
+    /// Sets the behaviour for requests.
+    #[must_use]
+    pub fn with_service(self, service: ServiceBehaviour) -> Self {
+        Self { service, ..self }
+    }
+
+    /// Sets the script that replaces every command, if there is one.
+    #[must_use]
+    pub fn with_scripted_command(
+        self,
+        scripted_command: impl Into<Option<ScriptedCommand>>,
+    ) -> Self {
+        Self { scripted_command: scripted_command.into(), ..self }
+    }
+}
+
 /// The scripted result of a command, without a process.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct ScriptedCommand {
     /// Texts that the command writes, each with its delay after the previous text. A text is
     /// written even if the command has already exited.

@@ -20,6 +20,7 @@ pub type JsonRpcResult = Result<Value, Value>;
 
 /// A permission request that the client received.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ReceivedPermissionRequest {
     /// The id of the JSON-RPC request.
     pub id: Value,

@@ -12,6 +12,7 @@ use crate::limits::MAX_KEPT_ITEMS;
 
 /// The observed state of one session.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct ObservedSession {
     /// The first 100,000 updates, in order. Later updates are not kept, but change the other
     /// fields.

@@ -159,7 +159,7 @@ fn filling_answers(dialect: Dialect, summary: impl Into<MockResponse>) -> Vec<Mo
 }
 
 async fn open(server: &ModelServer, dialect: Dialect, capabilities: Value) -> Agent {
-    let options = Options { capabilities, ..Options::default() };
+    let options = Options::default().with_capabilities(capabilities);
     let mut agent = start_for(server, dialect, &[], options);
     agent.initialize().await.expect("it initializes");
     agent.new_session().await;

@@ -1,7 +1,6 @@
 //! Tests of the messages that a session sends in addition to responses, and of its requests to the
 //! client.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -64,7 +63,7 @@ async fn a_hook_runs_after_each_answer_and_a_form_requests_the_reason() -> Resul
 {
     static ANSWERS: AtomicUsize = AtomicUsize::new(0);
     let rejects = PermissionReply::Select(PermissionOptionKind::RejectOnce);
-    let behaviour = ClientBehaviour { form: Some(FormReply::Fill("use make")), ..rejects.into() };
+    let behaviour = ClientBehaviour::from(rejects).with_form(FormReply::Fill("use make"));
     let mut agent = start_with(behaviour, |builder| {
         builder.handle().update(|session, _| session.enable_rejection_reason_requests());
         builder.with_permission_answer_hook(async || {
@@ -83,7 +82,7 @@ async fn a_hook_runs_after_each_answer_and_a_form_requests_the_reason() -> Resul
 async fn terminals_and_calls_are_sent_under_the_key_of_the_agent() -> Result<(), AgentTestError> {
     for shows_terminals in [false, true] {
         let capabilities = json!({ "_meta": { "terminal_output": shows_terminals } });
-        let behaviour = ClientBehaviour { capabilities, ..ClientBehaviour::default() };
+        let behaviour = ClientBehaviour::default().with_capabilities(capabilities);
         let mut agent = start_with(behaviour, |builder| builder.with_meta_key("mine")).await?;
         agent.prompt_and_wait_for_stop("s", "terminal").await?;
         let session = agent.client.session("s");
@@ -100,16 +99,17 @@ async fn terminals_and_calls_are_sent_under_the_key_of_the_agent() -> Result<(),
 
 #[tokio::test]
 async fn a_request_is_sent_after_earlier_items() -> Result<(), AgentTestError> {
-    let unsaved = BTreeMap::from([("/file".into(), "text".to_owned())]);
+    let mut unsaved = FileService::default();
+    unsaved.unsaved.insert("/file".into(), "text".to_owned());
     for (files, said) in [
-        (Some(FileService { unsaved, ..FileService::default() }), "before text"),
+        (Some(unsaved), "before text"),
         (None, "before Method not found"),
         (
-            Some(FileService { reads: ServiceBehaviour::NoReply, ..FileService::default() }),
+            Some(FileService::default().with_reads(ServiceBehaviour::NoReply)),
             "before the client did not answer within 1 s",
         ),
     ] {
-        let mut agent = start(ClientBehaviour { files, ..ClientBehaviour::default() }).await?;
+        let mut agent = start(ClientBehaviour::default().with_files(files)).await?;
         agent.prompt_and_wait_for_stop("s", "read").await?;
         assert_eq!(agent.client.session("s").message_text(), said);
         let lines = agent.client.transcript();
@@ -127,12 +127,9 @@ async fn a_resource_of_the_client_is_released_even_if_it_arrives_late() -> Resul
         (ServiceBehaviour::Delayed(Duration::from_millis(100)), "session/cancel"),
     ] {
         let scripted = Some(ScriptedCommand::default());
-        let terminals = Some(TerminalService {
-            service,
-            scripted_command: scripted,
-            ..TerminalService::default()
-        });
-        let mut agent = start(ClientBehaviour { terminals, ..ClientBehaviour::default() }).await?;
+        let terminals =
+            Some(TerminalService::default().with_service(service).with_scripted_command(scripted));
+        let mut agent = start(ClientBehaviour::default().with_terminals(terminals)).await?;
         let prompt = agent.send_prompt("s", "hold").await?;
         agent.wait_until(|client| client.transcript().contains("terminal/create")).await?;
         match ending {

@@ -79,8 +79,7 @@ async fn foreign_tools_have_the_complete_lifecycle_of_a_call() -> Result<(), Age
 
 #[tokio::test]
 async fn an_approval_after_the_cancellation_changes_nothing() -> Result<(), AgentTestError> {
-    let behaviour =
-        ClientBehaviour { timing: ReplyTiming::AfterCancel, ..ClientBehaviour::default() };
+    let behaviour = ClientBehaviour::default().with_timing(ReplyTiming::AfterCancel);
     let (mut agent, folders) = start(behaviour).await?;
     let prompt = agent.send_prompt("note1", "note").await?;
     agent.wait_until(|client| !client.permission_requests.is_empty()).await?;
@@ -130,7 +129,7 @@ async fn a_session_has_the_capabilities_of_its_client() -> Result<(), AgentTestE
             on_receive_request!(),
         );
     let files = Some(FileService::default());
-    let behaviour = ClientBehaviour { files, ..ClientBehaviour::default() };
+    let behaviour = ClientBehaviour::default().with_files(files);
     let mut agent = AgentUnderTest::in_process(agent, behaviour);
     agent.initialize().await?;
     assert_eq!(agent.new_session(&std::env::temp_dir()).await?, "reads files: true");

@@ -70,7 +70,7 @@ async fn the_reason_that_a_form_tells_reaches_the_model_and_one_never_told_holds
         (FormReply::Decline, "Rejected by the user. It did not run."),
         (FormReply::NoReply, "Cancelled with its turn. It did not run."),
     ] {
-        let behaviour = ClientBehaviour { form: Some(form), ..rejects.into() };
+        let behaviour = ClientBehaviour::from(rejects).with_form(form);
         let (mut agent, session, _) = start(behaviour).await;
         let prompt = agent.send_prompt(&session, "tool undo {}").await.unwrap();
         agent.wait_until(|client| !client.forms.is_empty()).await.unwrap();
