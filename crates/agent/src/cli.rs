@@ -178,13 +178,16 @@ async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCo
     }
     // This is the last step, because a fork stores a copy of the session.
     let resumed = sessions::select_session(args.resumed, cwd.clone()).await?;
-    let resumed = resumed.map(|session| ResumedSession {
-        id: session.id,
-        description: session.description,
-        model: model_flag,
-        mode: mode_flag.map(|mode| mode.id().to_owned()),
+    let resumed = resumed.map(|session| {
+        let mut resumed = ResumedSession::new(session.id, session.description);
+        resumed.model = model_flag;
+        resumed.mode = mode_flag.map(|mode| mode.id().to_owned());
+        resumed
     });
-    Ok(ExecJob { agent, prompt, cwd, resumed, approval, fails_with_a_call: is_commands, locale })
+    let mut job = ExecJob::new(agent, prompt, cwd);
+    (job.resumed, job.approval) = (resumed, approval);
+    (job.fails_with_a_call, job.locale) = (is_commands, locale);
+    Ok(job)
 }
 
 /// Prints a usage error, or the help. Suggests `exec` if the user wrote a prompt instead of a

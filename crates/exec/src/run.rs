@@ -30,6 +30,7 @@ use crate::translations::{ENGLISH, Translations};
 
 /// The parameters of a run.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ExecJob<A> {
     /// The agent: a component of the SDK, in this process or in another process.
     pub agent: A,
@@ -47,8 +48,26 @@ pub struct ExecJob<A> {
     pub locale: String,
 }
 
+impl<A> ExecJob<A> {
+    /// Creates a run in a new session. The user is asked for permissions, a failed call does not
+    /// make the run fail, and the messages are in English.
+    #[must_use]
+    pub fn new(agent: A, prompt: Vec<ContentBlock>, cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            agent,
+            prompt,
+            cwd: cwd.into(),
+            resumed: None,
+            approval: Approval::Ask,
+            fails_with_a_call: false,
+            locale: "en".to_owned(),
+        }
+    }
+}
+
 /// A stored session, and optional choices that replace the stored choices.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ResumedSession {
     /// Id of the session.
     pub id: SessionId,
@@ -60,8 +79,17 @@ pub struct ResumedSession {
     pub mode: Option<String>,
 }
 
+impl ResumedSession {
+    /// Creates a session that continues with its stored choices.
+    #[must_use]
+    pub fn new(id: impl Into<SessionId>, description: impl Into<String>) -> Self {
+        Self { id: id.into(), description: description.into(), model: None, mode: None }
+    }
+}
+
 /// The way in which permission requests are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Approval {
     /// Asks the user at the terminal. If there is no terminal, every request is rejected.
     Ask,

@@ -24,6 +24,7 @@ pub trait SessionsTerminal: io::Write {
 }
 
 /// The sessions, the folder and the output of the subcommand.
+#[non_exhaustive]
 pub struct SessionsContext<'a> {
     /// The stored sessions.
     pub archive: &'a SessionArchive,
@@ -35,6 +36,19 @@ pub struct SessionsContext<'a> {
     pub retention: SessionRetention,
     /// The output of the subcommand, and the user who answers questions.
     pub terminal: &'a mut dyn SessionsTerminal,
+}
+
+impl<'a> SessionsContext<'a> {
+    /// Creates a context with the default limits of age and size.
+    #[must_use]
+    pub fn new(
+        archive: &'a SessionArchive,
+        cwd: &'a Path,
+        now: SystemTime,
+        terminal: &'a mut dyn SessionsTerminal,
+    ) -> Self {
+        Self { archive, cwd, now, retention: SessionRetention::default(), terminal }
+    }
 }
 
 impl fmt::Debug for SessionsContext<'_> {

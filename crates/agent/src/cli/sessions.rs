@@ -41,13 +41,8 @@ pub(super) fn run_sessions(args: SessionsArgs) -> ExitCode {
     };
     let cwd = std::env::current_dir().unwrap_or_else(|_gone| "/".into());
     let mut terminal = SessionsScreen { ui: OutputStream::stdout(), locale: config.locale(&env) };
-    let context = SessionsContext {
-        archive: &archive,
-        cwd: &cwd,
-        now: SystemTime::now(),
-        retention: config.session_retention(),
-        terminal: &mut terminal,
-    };
+    let mut context = SessionsContext::new(&archive, &cwd, SystemTime::now(), &mut terminal);
+    context.retention = config.session_retention();
     match callboard_sessions::run_sessions_command(args, context) {
         // `OutputStream` reports an output error at the end, unless the reader has closed the pipe.
         Ok(()) | Err(SessionsError::Output(_)) => ExitCode::SUCCESS,
