@@ -12,8 +12,8 @@ use crate::files::workspace::git::{self, NamedPath};
 
 /// Returns the sandbox policy for commands in a workspace.
 ///
-/// - The project folders are writable, except names that other programs execute or trust: see
-///   [`protected_names`](self::protected_names). The names are protected also while nothing exists
+/// - The project folders are writable, except names that other programs execute or trust, e.g.
+///   `AGENTS.md`, `.vscode` and `.git/hooks`. The names are protected also while nothing exists
 ///   there.
 /// - Keys, tokens and browser profiles in the home folder are masked, and so are the folders of the
 ///   agent itself ([`Workspace::with_state_folder`], [`Workspace::with_guarded_path`]). The outputs
