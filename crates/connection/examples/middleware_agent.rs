@@ -6,13 +6,13 @@
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
-use std::sync::{Arc, atomic::AtomicU32, atomic::Ordering::Relaxed};
+use std::sync::Arc;
 use std::time::Duration;
 
 use acp::v1::schema::{self as v1, ContentBlock, StopReason};
 use acp::{Client, ConnectTo, Error, on_receive_request};
 use acp_connection::{ClientSessions, Turn};
-use acp_lifecycle::{BatchCall, Effect, Effects, Session, ToolMiddleware, report_progress};
+use acp_lifecycle::{BatchCall, Effect, Effects, ToolMiddleware, report_progress};
 use acp_types::{FileChange, ToolCallPatch};
 use agent_client_protocol as acp;
 use serde_json::{Value, json};
@@ -75,25 +75,22 @@ async fn run_turn(name: String, turn: Turn) -> acp::Result<StopReason> {
 pub(crate) fn agent(
     counters: Option<Arc<acp_transport::TransportCounters>>,
 ) -> impl ConnectTo<Client> {
-    let (sessions, count) = (ClientSessions::default(), AtomicU32::new(1));
+    let sessions = ClientSessions::default();
     let (new, prompted) = (sessions.clone(), sessions.clone());
     sessions
         .agent_builder(Duration::from_secs(1))
         .on_receive_request(
             async |request: v1::InitializeRequest, responder, _| {
-                let can = v1::SessionCapabilities::new().close(v1::SessionCloseCapabilities::new());
-                let can = v1::AgentCapabilities::new().session_capabilities(can);
                 let answer = v1::InitializeResponse::new(request.protocol_version);
-                responder.respond(answer.agent_capabilities(can))
+                responder.respond(answer.agent_capabilities(ClientSessions::agent_capabilities()))
             },
             on_receive_request!(),
         )
         .on_receive_request(
             async move |request: v1::NewSessionRequest, responder, connection| {
-                let id = v1::SessionId::new(format!("note{}", count.fetch_add(1, Relaxed)));
-                let session = new.builder(id.clone(), Session::new(request.cwd), connection);
-                new.insert(session.with_counters(counters.clone()).open());
-                responder.respond(v1::NewSessionResponse::new(id))
+                new.open_and_respond(request, responder, connection, |session| {
+                    session.with_counters(counters.clone())
+                })
             },
             on_receive_request!(),
         )

@@ -15,6 +15,11 @@ pub(crate) fn unknown_session_error() -> Error {
     jsonrpc_error(ErrorCode::RESOURCE_NOT_FOUND, "unknown_session", what)
 }
 
+/// Returns the error for a session in a relative folder.
+pub(crate) fn relative_cwd_error() -> Error {
+    jsonrpc_error(ErrorCode::INVALID_PARAMS, "invalid_params", "`cwd` must be an absolute path")
+}
+
 /// Returns the error for a request that exceeds a limit. A later attempt may succeed.
 pub(crate) fn busy_error(what: &str) -> Error {
     jsonrpc_error(ErrorCode::INTERNAL_ERROR, "busy", what)

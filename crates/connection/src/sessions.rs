@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use acp_lifecycle::Session;
 use agent_client_protocol::v1::schema::{
-    CancelNotification, ClientCapabilities, CloseSessionRequest, CloseSessionResponse,
-    InitializeRequest, PromptResponse, SessionId, StopReason,
+    AgentCapabilities, CancelNotification, ClientCapabilities, CloseSessionRequest,
+    CloseSessionResponse, InitializeRequest, NewSessionRequest, NewSessionResponse, PromptResponse,
+    SessionCapabilities, SessionCloseCapabilities, SessionId, StopReason,
 };
 use agent_client_protocol::v1::{self, ConnectionTo, Responder};
 use agent_client_protocol::{
@@ -35,6 +36,8 @@ pub struct ClientSessions(Arc<Mutex<OpenSessions>>);
 struct OpenSessions {
     client: ClientCapabilities,
     open: HashMap<SessionId, ClientSession>,
+    /// Number of sessions that were opened by [`ClientSessions::open_and_respond`].
+    count: u64,
     /// Tasks that will answer `session/close`.
     closing: Vec<JoinHandle<()>>,
     /// Whether [`ClientSessions::close_all`] was called.
@@ -91,6 +94,45 @@ impl ClientSessions {
     /// Sets the client's capabilities, which the `initialize` request contains.
     pub fn set_client_capabilities(&self, capabilities: ClientCapabilities) {
         lock(&self.0).client = capabilities;
+    }
+
+    /// Returns the capabilities that an agent has by [`agent_builder`](Self::agent_builder), for the
+    /// response to `initialize`. Without `session/close`, clients do not close their sessions.
+    #[must_use]
+    pub fn agent_capabilities() -> AgentCapabilities {
+        let can = SessionCapabilities::new().close(SessionCloseCapabilities::new());
+        AgentCapabilities::new().session_capabilities(can)
+    }
+
+    /// Opens a session for `session/new`, and responds. `set_up` sets the properties of the session.
+    /// The id of the session is unique on this connection. If the `cwd` of the request is not
+    /// absolute, the request is refused.
+    ///
+    /// To choose the id, or to restore a stored session, use [`builder`](Self::builder).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the response cannot be sent, because the connection is closed.
+    pub fn open_and_respond(
+        &self,
+        request: NewSessionRequest,
+        responder: Responder<NewSessionResponse>,
+        client: ConnectionTo<Client>,
+        set_up: impl FnOnce(ClientSessionBuilder) -> ClientSessionBuilder,
+    ) -> Result<()> {
+        if !request.cwd.is_absolute() {
+            return responder.respond_with_error(errors::relative_cwd_error());
+        }
+        let number = {
+            let mut sessions = lock(&self.0);
+            sessions.count += 1;
+            sessions.count
+        };
+        let id = SessionId::new(format!("session{number}"));
+        let session = self.builder(id.clone(), Session::new(request.cwd), client);
+        // The client may send its first prompt as soon as it receives the response.
+        self.insert(set_up(session).open());
+        responder.respond(NewSessionResponse::new(id))
     }
 
     /// Creates the builder of a session for the client of this connection: see

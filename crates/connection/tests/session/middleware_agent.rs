@@ -23,7 +23,7 @@ use tempfile::TempDir;
 mod example;
 
 /// Session ids of each agent.
-const SESSIONS: [&str; 2] = ["note1", "note2"];
+const SESSIONS: [&str; 2] = ["session1", "session2"];
 
 /// Starts the agent with two sessions, each with a note of two lines in its folder.
 async fn start(
@@ -49,6 +49,17 @@ fn texts(agent: &AgentUnderTest, session: &str) -> Vec<String> {
     let calls = agent.client.session(session).calls();
     let text = |call: &&ToolCall| content_text(call.content.last()?).map(str::to_owned);
     calls.iter().filter_map(text).collect()
+}
+
+#[tokio::test]
+async fn a_session_in_a_relative_folder_is_refused() -> Result<(), AgentTestError> {
+    let mut agent = AgentUnderTest::in_process(example::agent(None), PermissionReply::default());
+    agent.initialize().await?;
+    // The request breaks a rule of the protocol, so only the answer is judged.
+    let refused = agent.new_session(std::path::Path::new("relative")).await;
+    let error = refused.expect_err("the folder is relative").to_string();
+    assert!(error.contains("must be an absolute path"), "{error}");
+    Ok(())
 }
 
 #[tokio::test]
@@ -81,13 +92,13 @@ async fn foreign_tools_have_the_complete_lifecycle_of_a_call() -> Result<(), Age
 async fn an_approval_after_the_cancellation_changes_nothing() -> Result<(), AgentTestError> {
     let behaviour = ClientBehaviour::default().with_timing(ReplyTiming::AfterCancel);
     let (mut agent, folders) = start(behaviour).await?;
-    let prompt = agent.send_prompt("note1", "note").await?;
+    let prompt = agent.send_prompt("session1", "note").await?;
     agent.wait_until(|client| !client.permission_requests.is_empty()).await?;
-    agent.notify("session/cancel", json!({ "sessionId": "note2" })).await?;
-    agent.cancel_and_send_deferred_replies("note1").await?;
+    agent.notify("session/cancel", json!({ "sessionId": "session2" })).await?;
+    agent.cancel_and_send_deferred_replies("session1").await?;
     assert_eq!(agent.wait_for_stop_reason(&prompt).await?, "cancelled");
     agent.close_input_and_wait_for_exit().await?;
-    let texts = texts(&agent, "note1");
+    let texts = texts(&agent, "session1");
     assert!(texts[1].starts_with("Cancelled "), "{texts:?}");
     assert_eq!(note(&folders[0])?, "one\ntwo\n");
     assert_eq!(agent.client.violations_by(Side::Agent), []);
@@ -100,7 +111,7 @@ async fn a_note_outside_of_the_folder_is_neither_shown_nor_changed() -> Result<(
     std::os::unix::fs::symlink(folders[1].path(), folders[0].path().join("link"))?;
     let absolute = folders[1].path().join("note");
     for path in ["link/note", absolute.to_str().unwrap()] {
-        assert_eq!(agent.prompt_and_wait_for_stop("note1", path).await?, "end_turn");
+        assert_eq!(agent.prompt_and_wait_for_stop("session1", path).await?, "end_turn");
     }
     agent.close_input_and_wait_for_exit().await?;
     assert_eq!(note(&folders[1])?, "one\ntwo\n");
@@ -140,8 +151,8 @@ async fn a_session_has_the_capabilities_of_its_client() -> Result<(), AgentTestE
 async fn a_closed_session_is_unknown_and_other_sessions_continue() -> Result<(), AgentTestError> {
     let allow = PermissionReply::Select(PermissionOptionKind::AllowOnce);
     let (mut agent, _folders) = start(allow).await?;
-    agent.send_request_and_wait("session/close", json!({ "sessionId": "note1" })).await?;
-    for id in ["note1", "note3"] {
+    agent.send_request_and_wait("session/close", json!({ "sessionId": "session1" })).await?;
+    for id in ["session1", "session3"] {
         let Err(AgentTestError::ErrorResponse(error)) =
             agent.prompt_and_wait_for_stop(id, "note").await
         else {
@@ -153,7 +164,7 @@ async fn a_closed_session_is_unknown_and_other_sessions_continue() -> Result<(),
             matches!(close, Err(AgentTestError::ErrorResponse(error)) if error["code"] == -32002)
         );
     }
-    assert_eq!(agent.prompt_and_wait_for_stop("note2", "note").await?, "end_turn");
+    assert_eq!(agent.prompt_and_wait_for_stop("session2", "note").await?, "end_turn");
     agent.close_input_and_wait_for_exit().await?;
     assert_eq!(agent.client.violations_by(Side::Agent), []);
     Ok(())
