@@ -37,12 +37,13 @@ fn start_and_wait(
 ) -> Result<u8, Box<dyn std::error::Error>> {
     let (program, args) = command.split_first().ok_or("a command is missing")?;
     let (cwd, mut policy) = project_policy(cwd)?;
-    let tmp = tempfile::tempdir()?;
-    policy.tmp = Some(tmp.path().to_owned());
+    // With namespaces, the command gets a `/tmp` in memory, which a signal cannot leave behind.
+    let tmp = (isolation == Isolation::Landlock).then(tempfile::tempdir).transpose()?;
+    policy.tmp = tmp.as_ref().map(|tmp| tmp.path().to_owned());
     let mut command = SandboxCommand::new(program, &policy, isolation, CommandSession::Inherited)?;
     command.args(args).envs(base_env(own_env())).std().current_dir(cwd);
-    if isolation == Isolation::Landlock {
-        command.envs([("TMPDIR", tmp.path())]);
+    if let Some(tmp) = &policy.tmp {
+        command.envs([("TMPDIR", tmp)]);
     }
     let (status, _end) = command.spawn()?.wait()?;
     Ok(exit_code(status))
