@@ -190,8 +190,9 @@ impl SessionDatabase {
         Ok(logged < long)
     }
 
-    /// Empties the log, unless readers need it all the time. Returns whether it is empty. Writers seldom pause long enough for the
-    /// log to start over, and the first process that opens the database reads the whole log.
+    /// Empties the log, unless readers need it all the time. Returns whether it is empty. Writers
+    /// seldom pause long enough for the log to start over, and the first process that opens the
+    /// database reads the whole log.
     ///
     /// Most pages are moved by now, so each try holds the lock of the writers only for the pages of
     /// the last commits. No lock is held between the tries.
