@@ -43,7 +43,8 @@ impl SandboxCommand {
     ///
     /// The working directory is passed to the command by descriptor: the command starts in the
     /// folder in which [`Command::current_dir`] (or the caller's own working directory) leads when
-    /// the helper starts, and nowhere else.
+    /// the helper starts, and nowhere else. If a parent of the folder is hidden, e.g. `/tmp`, the
+    /// policy must name the folder as writable or readable.
     ///
     /// # Errors
     /// Returns an error if `main` has not called
