@@ -61,24 +61,7 @@ impl ClientBehaviour {
     pub fn with_terminals(self, terminals: impl Into<Option<TerminalService>>) -> Self {
         Self { terminals: terminals.into(), ..self }
     }
-}
 
-impl Default for ClientBehaviour {
-    fn default() -> Self {
-        Self {
-            capabilities: json!({}),
-            permission: PermissionReply::default(),
-            timing: ReplyTiming::default(),
-            form: None,
-            read_delay: Duration::ZERO,
-            files: None,
-            terminals: None,
-            deadline: Duration::from_secs(10),
-        }
-    }
-}
-
-impl ClientBehaviour {
     /// Returns all capabilities that the client sends in `initialize`.
     pub(crate) fn advertised_capabilities(&self) -> Value {
         let mut advertised = self.capabilities.clone();
@@ -93,6 +76,21 @@ impl ClientBehaviour {
             advertised["terminal"] = json!(true);
         }
         advertised
+    }
+}
+
+impl Default for ClientBehaviour {
+    fn default() -> Self {
+        Self {
+            capabilities: json!({}),
+            permission: PermissionReply::default(),
+            timing: ReplyTiming::default(),
+            form: None,
+            read_delay: Duration::ZERO,
+            files: None,
+            terminals: None,
+            deadline: Duration::from_secs(10),
+        }
     }
 }
 

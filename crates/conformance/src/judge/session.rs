@@ -77,7 +77,8 @@ impl JudgedSession {
     }
 
     /// Judges a message. While a load of an open session is not answered, the message may belong to
-    /// the replay or to a running turn. A violation is then reported only if it is one in both cases.
+    /// the replay or to a running turn. Its violations as a part of the replay are then reported only
+    /// if it is not valid as a part of the turn either.
     pub(super) fn judge(
         &mut self,
         faults: &mut ViolationLog,
@@ -94,10 +95,18 @@ impl JudgedSession {
         self.earlier = Some(earlier);
     }
 
-    /// Records the response to `session/load` or `session/resume`, which ends the replay.
+    /// Records the response to `session/load` or `session/resume`, which ends the replay. A turn that
+    /// runs meanwhile continues.
     pub(super) fn finish_replay(&mut self) {
         self.loads = self.loads.saturating_sub(1);
-        self.earlier = None;
+        if let Some(earlier) = self.earlier.take() {
+            self.prompts = earlier.prompts;
+            for (id, phase) in earlier.terminals.iter() {
+                if *phase == TerminalPhase::RunByClient {
+                    self.terminals.insert(id, TerminalPhase::RunByClient);
+                }
+            }
+        }
         self.phase = SessionPhase::Open;
     }
 

@@ -512,15 +512,19 @@ fn the_history_of_a_session_is_replayed_outside_of_turns() {
     assert_eq!(broken_rules(&messages), [(OutsideTurn, 6)]);
 }
 
+fn load(id: u64) -> Value {
+    request(id, "session/load", json!({"sessionId": "s1", "cwd": "/", "mcpServers": []}))
+}
+
+fn load_error(id: u64) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "Held"}})
+}
+
 #[test]
 fn a_failed_load_opens_no_session_and_leaves_an_open_one_as_it_was() {
-    let load =
-        |id| request(id, "session/load", json!({"sessionId": "s1", "cwd": "/", "mcpServers": []}));
-    let error =
-        |id: u64| json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "Held"}});
     let chunk = || session_update_message("s1", &message_chunk("Hello."));
     let mut messages = start();
-    messages.extend([load(1), error(1), chunk()]);
+    messages.extend([load(1), load_error(1), chunk()]);
     assert_eq!(broken_rules(&messages), [(AfterClose, 5)]);
     let mut messages = start();
     messages.extend([
@@ -528,7 +532,7 @@ fn a_failed_load_opens_no_session_and_leaves_an_open_one_as_it_was() {
         result(1.into(), json!({"sessionId": "s1"})),
         request(2, "session/prompt", json!({"sessionId": "s1", "prompt": []})),
         load(3),
-        error(3),
+        load_error(3),
         chunk(),
         result(2.into(), json!({"stopReason": "end_turn"})),
     ]);
@@ -537,13 +541,13 @@ fn a_failed_load_opens_no_session_and_leaves_an_open_one_as_it_was() {
 
 #[test]
 fn updates_of_a_running_turn_count_although_loads_of_its_session_fail() {
-    let load =
-        |id| request(id, "session/load", json!({"sessionId": "s1", "cwd": "/", "mcpServers": []}));
-    let error =
-        |id: u64| json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "Held"}});
     let call = json!({
         "sessionUpdate": "tool_call", "toolCallId": "c", "title": "Read", "kind": "read",
         "status": "in_progress"
+    });
+    let shown = json!({
+        "sessionUpdate": "tool_call_update", "toolCallId": "c",
+        "content": [{"type": "terminal", "terminalId": "unknown"}]
     });
     let ended =
         json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"});
@@ -554,19 +558,38 @@ fn updates_of_a_running_turn_count_although_loads_of_its_session_fail() {
         request(2, "session/prompt", json!({"sessionId": "s1", "prompt": []})),
         load(3),
         session_update_message("s1", &call),
+        // Neither the turn nor the replay has opened this terminal.
+        session_update_message("s1", &shown),
         load(4),
-        error(3),
-        error(4),
+        load_error(3),
+        load_error(4),
         session_update_message("s1", &ended),
         result(2.into(), json!({"stopReason": "end_turn"})),
     ]);
+    assert_eq!(broken_rules(&messages), [(TerminalUnknown, 8)]);
+}
+
+#[test]
+fn a_running_turn_continues_after_its_session_was_loaded_again() {
+    let chunk = || session_update_message("s1", &message_chunk("Hello."));
+    let mut messages = start();
+    messages.extend([
+        request(1, "session/new", json!({"cwd": "/", "mcpServers": []})),
+        result(1.into(), json!({"sessionId": "s1"})),
+        request(2, "session/prompt", json!({"sessionId": "s1", "prompt": []})),
+        load(3),
+        chunk(),
+        result(3.into(), json!({})),
+        chunk(),
+        result(2.into(), json!({"stopReason": "end_turn"})),
+    ]);
     assert_eq!(broken_rules(&messages), []);
+    messages.push(chunk());
+    assert_eq!(broken_rules(&messages), [(OutsideTurn, 11)]);
 }
 
 #[test]
 fn many_unanswered_loads_of_a_session_need_no_more_memory_than_one() {
-    let load =
-        |id| request(id, "session/load", json!({"sessionId": "s1", "cwd": "/", "mcpServers": []}));
     let mut messages = start();
     messages.extend([
         request(1, "session/new", json!({"cwd": "/", "mcpServers": []})),
