@@ -31,7 +31,8 @@ async fn start(
 ) -> Result<(AgentUnderTest, [TempDir; 2]), AgentTestError> {
     let folders = [TempDir::new()?, TempDir::new()?];
     let mut agent = AgentUnderTest::in_process(example::agent(None), behaviour);
-    agent.initialize().await?;
+    let can = agent.initialize().await?;
+    assert!(can["agentCapabilities"]["sessionCapabilities"]["close"].is_object(), "{can}");
     for (expected, folder) in SESSIONS.iter().zip(&folders) {
         std::fs::write(folder.path().join("note"), "one\ntwo\n")?;
         assert_eq!(agent.new_session(folder.path()).await?, *expected);
