@@ -180,12 +180,8 @@ impl ToolResult {
 
     /// Creates the result of a call that failed, was rejected or was cancelled.
     #[must_use]
-    pub fn error(
-        call_id: impl Into<String>,
-        name: impl Into<String>,
-        text: impl Into<String>,
-    ) -> Self {
-        Self { is_error: true, ..Self::new(call_id, name, text) }
+    pub fn error(call: &ModelToolCall, text: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::new(&call.id, &call.name, text) }
     }
 
     /// Removes the additional content, if there is any, and appends a note to the text instead.

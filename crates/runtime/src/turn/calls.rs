@@ -112,11 +112,7 @@ fn image_part(image: Image) -> ContentPart {
 }
 
 fn result_of_call_not_run(call: &ModelToolCall) -> ToolResult {
-    ToolResult::error(
-        call.id.clone(),
-        call.name.clone(),
-        "It was not run, because the turn ended early.",
-    )
+    ToolResult::error(call, "It was not run, because the turn ended early.")
 }
 
 /// Ends a call with an error, because its arguments cannot be parsed.
