@@ -200,6 +200,24 @@ async fn a_client_gets_the_changes_by_a_dry_run_and_then_exactly_those_are_made(
 }
 
 #[tokio::test]
+async fn a_rewind_that_is_withdrawn_while_it_waits_changes_nothing() {
+    let scratch = Scratch::new();
+    let (mut agent, id) = session_with_changes(&scratch, ALLOW).await;
+    let turn = agent.prompt("run touch started; sleep 600").await;
+    let rewind = json!({"sessionId": id, "prompt": 2});
+    let rewind = agent.send("_callboard/rewind", rewind).await;
+    agent.notify("$/cancel_request", json!({"requestId": rewind})).await;
+    assert_eq!(agent.answer(&rewind).await.unwrap_err()["code"], -32800);
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&turn).await, "cancelled");
+    // The next turn begins after the work that waited before it.
+    assert_eq!(agent.turn("read a.txt").await, "end_turn");
+    assert_eq!(scratch.read("a.txt"), "two\n");
+    assert!(!messages(&agent, &id).contains("Went back"));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_rewind_of_a_client_obeys_the_mode_and_rules() {
     let scratch = Scratch::new();
     let (mut agent, id) = session_with_changes(&scratch, Options::default()).await;

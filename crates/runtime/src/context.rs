@@ -84,6 +84,8 @@ pub(crate) struct WorkspaceContext {
     is_forgotten: Arc<AtomicBool>,
     /// Number of the current prompt.
     prompt: Arc<AtomicU32>,
+    /// The number of prompts that are left after a removal, until the file versions are adapted.
+    left_prompts: Arc<AtomicU32>,
 }
 
 /// The instruction files and the file versions that the session tracks.
@@ -107,7 +109,18 @@ impl WorkspaceContext {
         let date = callboard_text::utc_date(now).into();
         let (known, pending, is_forgotten) = (Arc::default(), Arc::default(), Arc::default());
         let (hints, prompt) = (Arc::default(), Arc::default());
-        Self { workspace, instructions: None, hints, date, known, pending, is_forgotten, prompt }
+        let left_prompts = Arc::new(AtomicU32::new(u32::MAX));
+        Self {
+            workspace,
+            instructions: None,
+            hints,
+            date,
+            known,
+            pending,
+            is_forgotten,
+            prompt,
+            left_prompts,
+        }
     }
 
     /// Sets the hints on how to use the tools well, which are part of the system prompt.
@@ -126,7 +139,9 @@ impl WorkspaceContext {
 
     /// Returns the files that the model knows. Returns `None` while files are read.
     pub(crate) fn known_files(&self) -> Option<Vec<KnownFile>> {
-        Some(self.known.try_lock().ok()?.versions.to_known_files())
+        let mut known = self.known.try_lock().ok()?;
+        known.forget_removed_prompts(&self.left_prompts);
+        Some(known.versions.to_known_files())
     }
 
     /// Sets the embedder's text, which replaces Callboard's own instructions at the beginning of
@@ -226,25 +241,23 @@ impl WorkspaceContext {
         self.is_forgotten.store(true, Ordering::Relaxed);
     }
 
-    /// Sets the number of the prompt in which the model reads files from now on.
+    /// Sets the number of the prompt in which the model reads and changes files from now on.
     pub(crate) fn begin_prompt(&self, number: u32) {
+        self.workspace.begin_prompt(number);
         self.prompt.store(number, Ordering::Relaxed);
     }
 
     /// Records that the messages of the current prompt were removed.
-    pub(crate) async fn forget_current_prompt(&self) {
-        self.forget_prompts_after(self.prompt.load(Ordering::Relaxed).saturating_sub(1)).await;
+    pub(crate) fn forget_current_prompt(&self) {
+        self.forget_prompts_after(self.prompt.load(Ordering::Relaxed).saturating_sub(1));
     }
 
     /// Records that the messages after the first `prompts` prompts were removed. The files that the
-    /// model read or wrote in them are reported as changed, because the messages that are left may
-    /// contain other versions.
-    pub(crate) async fn forget_prompts_after(&self, prompts: u32) {
+    /// model read or wrote in them are reported once, because the messages that are left may contain
+    /// other versions.
+    pub(crate) fn forget_prompts_after(&self, prompts: u32) {
         self.mark_instructions_forgotten();
-        let forget = move |known: &mut TrackedFiles, _: &Workspace| {
-            known.versions.mark_forgotten_after(prompts);
-        };
-        self.run_blocking_on_files(forget).await;
+        self.left_prompts.fetch_min(prompts, Ordering::Relaxed);
     }
 
     /// Runs `look` on a blocking thread, because it reads files.
@@ -252,13 +265,23 @@ impl WorkspaceContext {
         &self,
         look: impl FnOnce(&mut TrackedFiles, &Workspace) + Send + 'static,
     ) {
-        let workspace = self.workspace.clone();
+        let (workspace, left_prompts) = (self.workspace.clone(), self.left_prompts.clone());
+        let look = move |known: &mut TrackedFiles| {
+            known.forget_removed_prompts(&left_prompts);
+            look(known, &workspace);
+        };
         // If `look` panics, only the messages of this call are lost.
-        spawn_blocking_exclusive(&self.known, move |known| look(known, &workspace)).await;
+        spawn_blocking_exclusive(&self.known, look).await;
     }
 }
 
 impl TrackedFiles {
+    /// Adapts the versions after prompts were removed, once.
+    fn forget_removed_prompts(&mut self, left_prompts: &AtomicU32) {
+        let left = left_prompts.swap(u32::MAX, Ordering::Relaxed);
+        self.versions.mark_forgotten_after(left);
+    }
+
     /// Records a file. `known_since` is the prompt in which the model got to know its content.
     fn record_file_for_model(
         &mut self,

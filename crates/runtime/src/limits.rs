@@ -24,6 +24,9 @@ pub(crate) const STORE_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// session has failed.
 pub(crate) const RETRIED_COMMIT_TIMEOUT: Duration = Duration::from_millis(20);
 
+/// Time between two checks whether a commit that failed has succeeded in the meantime.
+pub(crate) const RETRIED_COMMIT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Maximum number of writes that wait until the store is open.
 pub(crate) const MAX_UNSTORED_CHANGES: usize = 1024;
 

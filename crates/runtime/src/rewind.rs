@@ -24,7 +24,7 @@ use crate::context::ReadRules;
 use crate::errors;
 use crate::limits::{MAX_NAMED_PATHS, MAX_REWIND_DOCUMENTS};
 use crate::options::SessionOptions;
-use crate::stored_sessions::{SessionRecording, read_document};
+use crate::stored_sessions::{RewoundSession, SessionRecording, read_document};
 
 /// The rewinds of one stored session.
 #[derive(Clone)]
@@ -33,8 +33,19 @@ pub(crate) struct SessionRewind {
     recording: Arc<SessionRecording>,
     /// Number of prompts that the session had in earlier processes.
     earlier_prompts: u32,
-    /// Held while a rewind changes files and history.
-    running: Arc<tokio::sync::Mutex<()>>,
+    /// Held while a rewind changes files and history. Contains the last rewind, until it is taken.
+    finished: Arc<tokio::sync::Mutex<Option<FinishedRewind>>>,
+}
+
+/// The outcome of a rewind, for the session that continues after it.
+#[derive(Debug)]
+pub(crate) struct FinishedRewind {
+    /// The message for the chat, or the error.
+    pub(crate) report: Result<String, String>,
+    /// The history that is left. `None` if the history did not change.
+    pub(crate) rewound: Option<RewoundSession>,
+    /// The plan that the client should show. `None` if the plan is the same as before.
+    pub(crate) plan: Option<Plan>,
 }
 
 /// The files that a rewind would change, and the files that it would keep.
@@ -52,7 +63,7 @@ impl SessionRewind {
         recording: Arc<SessionRecording>,
         earlier_prompts: u32,
     ) -> Self {
-        Self { workspace, recording, earlier_prompts, running: Arc::default() }
+        Self { workspace, recording, earlier_prompts, finished: Arc::default() }
     }
 
     /// Lists the prompts of the session.
@@ -62,12 +73,7 @@ impl SessionRewind {
 
     /// Returns what going back to the state before a prompt would change.
     pub(crate) async fn plan(&self, prompt: u32) -> Result<SessionRewindPlan, ToolError> {
-        let workspace = self.workspace.clone();
-        let (files, first) = run_blocking(move || {
-            let files = RewindPlan::before_prompt(&workspace, prompt)?;
-            Ok((files, workspace.first_prompt_with_undo_data()))
-        })
-        .await?;
+        let (files, first) = self.files_before(prompt).await?;
         let mut kept = files.kept().to_vec();
         // The undo data of earlier prompts were removed, or belong to another session or folder.
         let without_undo = first.map_or(u32::MAX, |first| first.saturating_sub(1));
@@ -78,6 +84,16 @@ impl SessionRewind {
             kept.extend(changed.difference(&known).map(|path| KeptFile::without_backup(path)));
         }
         Ok(SessionRewindPlan { prompt, files, kept })
+    }
+
+    /// Returns the changes of files, and the first prompt that has undo data.
+    async fn files_before(&self, prompt: u32) -> Result<(RewindPlan, Option<u32>), ToolError> {
+        let workspace = self.workspace.clone();
+        run_blocking(move || {
+            let files = RewindPlan::before_prompt(&workspace, prompt)?;
+            Ok((files, workspace.first_prompt_with_undo_data()))
+        })
+        .await
     }
 
     /// Returns the plan for a client, which shows it to its user. The client does not get the text of
@@ -120,37 +136,51 @@ impl SessionRewind {
 
     /// Restores the files and the history. If `is_in_prompt` is set, the newest prompt asked for this
     /// and stays. If this method fails, calls may have been undone already.
+    ///
+    /// The rewind continues if its caller is dropped, e.g. by a cancel, because files without their
+    /// history would be worse. [`take_finished`](Self::take_finished) returns its outcome.
     pub(crate) async fn run(
         &self,
         plan: SessionRewindPlan,
         is_in_prompt: bool,
-    ) -> Result<Option<Plan>, ToolError> {
+    ) -> Result<(), ToolError> {
         let this = self.clone();
-        let running = self.running.clone().lock_owned().await;
-        // A dropped caller must not leave the files without the history.
+        let mut finished = self.finished.clone().lock_owned().await;
         let run = tokio::spawn(async move {
-            let _running = running;
-            let SessionRewindPlan { prompt, files, .. } = plan;
-            // Files are not changed if the history cannot follow.
-            this.recording.committed_store().await.map_err(|error| store_error(&error))?;
-            let (plan, workspace) = (this.plan_before(prompt).await?, this.workspace.clone());
-            run_blocking(move || files.run(&workspace)).await?;
-            let keep = prompt.saturating_sub(1);
-            let rewound = this.recording.rewind(keep, is_in_prompt).await;
-            rewound.map_err(|error| {
-                let message =
-                    format!("The files were restored, but the stored session was not: {error}");
-                ToolError::recoverable(ErrorCode::Io, message)
-            })?;
-            Ok(plan)
+            let report = plan.report(&this.workspace);
+            let outcome = this.restore(plan, is_in_prompt).await;
+            let (rewound, plan, report, result) = match outcome {
+                Ok((rewound, plan)) => (Some(rewound), plan, Ok(report), Ok(())),
+                Err(error) => (None, None, Err(error.to_string()), Err(error)),
+            };
+            *finished = Some(FinishedRewind { report, rewound, plan });
+            result
         });
         run.await.unwrap_or_else(|_panic| Err(ToolError::fatal("the rewind panicked")))
     }
 
-    /// Waits until no rewind changes files or history. A rewind continues if its caller is dropped,
-    /// e.g. by a cancel.
-    pub(crate) async fn wait_until_idle(&self) {
-        drop(self.running.lock().await);
+    /// Waits until no rewind changes files or history. Returns the outcome of the last rewind, once.
+    pub(crate) async fn take_finished(&self) -> Option<FinishedRewind> {
+        self.finished.lock().await.take()
+    }
+
+    async fn restore(
+        &self,
+        plan: SessionRewindPlan,
+        is_in_prompt: bool,
+    ) -> Result<(RewoundSession, Option<Plan>), ToolError> {
+        let SessionRewindPlan { prompt, files, .. } = plan;
+        // Files are not changed if the history cannot follow.
+        self.recording.committed_store().await.map_err(|error| store_error(&error))?;
+        let (plan, workspace) = (self.plan_before(prompt).await?, self.workspace.clone());
+        run_blocking(move || files.run(&workspace)).await?;
+        let keep = prompt.saturating_sub(1);
+        let rewound = self.recording.rewind(keep, is_in_prompt).await.map_err(|error| {
+            let message =
+                format!("The files were restored, but the stored session was not: {error}");
+            ToolError::recoverable(ErrorCode::Io, message)
+        })?;
+        Ok((rewound, plan))
     }
 
     /// Returns the files that completed calls of these prompts changed, according to the stored
@@ -229,10 +259,6 @@ pub(crate) struct CheckedRewindPlan {
 impl CheckedRewindPlan {
     pub(crate) fn response(&self) -> RewindSessionResponse {
         RewindSessionResponse::new(&self.plan, |path| self.readable.contains(path))
-    }
-
-    pub(crate) fn report(&self, workspace: &Workspace) -> String {
-        self.plan.report(workspace)
     }
 
     pub(crate) fn into_plan(self) -> SessionRewindPlan {
@@ -438,8 +464,8 @@ impl Tool for RewindTool {
         args: &RewindArgs,
         context: &Context,
     ) -> Result<Vec<String>, ToolError> {
-        let plan = self.0.plan(args.prompt).await?;
-        let paths = plan.changes().iter().map(|change| context.workspace.display(&change.path));
+        let (files, _) = self.0.files_before(args.prompt).await?;
+        let paths = files.changes().iter().map(|change| context.workspace.display(&change.path));
         Ok(paths.collect())
     }
 
@@ -473,9 +499,7 @@ impl Tool for RewindTool {
         let text = plan.report(&invocation.context.workspace);
         let paths = plan.changes().iter().map(|change| path_text(&change.path).into_owned());
         let raw = json!({ "paths": paths.collect::<Vec<_>>(), "prompt": plan.prompt });
-        if let Some(plan) = self.0.run(plan, true).await? {
-            invocation.call.session().send_plan(plan);
-        }
+        self.0.run(plan, true).await?;
         let mut output = ToolOutput::new(text);
         output.raw_output = Some(raw);
         Ok(output)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use acp_connection::{ClientSession, ClientSessionBuilder, OpenPrompt};
@@ -29,7 +29,7 @@ use crate::context::{KnownFile, WorkspaceContext};
 use crate::lock::lock;
 use crate::options::{ActiveOptions, OptionSelection, SessionOptions};
 use crate::permission::{PermissionSetup, RulePersister};
-use crate::rewind::{RewindSessionResponse, SessionRewind};
+use crate::rewind::{FinishedRewind, RewindSessionResponse, SessionRewind};
 use crate::secrets::{LiveSecrets, SessionSecrets};
 use crate::stored_sessions::{
     RewoundSession, SessionRecording, StoredKnownFiles, StoredPermissions,
@@ -172,6 +172,8 @@ enum SessionWork {
     /// Goes back to the state before a prompt.
     Rewind {
         prompt: u32,
+        /// Set when the changes begin, or when the request is withdrawn before.
+        decided: Arc<OnceLock<()>>,
         answer: oneshot::Sender<Result<RewindSessionResponse>>,
     },
 }
@@ -374,12 +376,20 @@ impl Session {
             return Ok(plan.response());
         }
         let (answer, answered) = oneshot::channel();
-        match self.work.try_send(SessionWork::Rewind { prompt, answer }) {
+        let decided = Arc::new(OnceLock::new());
+        let is_withdrawn = async {
+            withdrawn.cancelled().await;
+            if decided.set(()).is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let work = SessionWork::Rewind { prompt, decided: decided.clone(), answer };
+        match self.work.try_send(work) {
             Ok(()) => tokio::select! {
                 answer = answered => {
                     answer.unwrap_or_else(|_| Err(errors::session_closing_error()))
                 }
-                () = withdrawn.cancelled() => Err(errors::request_cancelled()),
+                () = is_withdrawn => Err(errors::request_cancelled()),
             },
             Err(mpsc::error::TrySendError::Full(_)) => Err(errors::too_many_waiting_prompts()),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(errors::session_closing_error()),
@@ -412,7 +422,9 @@ impl Session {
             drop(tokio::time::timeout(limits::FINAL_SEND_TIMEOUT, self.closed.cancelled()).await);
         }
         if let Some(rewind) = &self.rewind {
-            drop(tokio::time::timeout(limits::FINAL_SEND_TIMEOUT, rewind.wait_until_idle()).await);
+            // The history must follow the files that a rewind has restored.
+            let finished = rewind.take_finished();
+            drop(tokio::time::timeout(limits::REWIND_COMMIT_TIMEOUT, finished).await);
         }
         if let Some(recording) = &self.recording {
             recording
@@ -476,8 +488,8 @@ impl PromptRunner {
             };
             match work {
                 Some(SessionWork::Prompt(prompt)) => self.process_queued_prompt(prompt).await,
-                Some(SessionWork::Rewind { prompt, mut answer }) => {
-                    let rewound = self.rewind_for_client(prompt, answer.closed()).await;
+                Some(SessionWork::Rewind { prompt, decided, mut answer }) => {
+                    let rewound = self.rewind_for_client(prompt, &decided, answer.closed()).await;
                     // The client may have disconnected.
                     drop(answer.send(rewound));
                 }
@@ -496,7 +508,6 @@ impl PromptRunner {
     /// Records a prompt, after all that the client receives before the prompt.
     async fn record_prompt(&mut self, name: &TurnId, blocks: &[ContentBlock]) {
         self.prompt_count += 1;
-        self.context.workspace.begin_prompt(self.prompt_count);
         self.workspace_context.begin_prompt(self.prompt_count);
         let Some(recording) = &self.recording else { return };
         tokio::select! {
@@ -590,10 +601,12 @@ impl PromptRunner {
 
     /// Goes back to the state before a prompt for the client, which has asked its user. The next turn
     /// begins with the message about it, because clients expect no message outside of a turn.
-    /// `withdrawn` resolves if the client no longer waits.
+    /// `withdrawn` resolves if the client no longer waits. If `decided` is not set yet when the changes
+    /// begin, it is set, and the rewind is completed.
     async fn rewind_for_client(
         &mut self,
         prompt: u32,
+        decided: &OnceLock<()>,
         withdrawn: impl Future<Output = ()>,
     ) -> Result<RewindSessionResponse> {
         let Some(rewind) = self.rewind.clone() else { return Err(errors::sessions_not_stored()) };
@@ -607,47 +620,49 @@ impl PromptRunner {
             () = withdrawn => return Err(errors::request_cancelled()),
             () = self.aborting.cancelled() => return Err(errors::session_closing_error()),
         };
-        let report = plan.report(&self.context.workspace);
+        if decided.set(()).is_err() {
+            return Err(errors::request_cancelled());
+        }
         let response = plan.response();
-        let rewound = tokio::select! {
-            rewound = rewind.run(plan.into_plan(), false) => rewound,
+        tokio::select! {
+            // `apply_rewind` reports an error.
+            _ = rewind.run(plan.into_plan(), false) => {}
             () = self.aborting.cancelled() => return Err(errors::session_closing_error()),
-        };
-        self.apply_rewind(0).await;
-        let plan = rewound.map_err(|error| errors::rewind_failed(&error.to_string()))?;
-        plan.into_iter().for_each(|plan| self.handle.send_plan(plan));
+        }
+        let report = self.apply_rewind(0).await.ok_or_else(errors::session_closing_error)?;
+        let report = report.map_err(|error| errors::rewind_failed(&error))?;
         lock(&self.queue).notices.push(report);
         Ok(response)
     }
 
     /// Applies the rewind that a turn has run. If the turn was cancelled, the call of the rewind may
-    /// have ended before the rewind, so a notice reports it.
+    /// have ended before the rewind, so a notice reports the outcome.
     async fn apply_rewind_of_turn(&mut self, ending: &Result<StopReason>) {
-        if let (Some(prompt), Ok(StopReason::Cancelled)) = (self.apply_rewind(1).await, ending) {
-            let notice = format!("The session went back to the state before prompt {prompt}.");
-            lock(&self.queue).notices.push(notice);
+        if let (Some(report), Ok(StopReason::Cancelled)) = (self.apply_rewind(1).await, ending) {
+            lock(&self.queue).notices.push(report.unwrap_or_else(|error| error));
         }
     }
 
-    /// Replaces the messages of the model after a rewind that left `newer` prompts behind it.
-    /// Returns the first removed prompt if there was a rewind.
-    async fn apply_rewind(&mut self, newer: u32) -> Option<u32> {
-        if let Some(rewind) = &self.rewind {
-            tokio::select! {
-                () = rewind.wait_until_idle() => {}
-                () = self.aborting.cancelled() => return None,
-            }
-        }
-        let rewound = self.recording.as_ref().and_then(|it| it.take_rewound());
-        let RewoundSession { messages, prompts } = rewound?;
+    /// Waits for a rewind that runs. Replaces the messages of the model after a rewind that left
+    /// `newer` prompts behind it, and sends the plan. Returns the report or the error of the rewind,
+    /// if there was one.
+    async fn apply_rewind(&mut self, newer: u32) -> Option<Result<String, String>> {
+        let rewind = self.rewind.as_ref()?;
+        let finished = tokio::select! {
+            finished = rewind.take_finished() => finished,
+            () = self.aborting.cancelled() => None,
+        };
+        let FinishedRewind { report, rewound, plan } = finished?;
+        plan.into_iter().for_each(|plan| self.handle.send_plan(plan));
+        let Some(RewoundSession { messages, prompts }) = rewound else { return Some(report) };
         self.history.restore_messages(messages);
         self.prompt_count = prompts + newer;
         if prompts == 0 {
             self.history.forget_title();
         }
-        self.context.workspace.begin_prompt(self.prompt_count);
-        self.workspace_context.forget_prompts_after(prompts).await;
-        Some(prompts + 1)
+        self.workspace_context.begin_prompt(self.prompt_count);
+        self.workspace_context.forget_prompts_after(prompts);
+        Some(report)
     }
 
     /// Stores the changes of a turn, and notifies the user once if storing fails.

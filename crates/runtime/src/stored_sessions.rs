@@ -93,4 +93,4 @@ impl fmt::Debug for StoredSessions {
 #[cfg(test)]
 mod replay_laws;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -108,7 +108,7 @@ async fn run_request_loop(
             // ACP requires that later requests contain neither a refused prompt nor the messages
             // after it.
             history.truncate_from(&prompt);
-            turn.workspace_context.forget_current_prompt().await;
+            turn.workspace_context.forget_current_prompt();
         }
         if let ControlFlow::Break(ending) = act {
             // ACP requires that a cancelled turn ends with `cancelled`, even if another error has

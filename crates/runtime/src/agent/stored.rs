@@ -3,10 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use acp_store::{
-    NewSession, SessionFilter, SessionFolder, SessionStore, SessionStoreError, SessionSummary,
-};
-use acp_tools::files::remove_files_of_session;
+use acp_store::{NewSession, SessionFilter, SessionFolder, SessionStoreError, SessionSummary};
 use acp_types::wire::v1;
 use agent_client_protocol::v1::schema::{
     DeleteSessionRequest, DeleteSessionResponse, ForkSessionRequest, ForkSessionResponse,
@@ -19,7 +16,6 @@ use agent_client_protocol::{Client, Error, JsonRpcResponse, Result};
 use callboard_text::{escape_invisible, rfc3339_utc};
 use serde_json::Value;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use super::CodingAgent;
 use super::connection::{Connection, PreparedSession, SessionStart, check_room};
@@ -45,31 +41,6 @@ pub(super) struct RestoreRequest {
     mcp_servers: Vec<McpServer>,
     /// Whether the client receives the stored updates of the session again.
     is_replayed: bool,
-}
-
-/// Reads the model's messages of a stored session while the client receives the stored updates. The
-/// first prompt waits for the messages.
-struct MessageReading {
-    task: JoinHandle<Result<(RestoredMessages, u64), SessionStoreError>>,
-    messages: oneshot::Sender<RestoredMessages>,
-}
-
-impl MessageReading {
-    fn begin(opened: &OpenedStore, id: &SessionId) -> (Self, oneshot::Receiver<RestoredMessages>) {
-        let (opened, id) = (opened.clone(), id.clone());
-        let read = async move { opened.run(move |store| read_messages(store, &id)).await };
-        let (messages, received) = oneshot::channel();
-        (Self { task: tokio::spawn(read), messages }, received)
-    }
-
-    /// Gives the messages to the session. Returns the number of records that could not be read.
-    async fn finish(self) -> Result<u64, SessionStoreError> {
-        // The task does not panic, and is not cancelled.
-        let (messages, damaged) = self.task.await.unwrap_or(Err(SessionStoreError::WriterEnded))?;
-        // The session may be closed.
-        drop(self.messages.send(messages));
-        Ok(damaged)
-    }
 }
 
 /// The session that a request copies.
@@ -204,17 +175,12 @@ impl Connection {
         }
         let deleted = async {
             let opened = self.opened_store().await?;
-            let state = self.agent.state.clone();
-            let delete = move |store: &dyn SessionStore| {
-                let deleted = store.delete(&id);
-                let is_gone =
-                    matches!(&deleted, Ok(()) | Err(SessionStoreError::UnknownSession(_)));
-                if let Some(state) = state.filter(|_| is_gone) {
-                    remove_files_of_session(&state, &id.0);
-                }
-                deleted
+            let archive = SessionArchive::new(opened.store.clone());
+            let archive = match self.agent.state.clone() {
+                Some(state) => archive.with_state_folder(state),
+                None => archive,
             };
-            match opened.run(delete).await {
+            match opened.run(move |_| archive.delete(&id)).await {
                 Err(SessionStoreError::UnknownSession(_)) => Ok(()),
                 deleted => deleted.map_err(|error| errors::session_store(&error)),
             }
@@ -276,10 +242,12 @@ impl Connection {
             // The client may have disconnected.
             Err(error) => return drop(responder.respond_with_error(error)),
         };
-        let (reading, messages) = MessageReading::begin(&opened, &id);
+        let (sender, messages) = oneshot::channel();
+        // The messages of the model are read while the client receives the stored updates.
+        let read = read_and_send_messages(&opened, &id, sender);
         let (start, mut notices) = self.prepare_start(&opened, &id, restored, messages).await;
         if is_fork {
-            match reading.finish().await {
+            match read.await {
                 Ok(damaged) => notices.extend(damage_notice(damaged)),
                 Err(error) => {
                     return drop(responder.respond_with_error(errors::session_store(&error)));
@@ -290,16 +258,14 @@ impl Connection {
         let session = self.start_session(prepared, start, client);
         let answer = session.client().open_request(responder);
         let handle = session.client().handle().clone();
-        let shown = async {
-            let unread = if is_replayed { replay(&opened, &id, &handle).await? } else { 0 };
-            Ok(unread + reading.finish().await?)
-        };
+        let replayed =
+            async { if is_replayed { replay(&opened, &id, &handle).await } else { Ok(0) } };
         let unread = tokio::select! {
-            unread = shown => unread,
+            unread = async { tokio::try_join!(replayed, read) } => unread,
             () = session.wait_closed() => return,
         };
         let unread = match unread {
-            Ok(unread) => unread,
+            Ok((unread, damaged)) => unread + damaged,
             Err(error) => {
                 session.close(limits::CLOSE_DEADLINE).await;
                 return answer.respond(Err(errors::session_store(&error)));
@@ -481,6 +447,19 @@ async fn open_stored(
     let restored =
         opened.run(move |store| RestoredSession::open(store, &id, folder, SystemTime::now())).await;
     restored.map_err(|error| errors::session_store(&error))
+}
+
+/// Gives a session the stored messages of its model. Returns how many could not be read.
+async fn read_and_send_messages(
+    opened: &OpenedStore,
+    id: &SessionId,
+    session: oneshot::Sender<RestoredMessages>,
+) -> Result<u64, SessionStoreError> {
+    let id = id.clone();
+    let (messages, damaged) = opened.run(move |store| read_messages(store, &id)).await?;
+    // The session may be closed.
+    drop(session.send(messages));
+    Ok(damaged)
 }
 
 /// Restores the choices of the stored session, except a mode that allows more than the mode with

@@ -167,30 +167,30 @@ impl FileVersions {
     }
 
     /// Removes the versions that the model got to know after the first `prompts` prompts. Their
-    /// files are reported as changed.
+    /// files are reported once.
     pub(crate) fn mark_forgotten_after(&mut self, prompts: u32) {
         for file in self.0.iter_mut().filter(|file| file.prompt > prompts) {
             file.version = None;
         }
     }
 
-    /// Lists the files that have changed since the model read or wrote them. The versions of the
-    /// listed files are removed, because the model no longer knows these files. Blocks while it
-    /// reads files.
+    /// Lists the files that have changed since the model read or wrote them, and the files of removed
+    /// prompts. The versions of the listed files are removed, because the model no longer knows these
+    /// files. Blocks while it reads files.
     pub(crate) fn take_changes_report(&mut self, workspace: &Workspace) -> Option<String> {
-        let (mut changed, mut gone) = (Vec::new(), Vec::new());
+        let (mut changed, mut gone, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
         self.0.retain_mut(|TrackedFile { path, version, .. }| {
-            let holds = match version {
-                Some(version) => version.compare_with_file(workspace, path),
-                None if workspace.open_existing_file(path).is_some() => FileComparison::Changed,
-                None => FileComparison::Deleted,
+            let list = match version {
+                Some(version) => match version.compare_with_file(workspace, path) {
+                    FileComparison::Unchanged => return true,
+                    FileComparison::Changed => &mut changed,
+                    FileComparison::Deleted => &mut gone,
+                },
+                None if workspace.open_existing_file(path).is_some() => &mut forgotten,
+                None => &mut gone,
             };
-            match holds {
-                FileComparison::Unchanged => {}
-                FileComparison::Changed => changed.push(workspace.display(path)),
-                FileComparison::Deleted => gone.push(workspace.display(path)),
-            }
-            holds == FileComparison::Unchanged
+            list.push(workspace.display(path));
+            false
         });
         let mut news = String::new();
         let what = "These files were changed by the user, another program or a command since you \
@@ -201,6 +201,9 @@ impl FileVersions {
             "These files, which you have read or written, are gone:",
             &gone,
         );
+        let what = "You read or wrote these files in messages that were removed; read them again \
+                    before you rely on them:";
+        append_path_list(&mut news, what, &forgotten);
         (!news.is_empty()).then_some(news)
     }
 }

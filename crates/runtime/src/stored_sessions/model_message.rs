@@ -157,11 +157,7 @@ fn with_matching_results(messages: Vec<ChatMessage>) -> Vec<Arc<ChatMessage>> {
 }
 
 fn lost_result(call: &ModelToolCall) -> ToolResult {
-    ToolResult::error(
-        call.id.clone(),
-        call.name.clone(),
-        "The result was lost, because its stored record is damaged.",
-    )
+    ToolResult::error(call, "The result was lost, because its stored record is damaged.")
 }
 
 /// A stored record that this version cannot parse.
@@ -279,7 +275,7 @@ mod tests {
             replay: None,
         };
         let results = |ids: &[&str]| {
-            let result = |id: &&str| ToolResult::error(*id, "t", *id);
+            let result = |id: &&str| ToolResult::error(&call(id), *id);
             ChatMessage::ToolResults(ids.iter().map(result).collect())
         };
         let prompt = || ChatMessage::User(Vec::new());

@@ -29,8 +29,8 @@ use super::model_message::{message_record, read_messages, reset_record};
 use super::redaction::redact_changes;
 use super::{OpenedStore, StoredKnownFiles, StoredPermissions, StoredSessions, StoredSettings};
 use crate::limits::{
-    COMMIT_TIMEOUT, MAX_UNSTORED_CHANGES, MAX_WRITTEN_MESSAGES, RETRIED_COMMIT_TIMEOUT,
-    REWIND_COMMIT_TIMEOUT,
+    COMMIT_TIMEOUT, MAX_UNSTORED_CHANGES, MAX_WRITTEN_MESSAGES, RETRIED_COMMIT_PAUSE,
+    RETRIED_COMMIT_TIMEOUT, REWIND_COMMIT_TIMEOUT,
 };
 use crate::lock::lock;
 use crate::prompt;
@@ -68,8 +68,6 @@ struct RecordingState {
     prompts: u32,
     /// The record of the newest prompt.
     prompt: Option<SessionRecord>,
-    /// The messages of the model after a rewind, until the session takes them.
-    rewound: Option<RewoundSession>,
     /// Whether the session has a prompt; nothing is recorded before the first prompt.
     has_prompt: bool,
     /// Whether the sent items are a replay of records that are already stored.
@@ -86,12 +84,13 @@ struct RecordingState {
 /// The messages of the model that are stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RecordedMessages {
-    /// Number of changes of the messages, except added messages, when they were recorded.
+    /// How often messages had been replaced, changed or removed when they were recorded.
     pub(crate) rewrites: u64,
     pub(crate) count: usize,
 }
 
 /// A session after a rewind.
+#[derive(Debug)]
 pub(crate) struct RewoundSession {
     /// The messages of the model that are left.
     pub(crate) messages: Vec<Arc<ChatMessage>>,
@@ -165,7 +164,6 @@ impl SessionRecording {
             stored_files: None,
             prompts: 0,
             prompt: None,
-            rewound: None,
             has_prompt,
             is_replay: false,
             is_record_scheduled: false,
@@ -459,7 +457,7 @@ impl SessionRecording {
         &self,
         keep: u32,
         is_prompt_kept: bool,
-    ) -> Result<(), SessionStoreError> {
+    ) -> Result<RewoundSession, SessionStoreError> {
         let rewound = self.remove_prompts(keep, is_prompt_kept).await;
         rewound.inspect_err(|error| lock(&self.state).end(error))
     }
@@ -468,7 +466,7 @@ impl SessionRecording {
         &self,
         keep: u32,
         is_prompt_kept: bool,
-    ) -> Result<(), SessionStoreError> {
+    ) -> Result<RewoundSession, SessionStoreError> {
         let opened = self.opened_store().ok_or(SessionStoreError::WriterEnded)?;
         let commit = {
             let mut state = lock(&self.state);
@@ -481,18 +479,31 @@ impl SessionRecording {
             state.last_commit.clone()
         };
         let commit = commit.ok_or(SessionStoreError::WriterEnded)?;
-        let committed = timeout(REWIND_COMMIT_TIMEOUT, commit).await;
+        let committed = timeout(REWIND_COMMIT_TIMEOUT, self.wait_for_retried_commit(commit)).await;
         committed.unwrap_or(Err(SessionStoreError::TimedOut))?;
         let id = self.id.clone();
         let (messages, _damaged) = opened.run(move |store| read_messages(store, &id)).await?;
-        let mut state = lock(&self.state);
-        state.rewound = Some(RewoundSession { messages, prompts: keep });
-        Ok(())
+        Ok(RewoundSession { messages, prompts: keep })
     }
 
-    /// Returns the state after a rewind; later calls return `None`.
-    pub(crate) fn take_rewound(&self) -> Option<RewoundSession> {
-        lock(&self.state).rewound.take()
+    /// Waits for a commit, also while the store retries it after a transient error.
+    async fn wait_for_retried_commit(
+        &self,
+        mut commit: Shared<PendingCommit>,
+    ) -> Result<(), SessionStoreError> {
+        loop {
+            match commit.await {
+                Err(error) if error.is_transient() => {
+                    sleep(RETRIED_COMMIT_PAUSE).await;
+                    let RecordingTarget::Recorder(recorder, _) = &lock(&self.state).target else {
+                        return Err(error);
+                    };
+                    // An empty write is committed together with the writes before it.
+                    commit = recorder.queue_changes(Vec::new(), SystemTime::now()).shared();
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Returns the reason why the session is not stored, as a notice to the user; later calls

@@ -33,7 +33,7 @@ async fn agent(
     agent
 }
 
-fn records(store: &MemorySessionStore, id: &str, stream: RecordStream) -> Vec<String> {
+pub(crate) fn records(store: &MemorySessionStore, id: &str, stream: RecordStream) -> Vec<String> {
     let mut load = store.begin_load(&id.to_owned().into(), stream, u64::MAX).unwrap();
     store.next_page(&mut load).unwrap().into_iter().map(|record| record.kind).collect()
 }
@@ -116,7 +116,9 @@ async fn messages_that_change_are_stored_anew() {
 }
 
 /// A recording whose store opens when the returned sender sends.
-fn held_recording(store: &MemorySessionStore) -> (Arc<SessionRecording>, mpsc::Sender<()>) {
+pub(crate) fn held_recording(
+    store: &MemorySessionStore,
+) -> (Arc<SessionRecording>, mpsc::Sender<()>) {
     let (open, held) = mpsc::channel();
     let (store, held) = (store.clone(), std::sync::Mutex::new(held));
     let opened = StoredSessions::new(move || {
@@ -181,7 +183,7 @@ fn a_message_is_read_as_it_was_stored_without_its_secrets() {
     let part = |text: &str| ContentPart::Text(text.to_owned());
     let image = ContentPart::Image { media_type: "image/png".into(), data: "AA==".into() };
     let result = |text: &str| {
-        let mut result = ToolResult::error("c", "read", text);
+        let mut result = ToolResult::error(&ModelToolCall::new("c", "read", "{}"), text);
         result.parts = vec![image.clone()];
         result
     };

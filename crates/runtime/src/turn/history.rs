@@ -22,8 +22,8 @@ pub(crate) struct History {
     /// session.
     messages: Arc<Vec<Arc<ChatMessage>>>,
     size: MessagesSize,
-    /// Number of changes so far, except added messages. While it is the same, the recording stores
-    /// only the messages that were added.
+    /// How often messages were replaced, changed or removed. While it is the same, the recording
+    /// stores only the messages that were added.
     rewrites: u64,
     /// The generation of the last used model, and the number of requests to this model. Failed
     /// attempts are counted too.
@@ -140,7 +140,7 @@ impl History {
         }
     }
 
-    /// Returns which messages the recording contains if it contains all.
+    /// Returns the state of the recording when all messages are stored.
     fn recorded_messages(&self) -> RecordedMessages {
         RecordedMessages { rewrites: self.rewrites, count: self.messages.len() }
     }
@@ -206,8 +206,7 @@ impl History {
         };
         let lost = calls.iter().map(|call| {
             ToolResult::error(
-                call.id.clone(),
-                call.name.clone(),
+                call,
                 "The call was lost because of an internal error. It may have had effects.",
             )
         });

@@ -63,8 +63,8 @@ fn files_of_removed_prompts_are_reported_once_although_they_did_not_change() {
     let json = serde_json::to_string(&versions.to_known_files()).unwrap();
     let mut versions = FileVersions::from_known_files(serde_json::from_str(&json).unwrap());
     let news = versions.take_changes_report(&workspace).unwrap();
-    let (changed, gone) = news.split_once("\nThese files, which").unwrap();
-    assert!(changed.ends_with(":\n- b") && gone.ends_with(":\n- c"), "{news}");
+    let (gone, forgotten) = news.split_once("\nYou read or wrote").unwrap();
+    assert!(gone.ends_with("are gone:\n- c") && forgotten.ends_with(":\n- b"), "{news}");
     assert_eq!(versions.take_changes_report(&workspace), None);
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use acp_lifecycle::{Session, SessionHandle};
-use acp_store::{MemorySessionStore, NewSession, RecordStream, SessionFolder, SessionStore as _};
+use acp_store::{MemorySessionStore, RecordStream};
 use callboard_models::{ChatMessage, ContentPart, ModelToolCall, TokenUsage, ToolResult};
 use pretty_assertions::assert_eq;
 use proptest::collection::vec;
@@ -12,8 +12,7 @@ use proptest::prelude::{Just, Strategy, prop_oneof, proptest};
 
 use super::{History, LEFT_OUT_NOTE};
 use crate::limits::MAX_HISTORY_IMAGE_BYTES;
-use crate::secrets::LiveSecrets;
-use crate::stored_sessions::{SessionRecording, StoredSessions};
+use crate::stored_sessions::tests::{held_recording, records};
 
 fn reply(text: &str, calls: usize) -> ChatMessage {
     let call = |number| ModelToolCall::new(format!("c{number}"), "look", "{}");
@@ -211,13 +210,8 @@ proptest! {
 #[tokio::test]
 async fn a_refused_prompt_does_not_store_the_messages_before_it_again() {
     let store = MemorySessionStore::new();
-    let opened = StoredSessions::new({
-        let store = store.clone();
-        move || Ok(Arc::new(store.clone()))
-    });
-    let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
-    let new = NewSession::new("s", folder);
-    let recording = SessionRecording::begin(opened, new, LiveSecrets::from_env([]));
+    let (recording, open) = held_recording(&store);
+    open.send(()).unwrap();
     let handle = SessionHandle::new(Session::new("/p"), std::time::SystemTime::now);
     recording.record_prompt(&"t1".into(), &["hi".into()], &handle);
     let mut history = history([ChatMessage::user("first"), reply("answer", 0)]);
@@ -227,11 +221,7 @@ async fn a_refused_prompt_does_not_store_the_messages_before_it_again() {
     history.truncate_from(&refused);
     history.record(&handle);
     recording.commit().await;
-    let stored = || {
-        let mut load = store.begin_load(&"s".into(), RecordStream::Model, u64::MAX).unwrap();
-        let page = store.next_page(&mut load).unwrap();
-        page.into_iter().map(|record| record.kind).collect::<Vec<_>>()
-    };
+    let stored = || records(&store, "s", RecordStream::Model);
     assert_eq!(stored(), ["model_message", "model_message"]);
     // A stored message is removed from the store too.
     let answer = history.messages().last().unwrap().clone();
