@@ -80,9 +80,15 @@ pub(crate) const MAX_IGNORE_FILE_BYTES: u64 = 256 * 1024;
 /// git executes.
 pub(crate) const MAX_GIT_CONFIG_BYTES: u64 = 256 * 1024;
 
-/// Maximum number of repositories and included configuration files of a project folder that are
-/// protected in a sandbox: those of submodules and worktrees.
+/// Maximum number of repositories of a project folder that are protected in a sandbox: those of
+/// submodules and worktrees.
 pub(crate) const MAX_GIT_FOLDERS: usize = 256;
+
+/// Maximum number of git configuration files that are read for the paths that they name.
+pub(crate) const MAX_GIT_CONFIGS: usize = 1024;
+
+/// Number of paths in git configuration files after which no further file is read.
+pub(crate) const MAX_GIT_NAMED_PATHS: usize = 4096;
 
 /// Maximum number of lines that are read from one `.gitignore` file. Rules after them do not apply.
 pub(crate) const MAX_IGNORE_FILE_LINES: usize = 5_000;

@@ -74,18 +74,23 @@ const SECRETS: &[&str] = &[
     ".config/opencode",
     ".gemini",
     ".local/share/opencode",
+    ".local/share/uv/credentials",
     // Browser profiles and messengers.
     ".config/BraveSoftware",
     ".config/chromium",
     ".config/discord",
     ".config/google-chrome",
     ".config/microsoft-edge",
+    ".config/mozilla",
+    ".config/opera",
     ".config/Signal",
     ".config/Slack",
     ".config/vivaldi",
     ".librewolf",
     ".mozilla",
     ".thunderbird",
+    // Data of all Flatpak programs.
+    ".var/app",
     "snap/chromium",
     "snap/firefox",
     // Histories often contain keys.

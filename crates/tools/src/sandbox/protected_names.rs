@@ -78,7 +78,8 @@ const PROTECTED_NAMES: &[(&str, MissingName)] = &[
     ("azure-pipelines.yml", File),
     ("bitbucket-pipelines.yml", File),
     // The configuration of package managers names programs and registries.
-    (".cargo/config", File),
+    // An empty `config` would take the place of `config.toml`.
+    (".cargo/config", Unprotected),
     (".cargo/config.toml", File),
     (".npmrc", File),
     (".yarnrc.yml", File),

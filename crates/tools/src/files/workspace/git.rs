@@ -1,13 +1,14 @@
 //! Detects files outside of `.git` that determine which commands git runs: the files of bare
 //! repositories, and the files that the git configuration of the repository names.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use callboard_text::normalise;
 
-use crate::limits::{MAX_GIT_CONFIG_BYTES, MAX_GIT_FOLDERS};
+use crate::limits::{MAX_GIT_CONFIG_BYTES, MAX_GIT_CONFIGS, MAX_GIT_FOLDERS, MAX_GIT_NAMED_PATHS};
 
 /// Returns whether a file is in a folder that git treats as a repository. Also returns `true` if
 /// creating this file would make the folder a repository.
@@ -44,54 +45,68 @@ pub(super) fn is_named_in_config(root: &Path, beneath: &Path) -> bool {
     places.into_iter().any(|at| at != root && at.starts_with(root) && path.starts_with(at))
 }
 
-/// A path in a project folder that the git configuration names.
+/// A path in a project folder that the configuration of a repository names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NamedPath {
     /// The folder of the hooks. It may be missing.
     Hooks(PathBuf),
     /// A file that the configuration includes. It may be missing.
     Include(PathBuf),
-    /// An existing file that a command in the configuration names.
+    /// An existing file: a command in the configuration names it, or it links a submodule to its
+    /// repository.
     File(PathBuf),
 }
 
-/// Returns the paths in a project folder, outside of `.git`, that the git configuration and the
-/// files that it includes name.
+/// Returns the paths in a project folder that the configuration of its repositories, and the files
+/// that it includes, name.
 pub(crate) fn paths_named_in_config(root: &Path) -> Vec<NamedPath> {
-    let Some((folder, config)) = read_config(root) else { return Vec::new() };
-    let (mut named, mut configs, mut read) = (Vec::new(), vec![(folder, config)], 0);
-    while let Some((folder, config)) = configs.pop() {
-        read += 1;
-        for (key, value) in config_entries(&config) {
-            let path = |base: &Path| normalise(&base.join(value.trim_matches('"')));
+    let (mut named, mut visited, mut configs) = (Vec::new(), HashSet::new(), Vec::new());
+    for folder in git_folders(root) {
+        let config = folder.join("config");
+        let text = read_small_text_file(&config).unwrap_or_default();
+        let worktree = config_entries(&text).find(|(key, _)| key.eq_ignore_ascii_case("worktree"));
+        let worktree = match worktree {
+            Some((_, worktree)) => {
+                let worktree = normalise(&folder.join(worktree));
+                named.push(NamedPath::File(worktree.join(".git")));
+                worktree
+            }
+            None => root.to_owned(),
+        };
+        configs.extend([folder.join("config.worktree"), config].map(|it| (it, worktree.clone())));
+    }
+    while let Some((config, worktree)) = configs.pop() {
+        let is_full = visited.len() >= MAX_GIT_CONFIGS || named.len() >= MAX_GIT_NAMED_PATHS;
+        if is_full || !visited.insert(config.clone()) {
+            continue;
+        }
+        let text = read_small_text_file(&config).unwrap_or_default();
+        for (key, value) in config_entries(&text) {
             match &*key.to_ascii_lowercase() {
-                "hookspath" => named.push(NamedPath::Hooks(path(root))),
+                "hookspath" => named.push(NamedPath::Hooks(normalise(&worktree.join(value)))),
                 "path" => {
-                    let included = path(&folder);
-                    let text = read_small_text_file(&included).filter(|_| read < MAX_GIT_FOLDERS);
-                    let parent = included.parent().unwrap_or(root).to_owned();
-                    configs.extend(text.map(|text| (parent, text)));
-                    named.push(NamedPath::Include(included));
+                    let included = normalise(&config.with_file_name(value));
+                    named.push(NamedPath::Include(included.clone()));
+                    configs.push((included, worktree.clone()));
                 }
                 _ => {
-                    let files = words_of_value(value).map(|word| normalise(&root.join(word)));
+                    let files = words_of_value(value).map(|word| normalise(&worktree.join(word)));
                     named.extend(files.filter(|path| path.is_file()).map(NamedPath::File));
                 }
             }
         }
     }
-    let git = root.join(".git");
     named.retain(|path| {
         let (NamedPath::Hooks(path) | NamedPath::Include(path) | NamedPath::File(path)) = path;
-        path != root && path.starts_with(root) && !path.starts_with(&git)
+        path != root && path.starts_with(root)
     });
     named
 }
 
-/// Returns the words of a value, and the whole value without its quotes.
+/// Returns the words of a value, and the whole value.
 fn words_of_value(value: &str) -> impl Iterator<Item = &str> {
     let is_split = |letter: char| letter.is_whitespace() || "\"';|&!".contains(letter);
-    value.split(is_split).chain([value.trim_matches('"')])
+    value.split(is_split).chain([value])
 }
 
 /// Returns the folders of git's own that belong to a project folder: the repository, the shared
@@ -124,14 +139,22 @@ pub(crate) fn git_folders(root: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the keys and values of a configuration.
+/// Returns the keys and values of a configuration, without quotes and comments around them.
 fn config_entries(config: &str) -> impl Iterator<Item = (&str, &str)> {
     let lines = config.lines().filter(|line| !line.trim_start().starts_with(['#', ';']));
-    // A key may follow the name of its section in the same line.
-    let key = |text: &'_ str| text.rsplit(']').next().unwrap_or_default().trim().len();
-    lines.filter_map(|line| line.split_once('=')).map(move |(before, value)| {
-        let before = before.trim_end();
-        (&before[before.len() - key(before)..], value.trim())
+    lines.filter_map(|line| line.split_once('=')).map(|(before, value)| {
+        // A key may follow the name of its section in the same line.
+        let key = before.rsplit(']').next().unwrap_or(before).trim();
+        let value = value.trim();
+        let value = match value.strip_prefix('"') {
+            Some(quoted) => quoted.rsplit_once('"').map_or(quoted, |(quoted, _)| quoted),
+            None => {
+                let comment =
+                    [" #", " ;", "\t#", "\t;"].iter().filter_map(|it| value.find(it)).min();
+                &value[..comment.unwrap_or(value.len())]
+            }
+        };
+        (key, value.trim_end())
     })
 }
 
@@ -229,23 +252,53 @@ mod tests {
     fn named_paths_are_hooks_includes_and_existing_files() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        let config = "[core] hooksPath = tools/hooks\n[include]\npath = ../more.inc\n[remote \"o\"]\n\
-                      url = src\nfetch = HEAD\n[filter \"x\"]\nclean = sh scripts/clean.sh missing\n";
-        write(root, ".git/config", config);
+        write(root, ".git/HEAD", "");
+        write(
+            root,
+            ".git/config",
+            "[core] hooksPath = tools/hooks # ours\n[include]\npath = ../more.inc\npath = local.inc\n\
+             [remote \"o\"]\nurl = src\nfetch = HEAD\n[filter \"x\"]\n\
+             clean = sh scripts/clean.sh missing\n[include]\npath = config\n",
+        );
         write(root, ".git/refs/heads/main", "");
         write(root, "more.inc", "[core]\n\thooksPath = \"other hooks\"\n");
         write(root, "scripts/clean.sh", "");
         write(root, "src/main.rs", "");
-        let named = paths_named_in_config(root);
+        // The repository of a submodule has its own configuration.
+        write(root, ".git/modules/sub/HEAD", "");
+        write(
+            root,
+            ".git/modules/sub/config",
+            "[core]\nworktree = ../../../sub\nhooksPath = ./hooks\n",
+        );
+        let mut named = paths_named_in_config(root);
+        named.sort_by_key(|path| format!("{path:?}"));
         assert_eq!(
             named,
             [
-                NamedPath::Hooks(root.join("tools/hooks")),
-                NamedPath::Include(root.join("more.inc")),
                 NamedPath::File(root.join("scripts/clean.sh")),
+                NamedPath::File(root.join("sub/.git")),
                 NamedPath::Hooks(root.join("other hooks")),
+                NamedPath::Hooks(root.join("sub/hooks")),
+                NamedPath::Hooks(root.join("tools/hooks")),
+                NamedPath::Include(root.join(".git/config")),
+                NamedPath::Include(root.join(".git/local.inc")),
+                NamedPath::Include(root.join("more.inc")),
             ]
         );
+    }
+
+    #[test]
+    fn a_configuration_that_includes_endlessly_is_read_for_a_limited_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        write(root, ".git/HEAD", "");
+        write(root, ".git/config", "[include]\npath = ../0.inc\n");
+        for number in 0..2 * MAX_GIT_CONFIGS {
+            let next = format!("[include]\npath = {}.inc\npath = 0.inc\n", number + 1);
+            write(root, &format!("{number}.inc"), &next.repeat(4));
+        }
+        assert!(paths_named_in_config(root).len() <= 8 * MAX_GIT_CONFIGS);
     }
 
     #[test]
