@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use pretty_assertions::assert_eq;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::harness::CALLBOARD;
 use crate::harness::scratch::Scratch;
@@ -25,12 +28,15 @@ fn names(scratch: &Scratch) -> BTreeSet<OsString> {
     fs::read_dir(scratch.cwd()).unwrap().map(|entry| entry.unwrap().file_name()).collect()
 }
 
-/// Returns whether the tests can expect a sandbox of namespaces. A system without it is reported.
+/// Returns whether the tests can expect a sandbox of namespaces. A system without it is reported, and
+/// fails the test if the variable `SANDBOX_TESTS_REQUIRE` names it.
 fn has_namespaces(scratch: &Scratch) -> bool {
     let (_, report) = run(scratch, &["doctor", "sandbox"]);
     let has_them = report.starts_with("Sandbox: namespaces");
     if !has_them {
         eprintln!("not tested, because: {report}");
+        let required = std::env::var("SANDBOX_TESTS_REQUIRE").unwrap_or_default();
+        assert!(!required.contains("namespaces"), "{report}");
     }
     has_them
 }
@@ -73,6 +79,27 @@ fn a_sandboxed_command_works_in_its_project_and_changes_nothing_else() {
     let status = git(&["status", "--porcelain", "--ignored"]).unwrap();
     assert_eq!(String::from_utf8(status.stdout).unwrap(), "");
     assert_eq!(names(&scratch), before);
+}
+
+#[test]
+fn a_sandboxed_command_decides_what_ctrl_c_does() {
+    let scratch = Scratch::new();
+    if !has_namespaces(&scratch) {
+        return;
+    }
+    let line = "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.05; done";
+    let mut command = Command::new(CALLBOARD);
+    command.args(["sandbox", "run", "--", "bash", "-c", line]);
+    command.current_dir(scratch.cwd()).env_clear().envs(scratch.env());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut shown = String::new();
+    output.read_line(&mut shown).unwrap();
+    // A terminal sends the signal to all processes of its foreground group.
+    kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
+    output.read_to_string(&mut shown).unwrap();
+    assert_eq!((&*shown, child.wait().unwrap().code()), ("ready\ncaught\n", Some(5)));
 }
 
 #[test]

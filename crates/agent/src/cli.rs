@@ -52,7 +52,7 @@ fn run_command(cli: Cli) -> ExitCode {
             run_with_logging(|| subcommands::run_config_command(command))
         }
         Some(Command::Sandbox(SandboxSubcommand::Run { cwd, command })) => {
-            run_with_logging(|| sandbox::run_in_sandbox(cwd, &command))
+            run_with_logging(|| sandbox::run_in_sandbox(cwd, command))
         }
         Some(Command::Doctor(DoctorSubcommand::Sandbox)) => {
             run_with_logging(sandbox::diagnose_sandbox)

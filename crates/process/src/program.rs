@@ -73,6 +73,8 @@ pub(crate) struct RawResourceUsage {
 pub(crate) fn refuse_sandbox(program: &SpawnSpec<'_>) -> io::Result<()> {
     match program.sandbox {
         None => Ok(()),
-        Some(_) => Err(io::Error::other("a sandbox needs a helper, which exists on Linux only")),
+        Some(_) => Err(io::Error::other(
+            "the command has a sandbox, but there is no helper process to start it",
+        )),
     }
 }

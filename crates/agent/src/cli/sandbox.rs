@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use acp_tools::Workspace;
@@ -15,20 +15,38 @@ use callboard_sandbox::{
 use callboard_text::escape_invisible;
 
 use super::subcommands::{guarded_config_paths, process_env};
-use super::{print_error_and_fail, print_unusable_error};
+use super::{block_on_and_shut_down, print_error_and_fail, print_unusable_error};
 use crate::user_folders;
 
 /// Runs a command in the sandbox of a project folder. Returns the exit code of the command.
-pub(super) fn run_in_sandbox(cwd: Option<PathBuf>, command: &[OsString]) -> ExitCode {
+pub(super) fn run_in_sandbox(cwd: Option<PathBuf>, command: Vec<OsString>) -> ExitCode {
     let probe = probe_isolation();
     if probe.isolation == Isolation::None {
         return print_unusable_error(report(probe, None).trim_end());
     }
-    match start_and_wait(probe.isolation, cwd, command) {
-        Ok(code) => ExitCode::from(code),
-        Err(why) => print_error_and_fail(&why.to_string()),
-    }
+    block_on_and_shut_down(async move {
+        let _signals = handle_terminal_signals();
+        let run = move || {
+            start_and_wait(probe.isolation, cwd, &command).map_err(|error| error.to_string())
+        };
+        match tokio::task::spawn_blocking(run).await {
+            Ok(Ok(code)) => ExitCode::from(code),
+            Ok(Err(why)) => print_error_and_fail(&why),
+            Err(panicked) => print_error_and_fail(&panicked.to_string()),
+        }
+    })
 }
+
+/// Keeps the signals of the terminal from ending this process. The command receives them too, and
+/// decides what they do.
+#[cfg(unix)]
+fn handle_terminal_signals() -> impl Sized {
+    use tokio::signal::unix::{SignalKind, signal};
+    [SignalKind::interrupt(), SignalKind::quit()].map(|kind| signal(kind).ok())
+}
+
+#[cfg(not(unix))]
+fn handle_terminal_signals() {}
 
 fn start_and_wait(
     isolation: Isolation,
@@ -54,12 +72,13 @@ fn project_policy(
     cwd: Option<PathBuf>,
 ) -> Result<(PathBuf, SandboxPolicy), Box<dyn std::error::Error>> {
     let env = process_env();
+    // The user database also has the home folder, so that a missing variable unmasks nothing.
+    let home = std::env::home_dir().filter(|home| home.is_absolute());
     let cwd = cwd.map_or_else(std::env::current_dir, std::path::absolute)?;
     let guarded = guarded_config_paths(&env).into_iter().chain(user_folders::state_folder(&env));
     let workspace = Workspace::new(cwd.clone(), Vec::new())?;
     let workspace = guarded.fold(workspace, |it, path| it.with_guarded_path(&path));
-    let home = env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home));
-    Ok((cwd, sandbox_policy(&workspace, home.filter(|home| home.is_absolute()))))
+    Ok((cwd, sandbox_policy(&workspace, home.as_deref())))
 }
 
 #[cfg(unix)]
