@@ -4,6 +4,7 @@
 //! store cannot be opened, sessions stay in memory and the user is notified.
 
 mod brief;
+mod document;
 mod known_files;
 mod model_message;
 mod permissions;
@@ -18,13 +19,14 @@ use std::sync::Arc;
 use acp_store::{SessionStore, SessionStoreError, StoreWriter};
 use tokio::sync::Mutex;
 
+pub(crate) use document::read_document;
 pub(crate) use known_files::StoredKnownFiles;
 pub(crate) use model_message::read_messages;
 pub(crate) use permissions::StoredPermissions;
 pub(crate) use recording::{
     RecordedMessages, RewoundSession, SESSION_ID_PREFIX, SessionRecording, new_session_id,
 };
-pub(crate) use restore::{RestoredSession, read_document, replay, replay_page};
+pub(crate) use restore::{RestoredSession, replay, replay_page};
 pub(crate) use settings::StoredSettings;
 
 /// Opens a store. This function may block.

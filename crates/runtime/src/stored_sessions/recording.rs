@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use ulid::Ulid;
 
-use super::brief::shorten_document;
+use super::document::document_record;
 use super::model_message::{message_record, read_messages, reset_record};
 use super::redaction::redact_changes;
 use super::{OpenedStore, StoredKnownFiles, StoredPermissions, StoredSessions, StoredSettings};
@@ -35,10 +35,6 @@ use crate::limits::{
 use crate::lock::lock;
 use crate::prompt;
 use crate::secrets::LiveSecrets;
-
-/// Version of the records in the client's stream. The kind of such a record is the type of its
-/// document.
-pub(super) const DOCUMENT_VERSION: u32 = 1;
 
 /// Records a session: its documents when they are delivered, its prompts, and its model's messages.
 ///
@@ -628,26 +624,6 @@ pub(crate) fn new_session_id() -> SessionId {
 
 /// The beginning of every id that this agent gives a session.
 pub(crate) const SESSION_ID_PREFIX: &str = "sess_";
-
-/// Creates the record of a document.
-fn document_record(document: &SessionDocument) -> Result<SessionRecord, SessionStoreError> {
-    let kind = match document {
-        SessionDocument::Prompt(_) => "prompt",
-        SessionDocument::ToolCall(_) => "call",
-        SessionDocument::Message(_) => "message",
-        SessionDocument::Plan(_) => "plan",
-        SessionDocument::State(_) => "state",
-        _ => "document",
-    };
-    let mut record = SessionRecord::new(kind, DOCUMENT_VERSION, document)?;
-    if let Some(brief) = shorten_document(document) {
-        record = record.with_brief(&brief, Vec::new())?;
-    }
-    Ok(match document {
-        SessionDocument::Message(message) => record.with_search_text(message.text.clone()),
-        _ => record,
-    })
-}
 
 impl fmt::Debug for SessionRecording {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

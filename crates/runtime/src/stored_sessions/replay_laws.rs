@@ -30,7 +30,7 @@ use proptest::{collection::vec, sample::select};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::recording::DOCUMENT_VERSION;
+use super::document::DOCUMENT_VERSION;
 use super::*;
 use client::{Cut, Protocol, TestClient, expected};
 

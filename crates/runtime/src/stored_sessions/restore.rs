@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use acp_lifecycle::rules::RuleStoreError;
-use acp_lifecycle::{Session, SessionDocument, SessionHandle, Timestamp};
+use acp_lifecycle::{Session, SessionHandle, Timestamp};
 use acp_store::{
     OpenSession, RecordStream, SessionChange, SessionFolder, SessionStore, SessionStoreError,
     StoredRecord,
 };
 use agent_client_protocol::v1::schema::SessionId;
 
-use super::recording::DOCUMENT_VERSION;
+use super::document::read_document;
 use super::{OpenedStore, StoredKnownFiles, StoredPermissions, StoredSettings};
 use crate::limits::{HELD_SESSION_PAUSE, HELD_SESSION_TRIES, REPLAY_BYTES};
 
@@ -112,14 +112,6 @@ pub(crate) fn replay_page(session: &mut Session, page: &[StoredRecord], now: Tim
         }
     }
     unread
-}
-
-/// Parses a document of the client's stream, if it has a known version.
-pub(crate) fn read_document(record: &StoredRecord) -> Option<SessionDocument> {
-    match record.version {
-        DOCUMENT_VERSION => record.parse_json().ok(),
-        _ => None,
-    }
 }
 
 /// Number of records that are queued at once, before the first of them can be sent.

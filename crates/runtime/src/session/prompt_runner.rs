@@ -1,0 +1,350 @@
+//! Runs the prompts and rewinds of one session, one after the other.
+
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use acp_connection::ClientSession;
+use acp_lifecycle::{SessionHandle, ToolUsage};
+use acp_tools::{Context, Registry};
+use acp_types::{CallEndReason, MessageChunk, Role, TurnId};
+use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason};
+use agent_client_protocol::{RequestCancellation, Result};
+use callboard_models::ToolSpec;
+use futures::FutureExt as _;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+use ulid::Ulid;
+
+use crate::commands::{CommandContext, SlashCommands};
+use crate::context::WorkspaceContext;
+use crate::lock::lock;
+use crate::options::SessionOptions;
+use crate::permission::RulePersister;
+use crate::rewind::{FinishedRewind, RewindSessionResponse, SessionRewind};
+use crate::secrets::SessionSecrets;
+use crate::stored_sessions::{RewoundSession, SessionRecording, StoredKnownFiles};
+use crate::turn::{self, History, Turn};
+use crate::{commands, errors, prompt, spans};
+
+use super::{PromptContent, PromptQueue, QueuedPrompt, SessionWork};
+
+/// Runs the work of a session until it is closed, and closes its connection.
+pub(super) async fn run_until_closed(
+    runner: PromptRunner,
+    work: mpsc::Receiver<SessionWork>,
+    client: ClientSession,
+    closing: CancellationToken,
+    closed: CancellationToken,
+) {
+    let (context, giving_up) = (runner.context.clone(), runner.aborting.clone());
+    let waiting = runner.queue.clone();
+    let work = async {
+        runner.run_queued_prompts(work, &closing).await;
+        let _is_over = giving_up.run_until_cancelled(end_background_work(&context)).await;
+    };
+    // A panic outside a turn ends the session, and every prompt is answered.
+    drop(AssertUnwindSafe(work).catch_unwind().await);
+    // The prompts are dropped outside of the lock, because each prompt ends its turn on drop.
+    let left = std::mem::take(&mut *lock(&waiting));
+    drop(left);
+    client.close(Duration::ZERO).await;
+    closed.cancel();
+}
+
+/// Stops background commands.
+async fn end_background_work(context: &Context) {
+    context.workspace.background_commands().stop_all_and_wait().await;
+    // No later turn can report these late writes of other programs.
+    for late in context.take_foreign_change_reports().await {
+        tracing::warn!("{late}");
+    }
+}
+
+/// Runs the prompts of a session, one after the other.
+pub(super) struct PromptRunner {
+    pub(super) handle: SessionHandle,
+    pub(super) options: Arc<SessionOptions>,
+    pub(super) commands: SlashCommands,
+    pub(super) registry: Registry,
+    pub(super) tools: Arc<[ToolSpec]>,
+    pub(super) context: Context,
+    pub(super) workspace_context: WorkspaceContext,
+    pub(super) secrets: SessionSecrets,
+    /// The notice about the model that was last shown to the user.
+    pub(super) model_notice: Option<String>,
+    pub(super) rule_persister: Option<Arc<RulePersister>>,
+    pub(super) queue: Arc<Mutex<PromptQueue>>,
+    pub(super) history: History,
+    pub(super) recording: Option<Arc<SessionRecording>>,
+    pub(super) rewind: Option<SessionRewind>,
+    /// Number of prompts of the session so far.
+    pub(super) prompt_count: u32,
+    /// The ended calls of the session in earlier processes, by tool.
+    pub(super) earlier_calls: Vec<(String, ToolUsage)>,
+    pub(super) aborting: CancellationToken,
+}
+
+impl PromptRunner {
+    async fn run_queued_prompts(
+        mut self,
+        mut waiting: mpsc::Receiver<SessionWork>,
+        closing: &CancellationToken,
+    ) {
+        let _is_closing = closing.run_until_cancelled(self.history.wait_for_messages()).await;
+        loop {
+            let work = tokio::select! {
+                biased;
+                () = closing.cancelled() => break,
+                work = waiting.recv() => work,
+            };
+            match work {
+                Some(SessionWork::Prompt(prompt)) => self.process_queued_prompt(prompt).await,
+                Some(SessionWork::Rewind { prompt, decided, mut answer }) => {
+                    let rewound = self.rewind_for_client(prompt, &decided, answer.closed()).await;
+                    // The client may have disconnected.
+                    drop(answer.send(rewound));
+                }
+                None => return,
+            }
+        }
+        // Closing the session has cancelled the waiting prompts.
+        waiting.close();
+        while let Some(work) = waiting.recv().await {
+            if let SessionWork::Prompt(prompt) = work {
+                self.process_queued_prompt(prompt).await;
+            }
+        }
+    }
+
+    /// Records a prompt, after all that the client receives before the prompt.
+    async fn record_prompt(&mut self, name: &TurnId, blocks: &[ContentBlock]) {
+        self.prompt_count += 1;
+        self.workspace_context.begin_prompt(self.prompt_count);
+        let Some(recording) = &self.recording else { return };
+        tokio::select! {
+            () = self.handle.wait_drained() => {}
+            () = self.aborting.cancelled() => {}
+        }
+        recording.record_prompt(name, blocks, &self.handle);
+    }
+
+    async fn process_queued_prompt(&mut self, prompt: PromptContent) {
+        let PromptContent { blocks, trace, turn: name } = prompt;
+        // `None` if the prompt was cancelled and answered while it waited.
+        let Some(waited) = lock(&self.queue).take_prompt_of_turn(&name) else { return };
+        let QueuedPrompt { open, dequeued: begins } = waited;
+        begins.cancel();
+        self.record_prompt(&name, &blocks).await;
+        let notices = std::mem::take(&mut lock(&self.queue).notices);
+        notices.into_iter().for_each(|notice| turn::send_notice(&self.handle, notice));
+        let token = open.turn().cancel.clone();
+        let span =
+            spans::turn_span(name.as_str(), self.options.active_options().model.name(), &trace);
+        self.handle.set_turn_trace(&name, trace);
+        let ending = if !token.is_cancelled() && !open.request_cancellation().is_cancelled() {
+            let turn = Turn {
+                id: &name,
+                active_options: &|| self.options.active_options(),
+                registry: &self.registry,
+                tools: &self.tools,
+                context: &self.context,
+                workspace_context: &self.workspace_context,
+                handle: &self.handle,
+                secrets: &self.secrets,
+                cancel: &token,
+            };
+            let running = async {
+                let (options, keeper) = (&self.options, self.rule_persister.as_ref());
+                let spent = (*self.history.usage_totals(), &*self.earlier_calls);
+                let rewind = (self.rewind.as_ref(), self.prompt_count);
+                let asked =
+                    CommandContext::new(turn, options, &self.commands, keeper, spent, rewind);
+                let typed = prompt::typed_text(&blocks);
+                let said = commands::run_command(&typed, asked);
+                match said.await {
+                    Some(said) => Ok(send_command_answer(&self.handle, said, &token)),
+                    None => {
+                        let (secrets, told) = (&self.secrets, &mut self.model_notice);
+                        prepare_model_for_turn(options, &token, &self.handle, secrets, told).await;
+                        turn::run_turn(turn, &mut self.history, blocks).await
+                    }
+                }
+            };
+            let running = running.instrument(span.clone());
+            // If a model panics, the prompt must still be answered.
+            let running = AssertUnwindSafe(running).catch_unwind();
+            tokio::pin!(running);
+            tokio::select! {
+                ending = &mut running => {
+                    ending.unwrap_or_else(|_| Err(errors::internal_error("something panicked")))
+                }
+                () = self.aborting.cancelled() => Ok(StopReason::Cancelled),
+                () = forward_cancel(open.request_cancellation(), &token) => Ok(StopReason::Cancelled),
+            }
+        } else {
+            Ok(StopReason::Cancelled)
+        };
+        self.apply_rewind_of_turn(&ending).await;
+        // The turn may have changed the available models and their capabilities.
+        self.options.advertise_unrequested_changes();
+        if let Some(keeper) = &self.rule_persister {
+            tokio::select! {
+                () = keeper.save_within_timeout() => {}
+                () = self.aborting.cancelled() => {}
+            }
+        }
+        tokio::select! {
+            () = self.commit_records() => {}
+            () = self.aborting.cancelled() => {}
+        }
+        let ending = ending.map_err(|mut error| {
+            error.message = self.secrets.redact(&error.message);
+            error
+        });
+        if let Ok(stop) = &ending {
+            let word = serde_json::to_value(stop).unwrap_or_default();
+            span.record("stop_reason", word.as_str());
+        }
+        let closing = self.aborting.is_cancelled();
+        let reason = if closing { CallEndReason::Shutdown } else { CallEndReason::Turn };
+        open.end_turn_and_respond(ending.map(PromptResponse::new), reason);
+    }
+
+    /// Goes back to the state before a prompt for the client, which has asked its user. The next turn
+    /// begins with the message about it, because clients expect no message outside of a turn.
+    /// `withdrawn` resolves if the client no longer waits. If `decided` is not set yet when the changes
+    /// begin, it is set, and the rewind is completed.
+    async fn rewind_for_client(
+        &mut self,
+        prompt: u32,
+        decided: &OnceLock<()>,
+        withdrawn: impl Future<Output = ()>,
+    ) -> Result<RewindSessionResponse> {
+        let Some(rewind) = self.rewind.clone() else { return Err(errors::sessions_not_stored()) };
+        let planned = async {
+            self.handle.wait_drained().await;
+            self.commit_records().await;
+            rewind.checked_plan(prompt, &self.handle, &self.options).await
+        };
+        let plan = tokio::select! {
+            plan = planned => plan?,
+            () = withdrawn => return Err(errors::request_cancelled()),
+            () = self.aborting.cancelled() => return Err(errors::session_closing_error()),
+        };
+        if decided.set(()).is_err() {
+            return Err(errors::request_cancelled());
+        }
+        let response = plan.response();
+        tokio::select! {
+            // `apply_rewind` reports an error.
+            _ = rewind.run(plan.into_plan(), false) => {}
+            () = self.aborting.cancelled() => return Err(errors::session_closing_error()),
+        }
+        let report = self.apply_rewind(0).await.ok_or_else(errors::session_closing_error)?;
+        let report = report.map_err(|error| errors::rewind_failed(&error))?;
+        lock(&self.queue).notices.push(report);
+        Ok(response)
+    }
+
+    /// Applies the rewind that a turn has run. If the turn was cancelled, the call of the rewind may
+    /// have ended before the rewind, so a notice reports the outcome.
+    async fn apply_rewind_of_turn(&mut self, ending: &Result<StopReason>) {
+        if let (Some(report), Ok(StopReason::Cancelled)) = (self.apply_rewind(1).await, ending) {
+            lock(&self.queue).notices.push(report.unwrap_or_else(|error| error));
+        }
+    }
+
+    /// Waits for a rewind that runs. Replaces the messages of the model after a rewind that left
+    /// `newer` prompts behind it, and sends the plan. Returns the report or the error of the rewind,
+    /// if there was one.
+    async fn apply_rewind(&mut self, newer: u32) -> Option<Result<String, String>> {
+        let rewind = self.rewind.as_ref()?;
+        let finished = tokio::select! {
+            finished = rewind.take_finished() => finished,
+            () = self.aborting.cancelled() => None,
+        };
+        let FinishedRewind { report, rewound, plan } = finished?;
+        plan.into_iter().for_each(|plan| self.handle.send_plan(plan));
+        let Some(RewoundSession { messages, prompts }) = rewound else { return Some(report) };
+        self.history.restore_messages(messages);
+        self.prompt_count = prompts + newer;
+        if prompts == 0 {
+            self.history.forget_title();
+        }
+        self.workspace_context.begin_prompt(self.prompt_count);
+        self.workspace_context.forget_prompts_after(prompts);
+        Some(report)
+    }
+
+    /// Stores the changes of a turn, and notifies the user once if storing fails.
+    async fn commit_records(&self) {
+        let Some(recording) = &self.recording else { return };
+        self.history.record(&self.handle);
+        recording.record_settings(|settings| {
+            settings.set_options(&self.options.active_options());
+            settings.usage = *self.history.usage_totals();
+            settings.is_titled = self.history.is_titled();
+            let mut calls = self.handle.call_usage();
+            calls.add_tools(&self.earlier_calls);
+            settings.calls = calls.tools;
+        });
+        if let Some(files) = self.workspace_context.known_files() {
+            let roots: Vec<_> = self.context.workspace.roots().map(Path::to_owned).collect();
+            recording.record_known_files(StoredKnownFiles::new(&roots, files));
+        }
+        recording.commit().await;
+        if let Some(notice) = recording.take_notice() {
+            turn::send_notice(&self.handle, notice);
+        }
+    }
+}
+
+/// Cancels a turn when its request is cancelled; never returns.
+async fn forward_cancel(withdrawn: &RequestCancellation, turn: &CancellationToken) {
+    withdrawn.cancelled().await;
+    turn.cancel();
+    std::future::pending::<()>().await;
+}
+
+/// Calls `prepare_for_turn` of the model and redacts secrets that the model learns. Shows the
+/// returned notice about the model unless the user saw the same notice last.
+async fn prepare_model_for_turn(
+    options: &Arc<SessionOptions>,
+    cancel: &CancellationToken,
+    handle: &SessionHandle,
+    secrets: &SessionSecrets,
+    told: &mut Option<String>,
+) {
+    let model = options.active_options().model;
+    let found = tokio::select! {
+        found = model.prepare_for_turn() => found,
+        () = cancel.cancelled() => None,
+    };
+    secrets.apply_learnt_secrets();
+    options.advertise_unrequested_changes();
+    options.discover_models();
+    if let Some(found) = found
+        && told.as_ref() != Some(&found)
+    {
+        send_agent_message(handle, found.clone());
+        *told = Some(found);
+    }
+}
+
+/// Ends a turn with the answer of a slash command.
+fn send_command_answer(
+    handle: &SessionHandle,
+    said: String,
+    turn: &CancellationToken,
+) -> StopReason {
+    send_agent_message(handle, said);
+    if turn.is_cancelled() { StopReason::Cancelled } else { StopReason::EndTurn }
+}
+
+fn send_agent_message(handle: &SessionHandle, text: String) {
+    let message = Ulid::generate().to_string();
+    handle.send_message_chunk(MessageChunk::new(Role::Agent, message, text));
+}
