@@ -149,6 +149,20 @@ async fn what_is_stored_holds_no_secret() {
 }
 
 #[tokio::test]
+async fn a_process_that_ends_leaves_no_long_log_to_the_next_one() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("long.txt"), "a line of a long file\n".repeat(2_500)).unwrap();
+    let call = |_| call("read_file", json!({"path": "long.txt"}));
+    let reads: Vec<_> = (0..200).map(call).chain([end(), text("Done.")]).collect();
+    let mut agent = ready(&scratch, &Model::from(reads), &[]).await;
+    assert_eq!(agent.turn("Read it often").await, "end_turn");
+    agent.finish().await;
+    let bytes = |name| fs::metadata(scratch.sessions().join(name)).unwrap().len();
+    assert!(bytes("sessions.sqlite3") > 4 << 20, "{}", bytes("sessions.sqlite3"));
+    assert!(bytes("sessions.sqlite3-wal") < 4 << 20, "{}", bytes("sessions.sqlite3-wal"));
+}
+
+#[tokio::test]
 async fn nothing_is_stored_of_a_session_without_a_prompt() {
     let scratch = Scratch::new();
     let mut agent = ready(&scratch, &Model::Direct, &[]).await;

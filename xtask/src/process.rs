@@ -2,6 +2,11 @@
 
 use std::io::{self, Write as _};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Delay between two checks whether a process has exited.
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Result of a command of xtask.
 pub(crate) type TaskResult = Result<(), TaskError>;
@@ -74,6 +79,21 @@ pub(crate) fn run_and_copy_output(
 
 /// A running program, which is killed on drop.
 pub(crate) struct KillOnDrop(pub(crate) Child);
+
+impl KillOnDrop {
+    /// Waits until the process has exited, and returns the time that it took.
+    pub(crate) fn wait_for_exit(&mut self, deadline: Duration) -> Result<Duration, TaskError> {
+        let start = Instant::now();
+        while start.elapsed() < deadline {
+            match self.0.try_wait() {
+                Ok(Some(_)) => return Ok(start.elapsed()),
+                Ok(None) => thread::sleep(EXIT_POLL_INTERVAL),
+                Err(error) => return Err(TaskError::Failed(format!("cannot wait: {error}"))),
+            }
+        }
+        Err(TaskError::Failed(format!("it still runs {deadline:?} after the end of its input")))
+    }
+}
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {

@@ -74,6 +74,18 @@ impl StoredSessions {
     }
 }
 
+impl StoredSessions {
+    /// Syncs the store to the disk, if it is open. A long log of the store is emptied, because the
+    /// next process would read it first.
+    pub(crate) async fn sync(&self) {
+        let opened = self.0.opened.lock().await.clone();
+        let Some(opened) = opened else { return };
+        if let Err(error) = opened.run(|store| store.sync()).await {
+            tracing::warn!(%error, "the stored sessions are not synced to the disk");
+        }
+    }
+}
+
 impl OpenedStore {
     /// Runs `work` with the store on a thread that may block.
     pub(crate) async fn run<T: Send + 'static>(

@@ -137,15 +137,11 @@ pub(crate) const STEP_PAGES: i64 = 1000;
 pub(crate) const CACHE_BYTES: i64 = 4 << 20;
 
 /// Minimum number of 4 KiB pages in the write-ahead log for a checkpoint, which moves the pages
-/// into the database. The first commit after a checkpoint holds the lock while it waits for the
-/// disk, so checkpoints should be rare.
+/// into the database and empties the log. The first process that opens the database reads the whole
+/// log, so the log should be short. The first commit after a checkpoint holds the lock while it
+/// waits for the disk, so checkpoints should be rare.
 #[cfg(feature = "sqlite")]
 pub(crate) const CHECKPOINT_PAGES: i64 = 1000;
-
-/// Minimum number of 4 KiB pages in the write-ahead log for truncating the log. These pages have 16
-/// MiB.
-#[cfg(feature = "sqlite")]
-pub(crate) const LOG_PAGES: i64 = 4096;
 
 /// Maximum number of tries to take a lock whose file other processes remove at the same time.
 #[cfg(feature = "sqlite")]

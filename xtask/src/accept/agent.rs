@@ -46,6 +46,13 @@ impl AgentProcess {
         self.child.0.id()
     }
 
+    /// Closes the input and waits until the process has exited.
+    pub(super) fn end(self) -> Result<(), TaskError> {
+        let Self { mut child, stdin, .. } = self;
+        drop(stdin);
+        child.wait_for_exit(DEADLINE).map(drop)
+    }
+
     /// Sends a request, waits for its response, and returns the result. `seen` is called with each
     /// message that arrives before the response.
     ///

@@ -4,15 +4,12 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::agent::DEADLINE;
 use crate::process::{KillOnDrop, TaskError};
-
-/// Delay between two checks whether a process has exited.
-const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// An agent process, which is killed on drop.
 pub(super) struct RawAgent {
@@ -25,12 +22,21 @@ impl RawAgent {
     /// Starts an agent, and discards its stderr. At most two lines and the content of one read
     /// buffer are read before the caller needs them.
     pub(super) fn start(command: &mut Command) -> Result<Self, TaskError> {
+        Self::start_with_read_ahead(command, 1)
+    }
+
+    /// Starts an agent, and discards its stderr. At most `lines` lines wait until the caller needs
+    /// them.
+    pub(super) fn start_with_read_ahead(
+        command: &mut Command,
+        lines: usize,
+    ) -> Result<Self, TaskError> {
         let failed = |why: String| TaskError::Failed(format!("cannot start the agent: {why}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let stdout = stdout.ok_or_else(|| failed("it has no output".to_owned()))?;
-        let (sender, lines) = sync_channel(1);
+        let (sender, lines) = sync_channel(lines);
         thread::spawn(move || forward_lines(stdout, &sender));
         Ok(Self { child: KillOnDrop(child), stdin, lines })
     }
@@ -61,15 +67,7 @@ impl RawAgent {
         deadline: Duration,
     ) -> Result<Duration, TaskError> {
         drop(self.stdin.take());
-        let start = Instant::now();
-        while start.elapsed() < deadline {
-            match self.child.0.try_wait() {
-                Ok(Some(_)) => return Ok(start.elapsed()),
-                Ok(None) => thread::sleep(EXIT_POLL_INTERVAL),
-                Err(error) => return Err(TaskError::Failed(format!("cannot wait: {error}"))),
-            }
-        }
-        Err(TaskError::Failed(format!("it still runs {deadline:?} after the end of its input")))
+        self.child.wait_for_exit(deadline)
     }
 
     /// Waits for the next line. Returns `None` if no line arrives within the duration `wait`.

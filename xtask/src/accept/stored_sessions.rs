@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::ReleasePrograms;
 use super::agent::{AgentProcess, DEADLINE};
 use super::figures::{callboard_command, isolated_command, median, open_session, read_memory_mib};
+use super::raw_agent::{RawAgent, parse_json_line};
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
@@ -23,6 +24,10 @@ const TURNS_OF_PROCESS: u32 = 30;
 const FILE_BYTES: usize = 6_000;
 /// Time limit for the measured load of the large session.
 const LOAD_DEADLINE: Duration = Duration::from_secs(120);
+/// Maximum number of lines that wait until the client of a measured load takes them.
+const LINES_READ_AHEAD: usize = 256;
+/// The beginning of each line that is a notification.
+const NOTIFICATION_START: &str = r#"{"jsonrpc":"2.0","method":"#;
 /// Number of processes that use the store at the same time, and the delay between two kills of a
 /// process.
 const PROCESSES: u32 = 8;
@@ -65,7 +70,7 @@ fn load_large_session(built: &ReleasePrograms, n: u32) -> Result<LoadFigures, Ta
         } else if turn.is_multiple_of(TURNS_OF_PROCESS) {
             // A new process continues the session, because the test client reads only a limited
             // output of one agent.
-            drop(agent);
+            agent.end()?;
             agent = start(&built.callboard, &scratch, &[])?;
             let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
             agent.request_and_wait("session/resume", &params, DEADLINE, |_| ())?;
@@ -73,30 +78,69 @@ fn load_large_session(built: &ReleasePrograms, n: u32) -> Result<LoadFigures, Ta
         run_turn(&mut agent, &session, &"read a.txt\n".repeat(calls as usize))?;
     }
     agent.request_and_wait("session/close", &json!({"sessionId": session}), DEADLINE, |_| ())?;
-    drop(agent);
-    let mut agent = start(&built.callboard, &scratch, &[])?;
-    let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
-    let (mut first, mut loaded, mut linked, mut last) = (None, 0, 0, Value::Null);
-    let begun = Instant::now();
-    agent.request_and_wait("session/load", &params, LOAD_DEADLINE, |message| {
-        let update = &message["params"]["update"];
-        // The list of commands is no part of the stored session.
-        if update["sessionUpdate"] != "available_commands_update" {
-            first.get_or_insert_with(|| begun.elapsed());
-        }
-        if update["sessionUpdate"] == "tool_call" {
-            loaded += 1;
-            linked += u32::from(is_linked(update));
-            last = update.clone();
-        }
-    })?;
-    let (all, peak_mib) = (begun.elapsed(), read_memory_mib(agent.pid(), "VmHWM:")?);
+    agent.end()?;
+    let LoadUpdates { first, all, peak_mib, updates } =
+        receive_load(&built.callboard, &scratch, &session)?;
+    let calls_loaded = updates.iter().filter(|update| update["sessionUpdate"] == "tool_call");
+    let loaded = u32::try_from(calls_loaded.clone().count()).unwrap_or(u32::MAX);
+    let linked = calls_loaded.clone().filter(|update| is_linked(update)).count();
+    let last = calls_loaded.last().cloned().unwrap_or_default();
     if loaded != TURNS * calls || linked == 0 || is_linked(&last) {
         let failed = format!("{loaded} calls were loaded, {linked} of them as links; last {last}");
         return Err(TaskError::Failed(failed));
     }
-    let first_ms = first.map_or(f64::NAN, millis);
-    Ok(LoadFigures { first_ms, all_ms: millis(all), peak_mib })
+    Ok(LoadFigures { first_ms: millis(first), all_ms: millis(all), peak_mib })
+}
+
+/// The updates of a load, with the times at which the first one and the response arrived.
+struct LoadUpdates {
+    first: Duration,
+    all: Duration,
+    peak_mib: f64,
+    updates: Vec<Value>,
+}
+
+/// Loads a session in a new process. The updates are parsed after the response has arrived, so the
+/// times contain no work of the client but the reading of lines.
+fn receive_load(
+    program: &Path,
+    scratch: &ScratchFolders,
+    session: &Value,
+) -> Result<LoadUpdates, TaskError> {
+    let mut command = isolated_command(program, scratch);
+    let command = command.args(["acp", "--model", "direct"]);
+    let mut agent = RawAgent::start_with_read_ahead(command, LINES_READ_AHEAD)?;
+    let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
+    let request = |id, method, params| {
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    };
+    agent.send_line(request(1, "initialize", params).as_bytes())?;
+    agent.wait_for_line()?;
+    let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
+    let mut lines = Vec::new();
+    let begun = Instant::now();
+    agent.send_line(request(2, "session/load", params).as_bytes())?;
+    let response = loop {
+        let line = agent.wait_for_line()?;
+        if !line.starts_with(NOTIFICATION_START) {
+            break parse_json_line(&line)?;
+        }
+        lines.push((begun.elapsed(), line));
+    };
+    let (all, peak_mib) = (begun.elapsed(), read_memory_mib(agent.pid(), "VmHWM:")?);
+    if response["id"] != 2 || response["result"].is_null() {
+        return Err(TaskError::Failed(format!("the load ended with {response}")));
+    }
+    let (mut first, mut updates) = (None, Vec::new());
+    for (arrival, line) in lines {
+        let update = parse_json_line(&line)?["params"]["update"].take();
+        // The list of commands is no part of the stored session.
+        if update["sessionUpdate"] != "available_commands_update" {
+            first.get_or_insert(arrival);
+        }
+        updates.push(update);
+    }
+    Ok(LoadUpdates { first: first.unwrap_or(all), all, peak_mib, updates })
 }
 
 /// Returns whether the agent has replaced the content of a call by a resource link.

@@ -457,6 +457,11 @@ impl Connection {
         // Sessions that are still being opened are closed last.
         drop(futures::future::join(opening, self.close_open_sessions()).await);
         self.close_open_sessions().await;
+        if let Some(stored) = &self.agent.stored
+            && tokio::time::timeout(limits::CLOSE_DEADLINE, stored.sync()).await.is_err()
+        {
+            tracing::warn!("the stored sessions are still being synced to the disk");
+        }
     }
 
     async fn close_open_sessions(&self) {

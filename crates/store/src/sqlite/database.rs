@@ -14,7 +14,7 @@ use super::fault::TransactionFault;
 use super::files::{create_private_file, create_private_folder, restrict_to_owner, sync_folder};
 use super::schema;
 use crate::error::SessionStoreError;
-use crate::limits::{BUSY_PAUSE, BUSY_TIME, CACHE_BYTES, CHECKPOINT_PAGES, LOG_PAGES, STEP_PAGES};
+use crate::limits::{BUSY_PAUSE, BUSY_TIME, CACHE_BYTES, CHECKPOINT_PAGES, STEP_PAGES};
 
 /// An open database, with one connection for writes and one for reads.
 #[derive(Debug)]
@@ -131,16 +131,16 @@ impl SessionDatabase {
     }
 
     fn empty_log(&self) -> Result<(), SessionStoreError> {
-        let emptied = self.checkpoint(1, 1);
+        let emptied = self.checkpoint(1);
         if !matches!(emptied, Ok(true)) {
             self.has_removed_data.store(true, Ordering::Relaxed);
         }
         emptied.map(drop)
     }
 
-    /// Moves a long log into the database, and empties a very long one.
+    /// Moves a long log into the database, and empties the log.
     pub(super) fn checkpoint_long_log(&self) -> Result<(), SessionStoreError> {
-        self.checkpoint(CHECKPOINT_PAGES, LOG_PAGES).map(drop)
+        self.checkpoint(CHECKPOINT_PAGES).map(drop)
     }
 
     fn sync_log(&self) -> Result<(), SessionStoreError> {
@@ -155,15 +155,14 @@ impl SessionDatabase {
         }
     }
 
-    /// Moves the log into the database if at least `unmoved` of its pages have not been moved yet,
-    /// and empties the log if it has at least `long` pages. Returns whether the log has fewer than
-    /// `long` pages now.
-    fn checkpoint(&self, unmoved: i64, long: i64) -> Result<bool, SessionStoreError> {
-        let moved = self.try_checkpoint(unmoved, long);
+    /// Moves the log into the database and empties it, if it has at least `long` pages. Returns
+    /// whether the log has fewer than `long` pages now.
+    fn checkpoint(&self, long: i64) -> Result<bool, SessionStoreError> {
+        let moved = self.try_checkpoint(long);
         moved.map_err(|fault| fault.into_store_error(&self.path))
     }
 
-    fn try_checkpoint(&self, unmoved: i64, long: i64) -> Result<bool, TransactionFault> {
+    fn try_checkpoint(&self, long: i64) -> Result<bool, TransactionFault> {
         let mut syncer = lock_connection(&self.syncer);
         let connection = match &mut *syncer {
             Some(connection) => connection,
@@ -175,19 +174,17 @@ impl SessionDatabase {
             }
         };
         let pages = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
-        let (mut logged, mut moved) =
-            connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], pages)?;
-        if logged >= long || logged - moved >= unmoved {
-            let after = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], pages)?;
-            // SQLite returns negative numbers if another process makes a checkpoint at this time.
-            if after.0 >= 0 {
-                (logged, moved) = after;
-            }
+        let before = connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], pages)?;
+        if before.0 < long {
+            return Ok(true);
         }
-        if logged >= long && logged - moved < CHECKPOINT_PAGES {
-            return self.truncate_log(connection);
+        let after = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], pages)?;
+        // SQLite returns negative numbers if another process makes a checkpoint at this time.
+        let (logged, moved) = if after.0 < 0 { before } else { after };
+        if logged - moved >= CHECKPOINT_PAGES {
+            return Ok(false);
         }
-        Ok(logged < long)
+        self.truncate_log(connection)
     }
 
     /// Empties the log, unless readers need it all the time. Returns whether it is empty. Writers
@@ -263,7 +260,7 @@ fn open_connection(path: &Path, random: fn() -> u64) -> Result<Connection, Trans
         None => false,
     }))?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // Without automatic checkpoints, neither a commit nor the exit of a process waits for a disk.
+    // Without automatic checkpoints, neither a commit nor a dropped store waits for a disk.
     // `SessionDatabase::sync_and_checkpoint` makes the checkpoints instead.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     disable_checkpoint_on_close(&connection)?;

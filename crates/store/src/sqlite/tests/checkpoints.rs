@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::limits::LOG_PAGES;
+use crate::limits::CHECKPOINT_PAGES;
 use pretty_assertions::assert_eq;
 
 fn log_bytes(folder: &Path) -> u64 {
@@ -14,7 +14,7 @@ fn log_bytes(folder: &Path) -> u64 {
 /// Writes until the log is so long that a checkpoint should empty it.
 fn fill_log(session: &mut dyn OpenSession, folder: &Path) {
     let changes = vec![append(&"x".repeat(60_000)); 20];
-    while log_bytes(folder) < LOG_PAGES.cast_unsigned() * 4200 {
+    while log_bytes(folder) < CHECKPOINT_PAGES.cast_unsigned() * 4200 {
         session.write(&changes, NOW).unwrap();
     }
 }
