@@ -1,7 +1,6 @@
 //! Sandboxes on Linux.
 
 mod command;
-mod failure;
 mod helper;
 mod launch;
 mod limits;
@@ -19,15 +18,38 @@ mod sockets;
 mod sys;
 mod trees;
 
+use std::io;
+use std::path::Path;
+
 pub use self::helper::init_sandbox_helper;
 pub use self::launch::{SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork};
+pub use self::placeholders::remove_placeholders;
 pub use self::probe::probe_isolation;
-use crate::policy::SandboxPolicy;
+use crate::error::{SetupFailure, SetupStep};
 
-/// Removes the placeholders of a policy that no command uses any more.
-///
-/// The helper removes its placeholders itself. A caller needs this function after the helper was
-/// killed, and at the start of a session.
-pub fn remove_placeholders(policy: &SandboxPolicy) {
-    placeholders::Placeholders::remove_left_over(policy);
+impl SetupFailure {
+    fn new(step: SetupStep, error: impl Into<io::Error>) -> Self {
+        let error = error.into();
+        Self { step, path: None, errno: error.raw_os_error(), reason: error.to_string() }
+    }
+
+    fn at(step: SetupStep, path: &Path, error: impl Into<io::Error>) -> Self {
+        Self { path: Some(path.to_owned()), ..Self::new(step, error) }
+    }
+}
+
+/// Adds the step of the set-up, and the path, to an error.
+trait StepResult<T> {
+    fn step(self, step: SetupStep) -> Result<T, SetupFailure>;
+    fn step_at(self, step: SetupStep, path: &Path) -> Result<T, SetupFailure>;
+}
+
+impl<T, E: Into<io::Error>> StepResult<T> for Result<T, E> {
+    fn step(self, step: SetupStep) -> Result<T, SetupFailure> {
+        self.map_err(|error| SetupFailure::new(step, error))
+    }
+
+    fn step_at(self, step: SetupStep, path: &Path) -> Result<T, SetupFailure> {
+        self.map_err(|error| SetupFailure::at(step, path, error))
+    }
 }

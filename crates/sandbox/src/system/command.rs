@@ -9,7 +9,7 @@ use std::process::Command;
 
 use rustix::process::{Signal, getppid, setsid};
 
-use super::failure::StepResult as _;
+use super::StepResult as _;
 use super::order::{SandboxOrder, SystemString};
 use super::rules::Rules;
 use super::{lockdown, seccomp, sys};
@@ -51,11 +51,9 @@ pub(super) fn restrict_self(order: &SandboxOrder, rules: &Rules) -> Result<(), S
 impl CommandLine {
     /// Replaces this process by the command; returns only if that fails.
     pub(super) fn exec(&self) -> SetupFailure {
-        for signal in
-            [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR2, Signal::CHILD]
-        {
-            sys::reset_signal(signal);
-        }
+        let changed =
+            [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR2, Signal::CHILD];
+        changed.into_iter().for_each(sys::reset_signal);
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear();
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, statat};
 use rustix::io::Errno;
 
-use super::failure::StepResult as _;
+use super::StepResult as _;
 use super::limits::MAX_HIDDEN_SOCKETS;
 use super::protection::Protection;
 use super::rules::SHARED_FOLDERS;

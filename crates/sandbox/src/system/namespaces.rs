@@ -25,8 +25,8 @@ use rustix::process::{
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use super::StepResult as _;
 use super::command::{CommandLine, SETUP_FAILED, SharedNetwork, has_parent, restrict_self};
-use super::failure::StepResult as _;
 use super::limits::{KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 use super::mounts::{self, KnownFolder, MountPlan};
 use super::order::{AfterSetup, HelperReport, ReportWriter, SandboxOrder};

@@ -35,6 +35,14 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o1444);
 /// Mode of a folder as a placeholder. A folder for files has the right to write.
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o1555);
 
+/// Removes the placeholders of a policy that no command uses any more.
+///
+/// The helper removes its placeholders itself. A caller needs this function after the helper was
+/// killed, and at the start of a session.
+pub fn remove_placeholders(policy: &SandboxPolicy) {
+    Placeholders::remove_left_over(policy);
+}
+
 /// The folders that contain placeholders of this process, with shared locks.
 #[derive(Debug, Default)]
 pub(super) struct Placeholders(Vec<LockedFolder>);

@@ -12,7 +12,7 @@ use landlock::{
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
-use super::failure::StepResult as _;
+use super::StepResult as _;
 use super::sys::landlock_abi;
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::Isolation;

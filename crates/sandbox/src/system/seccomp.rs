@@ -11,7 +11,7 @@ use seccompiler::{
     apply_filter,
 };
 
-use super::failure::StepResult as _;
+use super::StepResult as _;
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::Isolation;
 
@@ -58,7 +58,6 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_request_key,
     // The machine.
     libc::SYS_kexec_load,
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
     libc::SYS_kexec_file_load,
     libc::SYS_init_module,
     libc::SYS_finit_module,

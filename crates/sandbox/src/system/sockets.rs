@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, statat};
 
-use super::failure::StepResult as _;
+use super::StepResult as _;
 use super::sys::landlock_abi;
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::LANDLOCK_ABI_SOCKETS;
