@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(super) const MAX_LINKS: usize = 40;
 
 /// Maximum number of attempts to create a placeholder, or to share an existing one.
-pub(super) const PLACEHOLDER_LOCK_ATTEMPTS: u32 = 50;
+pub(super) const PLACEHOLDER_LOCK_ATTEMPTS: u32 = 2000;
 
 /// Time between two attempts to share a placeholder that another helper is about to remove.
 pub(super) const PLACEHOLDER_LOCK_INTERVAL: Duration = Duration::from_millis(1);

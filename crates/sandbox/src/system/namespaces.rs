@@ -19,8 +19,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, fchdir, getpid,
-    pidfd_open, set_dumpable_behavior, set_parent_process_death_signal, setrlimit, wait, waitpid,
+    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions,
+    WaitOptions, fchdir, getpid, pidfd_open, set_dumpable_behavior,
+    set_parent_process_death_signal, setrlimit, wait, waitid, waitpid,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -51,6 +52,15 @@ const NETWORK_NAMESPACES: libc::c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNET
 
 /// Sent by the kernel to the holder when the process that started it is gone.
 const PARENT_DIED: Signal = Signal::USR2;
+
+/// Signals that a terminal sends to the holder, the init process and the command alike.
+const FROM_TERMINAL: [Signal; 2] = [Signal::INT, Signal::QUIT];
+
+/// Signals that are blocked during the set-up and concern the command. Each process of the sandbox
+/// passes on what arrived before the next one existed, so none is lost: the last one becomes the
+/// command, and ends by the signal before it does.
+const DEFERRED: [Signal; 5] =
+    [Signal::TERM, Signal::HUP, PARENT_DIED, FROM_TERMINAL[0], FROM_TERMINAL[1]];
 
 /// Process id of the init process, as the holder sees it.
 static INIT: AtomicI32 = AtomicI32::new(0);
@@ -134,24 +144,31 @@ impl Holder {
                 return Err(SetupFailure::new(SetupStep::Namespaces, error));
             }
         };
-        INIT.store(init.as_raw_nonzero().get(), Ordering::Relaxed);
+        deliver_signals_to(init);
         drop((status_writer, go_reader));
         let holder = Self { init, status, placeholders };
-        let mapped = if command.network.is_none() { map_user(init) } else { Ok(()) };
-        match mapped.and_then(|()| (&go).write_all(&[0])).and_then(|()| release_streams()) {
+        let mapped = match &command.network {
+            Some(_) => Ok(()),
+            None => map_user(init).step(SetupStep::UserMap),
+        };
+        let begin = || (&go).write_all(&[0]).and_then(|()| release_streams());
+        match mapped.and_then(|()| begin().step(SetupStep::Helper)) {
             Ok(()) => Ok(holder),
-            Err(error) => {
+            Err(failure) => {
                 sys::kill(init.as_raw_nonzero().get(), libc::SIGKILL);
                 holder.wait(report);
-                Err(SetupFailure::new(SetupStep::UserMap, error))
+                Err(failure)
             }
         }
     }
 
     /// Waits for the end of the sandbox.
     fn wait(mut self, report: &ReportWriter) -> CommandEnd {
-        let ended = retry_on_intr(|| waitpid(Some(self.init), WaitOptions::empty()));
+        // The number of the init process stays its own until it is reaped.
+        let exited = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let _ = retry_on_intr(|| waitid(WaitId::Pid(self.init), exited));
         INIT.store(0, Ordering::Relaxed);
+        let ended = retry_on_intr(|| waitpid(Some(self.init), WaitOptions::empty()));
         self.placeholders.remove();
         let code = ended.ok().flatten().and_then(|(_, status)| status.exit_status());
         let mut numbers = [0; 8];
@@ -213,6 +230,8 @@ fn try_hold_network(order: &SandboxOrder, report: &ReportWriter) -> Result<(), S
     let member = match sys::fork_into_namespaces(NETWORK_NAMESPACES).step(SetupStep::Namespaces)? {
         Fork::Child => {
             drop(go);
+            [Signal::TERM, Signal::HUP, PARENT_DIED].into_iter().for_each(sys::reset_signal);
+            sys::unblock_signals(&DEFERRED);
             if go_reader.read_exact(&mut [0]).is_ok() {
                 match switch_on_loopback() {
                     Ok(()) => {
@@ -227,13 +246,14 @@ fn try_hold_network(order: &SandboxOrder, report: &ReportWriter) -> Result<(), S
         }
         Fork::Parent(member) => member,
     };
-    INIT.store(member.as_raw_nonzero().get(), Ordering::Relaxed);
-    let mapped = map_user(member).and_then(|()| (&go).write_all(&[0]));
-    if mapped.is_err() {
+    deliver_signals_to(member);
+    let mapped = map_user(member).step(SetupStep::UserMap);
+    let begun = mapped.and_then(|()| (&go).write_all(&[0]).step(SetupStep::Helper));
+    if begun.is_err() {
         sys::kill(member.as_raw_nonzero().get(), libc::SIGKILL);
     }
     let _ = retry_on_intr(|| waitpid(Some(member), WaitOptions::empty()));
-    mapped.step(SetupStep::UserMap)
+    begun
 }
 
 fn switch_on_loopback() -> Result<(), SetupFailure> {
@@ -243,7 +263,8 @@ fn switch_on_loopback() -> Result<(), SetupFailure> {
         .step(SetupStep::Loopback)
 }
 
-/// Passes signals on to the command. The holder itself ends only after the sandbox.
+/// Passes signals on to the command, from [`deliver_signals_to`] on. The holder itself ends only
+/// after the sandbox.
 fn handle_signals() {
     extern "C" fn terminate(_: libc::c_int) {
         signal_init(libc::SIGTERM);
@@ -259,12 +280,28 @@ fn handle_signals() {
             sys::kill(init, signal);
         }
     }
+    sys::block_signals(&DEFERRED);
     sys::handle_signal(Signal::TERM, terminate);
     sys::handle_signal(Signal::HUP, terminate);
     sys::handle_signal(PARENT_DIED, kill);
-    sys::handle_signal(Signal::INT, nothing);
-    sys::handle_signal(Signal::QUIT, nothing);
+    FROM_TERMINAL.into_iter().for_each(|signal| sys::handle_signal(signal, nothing));
+    // Nobody may read a report any more, and placeholders must be removed nevertheless.
+    sys::handle_signal(Signal::PIPE, nothing);
     sys::reset_signal(Signal::CHILD);
+}
+
+/// Lets the handlers reach the init process, and delivers what arrived before it existed.
+fn deliver_signals_to(init: Pid) {
+    INIT.store(init.as_raw_nonzero().get(), Ordering::Relaxed);
+    pass_on_pending(init);
+    sys::unblock_signals(&DEFERRED);
+}
+
+/// Sends the pending signals of the terminal to a process that did not exist when they were sent.
+fn pass_on_pending(process: Pid) {
+    for signal in FROM_TERMINAL.into_iter().filter(|signal| sys::is_pending(*signal)) {
+        sys::kill(process.as_raw_nonzero().get(), signal.as_raw());
+    }
 }
 
 /// Maps every user and group of this process's user namespace to itself, or only the own ones if
@@ -345,6 +382,7 @@ impl Init<'_> {
             sys::kill(-1, libc::SIGTERM);
         }
         sys::handle_signal(Signal::TERM, terminate_all);
+        // The first process of a process namespace ignores these signals.
         for signal in [Signal::HUP, Signal::INT, Signal::QUIT, PARENT_DIED] {
             sys::reset_signal(signal);
         }
@@ -361,8 +399,11 @@ impl Init<'_> {
     /// Starts the command. Returns `None` if nothing is to be started.
     fn start_command(&self, rules: &Rules) -> Result<Option<Pid>, SetupFailure> {
         let (mut failure, failure_writer) = pipe().step(SetupStep::Exec)?;
+        let deferred: Vec<_> = DEFERRED.into_iter().filter(|it| sys::is_pending(*it)).collect();
         let command = match sys::fork().step(SetupStep::Exec)? {
             Fork::Child => {
+                // Before the init process could send them, the command might be at its end.
+                deferred.into_iter().for_each(sys::raise);
                 let result = restrict_self(self.order, rules);
                 let failure = match (result, self.order.then) {
                     (Ok(()), AfterSetup::Exec) => self.command.exec(),
@@ -376,6 +417,8 @@ impl Init<'_> {
             }
             Fork::Parent(command) => command,
         };
+        pass_on_pending(command);
+        sys::unblock_signals(&DEFERRED);
         drop(failure_writer);
         // The pipe is closed without a message when the command runs.
         let mut json = Vec::new();

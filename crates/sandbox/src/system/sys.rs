@@ -193,10 +193,48 @@ pub(super) fn reset_signal(signal: Signal) {
     unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
 }
 
+/// Keeps signals pending until they are unblocked. Child processes inherit the block, but not the
+/// pending signals.
+pub(super) fn block_signals(signals: &[Signal]) {
+    // SAFETY: the set is initialized, and the old one is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &signal_set(signals), std::ptr::null_mut()) };
+}
+
+/// Delivers signals again, and those that are pending now.
+pub(super) fn unblock_signals(signals: &[Signal]) {
+    // SAFETY: the set is initialized, and the old one is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &signal_set(signals), std::ptr::null_mut()) };
+}
+
+/// Returns whether a blocked signal has arrived.
+pub(super) fn is_pending(signal: Signal) -> bool {
+    let mut set = signal_set(&[]);
+    // SAFETY: the kernel fills a live set, which is then read.
+    unsafe { libc::sigpending(&raw mut set) == 0 && libc::sigismember(&set, signal.as_raw()) == 1 }
+}
+
+fn signal_set(signals: &[Signal]) -> libc::sigset_t {
+    // SAFETY: `sigset_t` has only integer fields, for which zero is a valid value.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is live, and the calls change nothing else.
+    unsafe {
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, signal.as_raw());
+        }
+    }
+    set
+}
+
 /// Signals a process by its number. Safe in a signal handler.
 pub(super) fn kill(pid: i32, signal: libc::c_int) {
     // SAFETY: the call has no effect on this process's memory.
     unsafe { libc::kill(pid, signal) };
+}
+
+/// Signals this process.
+pub(super) fn raise(signal: Signal) {
+    kill(rustix::process::getpid().as_raw_nonzero().get(), signal.as_raw());
 }
 
 /// Gives the terminal at a descriptor to this process's session, if there is one.

@@ -1,7 +1,9 @@
 //! Ends of commands: nothing is left, even if the helper, its init process or the caller is killed.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +12,9 @@ use callboard_sandbox::{
     CommandSession, Isolation, MissingName, ReadOnlyName, SandboxCommand, SandboxPolicy,
     SessionNetwork, remove_placeholders,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use crate::world::World;
 use crate::{is_supported, run, shell};
@@ -62,6 +66,37 @@ fn start(world: &World, tag: &str) -> callboard_sandbox::SandboxedChild {
     child
 }
 
+/// Stops the set-up of sandboxes of a project before their first process is started, until the
+/// returned value is dropped.
+fn stop_set_up(project: &Path) -> File {
+    let folder = File::open(project).unwrap();
+    flock(&folder, FlockOperation::LockExclusive).unwrap();
+    folder
+}
+
+/// Waits for a helper whose set-up is stopped in a project, and that handles signals already.
+fn stopped_helper(project: &Path) -> OwnedFd {
+    let begun = Instant::now();
+    let is_stopped = |id: &i32| {
+        let read =
+            |file: &str| fs::read_to_string(format!("/proc/{id}/{file}")).unwrap_or_default();
+        let is_here = fs::read_link(format!("/proc/{id}/cwd")).is_ok_and(|cwd| cwd == project);
+        let status = read("status");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t"));
+        let caught = u64::from_str_radix(caught.unwrap_or_default(), 16).unwrap_or_default();
+        let is_caught = caught & 1 << (libc::SIGQUIT - 1) != 0;
+        is_here && is_caught && read("cmdline").starts_with("callboard-sandbox: ")
+    };
+    loop {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        if let Some(id) = ids.find(is_stopped) {
+            return pidfd_open(Pid::from_raw(id).unwrap(), PidfdFlags::empty()).unwrap();
+        }
+        assert!(begun.elapsed() < PATIENCE, "there is no helper");
+    }
+}
+
 fn new_tag(name: &str) -> String {
     format!("escapes-{name}-{}", std::process::id())
 }
@@ -110,7 +145,7 @@ fn nothing_is_left_when_the_init_process_is_killed() {
     let children = fs::read_to_string(format!("/proc/{helper}/task/{helper}/children")).unwrap();
     kill(children.trim().parse().unwrap());
     let (status, _) = child.wait().unwrap();
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGKILL));
+    assert_eq!(status.signal(), Some(libc::SIGKILL));
     wait_until_gone(&tag);
     assert_eq!(world.leftovers(), [""; 0]);
 }
@@ -123,15 +158,7 @@ fn nothing_is_left_when_the_caller_is_killed() {
     for network in ["own", "shared"] {
         let world = World::new();
         let tag = new_tag(network);
-        let mut caller = Command::new(std::env::current_exe().unwrap())
-            .args(["endings::caller", "--exact", "--nocapture"])
-            .envs(world.environment())
-            .env(WORLD, &world.project)
-            .env("TAG", &tag)
-            .env("NETWORK", network)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut caller = start_caller(&world, &tag, network);
         let lines = BufReader::new(caller.stdout.take().unwrap()).lines();
         assert!(lines.map_while(Result::ok).any(|line| line == "ready"));
         assert!(!processes_with(&tag).is_empty());
@@ -144,6 +171,71 @@ fn nothing_is_left_when_the_caller_is_killed() {
             assert!(begun.elapsed() < PATIENCE);
         }
     }
+}
+
+#[test]
+fn no_command_is_started_for_a_caller_that_was_killed_meanwhile() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    for network in ["own", "shared"] {
+        let world = World::new();
+        let tag = new_tag(&format!("set-up-{network}"));
+        let stop = stop_set_up(&world.project);
+        let mut caller = start_caller(&world, &tag, network);
+        let helper = stopped_helper(&world.project);
+        caller.kill().unwrap();
+        caller.wait().unwrap();
+        drop(stop);
+        let patience = PATIENCE.try_into().unwrap();
+        let ended = poll(&mut [PollFd::new(&helper, PollFlags::IN)], Some(&patience)).unwrap();
+        assert_eq!(ended, 1, "the helper goes on");
+        wait_until_gone(&tag);
+        assert!(!world.project.join("missing").exists());
+    }
+}
+
+#[test]
+fn signal_during_the_set_up_ends_the_command() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let passed_on = [
+        (Signal::TERM, libc::SIGTERM),
+        (Signal::HUP, libc::SIGTERM),
+        (Signal::INT, libc::SIGINT),
+        (Signal::QUIT, libc::SIGQUIT),
+    ];
+    for (signal, expected) in passed_on {
+        let world = World::new();
+        let stop = stop_set_up(&world.project);
+        let status = std::thread::scope(|scope| {
+            let started = scope.spawn(|| {
+                let line = "echo x > ran; exit 3";
+                let command = shell(&world, &world.policy(), Isolation::Namespaces, line);
+                command.spawn().unwrap().wait().unwrap().0
+            });
+            pidfd_send_signal(stopped_helper(&world.project), signal).unwrap();
+            drop(stop);
+            started.join().unwrap()
+        });
+        assert_eq!(status.signal(), Some(expected), "{status}");
+        assert!(!world.project.join("ran").exists(), "{signal:?}");
+        assert_eq!(world.leftovers(), [""; 0]);
+    }
+}
+
+/// Starts a copy of this program that runs [`caller`].
+fn start_caller(world: &World, tag: &str, network: &str) -> std::process::Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["endings::caller", "--exact", "--nocapture"])
+        .envs(world.environment())
+        .env(WORLD, &world.project)
+        .env("TAG", tag)
+        .env("NETWORK", network)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 /// Test body of a copy of this program.
@@ -169,7 +261,7 @@ fn exit_code_and_signal_of_the_command_are_passed_on() {
         assert_eq!(run(&world, &world.policy(), isolation, "exit 200").code, Some(200));
         let child = shell(&world, &world.policy(), isolation, "kill -SEGV $$").spawn().unwrap();
         let (status, _) = child.wait().unwrap();
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGSEGV));
+        assert_eq!(status.signal(), Some(libc::SIGSEGV));
     }
 }
 
