@@ -9,7 +9,6 @@
 //!   same or fewer rights.
 //! - No path is followed through a symbolic link, except by `PathWalk`.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -21,7 +20,7 @@ use rustix::io::Errno;
 use super::StepResult as _;
 use super::limits::MAX_HIDDEN_SOCKETS;
 use super::protection::Protection;
-use super::rules::SHARED_FOLDERS;
+use super::rules::{SHARED_FOLDERS, resolve_hidden};
 use super::scratch::{Scratch, copy_devices, fresh_proc, fresh_terminals};
 use super::sys::{self, MountScope};
 use super::trees::{HARMLESS, READ_ONLY, attach, copy_tree, has_disappeared, open_path, retry};
@@ -79,17 +78,11 @@ pub(super) struct MountPlan {
 struct Placement {
     target: PathBuf,
     tree: OwnedFd,
-    after: After,
+    /// Attributes that a cover gets when everything is attached. Until then, mount points may be
+    /// created in it. `None` if the tree is no cover, but remains accessible.
+    cover: Option<u64>,
     /// Whether the target is created, because it is in a folder that is covered.
     may_create: bool,
-}
-
-/// Attributes that a tree gets when everything is attached. Until then, mount points may be created
-/// in it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum After {
-    Nothing,
-    Attributes(u64),
 }
 
 /// Builds the mounts of a sandbox in this process's mount namespace. This process must be the first
@@ -98,7 +91,7 @@ pub(super) fn build(policy: &SandboxPolicy, plan: &MountPlan) -> Result<(), Setu
     let root = open_path(Path::new("/")).step(SetupStep::Mounts)?;
     sys::make_mounts_private(root.as_fd()).step(SetupStep::Mounts)?;
 
-    let mut trees = Trees { placements: Vec::new(), covered: covered_folders(policy) };
+    let mut trees = Trees { placements: Vec::new(), covered: covered_folders(policy)? };
     trees.copy_folders(policy, plan)?;
     let devices = copy_devices()?;
     let proc = fresh_proc(policy.limits.processes).step(SetupStep::Proc)?;
@@ -126,22 +119,27 @@ pub(super) fn build(policy: &SandboxPolicy, plan: &MountPlan) -> Result<(), Setu
 
     let folders = plan.writable.iter().map(|folder| folder.path.as_path());
     let mut protection = Protection::new(folders.collect());
+    for path in trees.covers() {
+        protection.pin_parents(path).step_at(SetupStep::Mask, path)?;
+    }
     for name in &policy.read_only {
         protection.protect(&name.path, &scratch).step_at(SetupStep::ReadOnlyName, &name.path)?;
     }
     attach(proc.as_fd(), Path::new("/proc")).step(SetupStep::Proc)
 }
 
-/// Returns the folders that are covered by empty ones.
-fn covered_folders(policy: &SandboxPolicy) -> Vec<PathBuf> {
+/// Returns the folders and files that are covered by empty ones.
+fn covered_folders(policy: &SandboxPolicy) -> Result<Vec<PathBuf>, SetupFailure> {
     let resolve = |path: &Path| fs::canonicalize(path).ok();
     let writable: Vec<_> = policy.writable.iter().filter_map(|path| resolve(path)).collect();
     let shared = SHARED_FOLDERS.iter().filter_map(|path| resolve(Path::new(path)));
     let mut covered: Vec<_> = shared.filter(|path| !writable.contains(path)).collect();
-    covered.extend(policy.masked.iter().filter_map(|path| resolve(path)));
+    for path in &policy.masked {
+        covered.extend(resolve_hidden(path).step_at(SetupStep::Mask, path)?);
+    }
     covered.sort();
     covered.dedup();
-    covered
+    Ok(covered)
 }
 
 struct Trees {
@@ -157,27 +155,19 @@ impl Trees {
         policy: &SandboxPolicy,
         plan: &MountPlan,
     ) -> Result<(), SetupFailure> {
+        let copy = |folder: &KnownFolder| {
+            let tree = folder.reopen().and_then(|fd| copy_tree(fd.as_fd(), HARMLESS));
+            tree.step_at(SetupStep::Folder, &folder.path)
+        };
         for folder in &plan.writable {
-            let tree = folder
-                .reopen()
-                .and_then(|fd| copy_tree(fd.as_fd(), HARMLESS))
-                .step_at(SetupStep::Folder, &folder.path)?;
-            self.add(folder.path.clone(), tree, After::Nothing);
+            self.add(folder.path.clone(), copy(folder)?, None);
         }
         if let Some(folder) = &plan.tmp
             && let Ok(tmp) = fs::canonicalize("/tmp")
         {
-            let tree = folder
-                .reopen()
-                .and_then(|fd| copy_tree(fd.as_fd(), HARMLESS))
-                .step_at(SetupStep::Folder, &folder.path)?;
-            self.add(tmp, tree, After::Nothing);
+            self.add(tmp, copy(folder)?, None);
             // Also at its own path, where other programs see it.
-            let tree = folder
-                .reopen()
-                .and_then(|fd| copy_tree(fd.as_fd(), HARMLESS))
-                .step_at(SetupStep::Folder, &folder.path)?;
-            self.add(folder.path.clone(), tree, After::Nothing);
+            self.add(folder.path.clone(), copy(folder)?, None);
         }
         let needed = NEEDED_IN_RUN.iter().map(Path::new);
         let readable = policy.readable.iter().map(PathBuf::as_path).chain(needed);
@@ -186,7 +176,7 @@ impl Trees {
                 let tree = open_path(&path)
                     .and_then(|fd| copy_tree(fd.as_fd(), READ_ONLY))
                     .step_at(SetupStep::Folder, &path)?;
-                self.add(path, tree, After::Nothing);
+                self.add(path, tree, None);
             }
         }
         Ok(())
@@ -201,10 +191,11 @@ impl Trees {
     ) -> Result<(), SetupFailure> {
         let has_tmp = plan.tmp.is_some();
         let tmp = fs::canonicalize("/tmp").ok();
-        let masked: HashSet<_> =
-            policy.masked.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+        let is_masked = |path: &PathBuf| {
+            policy.masked.iter().any(|masked| fs::canonicalize(masked).is_ok_and(|it| it == *path))
+        };
         for (number, path) in self.covered.clone().into_iter().enumerate() {
-            let is_tmp = tmp.as_ref() == Some(&path) && !masked.contains(&path);
+            let is_tmp = tmp.as_ref() == Some(&path) && !is_masked(&path);
             if is_tmp && has_tmp {
                 continue;
             }
@@ -221,7 +212,7 @@ impl Trees {
                 (scratch.empty_file(), READ_ONLY)
             };
             let tree = tree.step_at(SetupStep::Mask, &path)?;
-            self.add(path, tree, After::Attributes(attributes));
+            self.add(path, tree, Some(attributes));
         }
         let visible: Vec<_> = plan.sockets.iter().filter(|path| self.is_visible(path)).collect();
         if visible.len() > MAX_HIDDEN_SOCKETS {
@@ -231,7 +222,7 @@ impl Trees {
         }
         for path in visible {
             let tree = scratch.empty_file().step_at(SetupStep::Mask, path)?;
-            self.add(path.clone(), tree, After::Attributes(READ_ONLY));
+            self.add(path.clone(), tree, Some(READ_ONLY));
         }
         Ok(())
     }
@@ -240,17 +231,23 @@ impl Trees {
     /// accessible.
     fn is_visible(&self, path: &Path) -> bool {
         let is_accessible = |placement: &Placement| {
-            placement.after == After::Nothing && path.starts_with(&placement.target)
+            placement.cover.is_none() && path.starts_with(&placement.target)
         };
         !self.covered.iter().any(|covered| path.starts_with(covered))
             || self.placements.iter().any(is_accessible)
     }
 
-    fn add(&mut self, target: PathBuf, tree: OwnedFd, after: After) {
+    fn add(&mut self, target: PathBuf, tree: OwnedFd, cover: Option<u64>) {
         let covered = |covered: &PathBuf| target != *covered && target.starts_with(covered);
         // A cover needs no mount point where its path is hidden already.
-        let may_create = after == After::Nothing && self.covered.iter().any(covered);
-        self.placements.push(Placement { target, tree, after, may_create });
+        let may_create = cover.is_none() && self.covered.iter().any(covered);
+        self.placements.push(Placement { target, tree, cover, may_create });
+    }
+
+    /// Returns the paths that are covered.
+    fn covers(&self) -> impl Iterator<Item = &Path> {
+        let covers = self.placements.iter().filter(|placement| placement.cover.is_some());
+        covers.map(|placement| placement.target.as_path())
     }
 
     /// Attaches all trees, parents first, and then gives them their final attributes.
@@ -268,8 +265,8 @@ impl Trees {
                 }
             }
         }
-        for Placement { target, tree, after, .. } in &self.placements {
-            if let After::Attributes(attributes) = after {
+        for Placement { target, tree, cover, .. } in &self.placements {
+            if let Some(attributes) = cover {
                 match sys::set_mount_attributes(tree.as_fd(), MountScope::One, *attributes) {
                     // The kernel detaches a mount when its path is removed elsewhere.
                     Err(_) if has_disappeared(target) => {}

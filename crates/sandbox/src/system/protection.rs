@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::placeholders::{PathWalk, is_placeholder};
 use super::scratch::Scratch;
 use super::sys::{self, MountScope};
-use super::trees::{HARMLESS, READ_ONLY, attach, attach_copy, retry};
+use super::trees::{HARMLESS, READ_ONLY, attach, attach_copy, has_disappeared, retry};
 
 /// Makes paths read-only that are beneath writable folders.
 pub(super) struct Protection<'a> {
@@ -26,14 +26,37 @@ impl<'a> Protection<'a> {
         Self { writable, pinned: HashSet::new() }
     }
 
+    /// Keeps the command from moving the parent folders of a covered path, which has no links in
+    /// it. A later command would find there what was covered, at a path that nobody masks.
+    pub(super) fn pin_parents(&mut self, path: &Path) -> io::Result<()> {
+        let parents = path.ancestors().skip(1).filter(|parent| self.is_ours(parent));
+        let parents: Vec<_> = parents.collect();
+        for parent in parents.into_iter().rev() {
+            if let Err(error) = self.pin(parent, HARMLESS) {
+                // Another program has removed it, with all that it contained.
+                return if has_disappeared(parent) { Ok(()) } else { Err(error) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the command could change a path without its protection.
+    fn is_ours(&self, path: &Path) -> bool {
+        self.writable.iter().any(|folder| path.starts_with(folder) && path != *folder)
+    }
+
+    /// Makes a path a mount point, unless it is one already.
+    fn pin(&mut self, path: &Path, attributes: u64) -> io::Result<()> {
+        if self.pinned.insert(path.to_owned()) { attach_copy(path, attributes) } else { Ok(()) }
+    }
+
     /// Makes a path read-only, with all links that lead to it. Its parent folders become mount
     /// points, because otherwise the command could move them away and create new ones.
     pub(super) fn protect(&mut self, path: &Path, scratch: &Scratch) -> io::Result<()> {
         let mut walk = PathWalk::new(path);
         while let Some(name) = walk.next_name() {
             let child = walk.folder().join(&name);
-            let is_ours =
-                self.writable.iter().any(|folder| child.starts_with(folder) && child != **folder);
+            let is_ours = self.is_ours(&child);
             let stat = match statat(CWD, &child, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Ok(()),
@@ -41,15 +64,15 @@ impl<'a> Protection<'a> {
             };
             let kind = FileType::from_raw_mode(stat.st_mode);
             if kind == FileType::Symlink {
-                if is_ours && self.pinned.insert(child.clone()) {
-                    attach_copy(&child, READ_ONLY)?;
+                if is_ours {
+                    self.pin(&child, READ_ONLY)?;
                 }
                 walk.follow_link(&readlinkat(CWD, &child, Vec::new())?)?;
                 continue;
             }
             if kind == FileType::Directory && !walk.is_done() && !is_placeholder(&stat) {
-                if is_ours && self.pinned.insert(child.clone()) {
-                    attach_copy(&child, HARMLESS)?;
+                if is_ours {
+                    self.pin(&child, HARMLESS)?;
                 }
                 walk.enter(name);
                 continue;

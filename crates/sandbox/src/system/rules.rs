@@ -28,6 +28,21 @@ pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urando
 /// Folders that are hidden from commands, because they contain sockets and files of other programs.
 pub(super) const SHARED_FOLDERS: [&str; 3] = ["/tmp", "/run", "/var/run"];
 
+/// Returns the path without links of what is to be hidden; `None` if there is nothing.
+pub(super) fn resolve_hidden(path: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::canonicalize(path) {
+        Ok(path) => Ok(Some(path)),
+        Err(error) if is_out_of_reach(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether a command cannot reach a path either, because of the kind of an error.
+fn is_out_of_reach(error: &io::Error) -> bool {
+    let missing = [libc::ENOENT, libc::ENOTDIR, libc::ELOOP, libc::EACCES];
+    error.raw_os_error().is_some_and(|errno| missing.contains(&errno))
+}
+
 /// The Landlock rules of a command.
 pub(super) struct Rules {
     isolation: Isolation,

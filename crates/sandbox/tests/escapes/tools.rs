@@ -285,6 +285,37 @@ fn writable_folder_in_the_hidden_tmp_works() {
     }
 }
 
+/// The next command does not find at another path what is masked.
+#[test]
+fn parents_of_masked_paths_and_sockets_stay_in_place() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let world = World::new();
+    let folder = world.home.join("config/deep/er");
+    fs::create_dir_all(folder.join("keys")).unwrap();
+    fs::write(folder.join("keys/key"), "SECRET-TOKEN").unwrap();
+    fs::write(folder.join("token"), "SECRET-TOKEN").unwrap();
+    fs::create_dir(world.home.join("run")).unwrap();
+    let socket = std::os::unix::net::UnixListener::bind(world.home.join("run/socket")).unwrap();
+    let mut policy = SandboxPolicy::new([&world.home]);
+    policy.masked = [folder.join("keys"), folder.join("token")].into();
+    let line = "cd \"$HOME\"; mv config c && mkdir config; mv run r; cd config; mv deep d; cd deep; \
+                mv er e; echo x > beside; echo x > er/beside; cd er; rm -rf * 2>/dev/null; ls; \
+                exit 3";
+    let moved = "cannot move 'config'|cannot move 'run'|cannot move 'deep'|cannot move 'er'";
+    for _ in 0..2 {
+        let output = run(&world, &policy, Isolation::Namespaces, line);
+        let text = output.text;
+        assert!(moved.split('|').all(|complaint| text.contains(complaint)), "{text}");
+        assert!(text.ends_with("keys\ntoken\n"), "{text}");
+        let read = "cat $(find \"$HOME\" -type f) | grep SECRET-TOKEN";
+        assert_eq!(run(&world, &policy, Isolation::Namespaces, read).text, "");
+    }
+    assert!(folder.join("keys/key").exists() && folder.join("../beside").exists());
+    drop(socket);
+}
+
 #[test]
 fn commands_share_placeholders() {
     if !is_supported(Isolation::Namespaces) {
