@@ -123,7 +123,7 @@ pub(super) fn build(policy: &SandboxPolicy, plan: &MountPlan) -> Result<(), Setu
         protection.pin_parents(path).step_at(SetupStep::Mask, path)?;
     }
     for name in &policy.read_only {
-        protection.protect(&name.path, &scratch).step_at(SetupStep::ReadOnlyName, &name.path)?;
+        protection.protect(name, &scratch).step_at(SetupStep::ReadOnlyName, &name.path)?;
     }
     attach(proc.as_fd(), Path::new("/proc")).step(SetupStep::Proc)
 }

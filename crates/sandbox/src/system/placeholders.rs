@@ -15,16 +15,18 @@ use std::collections::VecDeque;
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::thread::sleep;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, chmodat, flock,
-    fstat, mkdirat, mknodat, openat2, readlinkat, statat, unlinkat,
+    Access, AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat,
+    StatVfsMountFlags, accessat, chmodat, flock, fstat, mkdirat, mknodat, openat2, readlinkat,
+    statat, statvfs, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::limits::{MAX_LINKS, PLACEHOLDER_LOCK_ATTEMPTS, PLACEHOLDER_LOCK_INTERVAL};
 use crate::error::{SetupFailure, SetupStep};
@@ -54,8 +56,8 @@ struct LockedFolder {
 }
 
 impl Placeholders {
-    /// Creates a placeholder for each read-only path that does not exist, as far as its folder can
-    /// be written. `writable` are the writable folders without links.
+    /// Creates a placeholder for each read-only path that does not exist, unless the command cannot
+    /// create it either. `writable` are the writable folders without links.
     pub(super) fn create(
         policy: &SandboxPolicy,
         writable: &[PathBuf],
@@ -89,10 +91,22 @@ impl Placeholders {
         let writable = policy.writable.iter().filter_map(|path| fs::canonicalize(path).ok());
         let writable: Vec<_> = writable.collect();
         for name in &policy.read_only {
-            if let Ok(Some(MissingEnd { folder, .. })) = missing_end(&name.path, &writable)
-                && flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
-            {
-                remove_from(&folder);
+            // Folders that a command closed, outermost first.
+            let mut opened: Vec<(PathBuf, OpenedFolder<OwnedFd>)> = Vec::new();
+            while let Ok(end) = find_end(&name.path, &writable) {
+                match end {
+                    PathEnd::Missing(MissingEnd { folder, .. }) => {
+                        if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                            remove_from(&folder);
+                        }
+                        break;
+                    }
+                    PathEnd::Denied(path) if opened.iter().all(|(before, _)| *before != path) => {
+                        let Ok(folder) = OpenedFolder::at(&path) else { break };
+                        opened.push((path, folder));
+                    }
+                    PathEnd::Denied(_) | PathEnd::Settled => break,
+                }
             }
         }
     }
@@ -103,8 +117,10 @@ impl Placeholders {
         missing: MissingName,
         writable: &[PathBuf],
     ) -> io::Result<()> {
-        let Some(MissingEnd { folder, name, is_last }) = missing_end(path, writable)? else {
-            return Ok(());
+        let MissingEnd { folder, name, is_last } = match find_end(path, writable)? {
+            PathEnd::Missing(end) => end,
+            PathEnd::Denied(folder) => return Err(denied(&folder)),
+            PathEnd::Settled => return Ok(()),
         };
         let folder = self.lock(folder)?;
         let is_file = is_last && missing == MissingName::File;
@@ -116,7 +132,9 @@ impl Placeholders {
         match created {
             Ok(()) => {}
             // It is there by now, or the command cannot create it either.
-            Err(Errno::EXIST | Errno::ACCESS | Errno::ROFS) => return Ok(()),
+            Err(Errno::EXIST | Errno::ROFS) => return Ok(()),
+            Err(Errno::ACCESS) if !is_own(&fstat(folder)?) => return Ok(()),
+            Err(Errno::ACCESS) => return Err(denied(path.parent().unwrap_or(path))),
             Err(error) => return Err(error.into()),
         }
         // The umask, and the kernel in case of folders, may have removed bits.
@@ -157,21 +175,91 @@ fn lock_shared(folder: &OwnedFd) -> io::Result<()> {
     Err(Errno::WOULDBLOCK.into())
 }
 
+/// Removes the placeholders from a folder, also if the command has closed it.
 fn remove_from(folder: &OwnedFd) {
-    for entry in Dir::read_from(folder).into_iter().flatten().flatten() {
+    if try_remove_from(folder) == Err(Errno::ACCESS)
+        && let Ok(_opened) = OpenedFolder::new(folder.as_fd())
+    {
+        // What is still denied stays, like a folder into which another program has put something.
+        let _ = try_remove_from(folder);
+    }
+}
+
+fn try_remove_from(folder: &OwnedFd) -> rustix::io::Result<()> {
+    let mut result = Ok(());
+    for entry in Dir::read_from(folder)?.flatten() {
         if !matches!(entry.file_type(), FileType::Socket | FileType::Directory | FileType::Unknown)
         {
             continue;
         }
         let name = entry.file_name();
-        let Ok(stat) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        if is_placeholder(&stat) {
+        let removed = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).and_then(|stat| {
             let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            // A folder stays if another program has put something into it.
-            let _ = unlinkat(folder, name, flags);
-        }
+            if is_placeholder(&stat) { unlinkat(folder, name, flags) } else { Ok(()) }
+        });
+        result = result.and(removed);
     }
+    result
+}
+
+/// A folder of this user that is open for its owner until the value is dropped. It then has its
+/// former mode again.
+struct OpenedFolder<F: AsFd> {
+    folder: F,
+    mode: Mode,
+}
+
+impl OpenedFolder<OwnedFd> {
+    /// Opens up a folder that this process may not read.
+    fn at(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Self::new(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
+    }
+}
+
+impl<F: AsFd> OpenedFolder<F> {
+    fn new(folder: F) -> io::Result<Self> {
+        let mode = Mode::from_raw_mode(fstat(&folder)?.st_mode);
+        let folder = Self { folder, mode };
+        folder.set_mode(mode | Mode::RWXU)?;
+        Ok(folder)
+    }
+
+    fn set_mode(&self, mode: Mode) -> io::Result<()> {
+        // The mode of a folder that may not be read cannot be changed by its descriptor.
+        let link = format!("/proc/self/fd/{}", self.folder.as_fd().as_raw_fd());
+        Ok(chmodat(CWD, link, mode, AtFlags::empty())?)
+    }
+}
+
+impl<F: AsFd> Drop for OpenedFolder<F> {
+    fn drop(&mut self) {
+        drop(self.set_mode(self.mode));
+    }
+}
+
+/// Returns whether a command could create a name in a folder, or could give itself the right to.
+pub(super) fn may_create_in(folder: &Path) -> bool {
+    let access = accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty());
+    let is_read_only =
+        || statvfs(folder).is_ok_and(|state| state.f_flag.contains(StatVfsMountFlags::RDONLY));
+    let stat = || statat(CWD, folder, AtFlags::SYMLINK_NOFOLLOW);
+    access.is_ok() || stat().is_ok_and(|stat| is_own(&stat)) && !is_read_only()
+}
+
+fn is_own(stat: &Stat) -> bool {
+    stat.st_uid == geteuid().as_raw()
+}
+
+/// The error for a folder that the command could open up, but this process leaves as it is.
+fn denied(folder: &Path) -> io::Error {
+    let advice = format!(
+        "a command could create it, because {} is your own folder, although it is closed. Open the \
+         folder by `chmod u+rwx`",
+        folder.display()
+    );
+    io::Error::new(io::ErrorKind::PermissionDenied, advice)
 }
 
 /// Returns whether a file is a placeholder.
@@ -184,6 +272,18 @@ pub(super) fn is_placeholder(stat: &Stat) -> bool {
     }
 }
 
+/// Where a path ends.
+enum PathEnd {
+    /// All of the path exists, or the command cannot create the rest: the path leads through
+    /// something that is no folder, ends outside of the writable folders, or in a folder of another
+    /// user.
+    Settled,
+    Missing(MissingEnd),
+    /// This process may not search or read the folder with this path, but the command could change
+    /// that.
+    Denied(PathBuf),
+}
+
 /// The first component of a path that does not exist, or is a placeholder.
 struct MissingEnd {
     /// The folder that does not contain it.
@@ -192,38 +292,41 @@ struct MissingEnd {
     is_last: bool,
 }
 
-/// Follows a path as far as it exists. Returns `None` if all of it exists, if it leads through
-/// something that is no folder, or if it ends outside of the writable folders, where a command
-/// creates nothing.
-fn missing_end(path: &Path, writable: &[PathBuf]) -> io::Result<Option<MissingEnd>> {
+/// Follows a path as far as it exists.
+fn find_end(path: &Path, writable: &[PathBuf]) -> io::Result<PathEnd> {
     let mut walk = PathWalk::new(path);
     while let Some(name) = walk.next_name() {
         let is_last = walk.is_done();
         let child = walk.folder().join(&name);
+        let is_writable = writable.iter().any(|folder| walk.folder().starts_with(folder));
+        let denied = |folder: &Path| match is_writable && may_create_in(folder) {
+            true => PathEnd::Denied(folder.to_owned()),
+            false => PathEnd::Settled,
+        };
         let kind = match statat(CWD, &child, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if is_placeholder(&stat) => None,
             Ok(stat) => Some(FileType::from_raw_mode(stat.st_mode)),
             Err(Errno::NOENT) => None,
-            Err(Errno::NOTDIR | Errno::ACCESS) => return Ok(None),
+            Err(Errno::ACCESS) => return Ok(denied(walk.folder())),
             Err(error) => return Err(error.into()),
         };
         match kind {
             Some(FileType::Symlink) => walk.follow_link(&readlinkat(CWD, &child, Vec::new())?)?,
             Some(FileType::Directory) if !is_last => walk.enter(name),
-            None if writable.iter().any(|folder| walk.folder().starts_with(folder)) => {
+            None if is_writable => {
                 // The folder must be where the walk found it, even if a link replaced it since.
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
                 let resolve = ResolveFlags::NO_SYMLINKS;
                 return match openat2(CWD, walk.folder(), flags, Mode::empty(), resolve) {
-                    Ok(folder) => Ok(Some(MissingEnd { folder, name, is_last })),
-                    Err(Errno::ACCESS) => Ok(None),
+                    Ok(folder) => Ok(PathEnd::Missing(MissingEnd { folder, name, is_last })),
+                    Err(Errno::ACCESS) => Ok(denied(walk.folder())),
                     Err(error) => Err(error.into()),
                 };
             }
-            _ => return Ok(None),
+            _ => break,
         }
     }
-    Ok(None)
+    Ok(PathEnd::Settled)
 }
 
 /// Resolves a path one component at a time, as the kernel does.

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::placeholders::{PathWalk, is_placeholder};
+use super::placeholders::{PathWalk, is_placeholder, may_create_in};
 use super::scratch::Scratch;
 use super::sys::{self, MountScope};
 use super::trees::{HARMLESS, READ_ONLY, attach, attach_copy, has_disappeared, retry};
+use crate::policy::{MissingName, ReadOnlyName};
 
 /// Makes paths read-only that are beneath writable folders.
 pub(super) struct Protection<'a> {
@@ -52,14 +53,22 @@ impl<'a> Protection<'a> {
 
     /// Makes a path read-only, with all links that lead to it. Its parent folders become mount
     /// points, because otherwise the command could move them away and create new ones.
-    pub(super) fn protect(&mut self, path: &Path, scratch: &Scratch) -> io::Result<()> {
-        let mut walk = PathWalk::new(path);
+    ///
+    /// Fails if there is nothing at the path, although the command could create it.
+    pub(super) fn protect(&mut self, name: &ReadOnlyName, scratch: &Scratch) -> io::Result<()> {
+        let is_unprotected = name.missing == MissingName::Unprotected;
+        let mut walk = PathWalk::new(&name.path);
         while let Some(name) = walk.next_name() {
             let child = walk.folder().join(&name);
             let is_ours = self.is_ours(&child);
             let stat = match statat(CWD, &child, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Ok(()),
+                Err(Errno::NOENT) if is_unprotected => return Ok(()),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS)
+                    if !is_ours || !may_create_in(walk.folder()) =>
+                {
+                    return Ok(());
+                }
                 Err(error) => return Err(error.into()),
             };
             let kind = FileType::from_raw_mode(stat.st_mode);

@@ -20,7 +20,7 @@ use crate::world::World;
 use crate::{is_supported, run, shell};
 
 /// Timeout for the end of killed processes, far above the time needed.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A command that starts processes of all kinds and reports when they run.
 const LINE: &str = "sleep 999 & setsid sleep 999 & (sleep 999 &) ; nohup sleep 999 > /dev/null & \
@@ -68,14 +68,14 @@ fn start(world: &World, tag: &str) -> callboard_sandbox::SandboxedChild {
 
 /// Stops the set-up of sandboxes of a project before their first process is started, until the
 /// returned value is dropped.
-fn stop_set_up(project: &Path) -> File {
+pub(crate) fn stop_set_up(project: &Path) -> File {
     let folder = File::open(project).unwrap();
     flock(&folder, FlockOperation::LockExclusive).unwrap();
     folder
 }
 
 /// Waits for a helper whose set-up is stopped in a project, and that handles signals already.
-fn stopped_helper(project: &Path) -> OwnedFd {
+pub(crate) fn stopped_helper(project: &Path) -> OwnedFd {
     let begun = Instant::now();
     let is_stopped = |id: &i32| {
         let read =

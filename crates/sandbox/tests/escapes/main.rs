@@ -10,6 +10,7 @@
 
 mod attacks;
 mod endings;
+mod modes;
 mod mutations;
 mod refusals;
 mod table;
