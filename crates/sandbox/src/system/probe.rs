@@ -68,8 +68,8 @@ fn hint(isolation: Isolation, failure: &SetupFailure) -> Option<String> {
     let is_denied = failure.errno.is_some_and(|errno| denials.contains(&errno));
     let hint = match isolation {
         Isolation::Landlock if failure.errno == Some(libc::EOPNOTSUPP) => {
-            "Landlock needs Linux 5.13 or newer, and must be in the kernel's list of security \
-             modules (boot parameter lsm=landlock,...)"
+            "Isolation by Landlock needs Linux 6.2 or newer, and Landlock must be in the kernel's list \
+             of security modules (boot parameter lsm=landlock,...)"
         }
         Isolation::Namespaces if failure.errno == Some(libc::ENOSYS) => {
             "Isolation by namespaces needs Linux 5.12 or newer"

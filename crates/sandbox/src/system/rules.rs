@@ -15,7 +15,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use super::StepResult as _;
 use super::sys::landlock_abi;
 use crate::error::{SetupFailure, SetupStep};
-use crate::isolation::Isolation;
+use crate::isolation::{Isolation, LANDLOCK_ABI_TRUNCATION};
 use crate::policy::SandboxPolicy;
 
 /// Newest version of Landlock whose restrictions are requested. An older kernel applies those that
@@ -52,10 +52,7 @@ pub(super) struct Rules {
 impl Rules {
     /// Creates the rules of a command that has no namespaces.
     pub(super) fn for_landlock_only(policy: &SandboxPolicy) -> Result<Self, SetupFailure> {
-        if landlock_abi() == 0 {
-            let error = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
-            return Err(SetupFailure::new(SetupStep::Landlock, error));
-        }
+        require_version(landlock_abi()).step(SetupStep::Landlock)?;
         let mut rules = Self { isolation: Isolation::Landlock, entries: Vec::new() };
         let masked = policy.masked.iter().map(PathBuf::as_path);
         let hidden = SHARED_FOLDERS.iter().map(Path::new).chain([Path::new("/dev")]).chain(masked);
@@ -172,6 +169,14 @@ impl Rules {
     }
 }
 
+/// Refuses a version of Landlock (0 if there is none) that cannot protect files by itself.
+fn require_version(abi: u32) -> io::Result<()> {
+    if abi < LANDLOCK_ABI_TRUNCATION {
+        return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+    }
+    Ok(())
+}
+
 fn hidden_beneath(path: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     let beneath = |hidden: &&PathBuf| hidden.as_path() != path && hidden.starts_with(path);
     hidden.iter().filter(beneath).cloned().collect()
@@ -193,4 +198,18 @@ fn device() -> BitFlags<AccessFs> {
 fn everything() -> BitFlags<AccessFs> {
     let never = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix;
     AccessFs::from_all(REQUESTED) & !never
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn landlock_that_does_not_restrict_truncation_is_refused() {
+        for abi in [0, 1, 2] {
+            let error = require_version(abi).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{abi}");
+        }
+        assert!(require_version(3).is_ok() && require_version(10).is_ok());
+    }
 }

@@ -230,11 +230,6 @@ fn deny_all_sockets(denied: &mut Rules) -> FilterResult<()> {
     for call in [libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept4] {
         denied.insert(call, Vec::new());
     }
-    // Truncation by name is what Landlock does not restrict before its third version. With an open
-    // file, the right to write is needed.
-    if super::sys::landlock_abi() < 3 {
-        denied.insert(libc::SYS_truncate, Vec::new());
-    }
     Ok(())
 }
 

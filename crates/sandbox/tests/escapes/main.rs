@@ -84,9 +84,9 @@ fn is_supported(isolation: Isolation) -> bool {
     if let Some(refusal) = refusal {
         eprintln!("SKIPPED: {refusal}");
     }
-    let is_missing = isolation == Isolation::Landlock && probe.landlock_abi == 0;
+    let is_missing = isolation == Isolation::Landlock && probe.landlock_abi < 3;
     if is_missing {
-        eprintln!("SKIPPED: the kernel has no Landlock");
+        eprintln!("SKIPPED: the kernel has no Landlock, or an old version");
     }
     refusal.is_none() && !is_missing
 }
