@@ -35,7 +35,10 @@ pub(super) struct SharedNetwork {
 }
 
 /// Restricts this process, which is about to become the command.
-pub(super) fn restrict_self(order: &SandboxOrder, rules: &Rules) -> Result<(), SetupFailure> {
+pub(super) fn restrict_self(
+    order: &SandboxOrder,
+    rules: Option<Rules>,
+) -> Result<(), SetupFailure> {
     if order.session == CommandSession::New {
         setsid().step(SetupStep::Exec)?;
         for stream in [stdin().as_fd(), stdout().as_fd(), stderr().as_fd()] {
@@ -44,7 +47,7 @@ pub(super) fn restrict_self(order: &SandboxOrder, rules: &Rules) -> Result<(), S
     }
     lockdown::limit_resources(&order.policy.limits, order.isolation).step(SetupStep::Limits)?;
     lockdown::drop_capabilities().step(SetupStep::Capabilities)?;
-    rules.restrict_self()?;
+    rules.map_or(Ok(()), Rules::restrict_self)?;
     seccomp::Filters::compile(order.isolation).and_then(|filters| filters.install())
 }
 

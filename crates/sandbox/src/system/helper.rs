@@ -89,7 +89,7 @@ fn run_without_namespaces(
         return SETUP_FAILED;
     }
     let result = Rules::for_landlock_only(&order.policy).and_then(|rules| {
-        restrict_self(order, &rules)?;
+        restrict_self(order, Some(rules))?;
         match order.then {
             AfterSetup::Exec => {
                 report.send(&HelperReport::Executing);

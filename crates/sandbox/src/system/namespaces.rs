@@ -360,7 +360,7 @@ impl Init<'_> {
             return SETUP_FAILED;
         }
         drop(go);
-        match self.set_up().and_then(|rules| self.start_command(&rules)) {
+        match self.set_up().and_then(|rules| self.start_command(rules)) {
             Ok(Some(command)) => self.supervise(command),
             Ok(None) => {
                 self.report.send(&HelperReport::Started);
@@ -373,7 +373,7 @@ impl Init<'_> {
         }
     }
 
-    fn set_up(&self) -> Result<Rules, SetupFailure> {
+    fn set_up(&self) -> Result<Option<Rules>, SetupFailure> {
         set_parent_process_death_signal(Some(Signal::KILL)).step(SetupStep::Helper)?;
         if has_ended(&self.holder) {
             return Err(SetupFailure::new(SetupStep::Helper, Errno::SRCH));
@@ -397,7 +397,7 @@ impl Init<'_> {
     }
 
     /// Starts the command. Returns `None` if nothing is to be started.
-    fn start_command(&self, rules: &Rules) -> Result<Option<Pid>, SetupFailure> {
+    fn start_command(&self, rules: Option<Rules>) -> Result<Option<Pid>, SetupFailure> {
         let (mut failure, failure_writer) = pipe().step(SetupStep::Exec)?;
         let deferred: Vec<_> = DEFERRED.into_iter().filter(|it| sys::is_pending(*it)).collect();
         let command = match sys::fork().step(SetupStep::Exec)? {

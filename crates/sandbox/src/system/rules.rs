@@ -3,14 +3,17 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath,
-    Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, Scope,
+    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError,
+    RulesetStatus, Scope,
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::process::geteuid;
 
 use super::StepResult as _;
 use super::sys::landlock_abi;
@@ -18,142 +21,137 @@ use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::{Isolation, LANDLOCK_ABI_TRUNCATION};
 use crate::policy::SandboxPolicy;
 
-/// Newest version of Landlock whose restrictions are requested. An older kernel applies those that
-/// it knows; [`IsolationProbe::gaps`](crate::IsolationProbe::gaps) names the others.
-const REQUESTED: ABI = ABI::V10;
-
 /// Devices that a command may open.
 pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Folders that are hidden from commands, because they contain sockets and files of other programs.
 pub(super) const SHARED_FOLDERS: [&str; 3] = ["/tmp", "/run", "/var/run"];
 
-/// Returns the path without links of what is to be hidden; `None` if there is nothing.
+/// Returns the path without links of what is to be hidden; `None` if no command can reach it.
 pub(super) fn resolve_hidden(path: &Path) -> io::Result<Option<PathBuf>> {
-    match fs::canonicalize(path) {
-        Ok(path) => Ok(Some(path)),
-        Err(error) if is_out_of_reach(&error) => Ok(None),
-        Err(error) => Err(error),
+    let error = match fs::canonicalize(path) {
+        Ok(path) => return Ok(Some(path)),
+        Err(error) => error,
+    };
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        let closed = path.ancestors().skip(1).find_map(|folder| fs::metadata(folder).ok());
+        // The command could open the folder.
+        let is_own = closed.is_some_and(|closed| closed.uid() == geteuid().as_raw());
+        return if is_own { Err(error) } else { Ok(None) };
     }
-}
-
-/// Returns whether a command cannot reach a path either, because of the kind of an error.
-fn is_out_of_reach(error: &io::Error) -> bool {
-    let missing = [libc::ENOENT, libc::ENOTDIR, libc::ELOOP, libc::EACCES];
-    error.raw_os_error().is_some_and(|errno| missing.contains(&errno))
+    let unreachable = [libc::ENOENT, libc::ENOTDIR, libc::ELOOP];
+    let is_unreachable = error.raw_os_error().is_some_and(|errno| unreachable.contains(&errno));
+    if is_unreachable { Ok(None) } else { Err(error) }
 }
 
 /// The Landlock rules of a command.
 pub(super) struct Rules {
-    isolation: Isolation,
-    entries: Vec<(OwnedFd, BitFlags<AccessFs>)>,
+    /// Version of the kernel's interface, as far as this program knows it. All restrictions of this
+    /// version apply; [`IsolationProbe::gaps`](crate::IsolationProbe::gaps) names those that need a
+    /// newer one.
+    abi: ABI,
+    ruleset: RulesetCreated,
 }
 
 impl Rules {
     /// Creates the rules of a command that has no namespaces.
     pub(super) fn for_landlock_only(policy: &SandboxPolicy) -> Result<Self, SetupFailure> {
-        require_version(landlock_abi()).step(SetupStep::Landlock)?;
-        let mut rules = Self { isolation: Isolation::Landlock, entries: Vec::new() };
+        let abi = landlock_abi();
+        require_version(abi).step(SetupStep::Landlock)?;
+        let mut rules = Self::new(abi, Isolation::Landlock)?;
         let masked = policy.masked.iter().map(PathBuf::as_path);
         let hidden = SHARED_FOLDERS.iter().map(Path::new).chain([Path::new("/dev")]).chain(masked);
         let hidden = hidden.chain(policy.home.as_deref());
-        let hidden: Vec<_> = hidden.filter_map(|path| fs::canonicalize(path).ok()).collect();
-        rules.allow_reading(Path::new("/"), &hidden);
+        let hidden = hidden
+            .filter_map(|path| resolve_hidden(path).step_at(SetupStep::Mask, path).transpose());
+        let hidden = hidden.collect::<Result<Vec<_>, _>>()?;
+        rules.allow_reading(Path::new("/"), &hidden)?;
         for path in policy.readable.iter().filter_map(|path| fs::canonicalize(path).ok()) {
-            rules.allow_reading(&path, &hidden_beneath(&path, &hidden));
+            rules.allow_reading(&path, &hidden_beneath(&path, &hidden))?;
         }
         for path in policy.writable.iter().chain(&policy.tmp) {
-            rules.allow(path, everything()).step_at(SetupStep::Folder, path)?;
+            rules.allow(path, rules.everything()).step_at(SetupStep::Folder, path)?;
         }
-        rules.allow_devices(Path::new("/dev"));
+        rules.allow_devices(Path::new("/dev"))?;
         rules.allow_streams()?;
         Ok(rules)
     }
 
-    /// Creates the rules of a command that has namespaces, and whose mounts are complete.
-    pub(super) fn for_namespaces(writable: &[PathBuf]) -> Result<Self, SetupFailure> {
-        let mut rules = Self { isolation: Isolation::Namespaces, entries: Vec::new() };
-        if landlock_abi() == 0 {
-            return Ok(rules);
+    /// Creates the rules of a command that has namespaces, and whose mounts are complete. Returns
+    /// `None` if the kernel has no Landlock.
+    pub(super) fn for_namespaces(writable: &[PathBuf]) -> Result<Option<Self>, SetupFailure> {
+        let abi = landlock_abi();
+        if abi == 0 {
+            return Ok(None);
         }
-        rules.allow(Path::new("/"), reading()).step(SetupStep::Landlock)?;
-        for path in writable {
-            rules.allow(path, everything()).step_at(SetupStep::Landlock, path)?;
+        let mut rules = Self::new(abi, Isolation::Namespaces)?;
+        rules.allow(Path::new("/"), rules.reading()).step(SetupStep::Landlock)?;
+        let own = ["/dev/pts", "/dev/shm"].map(Path::new);
+        for path in writable.iter().map(PathBuf::as_path).chain(own) {
+            rules.allow(path, rules.everything()).step_at(SetupStep::Landlock, path)?;
         }
-        rules.allow_devices(Path::new("/dev"));
-        for folder in ["/dev/pts", "/dev/shm"] {
-            rules
-                .allow(Path::new(folder), everything())
-                .step_at(SetupStep::Landlock, Path::new(folder))?;
-        }
+        rules.allow_devices(Path::new("/dev"))?;
         rules.allow_streams()?;
-        Ok(rules)
+        Ok(Some(rules))
+    }
+
+    fn new(abi: u32, isolation: Isolation) -> Result<Self, SetupFailure> {
+        let abi = ABI::from(i32::try_from(abi).unwrap_or(i32::MAX));
+        let ruleset = create_ruleset(abi, isolation).map_err(io::Error::other);
+        Ok(Self { abi, ruleset: ruleset.step(SetupStep::Landlock)? })
     }
 
     /// Restricts this process and all that it starts.
-    pub(super) fn restrict_self(&self) -> Result<(), SetupFailure> {
-        if self.entries.is_empty() {
+    pub(super) fn restrict_self(self) -> Result<(), SetupFailure> {
+        let status = self.ruleset.restrict_self().map_err(io::Error::other);
+        let status = status.step(SetupStep::Landlock)?.ruleset;
+        if status == RulesetStatus::FullyEnforced {
             return Ok(());
         }
-        self.apply().map_err(io::Error::other).step(SetupStep::Landlock)
-    }
-
-    fn apply(&self) -> Result<(), RulesetError> {
-        let mut ruleset = Ruleset::default()
-            .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(AccessFs::from_all(REQUESTED))?
-            .scope(Scope::Signal)?;
-        // A network namespace separates abstract sockets, and commands in the same one may use them.
-        if self.isolation == Isolation::Landlock {
-            ruleset = ruleset
-                .handle_access(AccessNet::from_all(REQUESTED))?
-                .scope(Scope::AbstractUnixSocket)?;
-        }
-        let rules = self
-            .entries
-            .iter()
-            .map(|(fd, access)| Ok::<_, RulesetError>(PathBeneath::new(fd.as_fd(), *access)));
-        ruleset.create()?.add_rules(rules)?.restrict_self()?;
-        Ok(())
+        let error = io::Error::other(format!("the kernel applied it incompletely: {status:?}"));
+        Err(SetupFailure::new(SetupStep::Landlock, error))
     }
 
     /// Allows reading beneath a folder, except beneath `hidden`. Folders that contain hidden ones
     /// are opened up entry by entry, so they cannot be listed themselves.
-    fn allow_reading(&mut self, path: &Path, hidden: &[PathBuf]) {
+    fn allow_reading(&mut self, path: &Path, hidden: &[PathBuf]) -> Result<(), SetupFailure> {
         if hidden.iter().any(|hidden| hidden == path) {
-            return;
+            return Ok(());
         }
         let beneath = hidden_beneath(path, hidden);
         if beneath.is_empty() {
-            // A path that cannot be opened cannot be read by the command either.
-            drop(self.allow(path, reading()));
-            return;
+            return unless_unreadable(self.allow(path, self.reading()))
+                .step_at(SetupStep::Landlock, path);
         }
-        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-            // A link gives no access: its target has its own rule, or is hidden.
-            if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
-                self.allow_reading(&entry.path(), &beneath);
-            }
+        let entries = unless_unreadable(entries_without_links(path));
+        for entry in entries.step_at(SetupStep::Landlock, path)? {
+            self.allow_reading(&entry, &beneath)?;
         }
+        Ok(())
     }
 
     fn allow(&mut self, path: &Path, access: BitFlags<AccessFs>) -> io::Result<()> {
         let fd = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        self.allow_fd(fd, access)
+        self.allow_descriptor(fd.as_fd(), access)
     }
 
-    fn allow_fd(&mut self, fd: OwnedFd, access: BitFlags<AccessFs>) -> io::Result<()> {
-        let is_folder = FileType::from_raw_mode(fstat(&fd)?.st_mode) == FileType::Directory;
-        let access = if is_folder { access } else { access & AccessFs::from_file(REQUESTED) };
-        self.entries.push((fd, access));
-        Ok(())
+    fn allow_descriptor(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        access: BitFlags<AccessFs>,
+    ) -> io::Result<()> {
+        let is_folder = FileType::from_raw_mode(fstat(fd)?.st_mode) == FileType::Directory;
+        let access = if is_folder { access } else { access & AccessFs::from_file(self.abi) };
+        let rule = PathBeneath::new(fd, access);
+        (&mut self.ruleset).add_rule(rule).map(drop).map_err(io::Error::other)
     }
 
-    fn allow_devices(&mut self, folder: &Path) {
-        for name in DEVICES {
-            // A device that does not exist needs no rule.
-            drop(self.allow(&folder.join(name), device()));
+    fn allow_devices(&mut self, folder: &Path) -> Result<(), SetupFailure> {
+        for path in DEVICES.map(|name| folder.join(name)) {
+            unless_unreadable(self.allow(&path, self.device()))
+                .step_at(SetupStep::Landlock, &path)?;
         }
+        Ok(())
     }
 
     /// Lets a command open the terminals of its streams again, as `/dev/stdout` does.
@@ -161,11 +159,73 @@ impl Rules {
         let (input, output, error) = (io::stdin(), io::stdout(), io::stderr());
         for stream in [input.as_fd(), output.as_fd(), error.as_fd()] {
             if is_character_device(stream) {
-                let fd = stream.try_clone_to_owned().step(SetupStep::Landlock)?;
-                self.allow_fd(fd, device()).step(SetupStep::Landlock)?;
+                self.allow_descriptor(stream, self.device()).step(SetupStep::Landlock)?;
             }
         }
         Ok(())
+    }
+
+    fn reading(&self) -> BitFlags<AccessFs> {
+        AccessFs::from_read(self.abi)
+    }
+
+    fn device(&self) -> BitFlags<AccessFs> {
+        let all =
+            AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+        all & AccessFs::from_all(self.abi)
+    }
+
+    /// All rights except to create devices, and to connect to sockets that other programs created.
+    fn everything(&self) -> BitFlags<AccessFs> {
+        let never = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix;
+        AccessFs::from_all(self.abi) & !never
+    }
+}
+
+/// Creates a set of rules that denies all that a version of Landlock can deny.
+fn create_ruleset(abi: ABI, isolation: Isolation) -> Result<RulesetCreated, RulesetError> {
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(abi))?;
+    let (mut network, mut scopes) = (AccessNet::from_all(abi), Scope::from_all(abi));
+    // A network namespace separates abstract sockets, and commands in the same one may use them.
+    if isolation == Isolation::Namespaces {
+        network = BitFlags::EMPTY;
+        scopes &= !Scope::AbstractUnixSocket;
+    }
+    // An older version has neither.
+    if !network.is_empty() {
+        ruleset = ruleset.handle_access(network)?;
+    }
+    if !scopes.is_empty() {
+        ruleset = ruleset.scope(scopes)?;
+    }
+    ruleset.create()
+}
+
+/// Returns the entries of a folder. A link gives no access: its target has its own rule, or is
+/// hidden.
+fn entries_without_links(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if !entry.file_type()?.is_symlink() {
+            entries.push(entry.path());
+        }
+    }
+    Ok(entries)
+}
+
+/// Returns the default for what no command can read either, or what has disappeared. It gets no
+/// rule, and so remains denied.
+fn unless_unreadable<T: Default>(result: io::Result<T>) -> io::Result<T> {
+    const UNREADABLE: [i32; 6] =
+        [libc::EACCES, libc::ENOENT, libc::ENOTDIR, libc::ELOOP, libc::ENOTCONN, libc::ESTALE];
+    match result {
+        Err(error) if error.raw_os_error().is_some_and(|errno| UNREADABLE.contains(&errno)) => {
+            Ok(T::default())
+        }
+        other => other,
     }
 }
 
@@ -186,20 +246,6 @@ fn is_character_device(fd: BorrowedFd<'_>) -> bool {
     fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice)
 }
 
-fn reading() -> BitFlags<AccessFs> {
-    AccessFs::from_read(REQUESTED)
-}
-
-fn device() -> BitFlags<AccessFs> {
-    AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev
-}
-
-/// All rights except to create devices, and to connect to sockets that other programs created.
-fn everything() -> BitFlags<AccessFs> {
-    let never = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix;
-    AccessFs::from_all(REQUESTED) & !never
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,5 +257,33 @@ mod tests {
             assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{abi}");
         }
         assert!(require_version(3).is_ok() && require_version(10).is_ok());
+    }
+
+    #[test]
+    fn only_errors_of_unreadable_paths_are_skipped() {
+        let skip = |errno| unless_unreadable::<()>(Err(io::Error::from_raw_os_error(errno)));
+        for errno in [libc::EACCES, libc::ENOENT, libc::ELOOP] {
+            assert!(skip(errno).is_ok(), "{errno}");
+        }
+        for errno in [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EIO] {
+            assert_eq!(skip(errno).unwrap_err().raw_os_error(), Some(errno));
+        }
+    }
+
+    #[test]
+    fn all_restrictions_of_each_known_version_are_requested() {
+        for abi in 1..=landlock_abi().min(10) {
+            for isolation in [Isolation::Namespaces, Isolation::Landlock] {
+                // A thread restricts only itself.
+                let restricted = std::thread::spawn(move || {
+                    let mut rules = Rules::new(abi, isolation)?;
+                    rules.allow(Path::new("/usr"), rules.reading()).unwrap();
+                    rules.restrict_self()?;
+                    assert!(fs::read_dir("/usr").is_ok() && fs::read_dir("/etc").is_err());
+                    Ok::<_, SetupFailure>(())
+                });
+                assert_eq!(restricted.join().unwrap(), Ok(()), "{abi}, {isolation}");
+            }
+        }
     }
 }

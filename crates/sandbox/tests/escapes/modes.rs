@@ -58,6 +58,29 @@ fn missing_name_in_a_closed_folder_of_the_user_is_refused() {
     }
 }
 
+/// The command could open the folder: Landlock does not restrict modes.
+#[test]
+fn masked_path_in_a_closed_folder_of_the_user_is_refused() {
+    if !is_supported(Isolation::Landlock) {
+        return;
+    }
+    let world = World::new();
+    let key = world.home.join(".ssh/id_ed25519");
+    let mut policy = SandboxPolicy::new([&world.project]);
+    policy.masked = vec![key.clone()];
+    set_mode(key.parent().unwrap(), 0o000);
+    let line = "chmod 700 \"$HOME/.ssh\"; cat \"$HOME/.ssh/id_ed25519\" > stolen";
+    let result = shell(&world, &policy, Isolation::Landlock, line).spawn();
+    let result = result.map(|child| child.wait().unwrap());
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(result.is_ok(), is_root);
+    if let Err(SandboxError::Setup(failure)) = result {
+        assert_eq!((failure.step, failure.path), (SetupStep::Mask, Some(key)));
+    }
+    assert_eq!(fs::read_to_string(world.project.join("stolen")).unwrap_or_default(), "");
+    set_mode(&world.home.join(".ssh"), 0o700);
+}
+
 #[test]
 fn missing_name_in_a_folder_of_another_user_needs_no_placeholder() {
     if !is_supported(Isolation::Namespaces) || rustix::process::geteuid().is_root() {

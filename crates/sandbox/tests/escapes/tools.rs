@@ -262,6 +262,43 @@ fn report_mounts() {
     command.spawn().unwrap().wait().unwrap();
 }
 
+/// Beside a masked file, each other file has its own rule.
+#[test]
+fn many_rules_need_few_descriptors() {
+    if !is_supported(Isolation::Landlock) {
+        return;
+    }
+    let world = World::new();
+    let folder = world.home.with_file_name("outside");
+    for number in 0..300 {
+        fs::write(folder.join(number.to_string()), "readable\n").unwrap();
+    }
+    let line = "ulimit -n 64; exec \"$0\" tools::report_rules --exact --nocapture";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", line]).arg(std::env::current_exe().unwrap()).env("RULES", &folder);
+    let output = command.current_dir(&world.project).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(text.matches("readable\n").count(), 300, "{text}");
+    assert!(!text.contains("outside"), "{text}");
+}
+
+/// Test body of a copy of this program.
+#[test]
+fn report_rules() {
+    let Some(folder) = std::env::var_os("RULES") else { return };
+    let folder = std::path::PathBuf::from(folder);
+    let mut policy = SandboxPolicy::default();
+    policy.masked = vec![folder.join("file")];
+    let session = CommandSession::Inherited;
+    let mut command = SandboxCommand::new("sh", &policy, Isolation::Landlock, session).unwrap();
+    let line = "cat \"$0/file\"; i=0; while [ $i -lt 300 ]; do read x < \"$0/$i\"; echo $x; \
+                i=$((i + 1)); done";
+    command
+        .args(["-c".as_ref(), line.as_ref(), folder.as_os_str()])
+        .envs([("PATH", "/usr/bin:/bin")]);
+    command.spawn().unwrap().wait().unwrap();
+}
+
 #[test]
 fn writable_folder_in_the_hidden_tmp_works() {
     for isolation in kinds() {
