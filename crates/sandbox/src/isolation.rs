@@ -1,12 +1,13 @@
 //! Kinds of isolation, why one is refused, and what each does not guarantee.
 
 use std::fmt::{self, Display};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, iter};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::SetupFailure;
-use crate::policy::{NetworkAccess, SandboxPolicy};
+use crate::policy::{MissingName, NetworkAccess, SandboxPolicy};
 
 /// How a command is separated from the rest of the system, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -44,6 +45,8 @@ pub struct IsolationProbe {
     pub landlock_abi: u32,
     /// Whether this process, and therefore its commands, run as root.
     pub is_root: bool,
+    /// Major and minor version of the Linux kernel; zeros if they are unknown.
+    pub kernel_version: (u32, u32),
 }
 
 /// Why a kind of isolation does not work. The text is for the user.
@@ -76,6 +79,9 @@ impl Display for Refusal {
 pub enum IsolationGap {
     /// The read-only path lies in a writable folder, and can be changed, replaced or created.
     ReadOnlyName(PathBuf),
+    /// Nothing is at the read-only path in a writable folder, and the policy asks for no placeholder
+    /// ([`MissingName::Unprotected`]), so it can be created.
+    UnprotectedName(PathBuf),
     /// The masked path lies in a writable folder, and can be read and changed.
     MaskedName(PathBuf),
     /// Permissions, owners, times and extended attributes of files outside of the writable folders
@@ -87,10 +93,12 @@ pub enum IsolationGap {
     ProcessList,
     /// Other processes of the user can be signalled.
     Signals,
-    /// Sockets in the file system that other programs create after the command has started can be
-    /// connected to.
+    /// Some sockets of other programs in the file system can be connected to: those that are created
+    /// after the command has started, and those whose path is unknown, because they were bound by a
+    /// relative name, were moved, belong to another network namespace or are on a file system of
+    /// another host or program.
     LaterSockets,
-    /// The number of processes is not limited for root.
+    /// The number of processes is not limited for root. With namespaces, only before Linux 6.14.
     ProcessLimit,
 }
 
@@ -99,6 +107,9 @@ impl Display for IsolationGap {
         match self {
             Self::ReadOnlyName(path) => {
                 write!(f, "{} is in a writable folder and can be changed", path.display())
+            }
+            Self::UnprotectedName(path) => {
+                write!(f, "{} does not exist and can be created", path.display())
             }
             Self::MaskedName(path) => {
                 write!(f, "{} is in a writable folder and can be read", path.display())
@@ -110,7 +121,8 @@ impl Display for IsolationGap {
             Self::ProcessList => f.write_str("the arguments of other processes can be read"),
             Self::Signals => f.write_str("other processes of the user can be signalled"),
             Self::LaterSockets => f.write_str(
-                "local sockets that other programs create while the command runs can be reached",
+                "local sockets can be reached that other programs create while the command runs, or \
+                 whose path is unknown",
             ),
             Self::ProcessLimit => f.write_str("the number of processes is not limited for root"),
         }
@@ -118,24 +130,43 @@ impl Display for IsolationGap {
 }
 
 impl IsolationProbe {
-    /// Returns what the isolation of this probe does not guarantee for a policy.
+    /// Returns what the isolation of this probe does not guarantee for a policy. Paths are those of
+    /// the policy; to find out whether they are in a writable folder, links are followed as they are
+    /// now.
     ///
     /// The list is complete only with the limits that the crate's README names for every sandbox.
     #[must_use]
     pub fn gaps(&self, policy: &SandboxPolicy) -> Vec<IsolationGap> {
         let NetworkAccess::None = policy.network;
-        let in_writable =
-            |path: &PathBuf| policy.writable.iter().any(|folder| path.starts_with(folder));
+        let writable: Vec<_> = policy.writable.iter().map(|path| resolve(path)).collect();
+        let in_writable = |path: &Path| {
+            // A link is read-only like its target.
+            let link = path.parent().map(resolve).zip(path.file_name());
+            let link = link.map(|(folder, name)| folder.join(name));
+            let mut places = iter::once(resolve(path)).chain(link);
+            places.any(|place| writable.iter().any(|folder| place.starts_with(folder)))
+        };
+        let names = policy.read_only.iter().filter(|name| in_writable(&name.path));
+        let limits_processes = policy.limits.processes.is_some();
         let mut gaps = Vec::new();
         match self.isolation {
             Isolation::Namespaces => {
+                let unprotected = names.filter(|name| {
+                    name.missing == MissingName::Unprotected && fs::metadata(&name.path).is_err()
+                });
+                gaps.extend(
+                    unprotected.map(|name| IsolationGap::UnprotectedName(name.path.clone())),
+                );
                 if self.landlock_abi < LANDLOCK_ABI_SOCKETS {
                     gaps.push(IsolationGap::LaterSockets);
                 }
+                let is_unlimited = self.is_root && self.kernel_version < PROCESS_IDS_PER_NAMESPACE;
+                if limits_processes && is_unlimited {
+                    gaps.push(IsolationGap::ProcessLimit);
+                }
             }
             Isolation::Landlock => {
-                let names = policy.read_only.iter().map(|name| name.path.clone());
-                gaps.extend(names.filter(in_writable).map(IsolationGap::ReadOnlyName));
+                gaps.extend(names.map(|name| IsolationGap::ReadOnlyName(name.path.clone())));
                 let masked = policy.masked.iter().filter(|path| in_writable(path)).cloned();
                 gaps.extend(masked.map(IsolationGap::MaskedName));
                 gaps.extend([
@@ -146,7 +177,7 @@ impl IsolationProbe {
                 if self.landlock_abi < LANDLOCK_ABI_SIGNALS {
                     gaps.push(IsolationGap::Signals);
                 }
-                if policy.limits.processes.is_some() && self.is_root {
+                if limits_processes && self.is_root {
                     gaps.push(IsolationGap::ProcessLimit);
                 }
             }
@@ -156,6 +187,18 @@ impl IsolationProbe {
     }
 }
 
+/// Resolves the links in a path as far as it exists.
+fn resolve(path: &Path) -> PathBuf {
+    path.ancestors()
+        .find_map(|folder| {
+            Some(fs::canonicalize(folder).ok()?.join(path.strip_prefix(folder).ok()?))
+        })
+        .unwrap_or_else(|| path.to_owned())
+}
+
+/// First version of Linux that limits process ids in each process namespace separately. Before, the
+/// limit of a namespace was that of the whole system.
+pub(crate) const PROCESS_IDS_PER_NAMESPACE: (u32, u32) = (6, 14);
 /// First version of Landlock (Linux 6.2) that restricts the truncation of files. Without it, a command
 /// could empty each file that it may read.
 pub(crate) const LANDLOCK_ABI_TRUNCATION: u32 = 3;
@@ -163,3 +206,116 @@ pub(crate) const LANDLOCK_ABI_TRUNCATION: u32 = 3;
 const LANDLOCK_ABI_SIGNALS: u32 = 6;
 /// First version of Landlock that restricts connections to sockets in the file system.
 pub(crate) const LANDLOCK_ABI_SOCKETS: u32 = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::IsolationGap::{
+        LaterSockets, MaskedName, Metadata, ProcessLimit, ProcessList, Processes, ReadOnlyName,
+        Signals, UnprotectedName,
+    };
+    use super::*;
+    use crate::policy;
+    use pretty_assertions::assert_eq;
+
+    /// A policy with a name of each kind, inside and outside of its writable folder.
+    fn policy(folder: &Path) -> SandboxPolicy {
+        let mut policy = SandboxPolicy::new([folder]);
+        let names = [
+            ("in/file", MissingName::File),
+            ("in/folder", MissingName::Folder),
+            ("in/unprotected", MissingName::Unprotected),
+            ("out/unprotected", MissingName::Unprotected),
+        ];
+        let folder = folder.parent().unwrap();
+        let entry = |(name, missing)| policy::ReadOnlyName::new(folder.join(name), missing);
+        policy.read_only = names.map(entry).into();
+        policy.masked = ["in/secret", "out/secret"].map(|name| folder.join(name)).into();
+        policy.limits.processes = Some(100);
+        policy
+    }
+
+    fn probe(isolation: Isolation, landlock_abi: u32) -> IsolationProbe {
+        let (is_root, kernel_version) = (false, (6, 13));
+        IsolationProbe { isolation, refusals: Vec::new(), landlock_abi, is_root, kernel_version }
+    }
+
+    #[test]
+    fn gaps_of_each_isolation_are_complete() {
+        let folder = Path::new("/none");
+        let policy = policy(&folder.join("in"));
+        let path = |name: &str| folder.join(name);
+        let gaps = |probe: &IsolationProbe| probe.gaps(&policy);
+
+        let mut namespaces = probe(Isolation::Namespaces, 8);
+        let unprotected = UnprotectedName(path("in/unprotected"));
+        assert_eq!(gaps(&namespaces), [unprotected.clone(), LaterSockets]);
+        namespaces.is_root = true;
+        assert_eq!(gaps(&namespaces), [unprotected.clone(), LaterSockets, ProcessLimit]);
+        namespaces.kernel_version = (6, 14);
+        assert_eq!(gaps(&namespaces), [unprotected.clone(), LaterSockets]);
+        namespaces.landlock_abi = 9;
+        assert_eq!(gaps(&namespaces), [unprotected]);
+
+        let mut landlock = probe(Isolation::Landlock, 5);
+        let mut expected = vec![
+            ReadOnlyName(path("in/file")),
+            ReadOnlyName(path("in/folder")),
+            ReadOnlyName(path("in/unprotected")),
+            MaskedName(path("in/secret")),
+            Metadata,
+            Processes,
+            ProcessList,
+            Signals,
+        ];
+        assert_eq!(gaps(&landlock), expected);
+        landlock.is_root = true;
+        landlock.kernel_version = (6, 14);
+        expected.push(ProcessLimit);
+        assert_eq!(gaps(&landlock), expected);
+        landlock.landlock_abi = 6;
+        expected.retain(|gap| *gap != Signals);
+        assert_eq!(gaps(&landlock), expected);
+
+        assert_eq!(gaps(&probe(Isolation::None, 0)), []);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn gaps_are_found_through_links() {
+        use std::os::unix::fs::symlink;
+        let base = tempfile::tempdir().unwrap();
+        let path = |name: &str| base.path().join(name);
+        fs::create_dir(path("project")).unwrap();
+        fs::create_dir(path("out")).unwrap();
+        symlink(path("project"), path("link")).unwrap();
+        symlink(path("out"), path("project/out")).unwrap();
+        symlink(path("project/target"), path("out/entry")).unwrap();
+        let names = ["project/name", "project/out", "out/entry", "project/out/name"];
+        let gaps = |writable: &str| {
+            let mut policy = SandboxPolicy::new([path(writable)]);
+            let entry = |name| policy::ReadOnlyName::new(path(name), MissingName::File);
+            policy.read_only = names.map(entry).into();
+            policy.masked = vec![path("link/secret")];
+            let mut gaps = probe(Isolation::Landlock, 9).gaps(&policy);
+            gaps.retain(|gap| matches!(gap, ReadOnlyName(_) | MaskedName(_)));
+            gaps
+        };
+        let expected = [
+            ReadOnlyName(path("project/name")),
+            ReadOnlyName(path("project/out")),
+            MaskedName(path("link/secret")),
+        ];
+        assert_eq!(gaps("project"), expected);
+        assert_eq!(gaps("link"), expected);
+        fs::write(path("project/target"), "").unwrap();
+        assert!(gaps("link").contains(&ReadOnlyName(path("out/entry"))));
+    }
+
+    #[test]
+    fn name_that_exists_is_no_gap() {
+        let file = std::env::current_exe().unwrap();
+        let mut policy = SandboxPolicy::new([file.parent().unwrap()]);
+        policy.read_only = vec![policy::ReadOnlyName::new(file, MissingName::Unprotected)];
+        assert_eq!(probe(Isolation::Namespaces, 9).gaps(&policy), []);
+    }
+}

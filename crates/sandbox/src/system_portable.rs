@@ -119,6 +119,7 @@ pub fn probe_isolation() -> &'static IsolationProbe {
         refusals: Vec::new(),
         landlock_abi: 0,
         is_root: false,
+        kernel_version: (0, 0),
     };
     &NONE
 }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use super::launch::SandboxCommand;
 use super::order::AfterSetup;
-use super::sys::landlock_abi;
+use super::sys::{kernel_version, landlock_abi};
 use crate::command::CommandSession;
 use crate::error::{SandboxError, SetupFailure, SetupStep};
 use crate::isolation::{Isolation, IsolationProbe, Refusal};
@@ -24,18 +24,26 @@ pub fn probe_isolation() -> &'static IsolationProbe {
 
 fn try_all() -> IsolationProbe {
     let mut refusals = Vec::new();
-    let landlock_abi = landlock_abi();
+    let (landlock_abi, kernel_version) = (landlock_abi(), kernel_version());
     let is_root = rustix::process::geteuid().is_root();
     for isolation in [Isolation::Namespaces, Isolation::Landlock] {
         match try_one(isolation) {
-            Ok(()) => return IsolationProbe { isolation, refusals, landlock_abi, is_root },
+            Ok(()) => {
+                return IsolationProbe {
+                    isolation,
+                    refusals,
+                    landlock_abi,
+                    is_root,
+                    kernel_version,
+                };
+            }
             Err(failure) => {
                 let hint = hint(isolation, &failure);
                 refusals.push(Refusal { isolation, failure, hint });
             }
         }
     }
-    IsolationProbe { isolation: Isolation::None, refusals, landlock_abi, is_root }
+    IsolationProbe { isolation: Isolation::None, refusals, landlock_abi, is_root, kernel_version }
 }
 
 fn try_one(isolation: Isolation) -> Result<(), SetupFailure> {

@@ -14,6 +14,7 @@ use super::rules::DEVICES;
 use super::sys::{self, MountScope};
 use super::trees::{attach, clone_tree, open_path};
 use crate::error::{SetupFailure, SetupStep};
+use crate::isolation::PROCESS_IDS_PER_NAMESPACE;
 
 /// Where the files in memory are attached at first. The fresh `/proc` covers them at the end, so
 /// that only the parts of them that are attached elsewhere can be reached.
@@ -98,20 +99,24 @@ pub(super) fn fresh_proc(processes: Option<u64>) -> io::Result<OwnedFd> {
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let proc = mount(fs, flags)?;
-    if let Some(processes) = processes {
-        limit_process_ids(&proc, processes);
+    if let Some(limit) = process_id_limit(processes, sys::kernel_version()) {
+        limit_process_ids(&proc, limit);
     }
     sys::set_mount_attributes(proc.as_fd(), MountScope::One, libc::MOUNT_ATTR_RDONLY)?;
     Ok(proc)
 }
 
-/// Limits the number of processes by their ids, if the kernel counts the ids of each namespace
-/// separately (Linux 6.14). The usual limit does not apply to root.
-fn limit_process_ids(proc: &OwnedFd, processes: u64) {
+/// Returns the limit of process ids that limits the number of processes. The usual limit does not
+/// apply to root. A kernel that does not count the ids of each namespace separately gets none: root
+/// would limit the whole system.
+fn process_id_limit(processes: Option<u64>, kernel: (u32, u32)) -> Option<u64> {
+    processes.filter(|_| kernel >= PROCESS_IDS_PER_NAMESPACE).map(|it| it.max(MIN_PROCESS_ID_LIMIT))
+}
+
+fn limit_process_ids(proc: &OwnedFd, limit: u64) {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(file) = openat(proc, "sys/kernel/pid_max", flags, Mode::empty()) {
-        let limit = processes.max(MIN_PROCESS_ID_LIMIT).to_string();
-        let _ = rustix::io::write(&file, limit.as_bytes());
+        let _ = rustix::io::write(&file, limit.to_string().as_bytes());
     }
 }
 
@@ -126,4 +131,18 @@ pub(super) fn fresh_terminals() -> io::Result<OwnedFd> {
 fn mount(fs: OwnedFd, flags: MountAttrFlags) -> io::Result<OwnedFd> {
     fsconfig_create(fs.as_fd())?;
     Ok(fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, flags)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_ids_of_the_whole_system_are_never_limited() {
+        assert_eq!(process_id_limit(Some(400), (6, 13)), None);
+        assert_eq!(process_id_limit(Some(400), (0, 0)), None);
+        assert_eq!(process_id_limit(Some(400), (6, 14)), Some(400));
+        assert_eq!(process_id_limit(Some(10), (7, 0)), Some(MIN_PROCESS_ID_LIMIT));
+        assert_eq!(process_id_limit(None, (7, 0)), None);
+    }
 }

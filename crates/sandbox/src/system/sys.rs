@@ -171,6 +171,19 @@ pub(super) fn landlock_abi() -> u32 {
     u32::try_from(version).unwrap_or_default()
 }
 
+/// Returns the major and minor version of the kernel; zeros if they are unknown.
+pub(super) fn kernel_version() -> (u32, u32) {
+    parse_release(&rustix::system::uname().release().to_string_lossy())
+}
+
+fn parse_release(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(|char: char| !char.is_ascii_digit()).map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+        _ => (0, 0),
+    }
+}
+
 /// Returns the number of processes and threads of the whole system; 0 if it is unknown.
 pub(super) fn system_process_count() -> u64 {
     // SAFETY: `sysinfo` has only integer fields, for which zero is a valid value.
@@ -240,4 +253,23 @@ pub(super) fn raise(signal: Signal) {
 /// Gives the terminal at a descriptor to this process's session, if there is one.
 pub(super) fn take_terminal(fd: BorrowedFd<'_>) {
     let _ = rustix::process::ioctl_tiocsctty(fd);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_is_read_from_the_release_of_the_kernel() {
+        for (release, version) in [
+            ("6.14.0-22-generic", (6, 14)),
+            ("5.15.167.4-microsoft-standard-WSL2", (5, 15)),
+            ("7.1-rc3", (7, 1)),
+            ("6", (0, 0)),
+            ("", (0, 0)),
+        ] {
+            assert_eq!(parse_release(release), version, "{release}");
+        }
+        assert!(kernel_version() >= (5, 0));
+    }
 }

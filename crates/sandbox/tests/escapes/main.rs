@@ -20,7 +20,6 @@ mod world;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::Command;
 
 use callboard_sandbox::{
@@ -224,24 +223,8 @@ fn writable_folder_that_does_not_exist_is_reported() {
 }
 
 #[test]
-fn probe_is_fast_and_names_a_reason_for_each_refusal() {
-    let begun = std::time::Instant::now();
-    let probe = probe_isolation();
-    eprintln!("probe: {:?} in {:?}", probe.isolation, begun.elapsed());
-    for refusal in &probe.refusals {
+fn probe_names_a_reason_for_each_refusal() {
+    for refusal in &probe_isolation().refusals {
         assert!(refusal.to_string().contains("does not work here: cannot "), "{refusal}");
     }
-}
-
-#[test]
-fn gaps_name_what_landlock_cannot_protect() {
-    let world = World::new();
-    let policy = world.policy();
-    let probe = probe_isolation();
-    if probe.isolation == Isolation::Namespaces {
-        let gaps = probe.gaps(&policy);
-        assert!(gaps.len() <= 1, "{gaps:?}");
-    }
-    let is_listed = |name: &Path| policy.read_only.iter().any(|entry| entry.path == name);
-    assert!(is_listed(&world.project.join("AGENTS.md")));
 }

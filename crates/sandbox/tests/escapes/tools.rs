@@ -5,11 +5,11 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use callboard_sandbox::{
-    CommandSession, Isolation, MissingName, ReadOnlyName, SandboxCommand, SandboxPolicy,
-    SessionNetwork,
+    CommandSession, Isolation, IsolationGap, MissingName, ReadOnlyName, SandboxCommand,
+    SandboxPolicy, SessionNetwork, probe_isolation,
 };
 
 use crate::world::World;
@@ -451,18 +451,8 @@ fn limits_apply() {
         let output = run(&world, &policy, isolation, line);
         let has = |text: &str| output.text.lines().any(|line| line == text);
         assert!(has("1048576") && has("0") && !has("209715200"), "{isolation}: {}", output.text);
-        assert!(!world.project.join("huge").exists_with_size(), "{isolation}");
-    }
-}
-
-/// Whether a file is larger than the limit.
-trait ExistsWithSize {
-    fn exists_with_size(&self) -> bool;
-}
-
-impl ExistsWithSize for std::path::PathBuf {
-    fn exists_with_size(&self) -> bool {
-        fs::metadata(self).is_ok_and(|metadata| metadata.len() > 1024 * 1024)
+        let huge = fs::metadata(world.project.join("huge"));
+        assert!(huge.is_ok_and(|metadata| metadata.len() <= 1024 * 1024), "{isolation}");
     }
 }
 
@@ -476,12 +466,15 @@ fn number_of_processes_is_limited_with_namespaces() {
     policy.limits.processes = Some(320);
     let line = "i=0; while [ $i -lt 600 ]; do sleep 9 & i=$((i + 1)); done 2>/dev/null; \
                 ls -d /proc/[0-9]* | wc -l";
-    let begun = Instant::now();
     let mut command = crate::shell(&world, &policy, Isolation::Namespaces, line);
     command.std().stderr(Stdio::null()).stdout(Stdio::null());
     let (_, end) = command.spawn().unwrap().wait().unwrap();
-    assert!(end.left_over <= 320, "{}", end.left_over);
-    assert!(begun.elapsed() < Duration::from_secs(60));
+    let probe = probe_isolation();
+    if probe.gaps(&policy).contains(&IsolationGap::ProcessLimit) {
+        eprintln!("SKIPPED: root has no limit of processes before Linux 6.14");
+    } else {
+        assert!(end.left_over <= 320, "{}", end.left_over);
+    }
 }
 
 /// Prints the cost of a sandbox: `cargo test --release -- --ignored --nocapture cost`.
