@@ -111,11 +111,12 @@ impl Holder {
         die_with_parent(order)?;
         let cwd = KnownFolder::working_directory().step(SetupStep::WorkingDirectory)?;
         let known = |path: &PathBuf| KnownFolder::open(path).step_at(SetupStep::Folder, path);
-        let plan = MountPlan {
-            writable: order.policy.writable.iter().map(known).collect::<Result<_, _>>()?,
-            tmp: order.policy.tmp.as_ref().map(known).transpose()?,
-            sockets: sockets::of_other_programs()?,
-        };
+        let writable = order.policy.writable.iter().map(known).collect::<Result<Vec<_>, _>>()?;
+        let tmp = order.policy.tmp.as_ref().map(known).transpose()?;
+        let in_use = writable.iter().chain(&tmp).chain([&cwd]).map(|folder| folder.path.as_path());
+        let in_use: Vec<_> = in_use.chain(order.policy.home.as_deref()).collect();
+        let sockets = sockets::of_other_programs(&in_use)?;
+        let plan = MountPlan { writable, tmp, sockets };
         let (status, status_writer) = pipe().step(SetupStep::Helper)?;
         let (go_reader, go) = pipe().step(SetupStep::Helper)?;
         let holder = pidfd_open(getpid(), PidfdFlags::empty()).step(SetupStep::Helper)?;

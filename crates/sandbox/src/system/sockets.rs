@@ -1,17 +1,19 @@
 //! Sockets of other programs in the file system.
 //!
 //! A network namespace does not separate sockets that have a path, and a read-only mount does not
-//! either. Landlock separates them from its ninth version on. Before that, the sockets that exist
-//! when a command starts are hidden from it.
+//! either. Landlock separates them from its ninth version on. Before that, sockets are covered whose
+//! path is known when a command starts. The path is unknown if a socket was bound by a relative name,
+//! was moved, or belongs to another network namespace (unless it is mounted by itself).
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, statat};
+use rustix::fs::{AtFlags, CWD, FileType, readlinkat, statat};
 
 use super::StepResult as _;
+use super::placeholders::PathWalk;
 use super::sys::landlock_abi;
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::LANDLOCK_ABI_SOCKETS;
@@ -21,34 +23,82 @@ const COLUMNS_BEFORE_PATH: usize = 7;
 /// Number of fields before the path of a mount in the kernel's table of mounts.
 const FIELDS_BEFORE_MOUNT_PATH: usize = 4;
 
-/// Returns the paths of all sockets that this process could connect to.
-pub(super) fn of_other_programs() -> Result<Vec<PathBuf>, SetupFailure> {
+/// How the names of file systems begin that wait for another host or program, perhaps for ever.
+const REMOTE: [&str; 9] = ["nfs", "fuse", "autofs", "cifs", "smb", "9p", "ceph", "afs", "lustre"];
+
+/// Returns the paths of all sockets that this process could connect to, as far as they are known.
+///
+/// A file system of another host or program is left out, unless it contains one of the paths
+/// `in_use`: nothing works without its server then.
+pub(super) fn of_other_programs(in_use: &[&Path]) -> Result<Vec<PathBuf>, SetupFailure> {
     if landlock_abi() >= LANDLOCK_ABI_SOCKETS {
         return Ok(Vec::new());
     }
     let read = |file: &str| fs::read(file).step_at(SetupStep::Mask, Path::new(file));
     let (bound, mounted) = (read("/proc/self/net/unix")?, read("/proc/self/mountinfo")?);
     let bound = bound.split(|byte| *byte == b'\n').skip(1).filter_map(path_of_socket);
-    let mounted = mounted.split(|byte| *byte == b'\n').filter_map(path_of_mount);
-    let mut sockets: Vec<_> = bound
-        .map(Path::to_owned)
-        .chain(mounted)
-        .filter_map(|path| fs::canonicalize(path).ok())
-        .filter(|path| is_socket(path))
-        .collect();
-    sockets.sort();
+    let mounts: Vec<_> =
+        mounted.split(|byte| *byte == b'\n').filter_map(Mount::from_line).collect();
+    let avoided = avoided(&mounts, in_use);
+    let mounted = mounts.iter().map(|mount| mount.path.as_path());
+    let mut paths: Vec<_> = bound.chain(mounted).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let mut sockets: Vec<_> =
+        paths.into_iter().filter_map(|path| find_socket(path, &avoided)).collect();
+    sockets.sort_unstable();
     sockets.dedup();
     Ok(sockets)
 }
 
-fn is_socket(path: &Path) -> bool {
-    statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket)
+/// Returns the mount points that are not entered.
+fn avoided<'a>(mounts: &'a [Mount], in_use: &[&Path]) -> Vec<&'a Path> {
+    let is_needed = |mount: &&Mount| in_use.iter().any(|path| path.starts_with(&mount.path));
+    let remote = mounts.iter().filter(|mount| mount.is_remote);
+    remote.filter(|mount| !is_needed(mount)).map(|mount| mount.path.as_path()).collect()
 }
 
-/// Returns the path of a mount. A socket of a program in another container is mounted.
-fn path_of_mount(line: &[u8]) -> Option<PathBuf> {
-    let field = line.split(|byte| *byte == b' ').nth(FIELDS_BEFORE_MOUNT_PATH)?;
+/// Follows a path to a socket, and returns the path without links.
+fn find_socket(path: &Path, avoided: &[&Path]) -> Option<PathBuf> {
+    let mut walk = PathWalk::new(path);
+    while let Some(name) = walk.next_name() {
+        let child = walk.folder().join(&name);
+        if avoided.contains(&child.as_path()) {
+            return None;
+        }
+        let stat = statat(CWD, &child, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => {
+                walk.follow_link(&readlinkat(CWD, &child, Vec::new()).ok()?).ok()?;
+            }
+            FileType::Directory => walk.enter(name),
+            FileType::Socket if walk.is_done() => return Some(child),
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// A mount. A socket of a program in another container is mounted by itself.
+struct Mount {
+    path: PathBuf,
+    is_remote: bool,
+}
+
+impl Mount {
+    /// Reads a line of the kernel's table of mounts.
+    fn from_line(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let path = unescape(fields.nth(FIELDS_BEFORE_MOUNT_PATH)?);
+        // The number of fields before the separator varies.
+        let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+        let is_remote = REMOTE.iter().any(|name| kind.starts_with(name.as_bytes()));
+        Some(Self { path, is_remote })
+    }
+}
+
+/// Returns the path in a field of the table of mounts.
+fn unescape(field: &[u8]) -> PathBuf {
     let mut path = Vec::new();
     let mut rest = field;
     while let [first, others @ ..] = rest {
@@ -66,7 +116,7 @@ fn path_of_mount(line: &[u8]) -> Option<PathBuf> {
             }
         }
     }
-    Some(PathBuf::from(OsString::from_vec(path)))
+    PathBuf::from(OsString::from_vec(path))
 }
 
 /// Returns the path of a socket, if it has one that is absolute.
@@ -94,7 +144,57 @@ mod tests {
     #[test]
     fn path_of_a_mount_is_unescaped() {
         let line = b"36 35 98:0 /s /a\\040b\\134/docker.sock rw - tmpfs none rw";
-        assert_eq!(path_of_mount(line), Some(PathBuf::from("/a b\\/docker.sock")));
+        let mount = Mount::from_line(line).unwrap();
+        assert_eq!(mount.path, Path::new("/a b\\/docker.sock"));
+    }
+
+    #[test]
+    fn remote_file_system_is_avoided_unless_it_is_in_use() {
+        let table = "1 0 0:1 / / rw shared:1 - overlay overlay rw\n\
+                     2 1 0:2 / /data rw shared:2 master:3 - nfs4 host:/ rw,vers=4.2\n\
+                     3 1 0:3 / /mnt/my\\040disk rw - fuse.sshfs host: rw\n\
+                     4 1 0:4 / /net rw - autofs /etc/auto.net rw\n\
+                     5 1 0:5 / /home rw - nfs host:/home rw\n\
+                     6 1 0:6 / /srv rw - ext4 /dev/fuse rw\n\
+                     7 1 0:7 / /win rw - cifs //host/win rw";
+        let mounts: Vec<_> =
+            table.lines().filter_map(|line| Mount::from_line(line.as_bytes())).collect();
+        let avoided = |in_use: &[&str]| {
+            let in_use: Vec<_> = in_use.iter().map(Path::new).collect();
+            avoided(&mounts, &in_use).into_iter().map(Path::to_owned).collect::<Vec<_>>()
+        };
+        let all = ["/data", "/mnt/my disk", "/net", "/home", "/win"].map(PathBuf::from);
+        assert_eq!(avoided(&["/usr/project", "/database"]), all);
+        let others = ["/mnt/my disk", "/net", "/win"].map(PathBuf::from);
+        assert_eq!(avoided(&["/home/user/project", "/data"]), others);
+    }
+
+    #[test]
+    fn no_path_leads_into_an_avoided_folder() {
+        use std::os::unix::{fs::symlink, net::UnixListener};
+        let base = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(base.path()).unwrap();
+        let path = |name: &str| base.join(name);
+        fs::create_dir(path("far")).unwrap();
+        let sockets = ["near", "far/socket"].map(|name| UnixListener::bind(path(name)).unwrap());
+        symlink("far", path("link")).unwrap();
+        symlink(path("far/socket"), path("socket")).unwrap();
+        symlink("link/../near", path("round")).unwrap();
+        fs::write(path("file"), "").unwrap();
+        let find = |name: &str, avoided: &[&Path]| find_socket(&path(name), avoided);
+        for name in ["far/socket", "link/socket", "socket"] {
+            assert_eq!(find(name, &[]), Some(path("far/socket")), "{name}");
+            assert_eq!(find(name, &[&path("far")]), None, "{name}");
+        }
+        assert_eq!(find("near", &[&path("far")]), Some(path("near")));
+        assert_eq!(
+            (find("round", &[]), find("round", &[&path("far")])),
+            (Some(path("near")), None)
+        );
+        for name in ["far", "file", "missing", "near/x"] {
+            assert_eq!(find(name, &[]), None, "{name}");
+        }
+        drop(sockets);
     }
 
     #[test]
