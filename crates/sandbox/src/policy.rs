@@ -104,24 +104,29 @@ pub enum NetworkAccess {
     None,
 }
 
-/// Limits of the resources of one command. `None` means the limit that the caller's process has.
+/// Limits of the resources of one command. `None` means the limit that the caller's process has. The
+/// time, the space on disk and the sum of the memory of all processes are not limited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct SandboxLimits {
-    /// Maximum number of processes and threads.
+    /// Maximum number of processes and threads. A process that exceeds it gets an error from the
+    /// kernel when it starts another.
     ///
-    /// The kernel does not apply this limit to root before Linux 6.14. With
-    /// [`Isolation::Landlock`](crate::Isolation::Landlock), the limit counts all processes of the
-    /// user, so the number of processes that run at the start is added, and root has no limit.
+    /// With namespaces, the commands of a [`SessionNetwork`](crate::SessionNetwork) are counted
+    /// together. Root has no limit before Linux 6.14, and from then on at least 301 for each command.
+    /// With [`Isolation::Landlock`](crate::Isolation::Landlock), all processes of the user are
+    /// counted, so the number of processes that run on the system at the start is added. Root has no
+    /// limit.
     pub processes: Option<u64>,
-    /// Maximum size of a file that the command writes, in bytes.
+    /// Maximum size of each file that the command writes, in bytes. A process that exceeds it is
+    /// ended by `SIGXFSZ`.
     pub file_bytes: Option<u64>,
-    /// Maximum size of the writable private memory of each process, in bytes. The sum over all
-    /// processes is not limited.
+    /// Maximum size of the writable private memory of each process, in bytes. Memory that processes
+    /// share, e.g. files in memory, does not count.
     pub memory_bytes: Option<u64>,
     /// Maximum size of files in memory, i.e. in `/dev/shm` and in a `/tmp` that the caller did not
-    /// provide, in bytes. Only with namespaces.
+    /// provide, in bytes. Each file or folder counts as at least 4096 bytes. Only with namespaces.
     pub tmp_bytes: u64,
 }
 

@@ -100,7 +100,8 @@ pub(super) fn build(policy: &SandboxPolicy, plan: &MountPlan) -> Result<(), Setu
     sys::set_mount_attributes(root.as_fd(), MountScope::WithSubmounts, READ_ONLY)
         .step(SetupStep::ReadOnlyRoot)?;
 
-    let scratch = Scratch::new(policy.limits.tmp_bytes).step(SetupStep::Devices)?;
+    let scratch = Scratch::new(policy.limits.tmp_bytes, trees.covered.len());
+    let scratch = scratch.step(SetupStep::Devices)?;
     trees.add_hidden(&scratch, policy, plan)?;
     let device_folder = scratch.device_folder().step(SetupStep::Devices)?;
     let shm = scratch.folder("shm", 0o1777).step(SetupStep::Devices)?;

@@ -20,6 +20,12 @@ use crate::isolation::PROCESS_IDS_PER_NAMESPACE;
 /// that only the parts of them that are attached elsewhere can be reached.
 const SCRATCH: &str = "/proc";
 
+/// Bytes as which a file or folder counts at least: an empty one needs memory, too.
+const BYTES_PER_FILE: u64 = 4096;
+
+/// Number of files and folders that each sandbox has in memory, rounded up.
+const OWN_FILES: usize = 64;
+
 /// Lowest limit of process ids that the kernel accepts.
 const MIN_PROCESS_ID_LIMIT: u64 = 301;
 
@@ -29,10 +35,16 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    pub(super) fn new(max_bytes: u64) -> io::Result<Self> {
+    /// Creates the file system for a command, which may use `max_bytes` of it. `covers` is the number
+    /// of folders in it that hide others.
+    pub(super) fn new(max_bytes: u64, covers: usize) -> io::Result<Self> {
+        let covers = u64::try_from(covers + OWN_FILES).unwrap_or(u64::MAX);
+        let max_files = (max_bytes / BYTES_PER_FILE).saturating_add(covers);
         let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_set_string(fs.as_fd(), "mode", "0755")?;
-        fsconfig_set_string(fs.as_fd(), "size", max_bytes.to_string())?;
+        // A value of zero would mean no limit.
+        fsconfig_set_string(fs.as_fd(), "size", max_bytes.max(1).to_string())?;
+        fsconfig_set_string(fs.as_fd(), "nr_inodes", max_files.max(1).to_string())?;
         let tree = mount(fs, MountAttrFlags::MOUNT_ATTR_NODEV)?;
         attach(tree.as_fd(), Path::new(SCRATCH))?;
         let folder = open_path(Path::new(SCRATCH))?;

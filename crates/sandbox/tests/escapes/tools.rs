@@ -306,14 +306,19 @@ fn writable_folder_in_the_hidden_tmp_works() {
         let project = folder.path().join("a/project");
         fs::create_dir_all(&project).unwrap();
         fs::write(folder.path().join("beside"), "SECRET").unwrap();
-        let policy = SandboxPolicy::new([&project]);
+        let program = std::env::current_exe().unwrap();
+        let mut policy = SandboxPolicy::new([&project]);
+        policy.readable = vec![program.clone()];
         let session = CommandSession::Inherited;
         let mut command = SandboxCommand::new("sh", &policy, isolation, session).unwrap();
         let listener = std::os::unix::net::UnixListener::bind(project.join("socket")).unwrap();
         let line = "echo x > new; cat ../../beside > stolen; echo x > ../../beside; \
-                    curl -s --max-time 1 --unix-socket socket http://x/";
+                    exec \"$ATTACK\" attack connect-path";
         command.args(["-c", line]).std().current_dir(&project).stderr(Stdio::null());
-        command.spawn().unwrap().wait().unwrap();
+        command.envs([("ATTACK", program.as_os_str()), ("SOCKET", "socket".as_ref())]);
+        command.envs(std::env::vars_os().filter(|(name, _)| name == "PATH"));
+        let (status, _) = command.spawn().unwrap().wait().unwrap();
+        assert_eq!(status.code(), Some(0), "{isolation}: the attack ran, and failed");
         assert_eq!(fs::read_to_string(project.join("new")).unwrap(), "x\n", "{isolation}");
         assert_eq!(fs::read_to_string(project.join("stolen")).unwrap(), "", "{isolation}");
         assert_eq!(fs::read_to_string(folder.path().join("beside")).unwrap(), "SECRET");
@@ -453,6 +458,28 @@ fn limits_apply() {
         assert!(has("1048576") && has("0") && !has("209715200"), "{isolation}: {}", output.text);
         let huge = fs::metadata(world.project.join("huge"));
         assert!(huge.is_ok_and(|metadata| metadata.len() <= 1024 * 1024), "{isolation}");
+    }
+}
+
+#[test]
+fn files_in_memory_are_limited_by_size_and_by_number() {
+    if !is_supported(Isolation::Namespaces) {
+        return;
+    }
+    let world = World::new();
+    let mut policy = world.policy();
+    policy.tmp = None;
+    // The number of files for the limit, and for the sandbox itself.
+    for (bytes, most) in [(0, 64), (1024 * 1024, 256 + 64)] {
+        policy.limits.tmp_bytes = bytes;
+        let line = "head -c 2M /dev/zero > /tmp/big 2>/dev/null; stat -c %s /tmp/big; cd /dev/shm; \
+                    (i=0; while [ $i -lt 999 ]; do : > $i || exit; i=$((i + 1)); done) 2>/dev/null; \
+                    ls | wc -l";
+        let output = run(&world, &policy, Isolation::Namespaces, line).text;
+        let numbers: Vec<u64> = output.lines().map(|line| line.parse().unwrap()).collect();
+        let [size, count] = numbers[..] else { panic!("{output}") };
+        assert!(size <= bytes.max(4096) && count <= most, "{bytes}: {output}");
+        assert!(size >= bytes / 2 && count >= bytes / 8192, "{bytes}: {output}");
     }
 }
 
