@@ -27,6 +27,11 @@ pub(crate) fn run_if_asked() {
         mutations::mutate(number(), number());
         std::process::exit(0);
     }
+    #[cfg(target_arch = "x86_64")]
+    if args.next_if(|arg| arg == "call-as-32-bit-program").is_some() {
+        call_as_32_bit_program();
+        std::process::exit(0);
+    }
     if args.next().as_deref() == Some("attack") {
         let name = args.next().unwrap();
         let result = attack(&name);
@@ -107,6 +112,16 @@ const BOTH: &[&str] = &[
     "setuid-root",
     "regain-capabilities",
 ];
+
+/// Makes a system call (`getpid`) as 32-bit programs do.
+#[cfg(target_arch = "x86_64")]
+fn call_as_32_bit_program() {
+    // SAFETY: the call changes no memory. A kernel without 32-bit programs ends the process.
+    unsafe {
+        std::arch::asm!("int 0x80", inlateout("rax") 20_u64 => _, out("r8") _, out("r9") _,
+            out("r10") _, out("r11") _);
+    }
+}
 
 /// Calls a system call, and returns its error.
 fn call(number: c_long, args: [c_long; 6]) -> io::Result<()> {

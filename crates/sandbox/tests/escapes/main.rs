@@ -166,6 +166,24 @@ fn attacks_succeed_outside_of_a_sandbox() {
     assert!(world.connections().count() > 0);
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn programs_of_32_bits_are_killed() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    if !command.arg("call-as-32-bit-program").status().unwrap().success() {
+        eprintln!("SKIPPED: the kernel has no 32-bit programs");
+        return;
+    }
+    for isolation in kinds() {
+        let world = World::new();
+        let line = "exec \"$ATTACK\" call-as-32-bit-program";
+        let child = shell(&world, &world.policy(), isolation, line).spawn().unwrap();
+        let (status, _) = child.wait().unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGSYS), "{isolation}");
+    }
+}
+
 #[test]
 fn permitted_work_is_done() {
     for isolation in kinds() {
