@@ -134,7 +134,8 @@ impl Holder {
         };
         let init = match sys::fork_into_namespaces(namespaces) {
             Ok(Fork::Child) => {
-                drop((status, go));
+                // The holder alone keeps the locks of its placeholders: they end with it.
+                drop((status, go, placeholders));
                 let init =
                     Init { order, command, report, plan, cwd, status: status_writer, holder };
                 sys::exit_now(init.run(go_reader));
