@@ -7,6 +7,9 @@ use callboard_sandbox::{Isolation, probe_isolation};
 pub(crate) struct Escape {
     pub(crate) line: &'static str,
     only_namespaces: bool,
+    /// Whether the line succeeds without a sandbox. The others would then harm the system, or depend
+    /// on rights, devices and programs that a test cannot expect.
+    pub(crate) has_control: bool,
 }
 
 impl Escape {
@@ -18,12 +21,18 @@ impl Escape {
 /// All lines. Those of [`ONLY_NAMESPACES`] succeed under Landlock; its gaps name them.
 pub(crate) fn escapes() -> impl Iterator<Item = Escape> {
     // Without the restriction, a signal would end processes of the test's user.
-    let signals_are_restricted = probe_isolation().landlock_abi >= 6;
-    let signals =
-        SIGNALS.iter().map(move |line| Escape { line, only_namespaces: !signals_are_restricted });
-    let both = BOTH.iter().map(|line| Escape { line, only_namespaces: false });
-    both.chain(signals)
-        .chain(ONLY_NAMESPACES.iter().map(|line| Escape { line, only_namespaces: true }))
+    let signals_are_free = probe_isolation().landlock_abi < 6;
+    let tables = [
+        (BOTH, false, true),
+        (BOTH_WITHOUT_CONTROL, false, false),
+        (SIGNALS, signals_are_free, true),
+        (SIGNALS_WITHOUT_CONTROL, signals_are_free, false),
+        (ONLY_NAMESPACES, true, true),
+        (ONLY_NAMESPACES_WITHOUT_CONTROL, true, false),
+    ];
+    tables.into_iter().flat_map(|(lines, only_namespaces, has_control)| {
+        lines.iter().map(move |line| Escape { line, only_namespaces, has_control })
+    })
 }
 
 const BOTH: &[&str] = &[
@@ -40,10 +49,9 @@ const BOTH: &[&str] = &[
     r#"rm -rf "$HOME""#,
     r#"rm -rf "$STATE""#,
     r#"rm -rf link-out/"#,
-    r#"rm -rf "$OUTSIDE/.." 2>&1"#,
     r#"find "$OUTSIDE" -delete"#,
     r#"mkdir "$OUTSIDE/d""#,
-    r#"rmdir "$OUTSIDE/folder""#,
+    r#"rm -f "$OUTSIDE/folder/file"; rmdir "$OUTSIDE/folder""#,
     r#"mv "$OUTSIDE/file" "$PROJECT/""#,
     r#"mv "$OUTSIDE/file" "$OUTSIDE/moved""#,
     r#"mv src "$OUTSIDE/""#,
@@ -72,22 +80,12 @@ const BOTH: &[&str] = &[
     r#"awk 'BEGIN { print "x" > ENVIRON["OUTSIDE"] "/file" }'"#,
     r#"perl -e 'open F, ">", "$ENV{OUTSIDE}/file"; print F "x"'"#,
     r#"python3 -c 'import os; open(os.environ["OUTSIDE"] + "/file", "w")'"#,
-    r#"crontab - < src/main.rs"#,
-    r#"echo x > /usr/bin/evil && rm /usr/bin/evil && echo ESCAPED"#,
-    r#"echo x > /etc/evil && rm /etc/evil && echo ESCAPED"#,
-    r#"echo x > /var/tmp/evil && rm /var/tmp/evil && echo ESCAPED"#,
-    r#"touch /evil && rm /evil && echo ESCAPED"#,
     // Paths through /proc and descriptors.
     r#"echo x > "/proc/self/root$OUTSIDE/file""#,
     r#"echo x > "/proc/self/cwd/../outside/file""#,
-    r#"echo x > "/proc/1/root$OUTSIDE/file""#,
     r#"echo x > "/proc/$PPID/root$OUTSIDE/file""#,
     r#"echo x > "/proc/$OTHER/root$OUTSIDE/file""#,
-    r#"cd "/proc/1/cwd" && echo x > ../outside/file"#,
-    r#"for fd in /proc/$PPID/fd/*; do echo x > "$fd"; done"#,
-    r#"for fd in /proc/1/fd/*; do echo x > "$fd"; done"#,
     r#"for p in /proc/[0-9]*; do echo x > "$p/root$OUTSIDE/file"; done"#,
-    r#"for n in 3 4 5 6 7 8 9; do eval "echo x >&$n" && echo ESCAPED; done"#,
     // Secrets.
     r#"cat "$HOME/.ssh/id_ed25519""#,
     r#"cat "$HOME/.netrc""#,
@@ -101,17 +99,33 @@ const BOTH: &[&str] = &[
     r#"find "$HOME/.ssh" -type f -exec cat {} +"#,
     r#"grep -r SECRET "$HOME" "$STATE""#,
     r#"cat "/proc/self/root$HOME/.ssh/id_ed25519""#,
-    r#"cat "/proc/1/root$HOME/.ssh/id_ed25519""#,
     r#"cat "/proc/$PPID/root$HOME/.netrc""#,
     r#"cat "/proc/$OTHER/root$HOME/.netrc""#,
     r#"tr '\0' '\n' < /proc/$OTHER/environ"#,
     r#"cat /proc/[0-9]*/environ | tr '\0' '\n' | grep ANOTHER-PROCESS"#,
+    // Other processes.
+    // Rights and namespaces.
+    // Connections.
+    r#"bash -c 'exec 3<>/dev/tcp/127.0.0.1/$PORT && echo ESCAPED'"#,
+    r#"curl -s --max-time 1 "http://127.0.0.1:$PORT/""#,
+    r#"curl -s --max-time 1 --unix-socket "$SOCKET" http://x/"#,
+    r#"curl -s --max-time 1 --abstract-unix-socket "$ABSTRACT" http://x/"#,
+    r#"cp "$SOCKET" s; mv "$SOCKET" s; ln "$SOCKET" s; curl -s --max-time 1 --unix-socket s http://x/"#,
+];
+
+/// Lines of this kind for which there is no control.
+const BOTH_WITHOUT_CONTROL: &[&str] = &[
+    r#"crontab - < src/main.rs"#,
+    r#"echo x > /usr/bin/evil && rm /usr/bin/evil && echo ESCAPED"#,
+    r#"echo x > /etc/evil && rm /etc/evil && echo ESCAPED"#,
+    r#"echo x > /var/tmp/evil && rm /var/tmp/evil && echo ESCAPED"#,
+    r#"touch /evil && rm /evil && echo ESCAPED"#,
+    r#"for fd in /proc/$PPID/fd/*; do echo x > "$fd"; done"#,
+    r#"for fd in /proc/1/fd/*; do echo x > "$fd"; done"#,
+    r#"for n in 3 4 5 6 7 8 9; do eval "echo x >&$n" && echo ESCAPED; done"#,
     r#"umount "$HOME/.ssh"; cat "$HOME/.ssh/id_ed25519""#,
     r#"mount --bind / mnt; cat "mnt$HOME/.netrc""#,
-    // Other processes.
-    r#"gdb -p "$OTHER" -batch -ex 'call (int) kill(0, 9)'"#,
     r#"strace -p "$OTHER" & sleep 0.1; kill $!"#,
-    // Rights and namespaces.
     r#"unshare -r true && echo ESCAPED"#,
     r#"unshare -rm sh -c 'mount -o remount,rw / && echo x > "$OUTSIDE/file"'"#,
     r#"unshare -U true && echo ESCAPED"#,
@@ -141,24 +155,21 @@ const BOTH: &[&str] = &[
     r#"head -c 1 /dev/vda && echo ESCAPED"#,
     r#"head -c 1 /dev/mem && echo ESCAPED"#,
     r#"for d in kvm fuse net/tun; do (exec 3<> /dev/$d) && echo ESCAPED; done"#,
-    // Connections.
-    r#"bash -c 'exec 3<>/dev/tcp/127.0.0.1/$PORT && echo ESCAPED'"#,
-    r#"curl -s --max-time 1 "http://127.0.0.1:$PORT/""#,
-    r#"curl -s --max-time 1 --unix-socket "$SOCKET" http://x/"#,
-    r#"curl -s --max-time 1 --abstract-unix-socket "$ABSTRACT" http://x/"#,
     r#"curl -s --max-time 1 http://192.0.2.1/ && echo ESCAPED"#,
     r#"curl -s --max-time 1 http://169.254.169.254/ && echo ESCAPED"#,
     r#"getent ahosts example.com && echo ESCAPED"#,
     r#"ls /run/docker.sock /var/run/docker.sock /run/dbus /run/user/*/* 2>/dev/null && echo ESCAPED"#,
-    r#"cp "$SOCKET" s; mv "$SOCKET" s; ln "$SOCKET" s; curl -s --max-time 1 --unix-socket s http://x/"#,
+    r#"echo x > "/proc/1/root$OUTSIDE/file""#,
+    r#"cd "/proc/1/cwd" && echo x > ../outside/file"#,
+    r#"cat "/proc/1/root$HOME/.ssh/id_ed25519""#,
+    r#"gdb -p "$OTHER" -batch -ex 'call (int) raise(9)'"#,
 ];
 
-const SIGNALS: &[&str] = &[
-    r#"kill -9 "$OTHER""#,
-    r#"kill -9 -1"#,
-    r#"kill -STOP "$OTHER" && echo ESCAPED"#,
-    r#"kill -9 $PPID"#,
-];
+const SIGNALS: &[&str] =
+    &[r#"kill -9 "$OTHER" && echo ESCAPED"#, r#"kill -STOP "$OTHER" && echo ESCAPED"#];
+
+/// Lines of this kind for which there is no control.
+const SIGNALS_WITHOUT_CONTROL: &[&str] = &[r#"kill -9 -1"#, r#"kill -9 $PPID"#];
 
 const ONLY_NAMESPACES: &[&str] = &[
     // Protected names in a writable folder.
@@ -176,7 +187,7 @@ const ONLY_NAMESPACES: &[&str] = &[
     r#"mv docs d && mkdir docs && echo x > docs/rules.md"#,
     r#"ln -sfn /dev/null CLAUDE.md"#,
     r#"echo x > .git/config"#,
-    r#"git config core.fsmonitor evil"#,
+    r#"git config -f .git/config core.fsmonitor evil"#,
     r#"echo x > .git/hooks/post-commit"#,
     r#"rm -rf .git/hooks; mkdir .git/hooks; echo x > .git/hooks/pre-commit"#,
     r#"mv .git/hooks .git/h && mkdir .git/hooks && echo x > .git/hooks/pre-commit"#,
@@ -197,7 +208,6 @@ const ONLY_NAMESPACES: &[&str] = &[
     r#"rm -rf "$PROJECT" "$PROJECT"/.[a-z]*"#,
     r#"printf x > "$(printf 'odd-\377')""#,
     r#"umount .git/hooks AGENTS.md; echo x > AGENTS.md"#,
-    r#"(while :; do mv .git .g; mv .g .git; done) 2>/dev/null & (while :; do echo x > .git/hooks/e; done) 2>/dev/null & sleep 0.2"#,
     // Masked names in a writable folder.
     r#"cat .env"#,
     r#"mv .env e; cat e"#,
@@ -211,5 +221,10 @@ const ONLY_NAMESPACES: &[&str] = &[
     r#"chown 65534 "$OUTSIDE/file""#,
     // Other processes and terminals.
     r#"ls -d "/proc/$OTHER" && echo ESCAPED"#,
+];
+
+/// Lines of this kind for which there is no control.
+const ONLY_NAMESPACES_WITHOUT_CONTROL: &[&str] = &[
     r#"echo x > /dev/shm/evil; ls /dev/pts/0 && echo ESCAPED"#,
+    r#"(while :; do mv .git .g; mv .g .git; done) 2>/dev/null & (while :; do echo x > .git/hooks/e; done) 2>/dev/null & sleep 0.2"#,
 ];

@@ -159,7 +159,7 @@ impl World {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot(BTreeMap::new());
         for folder in ["home", "outside", "state"] {
-            snapshot.add(&self.base().join(folder));
+            snapshot.add_named(folder, &self.base().join(folder));
         }
         for name in ["AGENTS.md", "CLAUDE.md", "docs/rules.md", ".git/config", ".git/hooks"] {
             snapshot.add_named("project", &self.project.join(name));
@@ -213,7 +213,8 @@ impl Snapshot {
         let content = if kind.is_symlink() {
             format!("{:?}", fs::read_link(path).unwrap())
         } else if kind.is_file() {
-            format!("{:?}", fs::read(path).unwrap())
+            // An ordinary user may not be able to read it any more.
+            format!("{:?}", fs::read(path))
         } else {
             String::new()
         };
