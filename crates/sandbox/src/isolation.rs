@@ -199,9 +199,6 @@ fn resolve(path: &Path) -> PathBuf {
 /// First version of Linux that limits process ids in each process namespace separately. Before, the
 /// limit of a namespace was that of the whole system.
 pub(crate) const PROCESS_IDS_PER_NAMESPACE: (u32, u32) = (6, 14);
-/// First version of Landlock (Linux 6.2) that restricts the truncation of files. Without it, a command
-/// could empty each file that it may read.
-pub(crate) const LANDLOCK_ABI_TRUNCATION: u32 = 3;
 /// First version of Landlock that restricts signals to other processes.
 const LANDLOCK_ABI_SIGNALS: u32 = 6;
 /// First version of Landlock that restricts connections to sockets in the file system.

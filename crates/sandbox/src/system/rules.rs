@@ -18,8 +18,12 @@ use rustix::process::geteuid;
 use super::StepResult as _;
 use super::sys::landlock_abi;
 use crate::error::{SetupFailure, SetupStep};
-use crate::isolation::{Isolation, LANDLOCK_ABI_TRUNCATION};
+use crate::isolation::Isolation;
 use crate::policy::SandboxPolicy;
+
+/// First version of Landlock (Linux 6.2) that restricts the truncation of files. Without it, a command
+/// could empty each file that it may read.
+const LANDLOCK_ABI_TRUNCATION: u32 = 3;
 
 /// Devices that a command may open.
 pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
