@@ -20,6 +20,10 @@ pub(super) const KILL_GRACE: Duration = Duration::from_millis(300);
 /// Interval between two checks for the exit of the processes that a command leaves behind.
 pub(super) const SWEEP_INTERVAL: Duration = Duration::from_millis(5);
 
+/// Minimum size in bytes that a file or folder in memory counts as, because an empty one needs memory,
+/// too.
+pub(super) const BYTES_PER_FILE: u64 = 4096;
+
 /// Maximum number of sockets of other programs that are hidden from a command. A system with more
 /// of them in visible folders is refused.
 pub(super) const MAX_HIDDEN_SOCKETS: usize = 256;

@@ -287,7 +287,7 @@ fn handle_signals() {
     sys::handle_signal(Signal::HUP, terminate);
     sys::handle_signal(PARENT_DIED, kill);
     FROM_TERMINAL.into_iter().for_each(|signal| sys::handle_signal(signal, nothing));
-    // Nobody may read a report any more, and placeholders must be removed nevertheless.
+    // Without a reader, a report must not end this process: it still removes placeholders.
     sys::handle_signal(Signal::PIPE, nothing);
     sys::reset_signal(Signal::CHILD);
 }
@@ -301,9 +301,8 @@ fn deliver_signals_to(init: Pid) {
 
 /// Sends the pending signals of the terminal to a process that did not exist when they were sent.
 fn pass_on_pending(process: Pid) {
-    for signal in FROM_TERMINAL.into_iter().filter(|signal| sys::is_pending(*signal)) {
-        sys::kill(process.as_raw_nonzero().get(), signal.as_raw());
-    }
+    let pending = FROM_TERMINAL.into_iter().filter(|signal| sys::is_pending(*signal));
+    pending.for_each(|signal| sys::kill(process.as_raw_nonzero().get(), signal.as_raw()));
 }
 
 /// Maps every user and group of this process's user namespace to itself, or only the own ones if

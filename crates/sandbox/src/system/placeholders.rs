@@ -180,7 +180,8 @@ fn remove_from(folder: &OwnedFd) {
     if try_remove_from(folder) == Err(Errno::ACCESS)
         && let Ok(_opened) = OpenedFolder::new(folder.as_fd())
     {
-        // What is still denied stays, like a folder into which another program has put something.
+        // Entries that are still denied stay, like a folder into which another program has put
+        // something.
         let _ = try_remove_from(folder);
     }
 }

@@ -28,7 +28,7 @@ impl<'a> Protection<'a> {
     }
 
     /// Keeps the command from moving the parent folders of a covered path, which has no links in
-    /// it. A later command would find there what was covered, at a path that nobody masks.
+    /// it. A later command would find there what was covered, at a path that is not masked.
     pub(super) fn pin_parents(&mut self, path: &Path) -> io::Result<()> {
         let parents = path.ancestors().skip(1).filter(|parent| self.is_ours(parent));
         let parents: Vec<_> = parents.collect();

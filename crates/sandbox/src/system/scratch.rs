@@ -10,6 +10,7 @@ use rustix::mount::{
     fsopen,
 };
 
+use super::limits::BYTES_PER_FILE;
 use super::rules::DEVICES;
 use super::sys::{self, MountScope};
 use super::trees::{attach, clone_tree, open_path};
@@ -19,9 +20,6 @@ use crate::isolation::PROCESS_IDS_PER_NAMESPACE;
 /// Where the files in memory are attached at first. The fresh `/proc` covers them at the end, so
 /// that only the parts of them that are attached elsewhere can be reached.
 const SCRATCH: &str = "/proc";
-
-/// Bytes as which a file or folder counts at least: an empty one needs memory, too.
-const BYTES_PER_FILE: u64 = 4096;
 
 /// Number of files and folders that each sandbox has in memory, rounded up.
 const OWN_FILES: usize = 64;

@@ -294,7 +294,7 @@ mod tests {
     /// Higher than the number of any system call that the filters know.
     const END_OF_NUMBERS: c_long = 600;
 
-    /// What filters do with a system call.
+    /// Result of filters for a system call.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     enum Verdict {
         Kill,

@@ -175,7 +175,7 @@ fn lines_of_the_table_succeed_outside_of_a_sandbox() {
     for escape in table::escapes().filter(|escape| escape.has_control) {
         let world = World::new();
         let before = world.snapshot();
-        // A process that the line leaves behind keeps the file open, and nobody waits for it.
+        // A process that the line leaves behind keeps the file open, and is not waited for.
         let mut file = tempfile::tempfile().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", escape.line]).env_clear().envs(world.environment());
