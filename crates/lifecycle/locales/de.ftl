@@ -29,6 +29,7 @@ not-covered = Von der Regel für `{ $words }` nicht gedeckt: { $why }.
 not-known = die Optionen von `{ $program }` sind nicht bekannt
 not-a-word = `{ $word }` ist kein Wort von `{ $program }`, das verstanden wird
 leads-out = `{ $word }` führt aus dem Ordner hinaus
+asked-sandbox = Er läuft in einer Sandbox, die deine Dateien schützt, mit Zugang zum Netz.
 not-whole = Nicht alles von diesem Aufruf wird gezeigt: Geheimes ist verborgen, oder Langes ist gekürzt.
 reads-first = Was sich ändern würde, wird gezeigt, sobald es gelesen werden darf.
 outdated = Etwas anderes hat nach der Erlaubnis geändert, woran dieser Aufruf arbeitet; darum wurde nichts getan. Das hier tut er jetzt.

@@ -29,6 +29,7 @@ not-covered = Not covered by the rule for `{ $words }`: { $why }.
 not-known = the options of `{ $program }` are not known
 not-a-word = `{ $word }` is not a word of `{ $program }` that is understood
 leads-out = `{ $word }` leads out of the folder
+asked-sandbox = It runs in a sandbox that protects your files, with access to the network.
 not-whole = Not everything of this call is shown: secrets are hidden, or what is long is cut.
 reads-first = The change is shown once reading is permitted.
 outdated = Something else changed what this call works on after it was permitted, so nothing was done then. This is what it does now.

@@ -71,6 +71,7 @@ pub struct Effects {
     tool: Option<(String, ToolKind)>,
     is_always_asked: bool,
     is_sensitive: bool,
+    has_sandbox: bool,
     /// The paths in the effects that are outside of every project folder.
     outside_paths: Vec<PathBuf>,
 }
@@ -119,6 +120,22 @@ impl Effects {
     #[must_use]
     pub fn is_sensitive(&self) -> bool {
         self.is_sensitive
+    }
+
+    /// Marks the commands of the call as sandboxed, i.e. they can change nothing outside of the
+    /// project folders and cannot use the network without a permission of its own.
+    /// [`Policy::judge_sandboxed`] judges such commands.
+    ///
+    /// [`Policy::judge_sandboxed`]: crate::Policy::judge_sandboxed
+    #[must_use]
+    pub fn with_sandbox_mark(self) -> Self {
+        Self { has_sandbox: true, ..self }
+    }
+
+    /// Returns whether the commands of the call are marked as sandboxed.
+    #[must_use]
+    pub fn has_sandbox(&self) -> bool {
+        self.has_sandbox
     }
 
     /// Marks the paths that are outside of the session's project folders.

@@ -238,8 +238,15 @@ async fn run_and_retry_outdated<E: CallExecutor>(open: OpenCall, mut executor: E
 struct PermittedEffects {
     /// Reads that the preview is permitted to perform.
     reads: Effects,
-    /// Subject and effects of the last permitted run.
-    run: Option<(PermissionSubject, Effects)>,
+    /// The last permitted run.
+    run: Option<PermittedRun>,
+}
+
+struct PermittedRun {
+    subject: PermissionSubject,
+    effects: Effects,
+    /// Whether the client or the approver was asked.
+    is_answer: bool,
 }
 
 /// Previews the call, requests permission and runs the call.
@@ -311,11 +318,12 @@ async fn preview_and_permit<E: CallExecutor>(
         preview.map_err(failed)?;
     call.update(patch);
     let subject = pinned.subject().clone();
-    if let Some((before, did)) = permitted.run.take() {
-        let is_same = before == subject && did.is_identical(&effects);
+    if let Some(before) = permitted.run.take() {
+        let is_same = before.subject == subject && before.effects.is_identical(&effects);
         if is_same && call.is_still_permitted(&effects).map_err(CallStopReason::Denied)? {
-            permitted.run = Some((before, did));
-            return Ok((pinned, Grant::new(subject)));
+            let grant = Grant::new(subject, before.is_answer);
+            permitted.run = Some(before);
+            return Ok((pinned, grant));
         }
         if !is_same {
             call.append_content(Content::from_text(session_titles(call).render_sentence(
@@ -326,7 +334,7 @@ async fn preview_and_permit<E: CallExecutor>(
         }
     }
     let grant = grant_or_stop(call.request_permission(&effects, subject.clone(), is_whole).await)?;
-    permitted.run = Some((subject, effects));
+    permitted.run = Some(PermittedRun { subject, effects, is_answer: grant.is_answer() });
     Ok((pinned, grant))
 }
 

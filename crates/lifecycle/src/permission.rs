@@ -157,11 +157,20 @@ pub struct GrantMismatch;
 #[derive(Debug)]
 pub struct Grant {
     subject: PermissionSubject,
+    is_answer: bool,
 }
 
 impl Grant {
-    pub(crate) fn new(subject: PermissionSubject) -> Self {
-        Self { subject }
+    /// Creates a grant. `is_answer` is whether the client or the approver was asked.
+    pub(crate) fn new(subject: PermissionSubject, is_answer: bool) -> Self {
+        Self { subject, is_answer }
+    }
+
+    /// Returns whether the client or the approver was asked about this call and allowed it. If not,
+    /// a rule or the policy allowed the call.
+    #[must_use]
+    pub fn is_answer(&self) -> bool {
+        self.is_answer
     }
 }
 
@@ -300,8 +309,8 @@ mod tests {
     #[test]
     fn a_grant_releases_only_a_plan_with_the_same_subject() {
         let pinned = || PinnedPlan::new(7, subject("a"));
-        assert_eq!(pinned().release(Grant::new(subject("a"))), Ok(7));
-        assert_eq!(pinned().release(Grant::new(subject("b"))), Err(GrantMismatch));
+        assert_eq!(pinned().release(Grant::new(subject("a"), true)), Ok(7));
+        assert_eq!(pinned().release(Grant::new(subject("b"), true)), Err(GrantMismatch));
     }
 
     #[test]
@@ -333,7 +342,7 @@ mod tests {
             (json!({ "n": [0.0, 1, "é"] }), "/p/./a"),
             (json!({ "n": [0.0, 1, "é"] }), "/p/a/"),
         ] {
-            let grant = Grant::new(of(args.clone(), cwd));
+            let grant = Grant::new(of(args.clone(), cwd), true);
             assert_eq!(
                 PinnedPlan::new(7, base.clone()).release(grant),
                 Err(GrantMismatch),
@@ -351,7 +360,7 @@ mod tests {
     fn an_erased_plan_is_restored_by_its_type() {
         let pinned = PinnedPlan::new("plan", subject("a")).erase();
         assert_eq!(
-            pinned.downcast::<&str>().unwrap().release(Grant::new(subject("a"))),
+            pinned.downcast::<&str>().unwrap().release(Grant::new(subject("a"), true)),
             Ok("plan")
         );
         assert!(PinnedPlan::new(1_u8, subject("a")).erase().downcast::<u16>().is_none());

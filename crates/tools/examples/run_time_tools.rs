@@ -8,9 +8,10 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use acp_lifecycle::rules::HostPattern;
 use acp_lifecycle::{
-    AllowInProjectPolicy, CallOutcome, Effect, Effects, ErasedPlan, Grant, PinnedPlan, Session,
-    SessionHandle, execute_call,
+    CallOutcome, Effect, Effects, ErasedPlan, Grant, Matcher, PinnedPlan, Rule, RuleScope, Session,
+    SessionHandle, Verdict, execute_call,
 };
 use acp_tools::{
     CancellationToken, Context, DynTool, Invocation, Registry, SideEffects, Spec, ToolError,
@@ -120,7 +121,9 @@ pub(crate) async fn call(
     let cwd = std::env::current_dir()?;
     let context = Context::new(Arc::new(Workspace::new(cwd.clone(), Vec::new())?));
     let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
-    session.update(|session, _| session.set_policy(Arc::new(AllowInProjectPolicy)));
+    let host = Matcher::Host(HostPattern::parse("words.example")?);
+    let allowed = Rule::new(RuleScope::Session, host, Verdict::Allow);
+    session.update(|session, _| session.add_rule(allowed));
 
     let (id, cancel) = (ToolCallId::new("t1/c1"), CancellationToken::new());
     let open = registry.announce_call(&session, &id, &"t1".into(), name, &context, &cancel);

@@ -1,6 +1,7 @@
 //! Handles of one call: the handle that ends the call, and the handles that a tool may keep.
 
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::time::Duration;
 
 use acp_types::{
@@ -8,6 +9,7 @@ use acp_types::{
     ToolCallId, ToolCallPatch,
 };
 use futures::FutureExt as _;
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -303,6 +305,24 @@ impl CallHandle {
         let case = |session: &Session| session.policy_check(&self.id, effects);
         self.session
             .judge_and_apply(case, |session, _, judgement| session.is_still_permitted(&judgement?))
+    }
+
+    /// Decides whether the running call may have further effects, e.g. connect to a host. If the
+    /// rules and the policy do not decide, the approver or the client is asked on the card of this
+    /// call, and the answer can be remembered. Returns false if nobody allows the effects, or if
+    /// the call ends first. Dropping the future withdraws the request.
+    ///
+    /// The caller appends a note to the call's content that explains the request.
+    pub async fn request_further_effects(&self, effects: &Effects) -> bool {
+        // The effects belong to no plan, so the subject is empty.
+        let subject = PermissionSubject::for_call("", &Value::Null, Path::new(""), &[]);
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => false,
+            outcome = self.request_permission(effects, subject, true) => {
+                matches!(outcome, PermissionOutcome::Granted(_))
+            }
+        }
     }
 
     /// Decides whether the call may run. If the approver or the client is asked, waits for the

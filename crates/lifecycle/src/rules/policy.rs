@@ -14,7 +14,7 @@ use crate::effects::{Effect, Effects};
 ///
 /// # Calls
 ///
-/// Whenever a call is judged, one of the three methods is called once per effect, even if a rule
+/// Whenever a call is judged, one of the methods is called once per effect, even if a rule
 /// decides. A call is judged when it requests permission, when an answer arrives, and for each
 /// `CallHandle::judge_effects`. `execute_call` judges the reads of a preview twice before the
 /// preview starts, and judges again for each further preview. A policy must therefore be fast, and
@@ -64,6 +64,13 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
     fn judge_sensitive(&self, effect: &Effect) -> Verdict {
         self.judge(effect)
     }
+
+    /// Judges the run of a command that no rule matches and that is marked as sandboxed (see
+    /// [`Effects::with_sandbox_mark`](crate::Effects::with_sandbox_mark)). By default, the command
+    /// is judged like any other command.
+    fn judge_sandboxed(&self, effect: &Effect) -> Verdict {
+        self.judge(effect)
+    }
 }
 
 /// The effects of a call, each with the policy's verdict.
@@ -78,6 +85,8 @@ impl PolicyVerdicts {
         let judge = |effect| {
             if effects.is_outside_project(effect) {
                 policy.judge_outside_project(effect)
+            } else if effects.has_sandbox() && matches!(effect, Effect::Run { .. }) {
+                policy.judge_sandboxed(effect)
             } else if effects.is_sensitive() {
                 policy.judge_sensitive(effect)
             } else {
@@ -108,9 +117,10 @@ impl Policy for AskExceptReadsPolicy {
     }
 }
 
-/// Allows reading, creating and changing files inside the roots. Asks about changes of files that
-/// other programs [execute or read as configuration](is_executed_or_config_beneath), about
-/// [sensitive](crate::Effects::with_sensitive_mark) changes, and about everything else, e.g.
+/// Allows reading, creating and changing files inside the roots, and
+/// [sandboxed](crate::Effects::with_sandbox_mark) commands. Asks about changes of files that other
+/// programs [execute or read as configuration](is_executed_or_config_beneath), about
+/// [sensitive](crate::Effects::with_sensitive_mark) changes, and about everything else, e.g. other
 /// commands, deletions and other paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AcceptEditsPolicy {
@@ -148,6 +158,10 @@ impl Policy for AcceptEditsPolicy {
     fn judge_sensitive(&self, effect: &Effect) -> Verdict {
         if effect.is_read() { Verdict::Allow } else { Verdict::Ask }
     }
+
+    fn judge_sandboxed(&self, _: &Effect) -> Verdict {
+        Verdict::Allow
+    }
 }
 
 /// Asks about everything, including reads.
@@ -174,13 +188,16 @@ impl Policy for ReadOnlyPolicy {
     }
 }
 
-/// Allows everything inside the roots that no rule denies. Use this policy for tests, and for users
-/// who chose this mode.
+/// Allows everything inside the roots that no rule denies, and asks about connections to hosts. Use
+/// this policy for tests, and for users who chose this mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowInProjectPolicy;
 
 impl Policy for AllowInProjectPolicy {
-    fn judge(&self, _: &Effect) -> Verdict {
-        Verdict::Allow
+    fn judge(&self, effect: &Effect) -> Verdict {
+        match effect {
+            Effect::Connect(_) => Verdict::Ask,
+            _ => Verdict::Allow,
+        }
     }
 }

@@ -41,15 +41,23 @@ fn mcp(tool: Option<&str>) -> Matcher {
     Matcher::Mcp { server: "s".to_owned(), tool: tool.map(str::to_owned) }
 }
 
+#[derive(Debug)]
+struct AllowAllPolicy;
+
+impl Policy for AllowAllPolicy {
+    fn judge(&self, _: &Effect) -> Verdict {
+        Allow
+    }
+}
+
 fn policy_verdicts(effects: &Effects, policy: &dyn Policy) -> PolicyVerdicts {
     PolicyVerdicts::from_policy(effects.clone(), policy)
 }
 
 /// Checks the verdict on one effect. An allowing rule is checked with [`AskAlwaysPolicy`], and any
-/// other rule with [`AllowInProjectPolicy`].
+/// other rule with [`AllowAllPolicy`].
 fn check(verdict: Verdict, matcher: &Matcher, effect: Effect, expected: Verdict) {
-    let policy: &dyn Policy =
-        if verdict == Allow { &AskAlwaysPolicy } else { &AllowInProjectPolicy };
+    let policy: &dyn Policy = if verdict == Allow { &AskAlwaysPolicy } else { &AllowAllPolicy };
     let effects = Effects::from(effect.clone()).with_tool("tool", ToolKind::Execute);
     let rules = rules([rule(verdict, matcher.clone())]);
     assert_eq!(
@@ -116,17 +124,21 @@ fn policies_judge_effects_that_no_rule_matches() {
     let (read, write) = (Effect::Read("/a".into()), Effect::Write("/a".into()));
     let search = Effect::Search("/a".into());
     let edits = AcceptEditsPolicy::new(["/a"]);
-    let policies: [(&dyn Policy, [Verdict; 4]); 5] = [
-        (&AskExceptReadsPolicy, [Allow, Allow, Ask, Ask]),
-        (&edits, [Allow, Allow, Allow, Ask]),
-        (&AskAlwaysPolicy, [Ask; 4]),
-        (&ReadOnlyPolicy, [Allow, Allow, Deny, Deny]),
-        (&AllowInProjectPolicy, [Allow; 4]),
+    let run = Effect::Run { command: "make".to_owned(), cwd: "/a".into() };
+    let connect = Effect::Connect("a.example".to_owned());
+    let policies: [(&dyn Policy, [Verdict; 7]); 5] = [
+        (&AskExceptReadsPolicy, [Allow, Allow, Ask, Ask, Ask, Ask, Ask]),
+        (&edits, [Allow, Allow, Allow, Ask, Ask, Allow, Ask]),
+        (&AskAlwaysPolicy, [Ask; 7]),
+        (&ReadOnlyPolicy, [Allow, Allow, Deny, Deny, Deny, Deny, Deny]),
+        (&AllowInProjectPolicy, [Allow, Allow, Allow, Allow, Allow, Allow, Ask]),
     ];
     for (policy, expected) in policies {
-        let effects = [&read, &search, &write, &Effect::Unknown];
-        let judged =
-            effects.map(|it| Rules::default().judge_call(&Effects::from(it.clone()), policy));
+        let effects = [read.clone(), search.clone(), write.clone(), Effect::Unknown, run.clone()];
+        let [read, search, write, unknown, run] = effects.map(Effects::from);
+        let sandboxed = run.clone().with_sandbox_mark();
+        let effects = [read, search, write, unknown, run, sandboxed, connect.clone().into()];
+        let judged = effects.map(|effects| Rules::default().judge_call(&effects, policy));
         assert_eq!(judged, expected, "{policy:?}");
         assert_eq!(Rules::default().judge_call(&Effects::empty(), policy), Allow);
     }

@@ -351,7 +351,7 @@ impl Session {
         match self.verdict_or_denial(judgement) {
             Ok(Verdict::Allow) => {
                 self.record_unreviewed_files(effects);
-                return PermitDecision::Granted(Grant::new(subject));
+                return PermitDecision::Granted(Grant::new(subject, false));
             }
             Ok(_) => {}
             Err(denial) => return PermitDecision::Denied(denial),
@@ -368,6 +368,10 @@ impl Session {
             let note =
                 self.permissions.localized_note("not-covered", &[("words", words), ("why", why)]);
             self.append_note_to_call(id, &escape_invisible(&note), now);
+        }
+        if effects.has_sandbox() {
+            let note = self.permissions.localized_note("asked-sandbox", &[]);
+            self.append_note_to_call(id, &note, now);
         }
         let is_shown = self.board.is_shown_in_full(id);
         if !is_shown {
@@ -507,7 +511,7 @@ impl Session {
             AnsweredBy::Approver => self.record_unreviewed_files(&request.effects),
         }
         self.remember_answer(&request, remember, Verdict::Allow);
-        PermissionOutcome::Granted(Grant::new(request.subject))
+        PermissionOutcome::Granted(Grant::new(request.subject, true))
     }
 
     /// Applies the client's reason for a rejection, or `None` if the client gave no reason. Returns
