@@ -1,6 +1,6 @@
 //! The sandbox of a command.
 
-use callboard_sandbox::{Isolation, SandboxPolicy};
+use callboard_sandbox::{Isolation, NetworkHandle, SandboxPolicy};
 use serde::{Deserialize, Serialize};
 
 /// The sandbox of a command.
@@ -12,12 +12,21 @@ pub struct CommandSandbox {
     /// The kind of isolation, never [`Isolation::None`]: see
     /// [`probe_isolation`](callboard_sandbox::probe_isolation).
     pub isolation: Isolation,
+    /// The network that the command shares with others. Without one, it has its own network, unless
+    /// the policy permits the network of the host.
+    pub network: Option<NetworkHandle>,
 }
 
 impl CommandSandbox {
     /// Creates a sandbox.
     #[must_use]
     pub fn new(policy: SandboxPolicy, isolation: Isolation) -> Self {
-        Self { policy, isolation }
+        Self { policy, isolation, network: None }
+    }
+
+    /// Lets the command share a network. The network must exist while the command runs.
+    #[must_use]
+    pub fn with_network(self, network: impl Into<Option<NetworkHandle>>) -> Self {
+        Self { network: network.into(), ..self }
     }
 }

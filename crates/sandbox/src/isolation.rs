@@ -98,6 +98,9 @@ pub enum IsolationGap {
     /// relative name, were moved, belong to another network namespace or are on a file system of
     /// another host or program.
     LaterSockets,
+    /// Sockets of other programs with an abstract name can be connected to, because the command uses
+    /// the network of the host.
+    AbstractSockets,
     /// The number of processes is not limited for root. With namespaces, only before Linux 6.14.
     ProcessLimit,
 }
@@ -124,6 +127,9 @@ impl Display for IsolationGap {
                 "local sockets can be reached that other programs create while the command runs, or \
                  whose path is unknown",
             ),
+            Self::AbstractSockets => {
+                f.write_str("local sockets with an abstract name can be reached")
+            }
             Self::ProcessLimit => f.write_str("the number of processes is not limited for root"),
         }
     }
@@ -137,7 +143,6 @@ impl IsolationProbe {
     /// The list is complete only with the limits that the crate's README names for every sandbox.
     #[must_use]
     pub fn gaps(&self, policy: &SandboxPolicy) -> Vec<IsolationGap> {
-        let NetworkAccess::None = policy.network;
         let writable: Vec<_> = policy.writable.iter().map(|path| resolve(path)).collect();
         let in_writable = |path: &Path| {
             // A link is read-only like its target.
@@ -148,6 +153,7 @@ impl IsolationProbe {
         };
         let names = policy.read_only.iter().filter(|name| in_writable(&name.path));
         let limits_processes = policy.limits.processes.is_some();
+        let has_scopes = self.landlock_abi >= LANDLOCK_ABI_SCOPES;
         let mut gaps = Vec::new();
         match self.isolation {
             Isolation::Namespaces => {
@@ -159,6 +165,9 @@ impl IsolationProbe {
                 );
                 if self.landlock_abi < LANDLOCK_ABI_SOCKETS {
                     gaps.push(IsolationGap::LaterSockets);
+                }
+                if policy.network == NetworkAccess::Host && !has_scopes {
+                    gaps.push(IsolationGap::AbstractSockets);
                 }
                 let is_unlimited = self.is_root && self.kernel_version < PROCESS_IDS_PER_NAMESPACE;
                 if limits_processes && is_unlimited {
@@ -174,7 +183,7 @@ impl IsolationProbe {
                     IsolationGap::Processes,
                     IsolationGap::ProcessList,
                 ]);
-                if self.landlock_abi < LANDLOCK_ABI_SIGNALS {
+                if !has_scopes {
                     gaps.push(IsolationGap::Signals);
                 }
                 if limits_processes && self.is_root {
@@ -199,8 +208,9 @@ fn resolve(path: &Path) -> PathBuf {
 /// First version of Linux that limits process ids in each process namespace separately. Before, the
 /// limit of a namespace was that of the whole system.
 pub(crate) const PROCESS_IDS_PER_NAMESPACE: (u32, u32) = (6, 14);
-/// First version of Landlock that restricts signals to other processes.
-const LANDLOCK_ABI_SIGNALS: u32 = 6;
+/// First version of Landlock that restricts signals to other processes, and connections to sockets
+/// with an abstract name.
+const LANDLOCK_ABI_SCOPES: u32 = 6;
 /// First version of Landlock that restricts connections to sockets in the file system.
 pub(crate) const LANDLOCK_ABI_SOCKETS: u32 = 9;
 

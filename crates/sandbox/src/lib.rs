@@ -25,6 +25,6 @@ pub use error::{SandboxError, SetupFailure, SetupStep};
 pub use isolation::{Isolation, IsolationGap, IsolationProbe, Refusal};
 pub use policy::{MissingName, NetworkAccess, ReadOnlyName, SandboxLimits, SandboxPolicy};
 pub use system::{
-    SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork, init_sandbox_helper,
-    probe_isolation, remove_placeholders,
+    NetworkHandle, SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork,
+    init_sandbox_helper, probe_isolation, remove_placeholders,
 };

@@ -102,6 +102,9 @@ pub enum NetworkAccess {
     /// No access. With namespaces, the command has a separate loopback interface.
     #[default]
     None,
+    /// The network of the host, with its loopback interface. Commands do not share it with
+    /// [`SessionNetwork`](crate::SessionNetwork).
+    Host,
 }
 
 /// Limits of the resources of one command. `None` means the limit that the caller's process has. The

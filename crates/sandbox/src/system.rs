@@ -22,7 +22,9 @@ use std::io;
 use std::path::Path;
 
 pub use self::helper::init_sandbox_helper;
-pub use self::launch::{SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork};
+pub use self::launch::{
+    NetworkHandle, SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork,
+};
 pub use self::placeholders::remove_placeholders;
 pub use self::probe::probe_isolation;
 use crate::error::{SetupFailure, SetupStep};

@@ -2,7 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::net::TcpListener;
 use std::process::{Child, Command, ExitStatus};
+
+use serde::{Deserialize, Serialize};
 
 use crate::command::{CommandSession, SandboxEnd};
 use crate::error::SandboxError;
@@ -41,7 +44,10 @@ impl SandboxCommand {
     }
 
     /// Lets the command share a network with other commands.
-    pub fn join(&mut self, _network: &SessionNetwork) -> &mut Self {
+    ///
+    /// # Errors
+    /// Never returns, because the value cannot exist.
+    pub fn join(&mut self, _network: &NetworkHandle) -> io::Result<&mut Self> {
         match *self {}
     }
 
@@ -60,8 +66,12 @@ impl SandboxCommand {
 }
 
 /// A network that commands share. It cannot be created on this system.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub enum SessionNetwork {}
+
+/// A reference to a network. It cannot exist on this system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NetworkHandle {}
 
 impl SessionNetwork {
     /// Fails on this system.
@@ -70,6 +80,18 @@ impl SessionNetwork {
     /// Always returns [`SandboxError::NoIsolation`].
     pub fn create() -> Result<Self, SandboxError> {
         Err(SandboxError::NoIsolation)
+    }
+
+    /// Returns the socket that listens in this network.
+    #[must_use]
+    pub fn listener(&self) -> &TcpListener {
+        match *self {}
+    }
+
+    /// Returns a reference to this network.
+    #[must_use]
+    pub fn handle(&self) -> NetworkHandle {
+        match *self {}
     }
 }
 

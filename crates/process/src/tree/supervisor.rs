@@ -119,10 +119,13 @@ fn spawn(order: &SpawnOrder) -> io::Result<(Pid, Option<SandboxReports>)> {
     };
     let (child, reports) = match &order.sandbox {
         None => (new_session_command(&order.argv, order.shape)?.stdin(stdin).spawn()?, None),
-        Some(CommandSandbox { policy, isolation }) => {
+        Some(CommandSandbox { policy, isolation, network }) => {
             let (program, args) = order.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
             let command = SandboxCommand::new(program, policy, *isolation, CommandSession::New);
             let mut command = command.map_err(io::Error::other)?;
+            if let Some(network) = network {
+                command.join(network)?;
+            }
             command.args(args).envs(std::env::vars_os()).std().stdin(stdin);
             let (child, reports) = command.spawn().map_err(io::Error::other)?.into_parts();
             (child, Some(reports))

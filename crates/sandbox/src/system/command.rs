@@ -48,7 +48,8 @@ pub(super) fn restrict_self(
     lockdown::limit_resources(&order.policy.limits, order.isolation).step(SetupStep::Limits)?;
     lockdown::drop_capabilities().step(SetupStep::Capabilities)?;
     rules.map_or(Ok(()), Rules::restrict_self)?;
-    seccomp::Filters::compile(order.isolation).and_then(|filters| filters.install())
+    seccomp::Filters::compile(order.isolation, order.policy.network)
+        .and_then(|filters| filters.install())
 }
 
 impl CommandLine {

@@ -2,13 +2,19 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Seek as _, Write as _, pipe};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::io::{
+    self, BufRead as _, BufReader, IoSliceMut, PipeReader, PipeWriter, Seek as _, Write as _, pipe,
+};
+use std::mem::MaybeUninit;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use serde::{Deserialize, Serialize};
 
 use super::order::{
     AfterSetup, HELPER_ARGV0, HelperReport, NetworkDescriptors, SandboxOrder, SystemString,
@@ -35,7 +41,8 @@ pub struct SandboxCommand {
     /// The file that the helper reads the order from.
     file: File,
     report: (PipeReader, PipeWriter),
-    network: Option<SessionNetwork>,
+    /// The user namespace and the network namespace that the command joins.
+    network: Option<(OwnedFd, OwnedFd)>,
 }
 
 impl SandboxCommand {
@@ -104,10 +111,16 @@ impl SandboxCommand {
     }
 
     /// Lets the command share a network with other commands. Without namespaces, there is no network
-    /// to share, and the call has no effect.
-    pub fn join(&mut self, network: &SessionNetwork) -> &mut Self {
-        self.network = Some(network.clone());
-        self
+    /// to share, and the call has no effect. The policy must permit no other network.
+    ///
+    /// # Errors
+    /// Returns an error if the network does not exist any more.
+    pub fn join(&mut self, network: &NetworkHandle) -> io::Result<&mut Self> {
+        let open = |descriptor: RawFd| {
+            File::open(format!("/proc/{}/fd/{descriptor}", network.process)).map(OwnedFd::from)
+        };
+        self.network = Some((open(network.user)?, open(network.network)?));
+        Ok(self)
     }
 
     /// Returns the command that starts the helper, to set streams, the working directory and hooks
@@ -127,7 +140,10 @@ impl SandboxCommand {
     pub fn spawn(mut self) -> Result<SandboxedChild, SandboxError> {
         let mut kept = vec![self.file.as_raw_fd(), self.report.1.as_raw_fd()];
         if self.order.isolation == Isolation::Namespaces {
-            let network = self.network.as_ref().map(SessionNetwork::descriptors);
+            let network = self.network.as_ref().map(|(user, network)| NetworkDescriptors {
+                user: user.as_raw_fd(),
+                network: network.as_raw_fd(),
+            });
             kept.extend(network.iter().flat_map(|numbers| [numbers.user, numbers.network]));
             self.order.network = network;
         }
@@ -163,12 +179,23 @@ fn write_order(mut file: &File, order: &SandboxOrder) -> io::Result<()> {
 
 /// A network that the commands of a session share: one loopback interface, and no other host.
 ///
-/// A command that joins the network reaches servers that earlier commands left running. The network
-/// exists as long as this value, or a command in it.
-#[derive(Debug, Clone)]
+/// A command that joins the network reaches servers that earlier commands left running, and the
+/// [`listener`](Self::listener) of the caller. The network exists as long as this value, or a
+/// command in it.
+#[derive(Debug)]
 pub struct SessionNetwork {
-    user: Arc<OwnedFd>,
-    network: Arc<OwnedFd>,
+    user: OwnedFd,
+    network: OwnedFd,
+    listener: TcpListener,
+}
+
+/// A reference to a [`SessionNetwork`] for another process of the same user. The reference is valid
+/// as long as the network's value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkHandle {
+    process: u32,
+    user: RawFd,
+    network: RawFd,
 }
 
 impl SessionNetwork {
@@ -180,26 +207,50 @@ impl SessionNetwork {
         let (policy, session) = (SandboxPolicy::default(), CommandSession::Inherited);
         let then = AfterSetup::HoldNetwork;
         let mut command = SandboxCommand::with_order(policy, Isolation::Namespaces, session, then)?;
-        command.std().current_dir("/").stdin(Stdio::piped());
+        let (socket, helper_socket) = UnixStream::pair()?;
+        command.std().current_dir("/").stdin(OwnedFd::from(helper_socket));
         command.std().stdout(Stdio::null()).stderr(Stdio::null());
         let SandboxedChild { mut child, mut reports } = command.spawn()?;
         let opened = match reports.read() {
-            Some(HelperReport::Network(process)) => Self::of_process(process),
+            Some(HelperReport::Network(process)) => Self::of_process(process, &socket),
             _ => return Err(SandboxError::HelperKilled),
         };
-        // The helper ends when its input is closed, which waiting does.
+        // The helper ends when its input is closed.
+        drop(socket);
         child.wait()?;
         Ok(opened?)
     }
 
-    fn of_process(process: u32) -> io::Result<Self> {
+    fn of_process(process: u32, socket: &UnixStream) -> io::Result<Self> {
         let open = |name: &str| File::open(format!("/proc/{process}/ns/{name}"));
         let (user, network) = (open("user")?.into(), open("net")?.into());
-        Ok(Self { user: Arc::new(user), network: Arc::new(network) })
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let buffer = &mut [0];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags)?;
+        let listener = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        let listener = listener.ok_or(io::ErrorKind::UnexpectedEof)?.into();
+        Ok(Self { user, network, listener })
     }
 
-    fn descriptors(&self) -> NetworkDescriptors {
-        NetworkDescriptors { user: self.user.as_raw_fd(), network: self.network.as_raw_fd() }
+    /// Returns the socket that listens on the loopback interface of this network. Commands in the
+    /// network connect to its [`local_addr`](TcpListener::local_addr), and this process accepts the
+    /// connections.
+    #[must_use]
+    pub fn listener(&self) -> &TcpListener {
+        &self.listener
+    }
+
+    /// Returns a reference by which a process of this user lets a command
+    /// [join](SandboxCommand::join) the network.
+    #[must_use]
+    pub fn handle(&self) -> NetworkHandle {
+        let process = std::process::id();
+        NetworkHandle { process, user: self.user.as_raw_fd(), network: self.network.as_raw_fd() }
     }
 }
 

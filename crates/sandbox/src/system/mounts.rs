@@ -297,11 +297,15 @@ fn create_mount_point(path: &Path, tree: BorrowedFd<'_>) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     while let Some(name) = missing.pop() {
         if is_folder || !missing.is_empty() {
-            mkdirat(&folder, name, Mode::from_raw_mode(0o755))?;
+            // Another command of the session may create it at the same time.
+            match mkdirat(&folder, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
             folder = openat(&folder, name, flags | OFlags::DIRECTORY, Mode::empty())?;
         } else {
-            let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-            drop(openat(&folder, name, create, Mode::from_raw_mode(0o444))?);
+            let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            drop(openat(&folder, name, flags, Mode::from_raw_mode(0o644))?);
         }
     }
     Ok(())

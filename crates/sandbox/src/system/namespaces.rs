@@ -9,7 +9,9 @@
 //! The init process dies with the holder, and the holder ends with the process that started it.
 
 use std::fs::{self, File};
-use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _, pipe};
+use std::io::{self, IoSlice, PipeReader, PipeWriter, Read as _, Write as _, pipe};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -17,7 +19,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    sendmsg, socket_with,
+};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions,
     WaitOptions, fchdir, getpid, pidfd_open, set_dumpable_behavior,
@@ -37,6 +42,7 @@ use super::sys::{self, Fork};
 use super::{lockdown, sockets};
 use crate::command::SandboxEnd;
 use crate::error::{SetupFailure, SetupStep};
+use crate::policy::NetworkAccess;
 
 /// The namespaces of a sandbox.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
@@ -130,6 +136,7 @@ impl Holder {
                 }
                 NAMESPACES & !NETWORK_NAMESPACES
             }
+            None if order.policy.network == NetworkAccess::Host => NAMESPACES & !libc::CLONE_NEWNET,
             None => NAMESPACES,
         };
         let init = match sys::fork_into_namespaces(namespaces) {
@@ -235,7 +242,7 @@ fn try_hold_network(order: &SandboxOrder, report: &ReportWriter) -> Result<(), S
             [Signal::TERM, Signal::HUP, PARENT_DIED].into_iter().for_each(sys::reset_signal);
             sys::unblock_signals(&DEFERRED);
             if go_reader.read_exact(&mut [0]).is_ok() {
-                match switch_on_loopback() {
+                match switch_on_loopback().and_then(|()| send_listener()) {
                     Ok(()) => {
                         report.send(&HelperReport::Started);
                         report.send(&HelperReport::Network(std::process::id()));
@@ -256,6 +263,19 @@ fn try_hold_network(order: &SandboxOrder, report: &ReportWriter) -> Result<(), S
     }
     let _ = retry_on_intr(|| waitpid(Some(member), WaitOptions::empty()));
     begun
+}
+
+/// Sends a listening socket of this process's loopback interface over standard input, which is a
+/// socket.
+fn send_listener() -> Result<(), SetupFailure> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).step(SetupStep::Loopback)?;
+    let descriptors = [listener.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    sendmsg(io::stdin().as_fd(), &[IoSlice::new(&[0])], &mut control, SendFlags::empty())
+        .step(SetupStep::Loopback)?;
+    Ok(())
 }
 
 fn switch_on_loopback() -> Result<(), SetupFailure> {
@@ -387,14 +407,16 @@ impl Init<'_> {
         for signal in [Signal::HUP, Signal::INT, Signal::QUIT, PARENT_DIED] {
             sys::reset_signal(signal);
         }
-        switch_on_loopback()?;
+        if self.order.policy.network == NetworkAccess::None {
+            switch_on_loopback()?;
+        }
         mounts::build(&self.order.policy, &self.plan)?;
         let cwd = self.cwd.reopen().step_at(SetupStep::WorkingDirectory, &self.cwd.path)?;
         fchdir(&cwd).step_at(SetupStep::WorkingDirectory, &self.cwd.path)?;
         let mut writable: Vec<_> =
             self.plan.writable.iter().map(|folder| folder.path.clone()).collect();
         writable.extend(fs::canonicalize("/tmp").ok());
-        Rules::for_namespaces(&writable)
+        Rules::for_namespaces(&self.order.policy, &writable)
     }
 
     /// Starts the command. Returns `None` if nothing is to be started.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -19,7 +19,7 @@ use super::StepResult as _;
 use super::sys::landlock_abi;
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::Isolation;
-use crate::policy::SandboxPolicy;
+use crate::policy::{NetworkAccess, SandboxPolicy};
 
 /// First version of Landlock (Linux 6.2) that restricts the truncation of files. Without it, a command
 /// could empty each file that it may read.
@@ -62,7 +62,7 @@ impl Rules {
     pub(super) fn for_landlock_only(policy: &SandboxPolicy) -> Result<Self, SetupFailure> {
         let abi = landlock_abi();
         require_version(abi).step(SetupStep::Landlock)?;
-        let mut rules = Self::new(abi, Isolation::Landlock)?;
+        let mut rules = Self::new(abi, Isolation::Landlock, policy.network)?;
         let masked = policy.masked.iter().map(PathBuf::as_path);
         let hidden = SHARED_FOLDERS.iter().map(Path::new).chain([Path::new("/dev")]).chain(masked);
         let hidden = hidden.chain(policy.home.as_deref());
@@ -83,25 +83,34 @@ impl Rules {
 
     /// Creates the rules of a command that has namespaces, and whose mounts are complete. Returns
     /// `None` if the kernel has no Landlock.
-    pub(super) fn for_namespaces(writable: &[PathBuf]) -> Result<Option<Self>, SetupFailure> {
+    pub(super) fn for_namespaces(
+        policy: &SandboxPolicy,
+        writable: &[PathBuf],
+    ) -> Result<Option<Self>, SetupFailure> {
         let abi = landlock_abi();
         if abi == 0 {
             return Ok(None);
         }
-        let mut rules = Self::new(abi, Isolation::Namespaces)?;
+        let mut rules = Self::new(abi, Isolation::Namespaces, policy.network)?;
         rules.allow(Path::new("/"), rules.reading()).step(SetupStep::Landlock)?;
         let own = ["/dev/pts", "/dev/shm"].map(Path::new);
         for path in writable.iter().map(PathBuf::as_path).chain(own) {
             rules.allow(path, rules.everything()).step_at(SetupStep::Landlock, path)?;
+        }
+        // A readable socket can be connected to. Older kernels do not restrict it.
+        let connect = AccessFs::from_all(rules.abi) & AccessFs::ResolveUnix;
+        let sockets = policy.readable.iter().filter(|path| is_socket(path));
+        for path in sockets.filter(|_| !connect.is_empty()) {
+            rules.allow(path, connect).step_at(SetupStep::Landlock, path)?;
         }
         rules.allow_devices(Path::new("/dev"))?;
         rules.allow_streams()?;
         Ok(Some(rules))
     }
 
-    fn new(abi: u32, isolation: Isolation) -> Result<Self, SetupFailure> {
+    fn new(abi: u32, isolation: Isolation, network: NetworkAccess) -> Result<Self, SetupFailure> {
         let abi = ABI::from(i32::try_from(abi).unwrap_or(i32::MAX));
-        let ruleset = create_ruleset(abi, isolation).map_err(io::Error::other);
+        let ruleset = create_ruleset(abi, isolation, network).map_err(io::Error::other);
         Ok(Self { abi, ruleset: ruleset.step(SetupStep::Landlock)? })
     }
 
@@ -187,14 +196,20 @@ impl Rules {
 }
 
 /// Creates a set of rules that denies all that a version of Landlock can deny.
-fn create_ruleset(abi: ABI, isolation: Isolation) -> Result<RulesetCreated, RulesetError> {
+fn create_ruleset(
+    abi: ABI,
+    isolation: Isolation,
+    access: NetworkAccess,
+) -> Result<RulesetCreated, RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))?;
     let (mut network, mut scopes) = (AccessNet::from_all(abi), Scope::from_all(abi));
-    // A network namespace separates abstract sockets, and commands in the same one may use them.
-    if isolation == Isolation::Namespaces {
+    if isolation == Isolation::Namespaces || access == NetworkAccess::Host {
         network = BitFlags::EMPTY;
+    }
+    // A network namespace separates abstract sockets, and commands in the same one may use them.
+    if isolation == Isolation::Namespaces && access == NetworkAccess::None {
         scopes &= !Scope::AbstractUnixSocket;
     }
     // An older version has neither.
@@ -246,6 +261,10 @@ fn hidden_beneath(path: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     hidden.iter().filter(beneath).cloned().collect()
 }
 
+fn is_socket(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
 fn is_character_device(fd: BorrowedFd<'_>) -> bool {
     fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice)
 }
@@ -280,7 +299,7 @@ mod tests {
             for isolation in [Isolation::Namespaces, Isolation::Landlock] {
                 // A thread restricts only itself.
                 let restricted = std::thread::spawn(move || {
-                    let mut rules = Rules::new(abi, isolation)?;
+                    let mut rules = Rules::new(abi, isolation, NetworkAccess::None)?;
                     rules.allow(Path::new("/usr"), rules.reading()).unwrap();
                     rules.restrict_self()?;
                     assert!(fs::read_dir("/usr").is_ok() && fs::read_dir("/etc").is_err());

@@ -14,6 +14,7 @@ use seccompiler::{
 use super::StepResult as _;
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::Isolation;
+use crate::policy::NetworkAccess;
 
 /// System calls that fail with `EPERM`. Programs do without them, or ask for what a sandbox must
 /// not give.
@@ -132,6 +133,10 @@ const INPUT_REQUESTS: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 const SOCKET_FAMILIES: [libc::c_int; 4] =
     [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
+/// The kinds of sockets that a command without a network namespace may create in the network of the
+/// host. Local sockets are none of them, because it could connect to those of other programs.
+const INTERNET_FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
 /// Mask of a socket's type, without the flags.
 const SOCKET_TYPE_MASK: u64 = 0xf;
 
@@ -146,8 +151,11 @@ const X32_BIT: u32 = 0x4000_0000;
 pub(super) struct Filters(Vec<BpfProgram>);
 
 impl Filters {
-    pub(super) fn compile(isolation: Isolation) -> Result<Self, SetupFailure> {
-        compile(isolation).map(Self).map_err(io::Error::other).step(SetupStep::Seccomp)
+    pub(super) fn compile(
+        isolation: Isolation,
+        network: NetworkAccess,
+    ) -> Result<Self, SetupFailure> {
+        compile(isolation, network).map(Self).map_err(io::Error::other).step(SetupStep::Seccomp)
     }
 
     /// Applies the filters to this process, which must have given up new privileges.
@@ -166,7 +174,7 @@ impl Filters {
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type FilterResult<T> = Result<T, seccompiler::BackendError>;
 
-fn compile(isolation: Isolation) -> FilterResult<Vec<BpfProgram>> {
+fn compile(isolation: Isolation, network: NetworkAccess) -> FilterResult<Vec<BpfProgram>> {
     let mut denied: Rules = DENIED.iter().map(|call| (*call, Vec::new())).collect();
     let namespaces = NAMESPACE_FLAGS.map(|flag| u64::from(flag.cast_unsigned()));
     let has_flag = |flag| rule(&[(0, MaskedEq(flag), flag)]);
@@ -178,9 +186,13 @@ fn compile(isolation: Isolation) -> FilterResult<Vec<BpfProgram>> {
     let inserts_input = INPUT_REQUESTS.map(|request| rule(&[(1, Eq, request)]));
     denied.insert(libc::SYS_ioctl, inserts_input.into_iter().collect::<FilterResult<_>>()?);
     match isolation {
-        Isolation::Namespaces => deny_unusual_sockets(&mut denied)?,
+        Isolation::Namespaces => deny_unusual_sockets(&mut denied, &SOCKET_FAMILIES)?,
         Isolation::Landlock | Isolation::None => {
-            deny_all_sockets(&mut denied)?;
+            match network {
+                NetworkAccess::Host => deny_unusual_sockets(&mut denied, &INTERNET_FAMILIES)?,
+                NetworkAccess::None => deny_all_sockets(&mut denied)?,
+            }
+            deny_datagram_pairs(&mut denied)?;
             denied.extend(SHARED_OBJECTS.iter().map(|call| (*call, Vec::new())));
             for (call, mode_argument) in CHANGES_OF_MODE {
                 let sets = |bit| rule(&[(*mode_argument, MaskedEq(bit), bit)]);
@@ -196,10 +208,10 @@ fn compile(isolation: Isolation) -> FilterResult<Vec<BpfProgram>> {
     Ok(vec![filter(denied, libc::EPERM)?, filter(absent, libc::ENOSYS)?])
 }
 
-/// Denies the sockets that reach more than the command's own network namespace.
-fn deny_unusual_sockets(denied: &mut Rules) -> FilterResult<()> {
+/// Denies all sockets but those of some families, and those that reach more than a network.
+fn deny_unusual_sockets(denied: &mut Rules, families: &[libc::c_int]) -> FilterResult<()> {
     let family = |family: libc::c_int| u64::from(family.cast_unsigned());
-    let other_families = SOCKET_FAMILIES.map(|known| (0, Ne, family(known)));
+    let other_families: Vec<_> = families.iter().map(|known| (0, Ne, family(*known))).collect();
     let route = u64::from(libc::NETLINK_ROUTE.cast_unsigned());
     let mut sockets =
         vec![rule(&other_families)?, rule(&[(0, Eq, family(libc::AF_NETLINK)), (2, Ne, route)])?];
@@ -214,21 +226,24 @@ fn deny_unusual_sockets(denied: &mut Rules) -> FilterResult<()> {
 }
 
 /// Denies all sockets except connected pairs.
-///
-/// A datagram socket of a pair could still send to any address (and a raw one is a datagram
-/// socket), so a pair must consist of streams or of sequenced packets.
 fn deny_all_sockets(denied: &mut Rules) -> FilterResult<()> {
-    let unix = u64::from(libc::AF_UNIX.cast_unsigned());
     denied.insert(libc::SYS_socket, Vec::new());
+    for call in [libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept4] {
+        denied.insert(call, Vec::new());
+    }
+    Ok(())
+}
+
+/// Denies connected pairs that are not streams or sequenced packets: a datagram socket of a pair
+/// could still send to any address (and a raw one is a datagram socket).
+fn deny_datagram_pairs(denied: &mut Rules) -> FilterResult<()> {
+    let unix = u64::from(libc::AF_UNIX.cast_unsigned());
     let connectionless = [libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_DCCP];
     let mut pairs = vec![rule(&[(0, Ne, unix)])?];
     for kind in connectionless.into_iter().chain([SOCK_PACKET]) {
         pairs.push(rule(&[socket_type(kind)])?);
     }
     denied.insert(libc::SYS_socketpair, pairs);
-    for call in [libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept4] {
-        denied.insert(call, Vec::new());
-    }
     Ok(())
 }
 
@@ -343,7 +358,10 @@ mod tests {
             data[4 + 2 * index] = (arg & 0xffff_ffff) as u32;
             data[5 + 2 * index] = (arg >> 32) as u32;
         }
-        let results = compile(isolation).unwrap().into_iter().map(|it| evaluate(&it, &data));
+        let results = compile(isolation, NetworkAccess::None)
+            .unwrap()
+            .into_iter()
+            .map(|it| evaluate(&it, &data));
         let verdicts = results.map(|result| match result & libc::SECCOMP_RET_ACTION_FULL {
             libc::SECCOMP_RET_KILL_PROCESS => Kill,
             libc::SECCOMP_RET_ERRNO => Errno(result & libc::SECCOMP_RET_DATA),
@@ -365,7 +383,7 @@ mod tests {
 
     /// Returns the system calls that are denied if all arguments are zero.
     fn denied(isolation: Isolation) -> BTreeSet<c_long> {
-        let filters = compile(isolation).unwrap();
+        let filters = compile(isolation, NetworkAccess::None).unwrap();
         let is_denied = |number: &c_long| {
             let mut data = [0; 16];
             (data[0], data[1]) = (u32::try_from(*number).unwrap(), ARCHITECTURE);

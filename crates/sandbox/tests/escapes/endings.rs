@@ -249,7 +249,8 @@ fn caller() {
     let mut command = SandboxCommand::new("sh", &policy, Isolation::Namespaces, session).unwrap();
     command.args(["-c", LINE]).envs(std::env::vars_os()).std().current_dir(&project);
     if std::env::var_os("NETWORK").is_some_and(|network| network == "shared") {
-        command.join(&SessionNetwork::create().unwrap());
+        let network = SessionNetwork::create().unwrap();
+        command.join(&network.handle()).unwrap();
     }
     command.spawn().unwrap().wait().unwrap();
 }

@@ -13,6 +13,7 @@ mod attacks;
 mod endings;
 mod modes;
 mod mutations;
+mod network;
 mod refusals;
 mod table;
 mod tools;

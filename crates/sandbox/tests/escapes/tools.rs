@@ -16,7 +16,7 @@ use crate::world::World;
 use crate::{is_supported, kinds, run};
 
 /// Returns whether a program is installed, and prints its name if it is not.
-fn is_installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|folder| folder.join(program).exists());
     if !found {
@@ -87,7 +87,7 @@ fn commands_of_a_session_share_a_network() {
     let network = SessionNetwork::create().unwrap();
     let command = |line: &str| {
         let mut command = crate::shell(&world, &policy, Isolation::Namespaces, line);
-        command.join(&network).std().stdout(Stdio::piped());
+        command.join(&network.handle()).unwrap().std().stdout(Stdio::piped());
         command
     };
     let serve = "exec python3 -c '\n\
@@ -533,7 +533,7 @@ fn cost() {
             let mut command = SandboxCommand::new("true", &policy, isolation, session).unwrap();
             command.envs(std::env::vars_os()).std().current_dir(&world.project);
             if let Some(network) = network {
-                command.join(network);
+                command.join(&network.handle()).unwrap();
             }
             command.spawn().unwrap().wait().unwrap();
         }) - plain
