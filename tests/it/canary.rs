@@ -65,7 +65,9 @@ fn run_and_collect_output(
     };
     let log = scratch.cwd().with_file_name("log");
     let mut command = Command::new(CALLBOARD);
-    command.args(["acp", "--model", "direct", "--mode", mode]).current_dir(scratch.cwd());
+    command
+        .args(["acp", "--no-sandbox", "--model", "direct", "--mode", mode])
+        .current_dir(scratch.cwd());
     command.env_clear().envs(scratch.env()).env("CALLBOARD_LOG", "trace");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(fs::File::create(&log).unwrap());
     let mut agent = command.spawn().unwrap();

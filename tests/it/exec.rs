@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::normalized::normalized;
 use crate::harness::scratch::Scratch;
-use crate::harness::{CALLBOARD, DEADLINE};
+use crate::harness::{CALLBOARD, DEADLINE, test_args};
 
 const PAGE: &str = include_str!("../../docs/terminal.md");
 
@@ -23,7 +23,7 @@ const NO_SERVERS: [(&str, &str); 1] = [("OLLAMA_HOST", "127.0.0.1:1")];
 
 fn command(scratch: &Scratch, env: &[(&str, &str)], args: &[&str]) -> Command {
     let mut command = Command::new(CALLBOARD);
-    command.args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
+    command.args(test_args(args)).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
     command.envs(NO_SERVERS).envs(env.iter().copied());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

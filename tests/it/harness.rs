@@ -37,6 +37,25 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 /// Path of the tested program.
 pub(crate) const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 
+/// Pseudo-argument of a test whose commands run in a sandbox.
+pub(crate) const SANDBOX: &str = "--sandbox";
+
+/// Returns arguments of callboard with which commands run without a sandbox, because a system may
+/// have none. With the pseudo-argument [`SANDBOX`], commands run in a sandbox.
+pub(crate) fn test_args<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    let mut list: Vec<_> = args.iter().copied().filter(|arg| *arg != SANDBOX).collect();
+    // An `exec` without options is a test of the command line.
+    let runs = match list[..] {
+        ["acp", ..] => true,
+        ["exec", ref rest @ ..] => rest.iter().any(|arg| arg.starts_with("--")),
+        _ => false,
+    };
+    if runs && list.len() == args.len() {
+        list.push("--no-sandbox");
+    }
+    list
+}
+
 /// The running agent and its client. Every test must call [`Agent::finish`] at its end.
 pub(crate) struct Agent {
     kit: acp_conformance::AgentUnderTest,
@@ -103,7 +122,7 @@ impl Agent {
         change: impl FnOnce(&mut Command),
     ) -> Self {
         let mut command = Command::new(program);
-        command.args(args).current_dir(scratch.cwd());
+        command.args(test_args(args)).current_dir(scratch.cwd());
         command.env_clear().envs(scratch.env());
         change(&mut command);
         let kit =

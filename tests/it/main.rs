@@ -17,6 +17,7 @@ mod canary;
 mod cancel;
 mod check_wire;
 mod command_display;
+mod command_sandbox;
 mod concurrency;
 mod direct;
 mod durable;

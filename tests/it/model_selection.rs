@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use crate::harness::normalized::normalized;
 use crate::harness::scratch::Scratch;
 use crate::harness::session::call_text;
-use crate::harness::{Agent, CALLBOARD, Options};
+use crate::harness::{Agent, CALLBOARD, Options, test_args};
 
 const KEY: &str = "sk-a-key-that-nobody-sees";
 
 /// Runs the program in the scratch folder, with `input` on standard input.
 fn run(scratch: &Scratch, env: &[(&str, &str)], args: &[&str], input: &str) -> (bool, String) {
     let mut command = Command::new(CALLBOARD);
-    command.args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
+    command.args(test_args(args)).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
     let piped = command.envs(env.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();

@@ -10,7 +10,7 @@ use crate::harness::scratch::Scratch;
 /// Runs a prompt with `exec` without a terminal. Returns the exit code and the output.
 fn exec(scratch: &Scratch, mode: &str, prompt: &str) -> (Option<i32>, String) {
     let mut command = Command::new(CALLBOARD);
-    command.args(["exec", "--model", "direct", "--mode", mode, prompt]);
+    command.args(["exec", "--no-sandbox", "--model", "direct", "--mode", mode, prompt]);
     command.current_dir(scratch.cwd()).env_clear().envs(scratch.env()).stdin(Stdio::null());
     let output = command.output().unwrap();
     (output.status.code(), String::from_utf8(output.stdout).unwrap())

@@ -75,7 +75,7 @@ async fn a_mode_change_updates_the_session_mode_and_the_option() {
         .await;
     assert_eq!(mode(&agent), "accept-edits");
     let answer = set_option(&mut agent, "mode", "auto").await.unwrap();
-    assert_eq!(answer["configOptions"].as_array().map(Vec::len), Some(2), "the whole list");
+    assert_eq!(answer["configOptions"].as_array().map(Vec::len), Some(3), "the whole list");
     assert_eq!(mode(&agent), "auto");
     // The agent sends no update about a change if the client's request already named the new value.
     let is_mode = |update: &SessionUpdate| matches!(update, SessionUpdate::CurrentModeUpdate(_));

@@ -100,7 +100,7 @@ fn play() -> (Scratch, String) {
     for (name, text) in [("greet.py", SOURCE), ("check.sh", CHECK), ("script.jsonl", SCRIPT)] {
         fs::write(scratch.path(name), text).unwrap();
     }
-    let line = format!("CALLBOARD_MODEL=script:script.jsonl exec \"$0\" {COMMAND}");
+    let line = format!("CALLBOARD_MODEL=script:script.jsonl exec \"$0\" {COMMAND} --no-sandbox");
     let mut terminal = TestTerminal::wide(&scratch, COLUMNS, &line);
     for question in 1..=2 {
         terminal.until_times("Which? [1-5] ", question);

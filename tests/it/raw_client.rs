@@ -23,7 +23,7 @@ struct UnvalidatedAgent {
 impl UnvalidatedAgent {
     fn start(scratch: &Scratch, log: Option<&str>, fs: &Value) -> Self {
         let mut command = Command::new(CALLBOARD);
-        command.args(["acp", "--model", "direct"]).current_dir(scratch.cwd());
+        command.args(["acp", "--no-sandbox", "--model", "direct"]).current_dir(scratch.cwd());
         command.env_clear().envs(scratch.env()).env_remove("CALLBOARD_LOG");
         command.envs(log.map(|level| ("CALLBOARD_LOG", level)));
         // The log goes to a file. If it went to a pipe, the pipe would fill up, because no thread

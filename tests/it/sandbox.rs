@@ -15,7 +15,7 @@ use crate::harness::CALLBOARD;
 use crate::harness::scratch::Scratch;
 
 /// Runs `callboard` in the project folder. Returns its exit code and its output.
-fn run(scratch: &Scratch, args: &[&str]) -> (i32, String) {
+pub(crate) fn run(scratch: &Scratch, args: &[&str]) -> (i32, String) {
     let mut command = Command::new(CALLBOARD);
     command.args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
     let output = command.stdin(Stdio::null()).output().unwrap();
@@ -30,7 +30,7 @@ fn names(scratch: &Scratch) -> BTreeSet<OsString> {
 
 /// Returns whether the tests can expect a sandbox of namespaces. A system without it is reported, and
 /// fails the test if the variable `SANDBOX_TESTS_REQUIRE` names it.
-fn has_namespaces(scratch: &Scratch) -> bool {
+pub(crate) fn has_namespaces(scratch: &Scratch) -> bool {
     let (_, report) = run(scratch, &["doctor", "sandbox"]);
     let has_them = report.starts_with("Sandbox: namespaces");
     if !has_them {

@@ -25,7 +25,7 @@ async fn turn(
     prompt: &str,
     kind: PermissionOptionKind,
 ) -> (StopReason, V1Observer) {
-    let config = AcpAgentConfig::new(CALLBOARD).args(["acp", "--model", "direct"]);
+    let config = AcpAgentConfig::new(CALLBOARD).args(["acp", "--no-sandbox", "--model", "direct"]);
     let agent = AcpAgent::new(config.envs(scratch.env()));
     let observer = Arc::<Mutex<V1Observer>>::default();
     let (updates, permissions) = (Arc::clone(&observer), Arc::clone(&observer));

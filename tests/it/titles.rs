@@ -83,7 +83,16 @@ async fn permission_requests_are_german_and_results_for_the_model_are_english() 
     ] {
         let scratch = Scratch::new();
         let output = Command::new(CALLBOARD)
-            .args(["exec", prompt, "--model", "direct", "--locale", "de", "--deny-all"])
+            .args([
+                "exec",
+                prompt,
+                "--model",
+                "direct",
+                "--locale",
+                "de",
+                "--deny-all",
+                "--no-sandbox",
+            ])
             .current_dir(scratch.cwd())
             .env_clear()
             .envs(scratch.env())

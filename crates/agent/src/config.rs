@@ -60,6 +60,9 @@ pub(crate) struct Flags {
     /// Do not store sessions; they end with this process.
     #[arg(long)]
     pub(crate) ephemeral: bool,
+    /// Run commands without a sandbox, with all rights of this user.
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
 }
 
 fn permission_mode_parser() -> impl TypedValueParser<Value = PermissionMode> {

@@ -123,7 +123,7 @@ impl Effects {
     }
 
     /// Marks the commands of the call as sandboxed, i.e. they can change nothing outside of the
-    /// project folders and cannot use the network without a permission of its own.
+    /// project folders, and cannot use the network unless another permission allows it.
     /// [`Policy::judge_sandboxed`] judges such commands.
     ///
     /// [`Policy::judge_sandboxed`]: crate::Policy::judge_sandboxed

@@ -85,6 +85,8 @@ pub struct CodingAgent {
     commands: SlashCommands,
     stored: Option<StoredSessions>,
     retention: Option<SessionRetention>,
+    /// How the user gets a sandbox if none works. `None` if commands run without a sandbox.
+    sandbox_remedy: Option<Arc<str>>,
 }
 
 /// The tools and the environment of every session. They are created for the first session, because
@@ -126,6 +128,7 @@ impl CodingAgent {
             commands: SlashCommands::builtin(),
             stored: None,
             retention: None,
+            sandbox_remedy: None,
         }
     }
 
@@ -218,6 +221,17 @@ impl CodingAgent {
     pub fn with_guarded_path(mut self, path: PathBuf) -> Self {
         self.guarded_paths.push(std::path::absolute(&path).unwrap_or(path));
         self
+    }
+
+    /// Runs commands in a sandbox. If none works on this system, each command needs permission, and
+    /// its request contains `remedy`: what the user can do, as the end of a sentence. Without this
+    /// call, commands run without a sandbox.
+    ///
+    /// `main` must first call
+    /// [`init_command_helper`](callboard_process::init_command_helper).
+    #[must_use]
+    pub fn with_command_sandbox(self, remedy: impl Into<Arc<str>>) -> Self {
+        Self { sandbox_remedy: Some(remedy.into()), ..self }
     }
 
     /// Sets the models that sessions can choose among. The initial model need not be one of them.

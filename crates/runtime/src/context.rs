@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use acp_lifecycle::Secrets;
-use acp_tools::Workspace;
+use acp_tools::sandbox::CommandIsolation;
+use acp_tools::{Context, Workspace};
 use acp_types::{Status, ToolCallReport, ToolKind};
 use callboard_models::{ChatMessage, Model, ToolSpec};
 
@@ -74,6 +75,7 @@ pub(crate) struct WorkspaceContext {
     instructions: Option<Arc<str>>,
     /// Hints on how to use the tools well.
     hints: Arc<[Cow<'static, str>]>,
+    has_sandbox: bool,
     date: Arc<str>,
     /// The lock is held while files are read. If a read hangs, only one thread hangs: other callers
     /// wait for the lock without blocking a thread.
@@ -105,7 +107,9 @@ struct UnsentMessagesAndSystemPrompt {
 
 impl WorkspaceContext {
     /// Creates the context of a session whose model has not received any context yet.
-    pub(crate) fn new(workspace: Arc<Workspace>, now: SystemTime) -> Self {
+    pub(crate) fn new(context: &Context, now: SystemTime) -> Self {
+        let workspace = context.workspace.clone();
+        let has_sandbox = matches!(*context.isolation, CommandIsolation::Sandbox(_));
         let date = callboard_text::utc_date(now).into();
         let (known, pending, is_forgotten) = (Arc::default(), Arc::default(), Arc::default());
         let (hints, prompt) = (Arc::default(), Arc::default());
@@ -114,6 +118,7 @@ impl WorkspaceContext {
             workspace,
             instructions: None,
             hints,
+            has_sandbox,
             date,
             known,
             pending,
@@ -167,6 +172,7 @@ impl WorkspaceContext {
                     tools,
                     hints: &self.hints,
                     mode,
+                    has_sandbox: self.has_sandbox,
                     roots: &roots,
                     os: OS,
                     date: &self.date,
@@ -312,7 +318,8 @@ mod tests {
     fn files_that_hang_block_only_one_thread() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
-        let surroundings = WorkspaceContext::new(Arc::new(workspace), SystemTime::UNIX_EPOCH);
+        let surroundings =
+            WorkspaceContext::new(&Context::new(Arc::new(workspace)), SystemTime::UNIX_EPOCH);
         let (open, gate) = std::sync::mpsc::channel::<()>();
         let mut threads = tokio::runtime::Builder::new_current_thread();
         threads.max_blocking_threads(2).build().unwrap().block_on(async {

@@ -10,6 +10,7 @@ mod agent;
 mod authenticator;
 mod backends;
 mod blocking;
+mod command_sandbox;
 mod commands;
 mod context;
 mod errors;

@@ -140,6 +140,7 @@ impl SessionOptions {
         };
         let by = ChangeOrigin::SetOption(client.open_request(responder));
         match change {
+            OptionChange::None => self.advertise_changes(&mut lock(&self.state), by),
             OptionChange::Mode(mode) => self.set_mode(mode, by),
             OptionChange::Effort(effort) => self.set_effort(effort, by),
             OptionChange::Model(name) => drop(tokio::spawn(self.set_model(name, by))),

@@ -23,8 +23,8 @@ pub enum PermissionMode {
     /// Reads inside the project folders are allowed, and all other calls need permission.
     #[default]
     Ask,
-    /// Reading and editing inside the project folders is allowed. Commands, deletions and edits of
-    /// protected files need permission.
+    /// Reading and editing inside the project folders is allowed, and so are commands in a sandbox.
+    /// Other commands, deletions and edits of protected files need permission.
     AcceptEdits,
     /// All calls inside the project folders are allowed, and so are commands. Changes of protected
     /// files and folders need permission, and so do dangerous commands.
@@ -82,7 +82,8 @@ impl PermissionMode {
             Self::AskAlways => "every call needs permission, even reads",
             Self::Ask => "reads inside the roots are allowed, everything else is asked about",
             Self::AcceptEdits => {
-                "reads and edits inside the roots are allowed, everything else is asked about"
+                "reads and edits inside the roots and commands in a sandbox are allowed, everything \
+                 else is asked about"
             }
             Self::Auto => {
                 "everything inside the roots is allowed without asking, except protected files, \

@@ -220,7 +220,7 @@ impl Session {
             options,
             commands,
             tools,
-            workspace_context: WorkspaceContext::new(context.workspace.clone(), SystemTime::now())
+            workspace_context: WorkspaceContext::new(&context, SystemTime::now())
                 .with_instructions(instructions)
                 .with_known_files(known_files, prompt_count)
                 .with_hints(registry.hints()),

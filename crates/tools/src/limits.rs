@@ -308,6 +308,19 @@ pub(crate) const MAX_INLINE_RESULT_BYTES: usize = MAX_MODEL_OUTPUT_BYTES;
 /// file has an additional line. Even with this line, the file can be read to its end.
 pub(crate) const MAX_OUTPUT_FILE_BYTES: u64 = MAX_WHOLE_FILE_BYTES - MAX_TRUNCATION_NOTE_BYTES;
 
+/// Maximum number of processes and threads that a command in a sandbox may have.
+pub(crate) const MAX_SANDBOX_PROCESSES: u64 = 4096;
+
+/// Maximum size of a file that a command in a sandbox may write.
+pub(crate) const MAX_SANDBOX_FILE_BYTES: u64 = 32 << 30;
+
+/// Maximum size of a text in the question about a command outside of the sandbox.
+pub(crate) const MAX_SANDBOX_REASON_BYTES: usize = 500;
+
+/// Maximum number of commands for which a session remembers how the sandbox has stopped them. The
+/// oldest is forgotten first.
+pub(crate) const MAX_STOPPED_COMMANDS: usize = 32;
+
 /// Maximum total size of the state folder, which all sessions share. The value is the limit for the
 /// backups of one session plus the limit for its outputs. The oldest files are deleted first. Files
 /// of a session that is open in another process are not deleted.

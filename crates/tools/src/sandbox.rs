@@ -1,7 +1,9 @@
 //! The sandbox of a project's commands: which files a command may change and read.
 
 mod home_folder;
+mod private_folder;
 mod protected_names;
+mod session_sandbox;
 
 use std::path::{Path, PathBuf};
 
@@ -9,6 +11,9 @@ use callboard_sandbox::{MissingName, ReadOnlyName, SandboxPolicy};
 
 use crate::files::workspace::Workspace;
 use crate::files::workspace::git::{self, NamedPath};
+
+pub(crate) use session_sandbox::find_refusal;
+pub use session_sandbox::{CommandIsolation, SessionSandbox};
 
 /// Returns the sandbox policy for commands in a workspace.
 ///

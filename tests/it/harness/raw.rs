@@ -26,7 +26,12 @@ pub(crate) struct Raw {
 /// stdout are pipes.
 pub(crate) fn spawn(scratch: &Scratch, args: &[&str]) -> Child {
     let mut command = Command::new(CALLBOARD);
-    command.arg("acp").args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
+    command
+        .args(["acp", "--no-sandbox"])
+        .args(args)
+        .current_dir(scratch.cwd())
+        .env_clear()
+        .envs(scratch.env());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 

@@ -81,10 +81,10 @@ fn load_large_session(built: &ReleasePrograms, n: u32) -> Result<LoadFigures, Ta
     agent.end()?;
     let LoadUpdates { first, all, peak_mib, updates } =
         receive_load(&built.callboard, &scratch, &session)?;
-    let calls_loaded = updates.iter().filter(|update| update["sessionUpdate"] == "tool_call");
+    let mut calls_loaded = updates.iter().filter(|update| update["sessionUpdate"] == "tool_call");
     let loaded = u32::try_from(calls_loaded.clone().count()).unwrap_or(u32::MAX);
     let linked = calls_loaded.clone().filter(|update| is_linked(update)).count();
-    let last = calls_loaded.last().cloned().unwrap_or_default();
+    let last = calls_loaded.next_back().cloned().unwrap_or_default();
     if loaded != TURNS * calls || linked == 0 || is_linked(&last) {
         let failed = format!("{loaded} calls were loaded, {linked} of them as links; last {last}");
         return Err(TaskError::Failed(failed));

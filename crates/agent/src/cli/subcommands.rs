@@ -34,6 +34,7 @@ pub(super) async fn create_exec_agent(
     flags: Flags,
 ) -> Result<(CodingAgent, Arc<dyn Model>), ExitCode> {
     let env = process_env();
+    let isolation = CommandIsolationChoice::from_flags(&flags);
     let config = Config::load(&env, flags).map_err(|error| match error.is_flag_error() {
         true => print_unusable_error(&error.to_string()),
         false => print_error_and_fail(&error.to_string()),
@@ -41,7 +42,9 @@ pub(super) async fn create_exec_agent(
     let mut choices =
         ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork).without_menu();
     match choices.resolve_default_model().await {
-        Ok(Some(model)) => Ok((create_configured_agent(model.clone(), choices, env), model)),
+        Ok(Some(model)) => {
+            Ok((create_configured_agent(model.clone(), choices, env, isolation), model))
+        }
         Ok(None) => Err(print_unusable_error(NO_MODEL)),
         Err(NoModelError::Spec(error)) => Err(print_unusable_error(&error.to_string())),
         Err(NoModelError::Model(error)) => {
@@ -60,31 +63,50 @@ const NO_MODEL: &str = "no model is set up. Run `callboard login`, set ANTHROPIC
 /// rarely the reason why an agent did not start.
 pub(super) fn create_serving_agent(flags: Flags) -> Result<CodingAgent, String> {
     let env = process_env();
+    let isolation = CommandIsolationChoice::from_flags(&flags);
     let names_model = flags.model.is_some();
     let config = match Config::load(&env, flags) {
         Ok(config) => config,
         Err(error) if error.is_flag_error() => return Err(error.to_string()),
-        Err(error) => return Ok(create_broken_config_agent(error.to_string(), env)),
+        Err(error) => return Ok(create_broken_config_agent(error.to_string(), env, isolation)),
     };
     let choices = ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork);
     match choices.create_session_model() {
-        Ok(model) => Ok(create_configured_agent(model, choices, env)),
+        Ok(model) => Ok(create_configured_agent(model, choices, env, isolation)),
         Err(error) if names_model => Err(error.to_string()),
-        Err(error) => Ok(create_broken_config_agent(error.to_string(), env)),
+        Err(error) => Ok(create_broken_config_agent(error.to_string(), env, isolation)),
     }
 }
+
+/// Whether commands run in a sandbox.
+#[derive(Clone, Copy)]
+enum CommandIsolationChoice {
+    Sandbox,
+    None,
+}
+
+impl CommandIsolationChoice {
+    fn from_flags(flags: &Flags) -> Self {
+        if flags.no_sandbox { Self::None } else { Self::Sandbox }
+    }
+}
+
+/// The remedy for the user if no sandbox works, as the end of a sentence.
+const SANDBOX_REMEDY: &str =
+    "`callboard doctor sandbox` explains why, and `--no-sandbox` lets commands run as before";
 
 fn create_configured_agent(
     model: Arc<dyn Model>,
     choices: ConfiguredModels,
     env: EnvVars,
+    isolation: CommandIsolationChoice,
 ) -> CodingAgent {
     let config = choices.config();
     let (mode, locale) = (config.mode.value, config.locale.clone());
     let env_pass = config.env_pass.as_ref().map(|names| names.value.clone()).unwrap_or_default();
     let retention = config.session_retention();
     let stored = config.stores_sessions.value.then(|| session_store::folder(&env)).flatten();
-    let agent = create_base_agent(model, env).with_mode(mode);
+    let agent = create_base_agent(model, env, isolation).with_mode(mode);
     let agent = match stored {
         Some(folder) => agent
             .with_session_store(move || session_store::open(&folder))
@@ -100,19 +122,28 @@ fn create_configured_agent(
 
 /// Creates an agent that only reports a configuration error. This agent does not run with default
 /// values, because the intended configuration may have been stricter.
-fn create_broken_config_agent(why: String, env: EnvVars) -> CodingAgent {
+fn create_broken_config_agent(
+    why: String,
+    env: EnvVars,
+    isolation: CommandIsolationChoice,
+) -> CodingAgent {
     tracing::error!("{why}");
     let catalogue = BuiltInModels::new(Arc::new(env.clone())).with_connect_help(CONNECT_HELP);
     create_base_agent(
         Arc::new(FailingModel::new(format!("{why}; fix it, and restart the agent"))),
         env,
+        isolation,
     )
     .with_mode(PermissionMode::AskAlways)
     .with_catalogue(Arc::new(catalogue))
 }
 
 /// Creates an agent with the logins, the state folder and the secrets of this user.
-fn create_base_agent(model: Arc<dyn Model>, env: EnvVars) -> CodingAgent {
+fn create_base_agent(
+    model: Arc<dyn Model>,
+    env: EnvVars,
+    isolation: CommandIsolationChoice,
+) -> CodingAgent {
     let info = Implementation::new("callboard", env!("CARGO_PKG_VERSION")).title("Callboard");
     let logins = LoginAuthenticator::new(KeyStore::from_env(&env));
     let guarded = guarded_config_paths(&env);
@@ -121,6 +152,10 @@ fn create_base_agent(model: Arc<dyn Model>, env: EnvVars) -> CodingAgent {
         .with_info(info)
         .with_authenticator(Arc::new(logins))
         .with_secrets(secrets::PROCESS_SECRETS.clone());
+    let agent = match isolation {
+        CommandIsolationChoice::Sandbox => agent.with_command_sandbox(SANDBOX_REMEDY),
+        CommandIsolationChoice::None => agent,
+    };
     let agent = guarded.into_iter().fold(agent, CodingAgent::with_guarded_path);
     match state {
         Some(state) => agent.with_state_folder(state),

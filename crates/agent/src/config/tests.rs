@@ -43,6 +43,7 @@ fn a_flag_overrides_a_variable_overrides_the_file_overrides_the_default() {
         mode: Some(PermissionMode::Ask),
         locale: Some("en".to_owned()),
         ephemeral: false,
+        no_sandbox: false,
     };
     let empty = [("CALLBOARD_MODEL", ""), ("CALLBOARD_MODE", ""), ("CALLBOARD_LOCALE", "")];
     for (text, variables, flags, model, mode, locale) in [

@@ -309,7 +309,7 @@ impl CallHandle {
 
     /// Decides whether the running call may have further effects, e.g. connect to a host. If the
     /// rules and the policy do not decide, the approver or the client is asked on the card of this
-    /// call, and the answer can be remembered. Returns false if nobody allows the effects, or if
+    /// call, and the answer can be remembered. Returns false if the effects are not allowed, or if
     /// the call ends first. Dropping the future withdraws the request.
     ///
     /// The caller appends a note to the call's content that explains the request.

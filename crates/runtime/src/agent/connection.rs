@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use acp_connection::ClientSession;
 use acp_lifecycle::rules::RuleStoreError;
 use acp_store::{NewSession, SessionFolder};
+use acp_tools::sandbox::CommandIsolation;
 use acp_tools::{Context, Workspace};
 use acp_types::TraceContext;
 use acp_types::wire::v1;
@@ -31,6 +32,7 @@ use futures::FutureExt as _;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::command_sandbox::ShownSandbox;
 use crate::errors;
 use crate::limits;
 use crate::lock::lock;
@@ -60,7 +62,7 @@ pub(super) struct Connection {
 
 /// The tools, rules and folders of a session, which are read before the session is opened.
 pub(super) struct PreparedSession {
-    context: Context,
+    pub(super) context: Context,
     tools: SessionTools,
     stored_rules: Option<StoredRules>,
     pub(super) folder: SessionFolder,
@@ -260,8 +262,9 @@ impl Connection {
         if let Err(error) = check_room(&sessions) {
             return responder.respond_with_error(error);
         }
-        let selection = self.initial_selection();
+        let selection = self.initial_selection(&prepared.context.isolation);
         let answer = NewSessionResponse::new(id.clone())
+            .meta(selection.sandbox().to_meta(&self.agent.meta_key))
             .modes(selection.session_modes().as_ref().map(v1::encode_modes))
             .config_options(v1::encode_config_options(
                 &selection.config_options(&selection.active_options()),
@@ -288,10 +291,10 @@ impl Connection {
     }
 
     /// Returns the initial options of a session.
-    pub(super) fn initial_selection(&self) -> OptionSelection {
+    pub(super) fn initial_selection(&self, isolation: &CommandIsolation) -> OptionSelection {
         let CodingAgent { model, catalogue, policy_source, .. } = self.agent.clone();
         let model = catalogue.initial_model().unwrap_or(model);
-        OptionSelection::new(catalogue, model, policy_source.mode())
+        OptionSelection::new(catalogue, model, policy_source.mode(), ShownSandbox::new(isolation))
     }
 
     /// Starts the tasks of a session.
@@ -394,7 +397,10 @@ impl Connection {
         let tools = self.agent.session_tools();
         let canonical = cwd.canonicalize().unwrap_or_else(|_gone| workspace.cwd().to_owned());
         let folder = SessionFolder { cwd, canonical };
-        let context = Context::new(Arc::new(workspace)).with_env(tools.env.clone());
+        let isolation = self.agent.sandbox_remedy.as_deref().map(CommandIsolation::create);
+        let context = Context::new(Arc::new(workspace))
+            .with_env(tools.env.clone())
+            .with_command_isolation(isolation.unwrap_or_default());
         Ok(PreparedSession { context, tools, stored_rules, folder })
     }
 

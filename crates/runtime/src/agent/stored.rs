@@ -8,7 +8,7 @@ use acp_types::wire::v1;
 use agent_client_protocol::v1::schema::{
     DeleteSessionRequest, DeleteSessionResponse, ForkSessionRequest, ForkSessionResponse,
     ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, McpServer,
-    ResumeSessionRequest, ResumeSessionResponse, SessionConfigOption, SessionId, SessionInfo,
+    Meta, ResumeSessionRequest, ResumeSessionResponse, SessionConfigOption, SessionId, SessionInfo,
     SessionModeState,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
@@ -96,11 +96,12 @@ impl From<ResumeSessionRequest> for RestoreRequest {
 
 /// The response to a request for a stored session.
 pub(super) trait RestoreResponse: JsonRpcResponse {
-    /// Creates the response from the id, the modes and the options of the session.
+    /// Creates the response from the id, the modes, the options and further data of the session.
     fn with_choices(
         id: SessionId,
         modes: Option<SessionModeState>,
         options: Vec<SessionConfigOption>,
+        meta: Meta,
     ) -> Self;
 }
 
@@ -109,8 +110,9 @@ impl RestoreResponse for ForkSessionResponse {
         id: SessionId,
         modes: Option<SessionModeState>,
         options: Vec<SessionConfigOption>,
+        meta: Meta,
     ) -> Self {
-        Self::new(id).modes(modes).config_options(options)
+        Self::new(id).modes(modes).config_options(options).meta(meta)
     }
 }
 
@@ -119,8 +121,9 @@ impl RestoreResponse for LoadSessionResponse {
         _: SessionId,
         modes: Option<SessionModeState>,
         options: Vec<SessionConfigOption>,
+        meta: Meta,
     ) -> Self {
-        Self::new().modes(modes).config_options(options)
+        Self::new().modes(modes).config_options(options).meta(meta)
     }
 }
 
@@ -129,8 +132,9 @@ impl RestoreResponse for ResumeSessionResponse {
         _: SessionId,
         modes: Option<SessionModeState>,
         options: Vec<SessionConfigOption>,
+        meta: Meta,
     ) -> Self {
-        Self::new().modes(modes).config_options(options)
+        Self::new().modes(modes).config_options(options).meta(meta)
     }
 }
 
@@ -245,7 +249,8 @@ impl Connection {
         let (sender, messages) = oneshot::channel();
         // The messages of the model are read while the client receives the stored updates.
         let read = read_and_send_messages(&opened, &id, sender);
-        let (start, mut notices) = self.prepare_start(&opened, &id, restored, messages).await;
+        let (start, mut notices) =
+            self.prepare_start(&opened, &id, (&prepared, restored), messages).await;
         if is_fork {
             match read.await {
                 Ok(damaged) => notices.extend(damage_notice(damaged)),
@@ -279,8 +284,9 @@ impl Connection {
         if let Some(recording) = session.recording() {
             recording.set_replay(false);
         }
-        let choices =
-            session.options().inspect_selection(|selection| response_with_choices(&id, selection));
+        let choices = session.options().inspect_selection(|selection| {
+            response_with_choices(&id, selection, &self.agent.meta_key)
+        });
         // The session is inserted before the client can read the answer.
         match self.insert_restored(id, session.clone()) {
             Ok(()) => {
@@ -306,8 +312,8 @@ impl Connection {
         // The lock is held until the session is inserted, because the client may use the session as
         // soon as it receives the answer.
         let mut sessions = lock(&self.sessions);
-        let answer =
-            check_room(&sessions).map(|()| response_with_choices(&start.id, &start.selection));
+        let answer = check_room(&sessions)
+            .map(|()| response_with_choices(&start.id, &start.selection, &self.agent.meta_key));
         let is_refused = answer.is_err();
         if responder.respond_with_result(answer).is_err() || is_refused {
             return;
@@ -369,13 +375,13 @@ impl Connection {
         &self,
         opened: &OpenedStore,
         id: &SessionId,
-        restored: RestoredSession,
+        (prepared, restored): (&PreparedSession, RestoredSession),
         messages: oneshot::Receiver<RestoredMessages>,
     ) -> (SessionStart, Vec<String>) {
         let RestoredSession { session, settings, permissions, known_files, prompts, damaged } =
             restored;
         let mut notices: Vec<_> = damage_notice(damaged).into_iter().collect();
-        let mut selection = self.initial_selection();
+        let mut selection = self.initial_selection(&prepared.context.isolation);
         notices.extend(restore_choices(&mut selection, &settings).await);
         let history = History::restored(messages, settings.usage, settings.is_titled);
         let turns = settings.turns;
@@ -432,10 +438,14 @@ impl Connection {
     }
 }
 
-fn response_with_choices<T: RestoreResponse>(id: &SessionId, selection: &OptionSelection) -> T {
+fn response_with_choices<T: RestoreResponse>(
+    id: &SessionId,
+    selection: &OptionSelection,
+    meta_key: &str,
+) -> T {
     let options = v1::encode_config_options(&selection.config_options(&selection.active_options()));
     let modes = selection.session_modes().as_ref().map(v1::encode_modes);
-    T::with_choices(id.clone(), modes, options)
+    T::with_choices(id.clone(), modes, options, selection.sandbox().to_meta(meta_key))
 }
 
 async fn open_stored(

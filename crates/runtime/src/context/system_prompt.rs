@@ -22,6 +22,8 @@ pub(crate) struct SystemPromptInputs<'a> {
     /// The permission mode, which decides on calls that no rule covers. `None` if an embedder's
     /// policy decides.
     pub(crate) mode: Option<PermissionMode>,
+    /// Whether commands run in a sandbox.
+    pub(crate) has_sandbox: bool,
     /// The project folders, in the form in which they are shown. The first project folder is the
     /// working directory.
     pub(crate) roots: &'a [&'a Path],
@@ -42,10 +44,11 @@ pub(crate) fn render_system_prompt(setting: &SystemPromptInputs<'_>) -> String {
     if !tools.is_empty() {
         let hints: String = hints.iter().map(|hint| format!("{hint}\n")).collect();
         push_section(&mut text, "Tools", &format!("{FIRST_TOOL_RULE}\n{hints}{LAST_TOOL_RULE}"));
+        let sandbox = if setting.has_sandbox { SANDBOX_RULE } else { "" };
         push_section(
             &mut text,
             "Permission",
-            &format!("{}\n{REJECTED_CALL_RULE}", permission_section(mode)),
+            &format!("{}\n{sandbox}{REJECTED_CALL_RULE}", permission_section(mode)),
         );
     }
     push_section(&mut text, "Whom to follow", TRUST_RULES);
@@ -79,10 +82,10 @@ fn permission_section(mode: Option<PermissionMode>) -> &'static str {
              not ask for permission in words."
         }
         Some(PermissionMode::AcceptEdits) => {
-            "Reading and editing inside the roots need no permission. The user is shown every \
-             command, and every change of a file that makes other programs run something, before \
-             it happens, and allows or rejects it: just make the call, do not ask for permission \
-             in words."
+            "Reading and editing inside the roots need no permission, nor do commands in a sandbox. \
+             The user is shown every other command, and every change of a file that makes other \
+             programs run something, before it happens, and allows or rejects it: just make the \
+             call, do not ask for permission in words."
         }
         Some(PermissionMode::AskAlways) => {
             "The user is shown every call before it happens, reads too, and allows or rejects it: \
@@ -123,6 +126,11 @@ const FIRST_TOOL_RULE: &str = "- Put calls that do not need each other's results
     reply happen at the same time.";
 const LAST_TOOL_RULE: &str = "- A result may be cut, and says so: ask for the rest if it matters. When a \
     note says that a file changed, read it again before you edit it.";
+
+const SANDBOX_RULE: &str = "Commands run in a sandbox: they change only the roots and /tmp, cannot change \
+    what other programs execute or trust (such as .git/hooks or .vscode), and read no keys. A command \
+    that needs no permission has no network. If the sandbox stops one that the task needs, call it again \
+    with outside_sandbox; the user is asked.\n";
 
 const REJECTED_CALL_RULE: &str = "When the user rejects a call, nothing of it happened. Take the reason they \
     give, or ask what they want instead; do not try the same by another way.";

@@ -6,6 +6,7 @@ use acp_types::{ConfigCategory, ConfigOption, ConfigValue, SessionMode, SessionM
 use callboard_models::{Effort, Model, ModelCapabilities};
 use callboard_text::escape_invisible;
 
+use crate::command_sandbox::{SANDBOX_OPTION_ID, ShownSandbox};
 use crate::limits::{MAX_CATALOGUE_CHOICES, MAX_USED_MODEL_CHOICES};
 use crate::model_catalogue::{ModelCatalogue, ModelChoice};
 use crate::permission_mode::PermissionMode;
@@ -54,6 +55,8 @@ pub(crate) enum OptionChange {
     Model(String),
     Mode(PermissionMode),
     Effort(Option<Effort>),
+    /// The option has this value already.
+    None,
 }
 
 /// The available values and the selected values of all options.
@@ -64,19 +67,26 @@ pub(crate) struct OptionSelection {
     model_generation: u64,
     effort: Option<Effort>,
     mode: Option<PermissionMode>,
+    sandbox: ShownSandbox,
     /// Names of the models that the session has used. The newest is at the end.
     used_models: Vec<String>,
 }
 
 impl OptionSelection {
     /// Creates a selection with a model and a mode. `mode` is `None` if the agent has no modes.
+    /// `sandbox` does not change.
     pub(crate) fn new(
         catalogue: Arc<dyn ModelCatalogue>,
         model: Arc<dyn Model>,
         mode: Option<PermissionMode>,
+        sandbox: ShownSandbox,
     ) -> Self {
         let used_models = vec![model.name().to_owned()];
-        Self { catalogue, model, model_generation: 0, effort: None, mode, used_models }
+        Self { catalogue, model, model_generation: 0, effort: None, mode, sandbox, used_models }
+    }
+
+    pub(crate) fn sandbox(&self) -> ShownSandbox {
+        self.sandbox
     }
 
     pub(crate) fn catalogue(&self) -> &Arc<dyn ModelCatalogue> {
@@ -183,6 +193,7 @@ impl OptionSelection {
             .with_category(ConfigCategory::ThoughtLevel);
             options.push(option);
         }
+        options.push(self.sandbox.config_option());
         options
     }
 
@@ -200,6 +211,9 @@ impl OptionSelection {
                 Ok(OptionChange::Model(value.to_owned()))
             }
             MODEL_OPTION_ID => Err("There is no such model among the option's values"),
+            // The option has one value, which is the current one.
+            SANDBOX_OPTION_ID if value == self.sandbox.id() => Ok(OptionChange::None),
+            SANDBOX_OPTION_ID => Err("The sandbox is chosen when the agent is started"),
             MODE_OPTION_ID => self.parse_mode(value).map(OptionChange::Mode),
             THOUGHT_LEVEL_OPTION_ID if self.model.capabilities().efforts => {
                 parse_thought_level(value).map(OptionChange::Effort).ok_or(UNKNOWN_THOUGHT_LEVEL)

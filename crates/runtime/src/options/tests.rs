@@ -14,6 +14,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::command_sandbox::ShownSandbox;
 use crate::commands::SlashCommands;
 use crate::model_catalogue::{ModelCatalogue, ModelChoice};
 
@@ -71,7 +72,12 @@ impl ModelCatalogue for FakeCatalogue {
 }
 
 fn selection(shelf: &Arc<FakeCatalogue>, mode: Option<PermissionMode>) -> OptionSelection {
-    OptionSelection::new(shelf.clone(), Arc::new(NamedModel("direct".to_owned())), mode)
+    OptionSelection::new(
+        shelf.clone(),
+        Arc::new(NamedModel("direct".to_owned())),
+        mode,
+        ShownSandbox::Off,
+    )
 }
 
 fn fake_catalogue(models: &[&'static str]) -> Arc<FakeCatalogue> {
@@ -138,9 +144,10 @@ fn each_option_has_its_category_and_an_offered_value() {
     .unwrap();
     let options = options.as_array().unwrap();
     let field = |name: &str| -> Vec<_> { options.iter().map(|it| it[name].clone()).collect() };
-    assert_eq!(field("category"), ["model", "mode", "thought_level"]);
-    assert_eq!(field("type"), ["select"; 3]);
-    assert_eq!(field("currentValue"), ["deep/one", "ask", "default"]);
+    let categories = json!(["model", "mode", "thought_level", null]);
+    assert_eq!(Value::from(field("category")), categories);
+    assert_eq!(field("type"), ["select"; 4]);
+    assert_eq!(field("currentValue"), ["deep/one", "ask", "default", "off"]);
     for option in options {
         let mut offered = option["options"].as_array().unwrap().iter();
         assert!(offered.any(|value| value["value"] == option["currentValue"]), "{option}");
@@ -191,7 +198,7 @@ fn an_embedders_own_policy_leaves_no_modes() {
         &selection.config_options(&selection.active_options()),
     ))
     .unwrap();
-    assert_eq!(option_values(&options), "direct");
+    assert_eq!(option_values(&options), "direct off");
     assert!(selection.parse_mode("ask").is_err() && selection.parse_change("mode", "ask").is_err());
 }
 
@@ -222,7 +229,7 @@ async fn a_command_updates_modes_and_options_and_sends_only_changes() {
     let shelf = fake_catalogue(&["direct", "deep/one"]);
     let (options, handle) = open(&shelf, Some(PermissionMode::Ask));
     options.set_mode(PermissionMode::Auto, ChangeOrigin::Command);
-    assert_eq!(update_kinds(&queued_updates(&handle)), ["mode auto", "options direct auto"]);
+    assert_eq!(update_kinds(&queued_updates(&handle)), ["mode auto", "options direct auto off"]);
     options.set_mode(PermissionMode::Auto, ChangeOrigin::Command);
     options.advertise_unrequested_changes();
     assert_eq!(update_kinds(&queued_updates(&handle)), [""; 0]);
@@ -230,16 +237,16 @@ async fn a_command_updates_modes_and_options_and_sends_only_changes() {
     // The commands of the model `direct` are gone, and the thought level is a new option.
     assert_eq!(
         update_kinds(&queued_updates(&handle)),
-        ["options deep/one auto default", "commands"]
+        ["options deep/one auto default off", "commands"]
     );
     options.set_effort(Some(Effort::Low), ChangeOrigin::Command);
-    assert_eq!(update_kinds(&queued_updates(&handle)), ["options deep/one auto low"]);
+    assert_eq!(update_kinds(&queued_updates(&handle)), ["options deep/one auto low off"]);
     let error = options.set_model("missing".to_owned(), ChangeOrigin::Command).await.unwrap_err();
     assert!(error.contains("unknown model"), "{error}");
     assert_eq!(options.active_options().model.name(), "deep/one");
     shelf.0.lock().unwrap().push("found/later");
     options.advertise_unrequested_changes();
-    assert_eq!(update_kinds(&queued_updates(&handle)), ["options deep/one auto low"]);
+    assert_eq!(update_kinds(&queued_updates(&handle)), ["options deep/one auto low off"]);
 }
 
 #[tokio::test]
@@ -297,13 +304,14 @@ impl Model for LateNamedModel {
 fn a_late_model_name_is_sent_and_offered() {
     let late = Arc::new(LateNamedModel::default());
     let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
-    let selection = OptionSelection::new(fake_catalogue(&[]), late.clone(), None);
+    let selection =
+        OptionSelection::new(fake_catalogue(&[]), late.clone(), None, ShownSandbox::Off);
     let options = SessionOptions::new(selection, handle.clone(), commands(), vec![]);
     queued_updates(&handle);
     late.0.set("found/one".to_owned()).unwrap();
     options.advertise_unrequested_changes();
     let updates = queued_updates(&handle);
-    assert_eq!(update_kinds(&updates), ["options found/one", "commands"]);
+    assert_eq!(update_kinds(&updates), ["options found/one off", "commands"]);
     let offered = &updates[0]["configOptions"][0]["options"];
     let offered: Vec<_> = offered.as_array().unwrap().iter().map(|it| &it["value"]).collect();
     assert_eq!(offered, ["direct", "found/one"]);

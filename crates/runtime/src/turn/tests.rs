@@ -254,7 +254,7 @@ impl TurnFixture {
         let stop = CancellationToken::new();
         let driver = tokio::spawn(drive_session(handle.clone(), client, stop.clone()));
         let (tools, cancel) = (tools_of(&registry), CancellationToken::new());
-        let surroundings = WorkspaceContext::new(context.workspace.clone(), SystemTime::UNIX_EPOCH);
+        let surroundings = WorkspaceContext::new(&context, SystemTime::UNIX_EPOCH);
         let live = LiveSecrets::from_env(None);
         Self {
             folder,

@@ -190,7 +190,7 @@ fn compile(isolation: Isolation, network: NetworkAccess) -> FilterResult<Vec<Bpf
         Isolation::Landlock | Isolation::None => {
             match network {
                 NetworkAccess::Host => deny_unusual_sockets(&mut denied, &INTERNET_FAMILIES)?,
-                NetworkAccess::None => deny_all_sockets(&mut denied)?,
+                NetworkAccess::None => deny_all_sockets(&mut denied),
             }
             deny_datagram_pairs(&mut denied)?;
             denied.extend(SHARED_OBJECTS.iter().map(|call| (*call, Vec::new())));
@@ -226,12 +226,10 @@ fn deny_unusual_sockets(denied: &mut Rules, families: &[libc::c_int]) -> FilterR
 }
 
 /// Denies all sockets except connected pairs.
-fn deny_all_sockets(denied: &mut Rules) -> FilterResult<()> {
-    denied.insert(libc::SYS_socket, Vec::new());
-    for call in [libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept4] {
-        denied.insert(call, Vec::new());
-    }
-    Ok(())
+fn deny_all_sockets(denied: &mut Rules) {
+    let calls =
+        [libc::SYS_socket, libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept4];
+    denied.extend(calls.map(|call| (call, Vec::new())));
 }
 
 /// Denies connected pairs that are not streams or sequenced packets: a datagram socket of a pair

@@ -4,20 +4,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_lifecycle::{Grant, PinnedPlan};
+use acp_lifecycle::{Effects, Grant, PinnedPlan};
 use acp_types::{TerminalPatch, TerminalSize, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::error::{ErrorCode, ToolError};
 use crate::files::system::Dir;
-use crate::files::workspace::{WorkspacePath, open};
-use crate::limits::{BACKGROUND_START_WAIT, DEFAULT_COMMAND_WAIT, MAX_COMMAND_TIMEOUT};
+use crate::files::workspace::{Workspace, WorkspacePath, open};
+use crate::limits::{
+    BACKGROUND_START_WAIT, DEFAULT_COMMAND_WAIT, MAX_COMMAND_TIMEOUT, MAX_SANDBOX_REASON_BYTES,
+};
+use crate::note::Note;
+use crate::sandbox::CommandIsolation;
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
     ToolOutput, ToolPreview, run_on_blocking_thread,
 };
 use callboard_process::{ShellCommand, Streams, WindowSize};
+use callboard_sandbox::NetworkAccess;
 
 pub(super) mod background;
 mod client_terminal;
@@ -51,6 +56,9 @@ pub(crate) struct Args {
     /// Run the command in a terminal. Without a terminal, programs run faster and write plain text.
     #[schemars(extend("x-aliases" = ["pty"]))]
     tty: Option<bool>,
+    /// Run the command outside of the sandbox, after the user was asked. Only if the sandbox has
+    /// stopped it: what it needs, in a few words.
+    outside_sandbox: Option<String>,
 }
 
 /// The settings with which the call runs the command.
@@ -67,6 +75,7 @@ pub(crate) struct Plan {
     /// command runs in it even if another directory gets its name.
     cwd_path: WorkspacePath,
     cwd_handle: Arc<Dir>,
+    has_sandbox: bool,
 }
 
 impl Args {
@@ -165,15 +174,23 @@ impl Tool for Terminal {
             })
             .with_timeout(timeout);
         let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
+        let private_tmp = match (&*context.isolation, &args.outside_sandbox) {
+            (CommandIsolation::Sandbox(sandbox), None) => Some(sandbox.visible_tmp().to_owned()),
+            _ => None,
+        };
+        let line = args.command;
         let judged = run_on_blocking_thread(move || {
             let home = command.env.get("HOME").map(PathBuf::from);
-            let judged =
-                risks::assess_command(&args.command, &command.cwd, home.as_deref(), &workspace);
+            let (home, tmp) = (home.as_deref(), private_tmp.as_deref());
+            let judged = risks::assess_command(&line, &command.cwd, home, tmp, &workspace);
             Ok((judged, command))
         });
         let (risks::RiskAssessment { effects, note }, command) = judged.await?;
         let asks_background = is_background || asks_later;
+        let (effects, sandbox_note) =
+            isolate_effects(effects, &command.line, args.outside_sandbox.as_deref(), context);
         let plan = Plan {
+            has_sandbox: effects.has_sandbox(),
             command,
             cwd_path: at,
             cwd_handle: folder,
@@ -181,7 +198,7 @@ impl Tool for Terminal {
             foreground_wait: patience,
             is_background_requested: asks_background,
         };
-        let notes = note.into_iter().collect();
+        let notes = sandbox_note.into_iter().chain(note).collect();
         Ok(ToolPreview { effects, notes, pre_image, cwd: Some(cwd), ..ToolPreview::new(plan) })
     }
 
@@ -191,12 +208,16 @@ impl Tool for Terminal {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
-        let plan = pinned.release(grant)?;
+        let network = if grant.is_answer() { NetworkAccess::Host } else { NetworkAccess::None };
+        let mut plan = pinned.release(grant)?;
         open::require_same_directory(
             &invocation.context.workspace,
             &plan.cwd_path,
             &plan.cwd_handle,
         )?;
+        if plan.has_sandbox {
+            plan.command = confine_command(plan.command, network, invocation.context).await?;
+        }
         match client_terminal::choose_client_backend(&plan, invocation) {
             Some(backend) => {
                 client_terminal::run_in_client_terminal(plan, backend, invocation).await
@@ -204,6 +225,46 @@ impl Tool for Terminal {
             None => local_process::run_local_command(plan, invocation).await,
         }
     }
+}
+
+/// Marks the effects of a command by the isolation that the command will have. Returns a note if it
+/// runs without a sandbox although the session should have one.
+fn isolate_effects(
+    effects: Effects,
+    command: &str,
+    outside_sandbox: Option<&str>,
+    context: &Context,
+) -> (Effects, Option<Note>) {
+    match (&*context.isolation, outside_sandbox) {
+        (CommandIsolation::Off, _) => (effects, None),
+        (CommandIsolation::Unavailable { reason }, _) => {
+            (effects.always_ask(), Some(Note::new("no-sandbox").with_text("reason", reason)))
+        }
+        (CommandIsolation::Sandbox(_), None) => (effects.with_sandbox_mark(), None),
+        (CommandIsolation::Sandbox(sandbox), Some(why)) => {
+            let note = match sandbox.stop_of(command) {
+                None => Note::new("outside-sandbox"),
+                Some(line) => Note::new("outside-sandbox-stopped").with_text("line", line),
+            };
+            let note = note.with_text("why", why).truncated(MAX_SANDBOX_REASON_BYTES);
+            (effects.always_ask(), Some(note))
+        }
+    }
+}
+
+/// Returns a command that runs in the sandbox of the session.
+async fn confine_command(
+    command: ShellCommand,
+    network: NetworkAccess,
+    context: &Context,
+) -> Result<ShellCommand, ToolError> {
+    let isolation = context.isolation.clone();
+    let confine = move |workspace: &Workspace| match &*isolation {
+        CommandIsolation::Sandbox(sandbox) => Ok(sandbox.confine(command, network, workspace)),
+        // The effects of the command were judged for a sandbox.
+        _ => Err(ToolError::fatal("the session has no sandbox")),
+    };
+    context.run_blocking(confine).await
 }
 
 #[cfg(test)]

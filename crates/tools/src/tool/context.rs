@@ -13,6 +13,7 @@ use super::backend::{TerminalBackend, TextBackend};
 use crate::error::ToolError;
 use crate::files::LateWrite;
 use crate::files::workspace::{Workspace, WorkspacePath, guard};
+use crate::sandbox::CommandIsolation;
 
 /// The context that all calls of a session share.
 #[derive(Clone)]
@@ -26,6 +27,8 @@ pub struct Context {
     pub text: Option<Arc<dyn TextBackend>>,
     /// The backend for terminals of the client. `None` if the client does not support this.
     pub terminal: Option<Arc<dyn TerminalBackend>>,
+    /// The isolation of commands. By default, commands run without a sandbox.
+    pub isolation: Arc<CommandIsolation>,
 }
 
 impl Context {
@@ -33,7 +36,13 @@ impl Context {
     /// texts and terminals of a client.
     #[must_use]
     pub fn new(workspace: Arc<Workspace>) -> Self {
-        Self { workspace, env: Arc::default(), text: None, terminal: None }
+        Self {
+            workspace,
+            env: Arc::default(),
+            text: None,
+            terminal: None,
+            isolation: Arc::default(),
+        }
     }
 
     /// Sets the environment variables for commands.
@@ -54,6 +63,13 @@ impl Context {
     #[must_use]
     pub fn with_terminal_backend(self, terminal: Option<Arc<dyn TerminalBackend>>) -> Self {
         Self { terminal, ..self }
+    }
+
+    /// Sets the isolation of commands. A command that has a sandbox does not run in a terminal of
+    /// the client.
+    #[must_use]
+    pub fn with_command_isolation(self, isolation: impl Into<Arc<CommandIsolation>>) -> Self {
+        Self { isolation: isolation.into(), ..self }
     }
 
     /// Detects late writes, and returns a text that reports each of them. A late write is a write

@@ -64,8 +64,9 @@ async fn an_embedded_agent_with_a_key_of_its_own_never_sends_ours() {
     for line in agent.client.transcript().lines() {
         meta_keys(&serde_json::from_str(line).unwrap(), "", &mut keys);
     }
-    // The places are a diff, a step of the plan, a call of a request, and a call of an update.
-    let expected = ["content: own", "entries: own", "toolCall: own", "update: own"];
+    // The places are a diff, a step of the plan, a response, a call of a request, and a call of an
+    // update.
+    let expected = ["content: own", "entries: own", "result: own", "toolCall: own", "update: own"];
     assert_eq!(Vec::from_iter(keys), expected);
 }
 

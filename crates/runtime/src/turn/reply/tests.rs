@@ -124,7 +124,7 @@ async fn on_a_turn(test: impl AsyncFnOnce(&Turn<'_>)) {
         registry: &registry,
         tools: &crate::turn::tool_specs(&registry),
         context: &context,
-        workspace_context: &WorkspaceContext::new(context.workspace.clone(), SystemTime::now()),
+        workspace_context: &WorkspaceContext::new(&context, SystemTime::now()),
         handle: &handle,
         secrets: &SessionSecrets::new(handle.clone(), LiveSecrets::from_env(None)),
         cancel: &cancel,

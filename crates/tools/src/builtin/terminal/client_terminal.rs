@@ -35,8 +35,8 @@ use callboard_process::record::Recording;
 use callboard_process::{self as process, ExitCause, ShellCommand, Streams};
 
 /// Returns the client's terminal backend if the client should run the command. A client cannot run
-/// a command that reads typed input or that may continue in the background. A client that displays
-/// the agent's own terminals also runs no commands.
+/// a command that has a sandbox, that reads typed input, or that may continue in the background. A
+/// client that displays the agent's own terminals also runs no commands.
 pub(super) fn choose_client_backend<'a>(
     plan: &Plan,
     invocation: Invocation<'a>,
@@ -46,6 +46,7 @@ pub(super) fn choose_client_backend<'a>(
     let is_for_client = cfg!(unix)
         && plan.command.streams == Streams::Pipe
         && !plan.is_background_requested
+        && !plan.has_sandbox
         && plan.command.cwd.to_str().is_some();
     let shows_ours = invocation.call.session().update(|session, _| session.shows_terminals());
     invocation.context.terminal.as_deref().filter(|_| is_for_client && !shows_ours)

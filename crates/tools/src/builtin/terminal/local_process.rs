@@ -17,21 +17,30 @@ use crate::background::{CommandFuture, CommandInfo};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::state::outputs::OutputKind;
 use crate::files::system::Dir;
-use crate::limits::MAX_OUTPUT_FILE_BYTES;
+use crate::limits::{MAX_OUTPUT_FILE_BYTES, MAX_SANDBOX_REASON_BYTES};
+use crate::note::Note;
+use crate::sandbox::{CommandIsolation, find_refusal};
 use crate::tool::{Invocation, ToolOutput, run_on_blocking_thread};
 use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::Recording;
 use callboard_process::{
     self as process, CommandInput, OutputPiece, ShellCommand, SpawnError, Streams, WindowSize,
 };
+use callboard_text::{escape_invisible, head};
 
 /// Runs a command until it ends or continues in the background.
 pub(super) async fn run_local_command(
     plan: Plan,
     invocation: Invocation<'_>,
 ) -> Result<ToolOutput, ToolError> {
-    let Plan { mut command, cwd_handle: folder, is_background, foreground_wait: patience, .. } =
-        plan;
+    let Plan {
+        mut command,
+        cwd_handle: folder,
+        is_background,
+        foreground_wait: patience,
+        has_sandbox,
+        ..
+    } = plan;
     if let Some(path) = folder.descriptor_path() {
         command.cwd = path;
     }
@@ -47,6 +56,7 @@ pub(super) async fn run_local_command(
     if is_background && place.is_none() {
         return Err(background_report::too_many_commands_error());
     }
+    let command_line = command.line.clone();
     let job = CommandInfo {
         command_line: command.line.clone(),
         begun: Instant::now(),
@@ -78,7 +88,18 @@ pub(super) async fn run_local_command(
     };
     // Decoding long lines blocks the thread for a noticeable time.
     let recorded = run_on_blocking_thread(move || Ok(recording.finish())).await?;
-    Ok(report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout)))
+    let mut output = report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout));
+    if has_sandbox
+        && output.failure.is_some()
+        && let CommandIsolation::Sandbox(sandbox) = &*invocation.context.isolation
+        && let Some(line) = find_refusal(&output.text)
+    {
+        let line = head(line, MAX_SANDBOX_REASON_BYTES).to_owned();
+        let note = Note::new("sandbox-stopped").with_text("line", escape_invisible(&line));
+        output.text = format!("{}\n[{note}]", output.text.trim_end());
+        sandbox.record_stop(&command_line, line);
+    }
+    Ok(output)
 }
 
 /// The running command of a call.

@@ -5,7 +5,7 @@
 //! encodings can hide the real effects of a command, so the assessment is not a security boundary.
 //! A command line that cannot be parsed always requires permission.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use acp_lifecycle::{Effect, Effects};
 use callboard_shell::risks::{self, Risks, ShellContext};
@@ -25,17 +25,27 @@ pub(crate) struct RiskAssessment {
 }
 
 /// Assesses a command line that would run in the directory `cwd`. The function accesses the file
-/// system to resolve the paths in the command line.
+/// system to resolve the paths in the command line. `private_tmp` is the folder for temporary files
+/// that only the commands of the session see, if they have one.
 pub(crate) fn assess_command(
     line: &str,
     cwd: &Path,
     home: Option<&Path>,
+    private_tmp: Option<&Path>,
     workspace: &Workspace,
 ) -> RiskAssessment {
-    let mut place = ShellContext::new(workspace.roots().collect());
+    let mut place = ShellContext::new(workspace.roots().chain(private_tmp).collect());
     (place.cwd, place.home) = (Some(cwd), home);
     let run = Effect::Run { command: line.to_owned(), cwd: cwd.to_owned() };
-    assessment_from_risks(run, risks::find_risks(line, place), None, workspace)
+    let mut risks = risks::find_risks(line, place);
+    // No other program sees what the command writes there.
+    let is_private = |path: &PathBuf| {
+        let is_resolved = !path.components().any(|part| part == Component::ParentDir);
+        private_tmp.is_some_and(|tmp| is_resolved && path.starts_with(tmp))
+            && !workspace.roots().any(|root| path.starts_with(root))
+    };
+    risks.writes.retain(|path| !is_private(path));
+    assessment_from_risks(run, risks, None, workspace)
 }
 
 /// Assesses input that is typed into a running program, which may be a shell in any directory. The

@@ -45,12 +45,7 @@ impl TestSession {
         Self {
             session: SessionHandle::new(session, SystemTime::now),
             registry: Registry::builtin(),
-            context: Context {
-                workspace,
-                env: Arc::new(base_env(std::iter::empty())),
-                text: None,
-                terminal: None,
-            },
+            context: Context::new(workspace).with_env(Arc::new(base_env(std::iter::empty()))),
             folder,
             calls: 0,
         }

@@ -71,8 +71,7 @@ fn editor_session(names: &[&str], refuses: Option<&'static str>) -> EditorSessio
     let editor =
         Arc::new(SavingEditor { texts: Mutex::new(texts), refuses, ..SavingEditor::default() });
     let workspace = Arc::new(tree.workspace.with_state_folder(&tree.outer.path().join("state")));
-    let context =
-        Context { workspace, env: Arc::default(), text: Some(editor.clone()), terminal: None };
+    let context = Context::new(workspace).with_text_backend(Some(editor.clone()));
     EditorSession { _outer: tree.outer, editor, context }
 }
 

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 fn assess_in_tree(tree: &TestWorkspace, line: &str) -> RiskAssessment {
     let home = tree.outer_folder().join("home");
-    assess_command(line, tree.workspace.cwd(), Some(&home), &tree.workspace)
+    assess_command(line, tree.workspace.cwd(), Some(&home), None, &tree.workspace)
 }
 
 /// Command lines that always require permission. The second text occurs in the reason.
@@ -531,7 +531,7 @@ fn no_line_takes_long_to_judge() {
 #[test]
 fn a_command_may_run_without_a_home() {
     let tree = test_workspace(&[]);
-    let judged = assess_command("rm -rf ~", Path::new("/"), None, &tree.workspace);
+    let judged = assess_command("rm -rf ~", Path::new("/"), None, None, &tree.workspace);
     assert!(judged.effects.is_always_asked());
 }
 

@@ -1,0 +1,203 @@
+//! The sandbox that all commands of a session share: one kind of isolation, and one `/tmp`.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+
+use callboard_process::{CommandSandbox, ShellCommand};
+use callboard_sandbox::{Isolation, NetworkAccess, SessionNetwork, probe_isolation};
+use callboard_shell::portable_line::parse_portable_line;
+
+use super::private_folder::PrivateFolder;
+use super::sandbox_policy;
+use crate::files::workspace::Workspace;
+use crate::limits::{MAX_SANDBOX_FILE_BYTES, MAX_SANDBOX_PROCESSES, MAX_STOPPED_COMMANDS};
+use crate::lock::lock;
+
+/// How the commands of a session are isolated from the rest of the system.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub enum CommandIsolation {
+    /// Commands run without a sandbox, because the user or the embedder chose so.
+    #[default]
+    Off,
+    /// No sandbox works. Commands run without one, and each of them needs permission.
+    Unavailable {
+        /// The reason, as the end of a sentence for the user.
+        reason: String,
+    },
+    /// Commands run in a sandbox.
+    Sandbox(SessionSandbox),
+}
+
+impl CommandIsolation {
+    /// Creates the best isolation that works on this system. `remedy` is what the user can do
+    /// if none works, as the end of a sentence.
+    ///
+    /// The function blocks for some milliseconds at its first call in a process. `main` must have
+    /// called [`callboard_process::init_command_helper`] before.
+    #[must_use]
+    pub fn create(remedy: &str) -> Self {
+        let probe = probe_isolation();
+        if probe.isolation == Isolation::None {
+            let why = probe.refusals.last().map(|refusal| refusal.failure.to_string());
+            let why = why.unwrap_or_else(|| "there is none for this system".to_owned());
+            return Self::Unavailable { reason: format!("none works here ({why}); {remedy}") };
+        }
+        // The user database also has the home folder, so a missing variable unmasks nothing.
+        let home = std::env::home_dir().filter(|home| home.is_absolute());
+        match SessionSandbox::create(probe.isolation, home) {
+            Ok(sandbox) => Self::Sandbox(sandbox),
+            Err(error) => Self::Unavailable {
+                reason: format!("there is no folder for temporary files ({error})"),
+            },
+        }
+    }
+}
+
+/// The sandbox of a session. All its commands share one private folder for temporary files.
+#[derive(Debug)]
+pub struct SessionSandbox {
+    isolation: Isolation,
+    home: Option<PathBuf>,
+    tmp: PrivateFolder,
+    /// The network that the commands share, since the first one started.
+    network: OnceLock<Option<SessionNetwork>>,
+    /// Commands that the sandbox has stopped, newest last, each with a line of its output.
+    stopped: Mutex<VecDeque<(String, String)>>,
+}
+
+impl SessionSandbox {
+    /// Creates the sandbox of a session, with an empty folder for temporary files. The folder is
+    /// removed when the value is dropped. `home` is the home folder of the user.
+    ///
+    /// `isolation` is the result of [`callboard_sandbox::probe_isolation`], and not
+    /// [`Isolation::None`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the folder cannot be created.
+    pub fn create(isolation: Isolation, home: Option<PathBuf>) -> io::Result<Self> {
+        let tmp = PrivateFolder::create(&std::env::temp_dir())?;
+        Ok(Self { isolation, home, tmp, network: OnceLock::new(), stopped: Mutex::default() })
+    }
+
+    /// Returns whether commands have namespaces, the better kind of isolation.
+    #[must_use]
+    pub fn has_namespaces(&self) -> bool {
+        self.isolation == Isolation::Namespaces
+    }
+
+    /// Returns the folder for temporary files. With namespaces, commands see it as `/tmp`.
+    #[must_use]
+    pub fn tmp(&self) -> &Path {
+        self.tmp.path()
+    }
+
+    /// Returns the path at which commands see the folder for temporary files.
+    pub(crate) fn visible_tmp(&self) -> &Path {
+        if self.has_namespaces() { Path::new("/tmp") } else { self.tmp.path() }
+    }
+
+    /// Returns a command that runs in this sandbox. Reads the configuration of git, so it may block.
+    ///
+    /// A command in the network of the host may use the SSH agent, if it runs only programs that
+    /// are known to.
+    pub(crate) fn confine(
+        &self,
+        mut command: ShellCommand,
+        network: NetworkAccess,
+        workspace: &Workspace,
+    ) -> ShellCommand {
+        let mut policy = sandbox_policy(workspace, self.home.as_deref());
+        policy.tmp = Some(self.tmp.path().to_owned());
+        policy.network = network;
+        match command.env.get(SSH_AGENT_VARIABLE) {
+            Some(socket) if network == NetworkAccess::Host && uses_ssh_agent(&command.line) => {
+                policy.readable.push(socket.into());
+                let home = self.home.iter();
+                let files = home.flat_map(|home| SSH_FILES.map(|name| home.join(name)));
+                policy.readable.extend(files);
+            }
+            _ => drop(command.env.remove(SSH_AGENT_VARIABLE)),
+        }
+        policy.limits.processes = Some(MAX_SANDBOX_PROCESSES);
+        policy.limits.file_bytes = Some(MAX_SANDBOX_FILE_BYTES);
+        let tmp = self.visible_tmp().to_string_lossy().into_owned();
+        command.env.insert("TMPDIR".to_owned(), tmp);
+        let shared = (network == NetworkAccess::None).then(|| self.shared_network()).flatten();
+        let sandbox = CommandSandbox::new(policy, self.isolation);
+        command.with_sandbox(sandbox.with_network(shared.map(SessionNetwork::handle)))
+    }
+
+    /// Returns the network that the commands share. If it cannot be created, each command has its
+    /// own.
+    fn shared_network(&self) -> Option<&SessionNetwork> {
+        let create = || {
+            let created = SessionNetwork::create();
+            created.inspect_err(|error| tracing::warn!(%error, "no shared network")).ok()
+        };
+        self.network.get_or_init(|| self.has_namespaces().then(create).flatten()).as_ref()
+    }
+
+    /// Records that the sandbox has stopped a command, with a line that says how.
+    pub(crate) fn record_stop(&self, command: &str, line: String) {
+        let mut stopped = lock(&self.stopped);
+        stopped.retain(|(other, _)| other != command);
+        stopped.push_back((command.to_owned(), line));
+        if stopped.len() > MAX_STOPPED_COMMANDS {
+            stopped.pop_front();
+        }
+    }
+
+    /// Returns how the sandbox has stopped a command before, if it has.
+    pub(crate) fn stop_of(&self, command: &str) -> Option<String> {
+        let stopped = lock(&self.stopped);
+        stopped.iter().find(|(other, _)| other == command).map(|(_, line)| line.clone())
+    }
+}
+
+/// The variable with the path of the SSH agent's socket.
+const SSH_AGENT_VARIABLE: &str = "SSH_AUTH_SOCK";
+
+/// Programs that may use the SSH agent.
+const SSH_PROGRAMS: [&str; 5] = ["ssh", "git", "scp", "sftp", "rsync"];
+
+/// Files without secrets in the home folder that these programs read.
+const SSH_FILES: [&str; 3] = [".ssh/config", ".ssh/known_hosts", ".ssh/known_hosts2"];
+
+/// Returns whether each program of a command line may use the SSH agent.
+fn uses_ssh_agent(line: &str) -> bool {
+    let is_known = |words: &Vec<String>| {
+        words.first().is_some_and(|program| SSH_PROGRAMS.contains(&&**program))
+    };
+    parse_portable_line(line).is_some_and(|line| line.commands.iter().all(is_known))
+}
+
+/// Returns the line of an output that reads as if the sandbox had stopped the command. The line is
+/// shown to the model and the user, and decides nothing.
+pub(crate) fn find_refusal(output: &str) -> Option<&str> {
+    let is_refusal = |line: &&str| REFUSALS.iter().any(|refusal| line.contains(refusal));
+    output.lines().rev().find(is_refusal).map(str::trim)
+}
+
+/// Messages of the system and of resolvers for what a sandbox refuses.
+const REFUSALS: &[&str] = &[
+    "Read-only file system",
+    "Permission denied",
+    "Operation not permitted",
+    "Network is unreachable",
+    "Temporary failure in name resolution",
+    "Could not resolve host",
+    "Name or service not known",
+    "EROFS",
+    "EACCES",
+    "EPERM",
+    "ENETUNREACH",
+    "EAI_AGAIN",
+    "os error 13",
+    "os error 30",
+    "[Errno 13]",
+    "[Errno 30]",
+];

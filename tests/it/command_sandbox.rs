@@ -1,0 +1,232 @@
+//! Commands of a session in their sandbox: what they can do in each mode, and what is asked.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::harness::scratch::Scratch;
+use crate::harness::script::{Model, call, end, run, text};
+use crate::harness::session::call_text;
+use crate::harness::{Agent, CALLBOARD, Options, PermissionReply, SANDBOX};
+use crate::sandbox::has_namespaces;
+
+const ALLOW: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowOnce);
+const ALWAYS: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowAlways);
+const REJECT: PermissionReply = PermissionReply::Select(PermissionOptionKind::RejectOnce);
+
+/// Starts the agent with a sandbox in a mode, and opens a session. Returns `None` if this system
+/// has no namespaces.
+async fn ready(model: impl Into<Model>, mode: &str, options: impl Into<Options>) -> Option<Agent> {
+    let scratch = Scratch::new();
+    if !has_namespaces(&scratch) {
+        return None;
+    }
+    let home = home(&scratch);
+    fs::create_dir_all(home.join(".ssh")).unwrap();
+    fs::write(home.join(".ssh/id"), "canary-key").unwrap();
+    let model = scratch.model(&model.into());
+    let args = ["acp", SANDBOX, "--model", &model, "--mode", mode];
+    let mut agent = Agent::start_in(scratch, &args, &[], options);
+    agent.initialize().await.expect("it initializes");
+    agent.new_session().await;
+    Some(agent)
+}
+
+fn home(scratch: &Scratch) -> PathBuf {
+    Path::new(&scratch.env()["HOME"]).to_owned()
+}
+
+/// Returns the status and the text of the last call.
+fn last_call(agent: &Agent) -> (ToolCallStatus, String) {
+    let calls = agent.session().calls();
+    let call = calls.last().expect("a call");
+    (call.status, call_text(call))
+}
+
+fn asked(agent: &Agent) -> usize {
+    agent.client.permission_requests.len()
+}
+
+/// Writes a script that connects to a server on this computer. The text of the command that runs it
+/// shows no access to the network.
+fn write_connecting_script(agent: &Agent, server: &TcpListener) {
+    let port = server.local_addr().unwrap().port();
+    let line = format!("echo > /dev/tcp/127.0.0.1/{port}");
+    fs::write(agent.scratch.path("script.sh"), line).unwrap();
+}
+
+#[tokio::test]
+async fn a_command_that_no_person_sees_changes_only_the_project_and_reads_no_keys() {
+    let Some(mut agent) = ready(Model::Direct, "auto", REJECT).await else { return };
+    let home = home(&agent.scratch);
+    for (line, status) in [
+        ("echo x > made && cat made", ToolCallStatus::Completed),
+        ("echo x > ~/made", ToolCallStatus::Failed),
+        ("cat ~/.ssh/id", ToolCallStatus::Failed),
+        ("echo x > .git/hooks/pre-commit", ToolCallStatus::Failed),
+        ("mkdir .vscode", ToolCallStatus::Failed),
+    ] {
+        // Written into a script, the line is not one of the known dangerous lines.
+        fs::write(agent.scratch.path("script.sh"), line).unwrap();
+        agent.turn("run sh script.sh").await;
+        let (ended, text) = last_call(&agent);
+        assert_eq!(ended, status, "{line}: {text}");
+        assert!(!text.contains("canary-key"), "{text}");
+    }
+    assert_eq!(asked(&agent), 0);
+    assert!(agent.scratch.path("made").exists() && !home.join("made").exists());
+    assert!(!agent.scratch.path(".vscode").exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn each_mode_decides_about_sandboxed_commands() {
+    for (mode, requests, status) in [
+        ("read-only", 0, ToolCallStatus::Failed),
+        ("ask-always", 1, ToolCallStatus::Failed),
+        ("ask", 1, ToolCallStatus::Failed),
+        ("accept-edits", 0, ToolCallStatus::Completed),
+        ("auto", 0, ToolCallStatus::Completed),
+    ] {
+        let Some(mut agent) = ready(Model::Direct, mode, REJECT).await else { return };
+        agent.turn("run true").await;
+        assert_eq!((asked(&agent), last_call(&agent).0), (requests, status), "{mode}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn only_a_command_that_was_asked_about_reaches_the_network_of_the_host() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let Some(mut agent) = ready(Model::Direct, "ask", ALWAYS).await else { return };
+    write_connecting_script(&agent, &server);
+    agent.turn("run bash script.sh").await;
+    let (status, shown) = last_call(&agent);
+    assert_eq!(status, ToolCallStatus::Completed, "{shown}");
+    assert!(shown.contains("in a sandbox") && shown.contains("access to the network"), "{shown}");
+    // A remembered answer covers the command, and no access to the network.
+    agent.turn("run bash script.sh").await;
+    assert_eq!((asked(&agent), last_call(&agent).0), (1, ToolCallStatus::Failed));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_that_the_sandbox_stops_can_run_outside_after_a_question() {
+    let outside =
+        |why: &str| call("terminal", json!({"command": "sh script.sh", "outside_sandbox": why}));
+    let script = [run("sh script.sh"), end(), outside("it installs a hook"), end(), text("Done.")];
+    let Some(mut agent) = ready(script, "auto", ALLOW).await else { return };
+    let made = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
+    let made = made.path().join("made");
+    fs::write(agent.scratch.path("script.sh"), format!("echo x > '{}'", made.display())).unwrap();
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let calls = agent.session().calls();
+    let [stopped, ran] = &calls[..] else { panic!("{calls:?}") };
+    assert_eq!((stopped.status, ran.status), (ToolCallStatus::Failed, ToolCallStatus::Completed));
+    assert_eq!(asked(&agent), 1);
+    let question = call_text(ran);
+    let expected = ["outside of the sandbox", "Read-only file system", "it installs a hook"];
+    assert!(expected.iter().all(|part| question.contains(part)), "{question}");
+    assert!(made.exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn commands_of_a_session_share_temporary_files_and_servers() {
+    let serve = json!({
+        "command": "python3 -m http.server 4000 --bind 127.0.0.1",
+        "background": true,
+    });
+    let fetch = "for i in $(seq 50); do python3 -c 'import urllib.request as r; \
+                 print(r.urlopen(\"http://127.0.0.1:4000/notes.txt\").read().decode())' && exit; \
+                 sleep 0.1; done; exit 1";
+    let script = [
+        run("echo shared > /tmp/file; echo $TMPDIR"),
+        end(),
+        call("terminal", serve),
+        end(),
+        run("cat /tmp/file"),
+        run(fetch),
+        end(),
+        text("Done."),
+    ];
+    let Some(mut agent) = ready(script, "auto", REJECT).await else { return };
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let texts: Vec<_> =
+        agent.session().calls().iter().map(|it| (it.status, call_text(it))).collect();
+    for (index, expected) in [(0, "/tmp"), (2, "shared"), (3, "two")] {
+        assert_eq!(texts[index].0, ToolCallStatus::Completed, "{texts:?}");
+        assert!(texts[index].1.contains(expected), "{texts:?}");
+    }
+    assert_eq!(asked(&agent), 0);
+    assert!(!Path::new("/tmp/file").exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_sandboxed_command_runs_after_changes_that_no_person_saw() {
+    let Some(mut agent) = ready(Model::Direct, "accept-edits", ALWAYS).await else { return };
+    agent.turn("edit notes.txt\n<<<\ntwo\n===\n2\n>>>").await;
+    agent.turn("run sh -c true").await;
+    assert_eq!((asked(&agent), last_call(&agent).0), (0, ToolCallStatus::Completed));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn parallel_commands_do_not_disturb_each_other() {
+    for _ in 0..5 {
+        let script =
+            [run("echo a >> ran"), run("echo b >> ran"), run("echo c >> ran"), end(), end()];
+        let Some(mut agent) = ready(script, "auto", REJECT).await else { return };
+        assert_eq!(agent.turn("go").await, "end_turn");
+        let mut lines: Vec<_> = agent.scratch.read("ran").lines().map(str::to_owned).collect();
+        lines.sort();
+        assert_eq!(lines, ["a", "b", "c"]);
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_sandbox_is_shown_in_the_options_and_in_the_response() {
+    let Some(mut agent) = ready(Model::Direct, "auto", REJECT).await else { return };
+    assert_eq!(agent.session().option_value("sandbox"), Some("namespaces"));
+    let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": []});
+    let response = agent.request("session/new", params).await.unwrap();
+    let sandbox = &response["_meta"]["callboard"]["sandbox"];
+    let expected = json!({
+        "mode": "namespaces", "fsIsolation": "workspace-write", "netIsolation": "deny",
+    });
+    assert_eq!(*sandbox, expected);
+    let id = agent.session_id();
+    for (value, is_offered) in [("namespaces", true), ("off", false)] {
+        let params = json!({"sessionId": id, "configId": "sandbox", "value": value});
+        assert_eq!(agent.request("session/set_config_option", params).await.is_ok(), is_offered);
+    }
+    agent.finish().await;
+}
+
+/// In the sandbox of `callboard sandbox run`, namespaces are refused, and Landlock works.
+#[test]
+fn where_namespaces_are_refused_landlock_isolates_commands() {
+    let scratch = Scratch::new();
+    if !has_namespaces(&scratch) {
+        return;
+    }
+    let inside = |args: &[&str]| {
+        crate::sandbox::run(&scratch, &[&["sandbox", "run", "--", CALLBOARD], args].concat())
+    };
+    let (_, report) = inside(&["doctor", "sandbox"]);
+    assert!(report.starts_with("Sandbox: Landlock"), "{report}");
+    let script = "echo x > made; echo x > /var/tmp/made; echo > /dev/tcp/127.0.0.1/9";
+    fs::write(scratch.path("script.sh"), script).unwrap();
+    let exec = ["exec", "--ephemeral", "--model", "direct", "--mode", "auto", "run bash script.sh"];
+    let (_, shown) = inside(&exec);
+    for line in ["/var/tmp/made: Read-only file system", "socket: Operation not permitted"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert!(scratch.path("made").exists(), "{shown}");
+}
