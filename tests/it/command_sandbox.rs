@@ -167,6 +167,83 @@ async fn commands_of_a_session_share_temporary_files_and_servers() {
     agent.finish().await;
 }
 
+/// A command that asks for two pages of one host and a page of another, by Python, which reads the
+/// variables of the proxy.
+const TWO_HOSTS: &str =
+    "run python3 fetch.py http://a.example/1 http://a.example/2 http://b.example/";
+const FETCH: &str = "import sys, urllib.request
+for url in sys.argv[1:]:
+    try: urllib.request.urlopen(url, timeout=30)
+    except urllib.error.HTTPError as error: print(url, error.code, error.read().decode())
+";
+
+#[tokio::test]
+async fn each_new_host_of_a_command_is_one_question_on_its_card() {
+    let Some(mut agent) = ready(Model::Direct, "auto", REJECT).await else { return };
+    fs::write(agent.scratch.path("fetch.py"), FETCH).unwrap();
+    agent.turn(TWO_HOSTS).await;
+    let (status, shown) = last_call(&agent);
+    assert_eq!((asked(&agent), status), (2, ToolCallStatus::Completed), "{shown}");
+    for expected in [
+        "wants to connect to a.example.",
+        "http://a.example/2 403 Connections to a.example are not permitted.",
+        "Connections were refused to: a.example, b.example",
+    ] {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+    let request = &agent.client.permission_requests[0].request;
+    assert_eq!(&*request.tool_call.tool_call_id.0, &*agent.session().calls()[0].tool_call_id.0);
+    let names: Vec<_> = request.options.iter().map(|option| &*option.name).collect();
+    assert!(names.contains(&"Always allow connecting to a.example in this session"), "{names:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_permitted_host_is_connected_to_and_remembered() {
+    let Some(mut agent) = ready(Model::Direct, "auto", ALWAYS).await else { return };
+    fs::write(agent.scratch.path("fetch.py"), FETCH).unwrap();
+    for _ in 0..2 {
+        agent.turn("run python3 fetch.py http://a.invalid/").await;
+        let (_, shown) = last_call(&agent);
+        // The name exists nowhere, so the connection fails after the question.
+        assert!(shown.contains("http://a.invalid/ 502"), "{shown}");
+    }
+    assert_eq!(asked(&agent), 1);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_loopback_interface_of_the_host_is_no_host_that_can_be_permitted() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let Some(mut agent) = ready(Model::Direct, "auto", ALWAYS).await else { return };
+    let fetch =
+        FETCH.replace("import sys", "import os, sys; os.environ['no_proxy'] = ''; import sys");
+    fs::write(agent.scratch.path("fetch.py"), fetch).unwrap();
+    for host in ["127.0.0.1", "[::1]", "169.254.169.254"] {
+        agent.turn(&format!("run python3 fetch.py http://{host}:{port}/")).await;
+        let (_, shown) = last_call(&agent);
+        assert!(shown.contains("403"), "{shown}");
+    }
+    server.set_nonblocking(true).unwrap();
+    assert!(server.accept().is_err());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_about_a_host_ends_with_its_turn() {
+    let Some(mut agent) = ready(Model::Direct, "auto", PermissionReply::NoReply).await else {
+        return;
+    };
+    fs::write(agent.scratch.path("fetch.py"), FETCH).unwrap();
+    let prompt = agent.prompt(TWO_HOSTS).await;
+    agent.until(|client| client.permission_requests.len() == 1).await;
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    assert_eq!(asked(&agent), 1);
+    agent.finish().await;
+}
+
 #[tokio::test]
 async fn a_sandboxed_command_runs_after_changes_that_no_person_saw() {
     let Some(mut agent) = ready(Model::Direct, "accept-edits", ALWAYS).await else { return };
@@ -198,7 +275,7 @@ async fn the_sandbox_is_shown_in_the_options_and_in_the_response() {
     let response = agent.request("session/new", params).await.unwrap();
     let sandbox = &response["_meta"]["callboard"]["sandbox"];
     let expected = json!({
-        "mode": "namespaces", "fsIsolation": "workspace-write", "netIsolation": "deny",
+        "mode": "namespaces", "fsIsolation": "workspace-write", "netIsolation": "ask-per-host",
     });
     assert_eq!(*sandbox, expected);
     let id = agent.session_id();

@@ -69,7 +69,8 @@ impl ShownSandbox {
     /// Returns the `_meta` of a response that opens a session: what is isolated, and how strictly.
     pub(crate) fn to_meta(self, meta_key: &str) -> Meta {
         let (files, network) = match self {
-            Self::Namespaces | Self::Landlock => ("workspace-write", "deny"),
+            Self::Namespaces => ("workspace-write", "ask-per-host"),
+            Self::Landlock => ("workspace-write", "deny"),
             Self::Unavailable | Self::Off => ("unrestricted", "unrestricted"),
         };
         let sandbox = json!({ "mode": self.id(), "fsIsolation": files, "netIsolation": network });

@@ -77,7 +77,10 @@ outside = Außerhalb des Arbeitsbereichs: { $path }
 no-sandbox = Er läuft ohne Sandbox: { $reason }.
 outside-sandbox = Er läuft außerhalb der Sandbox. Grund: { $why }
 outside-sandbox-stopped = Er läuft außerhalb der Sandbox, die ihn vielleicht aufgehalten hat ({ $line }). Grund: { $why }
-sandbox-stopped = Der Befehl lief in einer Sandbox: Er kann nur die Projektordner und /tmp ändern und keinen anderen Rechner erreichen. Vielleicht hat ihn das aufgehalten: { $line }. Falls ja, ruf ihn nochmals mit outside_sandbox auf; dann wird gefragt.
+connects = Der Befehl will sich mit { $host } verbinden.
+connects-upstream = Der Befehl will sich mit { $host } verbinden, über den Proxy aus deiner Umgebung.
+refused-hosts = Abgelehnte Verbindungen: { $hosts }
+sandbox-stopped = Der Befehl lief in einer Sandbox: Er kann nur die Projektordner und /tmp ändern und nur erlaubte Rechner erreichen. Vielleicht hat ihn das aufgehalten: { $line }. Falls ja, ruf ihn nochmals mit outside_sandbox auf; dann wird gefragt.
 
 change-add = Legt { $path } an
 change-modify = Ändert { $path }

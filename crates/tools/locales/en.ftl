@@ -77,7 +77,10 @@ outside = Outside of the workspace: { $path }
 no-sandbox = It runs without a sandbox: { $reason }.
 outside-sandbox = It runs outside of the sandbox. Reason: { $why }
 outside-sandbox-stopped = It runs outside of the sandbox, which may have stopped it ({ $line }). Reason: { $why }
-sandbox-stopped = The command ran in a sandbox: it can change only the project folders and /tmp, and reach no other host. This may have stopped it: { $line }. If so, call again with outside_sandbox; the user is then asked.
+connects = The command wants to connect to { $host }.
+connects-upstream = The command wants to connect to { $host }, by the proxy that your environment names.
+refused-hosts = Connections were refused to: { $hosts }
+sandbox-stopped = The command ran in a sandbox: it can change only the project folders and /tmp, and reach only hosts that the user permits. This may have stopped it: { $line }. If so, call again with outside_sandbox; the user is then asked.
 
 change-add = Adds { $path }
 change-modify = Changes { $path }

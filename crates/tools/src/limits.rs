@@ -317,6 +317,44 @@ pub(crate) const MAX_SANDBOX_FILE_BYTES: u64 = 32 << 30;
 /// Maximum size of a text in the question about a command outside of the sandbox.
 pub(crate) const MAX_SANDBOX_REASON_BYTES: usize = 500;
 
+/// Maximum number of hosts to which a command in a sandbox may try to connect.
+pub(crate) const MAX_COMMAND_HOSTS: usize = 256;
+
+/// Maximum number of refused hosts that the result of a command lists.
+pub(crate) const MAX_REFUSED_HOSTS_SHOWN: usize = 16;
+
+/// Maximum number of connections to the proxy of the sandbox at once. Others wait in the backlog of the listener.
+pub(crate) const MAX_PROXY_CONNECTIONS: usize = 256;
+
+/// Maximum size of the head of a request or of an upstream proxy's response. About as many bytes
+/// are buffered that a client sends before its connection is open.
+pub(crate) const MAX_PROXY_HEAD_BYTES: usize = 64 * 1024;
+
+/// Maximum number of fields in the head of a request or a response.
+pub(crate) const MAX_PROXY_HEADERS: usize = 128;
+
+/// Time in which a client must have sent its whole request, without the body.
+pub(crate) const PROXY_HEAD_TIME: Duration = Duration::from_secs(30);
+
+/// Time limit for the resolution of a name.
+pub(crate) const RESOLVE_TIME: Duration = Duration::from_secs(10);
+
+/// Time limit for a connection to one address, and for the answer of an upstream proxy.
+pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// Maximum number of addresses of a name that are tried.
+pub(crate) const MAX_CONNECT_ATTEMPTS: usize = 6;
+
+/// Time in which a client can receive a refusal before its connection is closed.
+pub(crate) const REFUSAL_TIME: Duration = Duration::from_secs(1);
+
+/// Interval at which the proxy checks whether a client is still connected that has filled its
+/// buffer before its connection is open.
+pub(crate) const DISCONNECT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Pause after a failure to accept a connection, e.g. for lack of file descriptors.
+pub(crate) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+
 /// Maximum number of commands for which a session remembers how the sandbox has stopped them. The
 /// oldest is forgotten first.
 pub(crate) const MAX_STOPPED_COMMANDS: usize = 32;

@@ -1,8 +1,10 @@
 //! The sandbox of a project's commands: which files a command may change and read.
 
+mod connections;
 mod home_folder;
 mod private_folder;
 mod protected_names;
+mod proxy;
 mod session_sandbox;
 
 use std::path::{Path, PathBuf};
@@ -12,6 +14,7 @@ use callboard_sandbox::{MissingName, ReadOnlyName, SandboxPolicy};
 use crate::files::workspace::Workspace;
 use crate::files::workspace::git::{self, NamedPath};
 
+pub(crate) use connections::CommandConnections;
 pub(crate) use session_sandbox::find_refusal;
 pub use session_sandbox::{CommandIsolation, SessionSandbox};
 

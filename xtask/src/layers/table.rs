@@ -206,7 +206,7 @@ pub(super) const BOUNDS: &[CrateCountLimit] = &[
     CrateCountLimit { member: "acp-store", features: "sqlite", crates: 60 },
     CrateCountLimit { member: "acp-conformance", features: "", crates: 80 },
     CrateCountLimit { member: "acp-connection", features: "", crates: 90 },
-    CrateCountLimit { member: "acp-tools", features: "", crates: 140 },
+    CrateCountLimit { member: "acp-tools", features: "", crates: 143 },
     CrateCountLimit { member: "callboard-exec", features: "", crates: 115 },
     CrateCountLimit { member: "callboard-runtime", features: "", crates: 245 },
     CrateCountLimit { member: "callboard-sessions", features: "", crates: 260 },

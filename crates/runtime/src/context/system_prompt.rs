@@ -128,8 +128,8 @@ const LAST_TOOL_RULE: &str = "- A result may be cut, and says so: ask for the re
     note says that a file changed, read it again before you edit it.";
 
 const SANDBOX_RULE: &str = "Commands run in a sandbox: they change only the roots and /tmp, cannot change \
-    what other programs execute or trust (such as .git/hooks or .vscode), and read no keys. A command \
-    that needs no permission has no network. If the sandbox stops one that the task needs, call it again \
+    what other programs execute or trust (such as .git/hooks or .vscode), and read no keys. They reach \
+    other hosts only by HTTP_PROXY, and the user is asked about each. If the sandbox stops one that the task needs, call it again \
     with outside_sandbox; the user is asked.\n";
 
 const REJECTED_CALL_RULE: &str = "When the user rejects a call, nothing of it happened. Take the reason they \

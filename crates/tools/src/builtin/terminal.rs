@@ -16,7 +16,7 @@ use crate::limits::{
     BACKGROUND_START_WAIT, DEFAULT_COMMAND_WAIT, MAX_COMMAND_TIMEOUT, MAX_SANDBOX_REASON_BYTES,
 };
 use crate::note::Note;
-use crate::sandbox::CommandIsolation;
+use crate::sandbox::{CommandConnections, CommandIsolation};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
     ToolOutput, ToolPreview, run_on_blocking_thread,
@@ -76,6 +76,8 @@ pub(crate) struct Plan {
     cwd_path: WorkspacePath,
     cwd_handle: Arc<Dir>,
     has_sandbox: bool,
+    /// The connections of a command in the sandbox. Set when the command is about to start.
+    connections: Option<CommandConnections>,
 }
 
 impl Args {
@@ -191,6 +193,7 @@ impl Tool for Terminal {
             isolate_effects(effects, &command.line, args.outside_sandbox.as_deref(), context);
         let plan = Plan {
             has_sandbox: effects.has_sandbox(),
+            connections: None,
             command,
             cwd_path: at,
             cwd_handle: folder,
@@ -216,7 +219,8 @@ impl Tool for Terminal {
             &plan.cwd_handle,
         )?;
         if plan.has_sandbox {
-            plan.command = confine_command(plan.command, network, invocation.context).await?;
+            (plan.command, plan.connections) =
+                confine_command(plan.command, network, invocation).await?;
         }
         match client_terminal::choose_client_backend(&plan, invocation) {
             Some(backend) => {
@@ -252,15 +256,17 @@ fn isolate_effects(
     }
 }
 
-/// Returns a command that runs in the sandbox of the session.
+/// Returns a command that runs in the sandbox of the session, and its connections to other hosts.
 async fn confine_command(
     command: ShellCommand,
     network: NetworkAccess,
-    context: &Context,
-) -> Result<ShellCommand, ToolError> {
-    let isolation = context.isolation.clone();
+    Invocation { context, call }: Invocation<'_>,
+) -> Result<(ShellCommand, Option<CommandConnections>), ToolError> {
+    let (isolation, call) = (context.isolation.clone(), call.clone());
     let confine = move |workspace: &Workspace| match &*isolation {
-        CommandIsolation::Sandbox(sandbox) => Ok(sandbox.confine(command, network, workspace)),
+        CommandIsolation::Sandbox(sandbox) => {
+            Ok(sandbox.confine(command, network, workspace, &call))
+        }
         // The effects of the command were judged for a sandbox.
         _ => Err(ToolError::fatal("the session has no sandbox")),
     };

@@ -1,15 +1,20 @@
 //! The sandbox that all commands of a session share: one kind of isolation, and one `/tmp`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use acp_lifecycle::CallHandle;
 use callboard_process::{CommandSandbox, ShellCommand};
-use callboard_sandbox::{Isolation, NetworkAccess, SessionNetwork, probe_isolation};
+use callboard_sandbox::{Isolation, NetworkAccess, SandboxError, SessionNetwork, probe_isolation};
 use callboard_shell::portable_line::parse_portable_line;
+use futures::FutureExt as _;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::connections::{CommandConnections, SessionConnections};
 use super::private_folder::PrivateFolder;
+use super::proxy::{UpstreamProxy, serve_proxy};
 use super::sandbox_policy;
 use crate::files::workspace::Workspace;
 use crate::limits::{MAX_SANDBOX_FILE_BYTES, MAX_SANDBOX_PROCESSES, MAX_STOPPED_COMMANDS};
@@ -63,7 +68,8 @@ pub struct SessionSandbox {
     home: Option<PathBuf>,
     tmp: PrivateFolder,
     /// The network that the commands share, since the first one started.
-    network: OnceLock<Option<SessionNetwork>>,
+    network: OnceLock<Option<ProxiedNetwork>>,
+    connections: Arc<SessionConnections>,
     /// Commands that the sandbox has stopped, newest last, each with a line of its output.
     stopped: Mutex<VecDeque<(String, String)>>,
 }
@@ -80,7 +86,8 @@ impl SessionSandbox {
     /// Returns an error if the folder cannot be created.
     pub fn create(isolation: Isolation, home: Option<PathBuf>) -> io::Result<Self> {
         let tmp = PrivateFolder::create(&std::env::temp_dir())?;
-        Ok(Self { isolation, home, tmp, network: OnceLock::new(), stopped: Mutex::default() })
+        let (network, connections, stopped) = Default::default();
+        Ok(Self { isolation, home, tmp, network, connections, stopped })
     }
 
     /// Returns whether commands have namespaces, the better kind of isolation.
@@ -100,16 +107,19 @@ impl SessionSandbox {
         if self.has_namespaces() { Path::new("/tmp") } else { self.tmp.path() }
     }
 
-    /// Returns a command that runs in this sandbox. Reads the configuration of git, so it may block.
+    /// Returns a command that runs in this sandbox, and its connections by the proxy. Reads the
+    /// configuration of git, so it may block. Must be called on a thread of a tokio runtime.
     ///
     /// A command in the network of the host may use the SSH agent, if it runs only programs that
-    /// are known to.
+    /// are known to. Any other command reaches other hosts only by the proxy, which asks about each
+    /// on the card of `call`.
     pub(crate) fn confine(
         &self,
         mut command: ShellCommand,
         network: NetworkAccess,
         workspace: &Workspace,
-    ) -> ShellCommand {
+        call: &CallHandle,
+    ) -> (ShellCommand, Option<CommandConnections>) {
         let mut policy = sandbox_policy(workspace, self.home.as_deref());
         policy.tmp = Some(self.tmp.path().to_owned());
         policy.network = network;
@@ -126,16 +136,23 @@ impl SessionSandbox {
         policy.limits.file_bytes = Some(MAX_SANDBOX_FILE_BYTES);
         let tmp = self.visible_tmp().to_string_lossy().into_owned();
         command.env.insert("TMPDIR".to_owned(), tmp);
-        let shared = (network == NetworkAccess::None).then(|| self.shared_network()).flatten();
         let sandbox = CommandSandbox::new(policy, self.isolation);
-        command.with_sandbox(sandbox.with_network(shared.map(SessionNetwork::handle)))
+        let shared = (network == NetworkAccess::None).then(|| self.shared_network(&command.env));
+        let Some(shared) = shared.flatten() else {
+            return (command.with_sandbox(sandbox), None);
+        };
+        let connections = self.connections.add_command(call.clone(), shared.has_upstream);
+        command.env.extend(shared.proxy_variables(connections.name()));
+        let sandbox = sandbox.with_network(shared.network.handle());
+        (command.with_sandbox(sandbox), Some(connections))
     }
 
     /// Returns the network that the commands share. If it cannot be created, each command has its
-    /// own.
-    fn shared_network(&self) -> Option<&SessionNetwork> {
+    /// own, without a proxy. `env` is the environment of the commands, which may name an upstream
+    /// proxy.
+    fn shared_network(&self, env: &BTreeMap<String, String>) -> Option<&ProxiedNetwork> {
         let create = || {
-            let created = SessionNetwork::create();
+            let created = ProxiedNetwork::create(env, &self.connections);
             created.inspect_err(|error| tracing::warn!(%error, "no shared network")).ok()
         };
         self.network.get_or_init(|| self.has_namespaces().then(create).flatten()).as_ref()
@@ -157,6 +174,56 @@ impl SessionSandbox {
         stopped.iter().find(|(other, _)| other == command).map(|(_, line)| line.clone())
     }
 }
+
+/// The network that the commands of a session share, and its proxy.
+#[derive(Debug)]
+struct ProxiedNetwork {
+    network: SessionNetwork,
+    proxy_port: u16,
+    has_upstream: bool,
+    _proxy: DropGuard,
+}
+
+impl ProxiedNetwork {
+    fn create(
+        env: &BTreeMap<String, String>,
+        connections: &Arc<SessionConnections>,
+    ) -> Result<Self, SandboxError> {
+        let network = SessionNetwork::create()?;
+        let proxy_port = network.listener().local_addr()?.port();
+        let listener = network.listener().try_clone()?;
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let upstream = UpstreamProxy::from_env(|name| env.get(name).cloned());
+        let has_upstream = upstream.is_some();
+        let connections = connections.clone();
+        let judge = move |name, destination| {
+            let connections = connections.clone();
+            async move { connections.judge(name, destination).await }.boxed()
+        };
+        let cancel = CancellationToken::new();
+        tokio::spawn(serve_proxy(listener, Arc::new(judge), upstream, cancel.clone()));
+        Ok(Self { network, proxy_port, has_upstream, _proxy: cancel.drop_guard() })
+    }
+
+    /// Returns the variables by which programs find the proxy. `name` identifies the command.
+    fn proxy_variables(&self, name: &str) -> impl Iterator<Item = (String, String)> {
+        let url = format!("http://{name}:x@127.0.0.1:{}", self.proxy_port);
+        let proxied = PROXY_VARIABLES.into_iter().map(move |name| (name, url.clone()));
+        let direct = NO_PROXY_VARIABLES.into_iter().map(|name| (name, LOOPBACK_HOSTS.to_owned()));
+        // Node.js ignores the variables without this one.
+        let node = [("NODE_USE_ENV_PROXY", "1".to_owned())];
+        proxied.chain(direct).chain(node).map(|(name, value)| (name.to_owned(), value))
+    }
+}
+
+/// Variables with the URL of a proxy for all hosts.
+const PROXY_VARIABLES: [&str; 6] =
+    ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+
+/// Variables with the hosts that are connected to without the proxy.
+const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
+const LOOPBACK_HOSTS: &str = "localhost,127.0.0.1,::1";
 
 /// The variable with the path of the SSH agent's socket.
 const SSH_AGENT_VARIABLE: &str = "SSH_AUTH_SOCK";

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_types::TerminalId;
+use acp_types::{Content, TerminalId};
 use futures::FutureExt as _;
 use futures::future::{OptionFuture, pending};
 use tokio::time::{Instant, sleep};
@@ -19,7 +19,7 @@ use crate::files::state::outputs::OutputKind;
 use crate::files::system::Dir;
 use crate::limits::{MAX_OUTPUT_FILE_BYTES, MAX_SANDBOX_REASON_BYTES};
 use crate::note::Note;
-use crate::sandbox::{CommandIsolation, find_refusal};
+use crate::sandbox::{CommandConnections, CommandIsolation, find_refusal};
 use crate::tool::{Invocation, ToolOutput, run_on_blocking_thread};
 use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::Recording;
@@ -39,8 +39,10 @@ pub(super) async fn run_local_command(
         is_background,
         foreground_wait: patience,
         has_sandbox,
+        connections,
         ..
     } = plan;
+    let connections = connections.map(Arc::new);
     if let Some(path) = folder.descriptor_path() {
         command.cwd = path;
     }
@@ -64,8 +66,15 @@ pub(super) async fn run_local_command(
         stop: background.child_token(),
         input: (is_interactive && place.is_some()).then(CommandInput::default),
     };
-    let RunningCommand { recording, mut running, detached } =
+    let RunningCommand { recording, running, detached } =
         start_command(command, folder, &job, invocation);
+    // The connections end with the command, which may continue after this call.
+    let kept = connections.clone();
+    let mut running: CommandFuture = async move {
+        let _kept = kept;
+        running.await
+    }
+    .boxed();
     let mut may_go_on = true;
     let exit = loop {
         tokio::select! {
@@ -73,7 +82,7 @@ pub(super) async fn run_local_command(
             // This branch is first, so that a cancelled call starts no process.
             () = call.cancel_token().cancelled(), if !job.stop.is_cancelled() => job.stop.cancel(),
             exit = &mut running => break exit.map_err(spawn_failed_error)?,
-            why = wait_until_backgrounded(patience, job.input.as_ref()),
+            why = wait_until_backgrounded(patience, job.input.as_ref(), connections.as_deref()),
                 if may_go_on && !job.stop.is_cancelled() =>
             {
                 let Some(place) = place.take().or_else(|| background.reserve_slot()) else {
@@ -89,6 +98,11 @@ pub(super) async fn run_local_command(
     // Decoding long lines blocks the thread for a noticeable time.
     let recorded = run_on_blocking_thread(move || Ok(recording.finish())).await?;
     let mut output = report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout));
+    if let Some(hosts) = connections.as_ref().and_then(|it| it.refused_hosts()) {
+        let note = Note::new("refused-hosts").with_text("hosts", hosts);
+        call.append_content(Content::from_text(note.to_string()));
+        output.text = format!("{}\n[{note}]", output.text.trim_end());
+    }
     if has_sandbox
         && output.failure.is_some()
         && let CommandIsolation::Sandbox(sandbox) = &*invocation.context.isolation
@@ -161,9 +175,15 @@ fn start_command(
 async fn wait_until_backgrounded(
     patience: Option<Duration>,
     input: Option<&CommandInput>,
+    connections: Option<&CommandConnections>,
 ) -> BackgroundReason {
+    let wait = |patience| async move {
+        sleep(patience).await;
+        // In the background, a command cannot ask.
+        OptionFuture::from(connections.map(CommandConnections::wait_while_asking)).await;
+    };
     tokio::select! {
-        Some(()) = OptionFuture::from(patience.map(sleep)) => BackgroundReason::WaitExpired,
+        Some(()) = OptionFuture::from(patience.map(wait)) => BackgroundReason::WaitExpired,
         Some(()) = OptionFuture::from(input.map(CommandInput::wait_until_input_awaited)) => BackgroundReason::AwaitsInput,
         else => pending().await,
     }

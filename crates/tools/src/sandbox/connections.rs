@@ -1,0 +1,193 @@
+//! The connections of sandboxed commands to other hosts: each new host is a question on the card of
+//! the command.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use acp_lifecycle::{CallHandle, Effect, Effects, Verdict};
+use acp_types::Content;
+use callboard_text::escape_invisible;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared};
+use tokio_util::sync::CancellationToken;
+
+use super::proxy::{ConnectionVerdict, Destination};
+use crate::limits::{MAX_COMMAND_HOSTS, MAX_REFUSED_HOSTS_SHOWN};
+use crate::lock::lock;
+use crate::note::Note;
+
+/// The commands of a session that may connect to other hosts by the proxy.
+#[derive(Debug, Default)]
+pub(super) struct SessionConnections {
+    /// The running commands by the user names that their clients send to the proxy.
+    commands: Mutex<HashMap<String, Arc<CommandState>>>,
+    last_name: AtomicU64,
+}
+
+/// The connections of one command. They end when the value is dropped.
+#[derive(Debug)]
+pub(crate) struct CommandConnections {
+    name: String,
+    session: Arc<SessionConnections>,
+    state: Arc<CommandState>,
+}
+
+struct CommandState {
+    call: CallHandle,
+    /// Whether an upstream proxy resolves the names of hosts.
+    has_upstream: bool,
+    /// Whether the command may connect to a host. Each host is asked about once.
+    answers: Mutex<HashMap<String, Shared<BoxFuture<'static, bool>>>>,
+    /// Held while the user is asked, so that a command asks one question at a time.
+    asking: tokio::sync::Mutex<()>,
+    refused: Mutex<BTreeSet<String>>,
+    /// Cancelled when the command has ended.
+    ended: CancellationToken,
+}
+
+impl SessionConnections {
+    /// Adds a command, whose questions appear on the card of `call`.
+    pub(super) fn add_command(
+        self: &Arc<Self>,
+        call: CallHandle,
+        has_upstream: bool,
+    ) -> CommandConnections {
+        let name = format!("command-{}", self.last_name.fetch_add(1, Ordering::Relaxed) + 1);
+        let state = Arc::new(CommandState {
+            call,
+            has_upstream,
+            answers: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+            refused: Mutex::default(),
+            ended: CancellationToken::new(),
+        });
+        lock(&self.commands).insert(name.clone(), state.clone());
+        CommandConnections { name, session: self.clone(), state }
+    }
+
+    /// Decides about a connection. `name` is the user name that the client has sent. Without one,
+    /// the connection belongs to the only command that runs.
+    pub(super) async fn judge(
+        &self,
+        name: Option<String>,
+        destination: Destination,
+    ) -> ConnectionVerdict {
+        let state = {
+            let commands = lock(&self.commands);
+            match name {
+                Some(name) => commands.get(&name).cloned(),
+                None if commands.len() == 1 => commands.values().next().cloned(),
+                None => return ConnectionVerdict::NeedsCredentials,
+            }
+        };
+        let ended = || ConnectionVerdict::Refuse { reason: "The command has ended.".to_owned() };
+        let Some(state) = state else { return ended() };
+        tokio::select! {
+            () = state.ended.cancelled() => ended(),
+            verdict = judge_connection(&state, destination) => verdict,
+        }
+    }
+}
+
+/// Decides about a connection of a running command.
+async fn judge_connection(
+    state: &Arc<CommandState>,
+    destination: Destination,
+) -> ConnectionVerdict {
+    let Destination { host, .. } = destination;
+    let answer = {
+        let mut answers = lock(&state.answers);
+        match answers.get(&host) {
+            Some(answer) => answer.clone(),
+            None if answers.len() >= MAX_COMMAND_HOSTS => {
+                let reason = format!("A command may connect to {MAX_COMMAND_HOSTS} hosts.");
+                return ConnectionVerdict::Refuse { reason };
+            }
+            None => {
+                // The user is asked once, even if the client disconnects and tries again.
+                let asking = tokio::spawn(ask_about_host(state.clone(), host.clone()));
+                let answer = asking.map(|asked| asked.unwrap_or(false)).boxed().shared();
+                answers.insert(host.clone(), answer.clone());
+                answer
+            }
+        }
+    };
+    if answer.await {
+        // A rule names the host, so it may be one in the user's own network.
+        let allows_private_addresses = state.judge_host(&host) == Verdict::Allow;
+        return ConnectionVerdict::Allow { allows_private_addresses };
+    }
+    let reason = format!("Connections to {host} are not permitted.");
+    lock(&state.refused).insert(host);
+    ConnectionVerdict::Refuse { reason }
+}
+
+/// Returns whether a command may connect to a host. Asks if neither a rule nor the policy decides.
+async fn ask_about_host(state: Arc<CommandState>, host: String) -> bool {
+    let ask = async {
+        let _one = state.asking.lock().await;
+        match state.judge_host(&host) {
+            Verdict::Allow => true,
+            Verdict::Ask => {
+                let key = if state.has_upstream { "connects-upstream" } else { "connects" };
+                let note = Note::new(key).with_text("host", escape_invisible(&host));
+                state.call.append_content(Content::from_text(note.to_string()));
+                state.call.request_further_effects(&connect_effects(&host)).await
+            }
+            _ => false,
+        }
+    };
+    tokio::select! {
+        () = state.ended.cancelled() => false,
+        is_allowed = ask => is_allowed,
+    }
+}
+
+fn connect_effects(host: &str) -> Effects {
+    Effect::Connect(host.to_owned()).into()
+}
+
+impl CommandState {
+    fn judge_host(&self, host: &str) -> Verdict {
+        self.call.judge_effects(&connect_effects(host))
+    }
+}
+
+impl CommandConnections {
+    /// Returns the user name that the clients of this command send to the proxy.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits until the user has answered the current question, if there is one.
+    pub(crate) async fn wait_while_asking(&self) {
+        drop(self.state.asking.lock().await);
+    }
+
+    /// Returns the hosts to which connections were refused, as text. `None` if there were none.
+    pub(crate) fn refused_hosts(&self) -> Option<String> {
+        let refused = lock(&self.state.refused);
+        let shown: Vec<_> = refused
+            .iter()
+            .take(MAX_REFUSED_HOSTS_SHOWN)
+            .map(|host| escape_invisible(host))
+            .collect();
+        let more = if refused.len() > shown.len() { ", ..." } else { "" };
+        (!shown.is_empty()).then(|| shown.join(", ") + more)
+    }
+}
+
+impl Drop for CommandConnections {
+    fn drop(&mut self) {
+        self.state.ended.cancel();
+        lock(&self.session.commands).remove(&self.name);
+    }
+}
+
+impl fmt::Debug for CommandState {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("CommandState").finish_non_exhaustive()
+    }
+}
