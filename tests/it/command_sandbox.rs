@@ -167,6 +167,43 @@ async fn commands_of_a_session_share_temporary_files_and_servers() {
     agent.finish().await;
 }
 
+#[tokio::test]
+async fn caches_are_changed_only_for_the_commands_of_the_session() {
+    let script = [
+        run("cat ~/.npm/old && echo x > ~/.npm/new && rm ~/.npm/old && mkdir ~/.npm/closed && \
+             chmod 0 ~/.npm/closed"),
+        end(),
+        run("ls ~/.npm; echo $XDG_CACHE_HOME; mkdir -p $XDG_CACHE_HOME/pip"),
+        end(),
+        text("Done."),
+    ];
+    let scratch = Scratch::new();
+    if !has_namespaces(&scratch) {
+        return;
+    }
+    // Home folders in `/tmp` are hidden.
+    let home = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
+    fs::create_dir(home.path().join(".npm")).unwrap();
+    fs::write(home.path().join(".npm/old"), "old").unwrap();
+    let model = scratch.model(&script.to_vec().into());
+    let args = ["acp", SANDBOX, "--model", &model, "--mode", "auto"];
+    let env = [("HOME", home.path().to_str().unwrap())];
+    let mut agent = Agent::start_in(scratch, &args, &env, ALLOW);
+    agent.initialize().await.unwrap();
+    agent.new_session().await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let texts: Vec<_> = agent.session().calls().iter().map(|call| call_text(call)).collect();
+    assert!(texts[0].contains("old"), "{texts:?}");
+    for expected in ["closed", "new", "/tmp/.caches/cache"] {
+        assert!(texts[1].contains(expected), "{expected}: {texts:?}");
+    }
+    assert_eq!(agent.session().calls()[1].status, ToolCallStatus::Completed, "{texts:?}");
+    let names: Vec<_> = fs::read_dir(home.path().join(".npm")).unwrap().collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+    assert!(home.path().join(".npm/old").exists());
+    agent.finish().await;
+}
+
 /// A command that asks for two pages of one host and a page of another, by Python, which reads the
 /// variables of the proxy.
 const TWO_HOSTS: &str =

@@ -23,7 +23,9 @@ mod system;
 pub use command::{CommandSession, SandboxEnd};
 pub use error::{SandboxError, SetupFailure, SetupStep};
 pub use isolation::{Isolation, IsolationGap, IsolationProbe, Refusal};
-pub use policy::{MissingName, NetworkAccess, ReadOnlyName, SandboxLimits, SandboxPolicy};
+pub use policy::{
+    CopyOnWriteFolder, MissingName, NetworkAccess, ReadOnlyName, SandboxLimits, SandboxPolicy,
+};
 pub use system::{
     NetworkHandle, SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork,
     init_sandbox_helper, probe_isolation, remove_placeholders,

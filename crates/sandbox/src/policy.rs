@@ -30,6 +30,9 @@ pub struct SandboxPolicy {
     /// is masked, is [`home`](Self::home), `/tmp` or `/run`. Paths that do not exist are ignored.
     #[serde(with = "paths")]
     pub readable: Vec<PathBuf>,
+    /// Folders that the command may change, while their content on the disk stays as it is. Only
+    /// with namespaces.
+    pub copy_on_write: Vec<CopyOnWriteFolder>,
     /// The user's home folder. With [`Isolation::Landlock`](crate::Isolation::Landlock), only its
     /// writable and readable subfolders can be read. With namespaces, the whole folder can be read
     /// except for masked paths.
@@ -73,6 +76,29 @@ impl ReadOnlyName {
     /// Creates an entry for a path.
     pub fn new(path: impl Into<PathBuf>, missing: MissingName) -> Self {
         Self { path: path.into(), missing }
+    }
+}
+
+/// A folder whose changes by a command go to another folder.
+///
+/// Such a folder stays read-only if it does not exist, if it is in a writable folder, or if the
+/// kernel cannot combine the two, e.g. because the second one is itself combined, as in a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CopyOnWriteFolder {
+    /// Absolute path of the folder.
+    #[serde(with = "path")]
+    pub path: PathBuf,
+    /// Absolute path of a folder for the changes, which contains two folders `upper` and `work` on
+    /// the same file system. No other command may use it at the same time, or write to it.
+    #[serde(with = "path")]
+    pub layer: PathBuf,
+}
+
+impl CopyOnWriteFolder {
+    /// Creates an entry for a path, and the folder for its changes.
+    pub fn new(path: impl Into<PathBuf>, layer: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), layer: layer.into() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The sandbox of a project's commands: which files a command may change and read.
 
+mod caches;
 mod connections;
 mod home_folder;
 mod private_folder;
@@ -14,9 +15,8 @@ use callboard_sandbox::{MissingName, ReadOnlyName, SandboxPolicy};
 use crate::files::workspace::Workspace;
 use crate::files::workspace::git::{self, NamedPath};
 
-pub(crate) use connections::CommandConnections;
-pub(crate) use session_sandbox::find_refusal;
 pub use session_sandbox::{CommandIsolation, SessionSandbox};
+pub(crate) use session_sandbox::{SandboxLease, find_refusal};
 
 /// Returns the sandbox policy for commands in a workspace.
 ///

@@ -21,11 +21,11 @@ use super::StepResult as _;
 use super::limits::MAX_HIDDEN_SOCKETS;
 use super::protection::Protection;
 use super::rules::{SHARED_FOLDERS, resolve_hidden};
-use super::scratch::{Scratch, copy_devices, fresh_proc, fresh_terminals};
+use super::scratch::{Scratch, copy_devices, copy_on_write, fresh_proc, fresh_terminals};
 use super::sys::{self, MountScope};
 use super::trees::{HARMLESS, READ_ONLY, attach, copy_tree, has_disappeared, open_path, retry};
 use crate::error::{SetupFailure, SetupStep};
-use crate::policy::SandboxPolicy;
+use crate::policy::{CopyOnWriteFolder, SandboxPolicy};
 
 /// Files in `/run` without which names and programs are not found.
 const NEEDED_IN_RUN: [&str; 3] = ["/etc/resolv.conf", "/run/current-system", "/run/wrappers"];
@@ -169,6 +169,14 @@ impl Trees {
             self.add(tmp, copy(folder)?, None);
             // Also at its own path, where other programs see it.
             self.add(folder.path.clone(), copy(folder)?, None);
+        }
+        for folder in &policy.copy_on_write {
+            let Ok(path) = fs::canonicalize(&folder.path) else { continue };
+            let is_writable = plan.writable.iter().any(|writable| path.starts_with(&writable.path));
+            let folder = CopyOnWriteFolder { path, layer: folder.layer.clone() };
+            if let Some(tree) = (!is_writable).then(|| copy_on_write(&folder)).flatten() {
+                self.add(folder.path, tree, None);
+            }
         }
         let needed = NEEDED_IN_RUN.iter().map(Path::new);
         let readable = policy.readable.iter().map(PathBuf::as_path).chain(needed);

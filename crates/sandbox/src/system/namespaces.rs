@@ -416,6 +416,9 @@ impl Init<'_> {
         let mut writable: Vec<_> =
             self.plan.writable.iter().map(|folder| folder.path.clone()).collect();
         writable.extend(fs::canonicalize("/tmp").ok());
+        // A folder that could not be combined is read-only as a mount.
+        let changed = self.order.policy.copy_on_write.iter();
+        writable.extend(changed.filter_map(|folder| fs::canonicalize(&folder.path).ok()));
         Rules::for_namespaces(&self.order.policy, &writable)
     }
 

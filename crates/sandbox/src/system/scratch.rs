@@ -6,8 +6,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, fchmod, mkdirat, openat, symlinkat};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
-    fsopen,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen,
 };
 
 use super::limits::BYTES_PER_FILE;
@@ -16,6 +16,7 @@ use super::sys::{self, MountScope};
 use super::trees::{attach, clone_tree, open_path};
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::PROCESS_IDS_PER_NAMESPACE;
+use crate::policy::CopyOnWriteFolder;
 
 /// Where the files in memory are attached at first. The fresh `/proc` covers them at the end, so
 /// that only the parts of them that are attached elsewhere can be reached.
@@ -99,6 +100,22 @@ pub(super) fn copy_devices() -> Result<Vec<(&'static str, OwnedFd)>, SetupFailur
         }
     }
     Ok(devices)
+}
+
+/// Combines a folder with the changes to it. Returns `None` if the kernel cannot.
+pub(super) fn copy_on_write(folder: &CopyOnWriteFolder) -> Option<OwnedFd> {
+    let (upper, work) = (folder.layer.join("upper"), folder.layer.join("work"));
+    let folders = [("lowerdir", &folder.path), ("upperdir", &upper), ("workdir", &work)];
+    let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
+    for (option, path) in folders {
+        // Colons separate folders, and backslashes escape them.
+        let is_plain =
+            !path.as_os_str().as_encoded_bytes().iter().any(|byte| b":\\".contains(byte));
+        fsconfig_set_string(fs.as_fd(), option, is_plain.then_some(path.as_path())?).ok()?;
+    }
+    // Without rights in the system's own namespace, marks of removed files are user attributes.
+    fsconfig_set_flag(fs.as_fd(), "userxattr").ok()?;
+    mount(fs, MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOSUID).ok()
 }
 
 /// Makes a `/proc` that shows only the processes of this process namespace. It is read-only: root

@@ -16,7 +16,7 @@ use crate::limits::{
     BACKGROUND_START_WAIT, DEFAULT_COMMAND_WAIT, MAX_COMMAND_TIMEOUT, MAX_SANDBOX_REASON_BYTES,
 };
 use crate::note::Note;
-use crate::sandbox::{CommandConnections, CommandIsolation};
+use crate::sandbox::{CommandIsolation, SandboxLease};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
     ToolOutput, ToolPreview, run_on_blocking_thread,
@@ -76,8 +76,8 @@ pub(crate) struct Plan {
     cwd_path: WorkspacePath,
     cwd_handle: Arc<Dir>,
     has_sandbox: bool,
-    /// The connections of a command in the sandbox. Set when the command is about to start.
-    connections: Option<CommandConnections>,
+    /// The parts of the sandbox that belong to the command. Set when it is about to start.
+    lease: Option<SandboxLease>,
 }
 
 impl Args {
@@ -193,7 +193,7 @@ impl Tool for Terminal {
             isolate_effects(effects, &command.line, args.outside_sandbox.as_deref(), context);
         let plan = Plan {
             has_sandbox: effects.has_sandbox(),
-            connections: None,
+            lease: None,
             command,
             cwd_path: at,
             cwd_handle: folder,
@@ -219,8 +219,8 @@ impl Tool for Terminal {
             &plan.cwd_handle,
         )?;
         if plan.has_sandbox {
-            (plan.command, plan.connections) =
-                confine_command(plan.command, network, invocation).await?;
+            let (command, lease) = confine_command(plan.command, network, invocation).await?;
+            (plan.command, plan.lease) = (command, Some(lease));
         }
         match client_terminal::choose_client_backend(&plan, invocation) {
             Some(backend) => {
@@ -256,12 +256,12 @@ fn isolate_effects(
     }
 }
 
-/// Returns a command that runs in the sandbox of the session, and its connections to other hosts.
+/// Returns a command that runs in the sandbox of the session, and a value to keep while it runs.
 async fn confine_command(
     command: ShellCommand,
     network: NetworkAccess,
     Invocation { context, call }: Invocation<'_>,
-) -> Result<(ShellCommand, Option<CommandConnections>), ToolError> {
+) -> Result<(ShellCommand, SandboxLease), ToolError> {
     let (isolation, call) = (context.isolation.clone(), call.clone());
     let confine = move |workspace: &Workspace| match &*isolation {
         CommandIsolation::Sandbox(sandbox) => {

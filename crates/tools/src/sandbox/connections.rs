@@ -28,7 +28,7 @@ pub(super) struct SessionConnections {
 
 /// The connections of one command. They end when the value is dropped.
 #[derive(Debug)]
-pub(crate) struct CommandConnections {
+pub(super) struct CommandConnections {
     name: String,
     session: Arc<SessionConnections>,
     state: Arc<CommandState>,
@@ -162,12 +162,12 @@ impl CommandConnections {
     }
 
     /// Waits until the user has answered the current question, if there is one.
-    pub(crate) async fn wait_while_asking(&self) {
+    pub(super) async fn wait_while_asking(&self) {
         drop(self.state.asking.lock().await);
     }
 
     /// Returns the hosts to which connections were refused, as text. `None` if there were none.
-    pub(crate) fn refused_hosts(&self) -> Option<String> {
+    pub(super) fn refused_hosts(&self) -> Option<String> {
         let refused = lock(&self.state.refused);
         let shown: Vec<_> = refused
             .iter()

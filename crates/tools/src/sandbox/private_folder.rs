@@ -1,8 +1,9 @@
 //! The folder for the temporary files of a session.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
@@ -11,9 +12,12 @@ const PREFIX: &str = "callboard-tmp-";
 
 /// A folder that only this user can access, and that is removed when the value is dropped. The
 /// folder of a process that was killed is removed when the next one is created.
+///
+/// Commands see only one of its subfolders.
 #[derive(Debug)]
 pub(super) struct PrivateFolder {
     folder: TempDir,
+    visible: PathBuf,
     /// The folder itself, which is locked as long as the process lives.
     _lock: File,
 }
@@ -26,13 +30,41 @@ impl PrivateFolder {
             let lock = File::open(folder.path())?;
             // Before it was locked, another process may have taken it for an abandoned one.
             if lock.try_lock().is_ok() && folder.path().exists() {
-                return Ok(Self { folder, _lock: lock });
+                let visible = folder.path().join("tmp");
+                let created = Self { folder, visible, _lock: lock };
+                fs::create_dir(created.visible())?;
+                return Ok(created);
             }
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        self.folder.path()
+    /// Returns the folder that commands see.
+    pub(super) fn visible(&self) -> &Path {
+        &self.visible
+    }
+
+    /// Returns the folder for the changes to other folders, which commands do not see. It need not
+    /// exist.
+    pub(super) fn layers(&self) -> PathBuf {
+        self.folder.path().join("layers")
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        open_folders(self.folder.path());
+    }
+}
+
+/// Lets this user remove the content of all folders beneath a folder. Some programs, and the kernel
+/// itself, create folders that their owner cannot change.
+fn open_folders(folder: &Path) {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        drop(fs::set_permissions(&folder, Permissions::from_mode(0o700)));
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        folders.extend(entries.filter(is_folder).map(|entry| entry.path()));
     }
 }
 
@@ -48,6 +80,7 @@ fn remove_abandoned(parent: &Path) {
         if let Ok(folder) = File::open(entry.path())
             && folder.try_lock().is_ok()
         {
+            open_folders(&entry.path());
             drop(fs::remove_dir_all(entry.path()));
         }
     }
@@ -55,7 +88,8 @@ fn remove_abandoned(parent: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::{PREFIX, PrivateFolder};
 
@@ -70,9 +104,12 @@ mod tests {
         }
         let first = PrivateFolder::create(parent.path()).unwrap();
         let second = PrivateFolder::create(parent.path()).unwrap();
-        assert!(first.path().exists() && second.path().exists() && other.exists());
+        assert!(first.visible().exists() && second.visible().exists() && other.exists());
         assert!(!abandoned.exists());
-        let path = first.path().to_owned();
+        let closed = first.visible().join("closed");
+        fs::create_dir_all(closed.join("inner")).unwrap();
+        fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
+        let path = first.visible().parent().unwrap().to_owned();
         drop(first);
         assert!(!path.exists());
     }

@@ -7,11 +7,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use acp_lifecycle::CallHandle;
 use callboard_process::{CommandSandbox, ShellCommand};
-use callboard_sandbox::{Isolation, NetworkAccess, SandboxError, SessionNetwork, probe_isolation};
+use callboard_sandbox::{
+    Isolation, NetworkAccess, SandboxError, SandboxPolicy, SessionNetwork, probe_isolation,
+};
 use callboard_shell::portable_line::parse_portable_line;
 use futures::FutureExt as _;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::caches::{self, CacheCopies, CacheCopy};
 use super::connections::{CommandConnections, SessionConnections};
 use super::private_folder::PrivateFolder;
 use super::proxy::{UpstreamProxy, serve_proxy};
@@ -70,6 +73,7 @@ pub struct SessionSandbox {
     /// The network that the commands share, since the first one started.
     network: OnceLock<Option<ProxiedNetwork>>,
     connections: Arc<SessionConnections>,
+    cache_copies: Arc<CacheCopies>,
     /// Commands that the sandbox has stopped, newest last, each with a line of its output.
     stopped: Mutex<VecDeque<(String, String)>>,
 }
@@ -86,8 +90,8 @@ impl SessionSandbox {
     /// Returns an error if the folder cannot be created.
     pub fn create(isolation: Isolation, home: Option<PathBuf>) -> io::Result<Self> {
         let tmp = PrivateFolder::create(&std::env::temp_dir())?;
-        let (network, connections, stopped) = Default::default();
-        Ok(Self { isolation, home, tmp, network, connections, stopped })
+        let (network, connections, cache_copies, stopped) = Default::default();
+        Ok(Self { isolation, home, tmp, network, connections, cache_copies, stopped })
     }
 
     /// Returns whether commands have namespaces, the better kind of isolation.
@@ -99,16 +103,17 @@ impl SessionSandbox {
     /// Returns the folder for temporary files. With namespaces, commands see it as `/tmp`.
     #[must_use]
     pub fn tmp(&self) -> &Path {
-        self.tmp.path()
+        self.tmp.visible()
     }
 
     /// Returns the path at which commands see the folder for temporary files.
     pub(crate) fn visible_tmp(&self) -> &Path {
-        if self.has_namespaces() { Path::new("/tmp") } else { self.tmp.path() }
+        if self.has_namespaces() { Path::new("/tmp") } else { self.tmp() }
     }
 
-    /// Returns a command that runs in this sandbox, and its connections by the proxy. Reads the
-    /// configuration of git, so it may block. Must be called on a thread of a tokio runtime.
+    /// Returns a command that runs in this sandbox, and a value that must be kept as long as it runs.
+    /// Reads the configuration of git, so it may block. Must be called on a thread of a tokio
+    /// runtime.
     ///
     /// A command in the network of the host may use the SSH agent, if it runs only programs that
     /// are known to. Any other command reaches other hosts only by the proxy, which asks about each
@@ -119,10 +124,11 @@ impl SessionSandbox {
         network: NetworkAccess,
         workspace: &Workspace,
         call: &CallHandle,
-    ) -> (ShellCommand, Option<CommandConnections>) {
+    ) -> (ShellCommand, SandboxLease) {
         let mut policy = sandbox_policy(workspace, self.home.as_deref());
-        policy.tmp = Some(self.tmp.path().to_owned());
+        policy.tmp = Some(self.tmp().to_owned());
         policy.network = network;
+        let cache_copy = self.copy_caches(&mut policy, &mut command.env);
         match command.env.get(SSH_AGENT_VARIABLE) {
             Some(socket) if network == NetworkAccess::Host && uses_ssh_agent(&command.line) => {
                 policy.readable.push(socket.into());
@@ -139,12 +145,30 @@ impl SessionSandbox {
         let sandbox = CommandSandbox::new(policy, self.isolation);
         let shared = (network == NetworkAccess::None).then(|| self.shared_network(&command.env));
         let Some(shared) = shared.flatten() else {
-            return (command.with_sandbox(sandbox), None);
+            let lease = SandboxLease { connections: None, _cache_copy: cache_copy };
+            return (command.with_sandbox(sandbox), lease);
         };
         let connections = self.connections.add_command(call.clone(), shared.has_upstream);
         command.env.extend(shared.proxy_variables(connections.name()));
         let sandbox = sandbox.with_network(shared.network.handle());
-        (command.with_sandbox(sandbox), Some(connections))
+        let lease = SandboxLease { connections: Some(connections), _cache_copy: cache_copy };
+        (command.with_sandbox(sandbox), lease)
+    }
+
+    /// Gives a command its own copies of the caches of package managers. If they cannot be created,
+    /// the caches are read-only.
+    fn copy_caches(
+        &self,
+        policy: &mut SandboxPolicy,
+        env: &mut BTreeMap<String, String>,
+    ) -> Option<CacheCopy> {
+        let home = self.home.as_deref().filter(|_| self.has_namespaces())?;
+        env.extend(caches::variables_for_missing(self.visible_tmp(), home, env));
+        let copy = self.cache_copies.take();
+        let folders = copy.folders(&self.tmp.layers(), home, env);
+        let folders = folders.inspect_err(|error| tracing::warn!(%error, "no copies of caches"));
+        policy.copy_on_write = folders.ok()?;
+        Some(copy)
     }
 
     /// Returns the network that the commands share. If it cannot be created, each command has its
@@ -172,6 +196,27 @@ impl SessionSandbox {
     pub(crate) fn stop_of(&self, command: &str) -> Option<String> {
         let stopped = lock(&self.stopped);
         stopped.iter().find(|(other, _)| other == command).map(|(_, line)| line.clone())
+    }
+}
+
+/// The parts of a sandbox that belong to one command.
+#[derive(Debug)]
+pub(crate) struct SandboxLease {
+    connections: Option<CommandConnections>,
+    _cache_copy: Option<CacheCopy>,
+}
+
+impl SandboxLease {
+    /// Waits until the user has answered the current question about a host, if there is one.
+    pub(crate) async fn wait_while_asking(&self) {
+        if let Some(connections) = &self.connections {
+            connections.wait_while_asking().await;
+        }
+    }
+
+    /// Returns the hosts to which connections were refused, as text. `None` if there were none.
+    pub(crate) fn refused_hosts(&self) -> Option<String> {
+        self.connections.as_ref().and_then(CommandConnections::refused_hosts)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::files::state::outputs::OutputKind;
 use crate::files::system::Dir;
 use crate::limits::{MAX_OUTPUT_FILE_BYTES, MAX_SANDBOX_REASON_BYTES};
 use crate::note::Note;
-use crate::sandbox::{CommandConnections, CommandIsolation, find_refusal};
+use crate::sandbox::{CommandIsolation, SandboxLease, find_refusal};
 use crate::tool::{Invocation, ToolOutput, run_on_blocking_thread};
 use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::Recording;
@@ -39,10 +39,10 @@ pub(super) async fn run_local_command(
         is_background,
         foreground_wait: patience,
         has_sandbox,
-        connections,
+        lease,
         ..
     } = plan;
-    let connections = connections.map(Arc::new);
+    let lease = lease.map(Arc::new);
     if let Some(path) = folder.descriptor_path() {
         command.cwd = path;
     }
@@ -68,8 +68,8 @@ pub(super) async fn run_local_command(
     };
     let RunningCommand { recording, running, detached } =
         start_command(command, folder, &job, invocation);
-    // The connections end with the command, which may continue after this call.
-    let kept = connections.clone();
+    // The command may continue after this call.
+    let kept = lease.clone();
     let mut running: CommandFuture = async move {
         let _kept = kept;
         running.await
@@ -82,7 +82,7 @@ pub(super) async fn run_local_command(
             // This branch is first, so that a cancelled call starts no process.
             () = call.cancel_token().cancelled(), if !job.stop.is_cancelled() => job.stop.cancel(),
             exit = &mut running => break exit.map_err(spawn_failed_error)?,
-            why = wait_until_backgrounded(patience, job.input.as_ref(), connections.as_deref()),
+            why = wait_until_backgrounded(patience, job.input.as_ref(), lease.as_deref()),
                 if may_go_on && !job.stop.is_cancelled() =>
             {
                 let Some(place) = place.take().or_else(|| background.reserve_slot()) else {
@@ -98,7 +98,7 @@ pub(super) async fn run_local_command(
     // Decoding long lines blocks the thread for a noticeable time.
     let recorded = run_on_blocking_thread(move || Ok(recording.finish())).await?;
     let mut output = report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout));
-    if let Some(hosts) = connections.as_ref().and_then(|it| it.refused_hosts()) {
+    if let Some(hosts) = lease.as_ref().and_then(|it| it.refused_hosts()) {
         let note = Note::new("refused-hosts").with_text("hosts", hosts);
         call.append_content(Content::from_text(note.to_string()));
         output.text = format!("{}\n[{note}]", output.text.trim_end());
@@ -175,12 +175,12 @@ fn start_command(
 async fn wait_until_backgrounded(
     patience: Option<Duration>,
     input: Option<&CommandInput>,
-    connections: Option<&CommandConnections>,
+    lease: Option<&SandboxLease>,
 ) -> BackgroundReason {
     let wait = |patience| async move {
         sleep(patience).await;
         // In the background, a command cannot ask.
-        OptionFuture::from(connections.map(CommandConnections::wait_while_asking)).await;
+        OptionFuture::from(lease.map(SandboxLease::wait_while_asking)).await;
     };
     tokio::select! {
         Some(()) = OptionFuture::from(patience.map(wait)) => BackgroundReason::WaitExpired,

@@ -1,0 +1,165 @@
+//! The caches of package managers: a sandboxed command changes a copy, which ends with the session.
+//!
+//! No program outside of the sandbox executes the files that a command writes to a cache.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::{fs, io};
+
+use callboard_sandbox::CopyOnWriteFolder;
+
+use crate::lock::lock;
+
+/// A cache in the home folder.
+struct Cache {
+    /// The variable with the path of the cache. Empty if there is none.
+    variable: &'static str,
+    /// The default path in the home folder.
+    path: &'static str,
+    /// The folders in it that are written. The rest, e.g. installed programs, stays read-only.
+    folders: &'static [&'static str],
+}
+
+const CACHES: &[Cache] = &[
+    Cache { variable: "XDG_CACHE_HOME", path: ".cache", folders: &[""] },
+    Cache { variable: "CARGO_HOME", path: ".cargo", folders: &["registry", "git"] },
+    Cache { variable: "GOPATH", path: "go", folders: &["pkg"] },
+    Cache { variable: "GRADLE_USER_HOME", path: ".gradle", folders: &[""] },
+    Cache { variable: "NUGET_PACKAGES", path: ".nuget/packages", folders: &[""] },
+    Cache { variable: "npm_config_cache", path: ".npm", folders: &[""] },
+    Cache { variable: "", path: ".bun/install/cache", folders: &[""] },
+    Cache { variable: "", path: ".local/share/pnpm/store", folders: &[""] },
+    Cache { variable: "", path: ".m2/repository", folders: &[""] },
+    Cache { variable: "", path: ".yarn/berry", folders: &[""] },
+];
+
+/// Name of the folder for caches that do not exist, in the folder for temporary files.
+const MISSING_CACHES: &str = ".caches";
+
+/// The copies of the caches of a session. Commands that run at the same time have different ones,
+/// because the kernel lets only one use a copy.
+#[derive(Debug, Default)]
+pub(super) struct CacheCopies {
+    /// Whether the copy with this number is in use.
+    in_use: Mutex<Vec<bool>>,
+}
+
+/// The copies that a command uses. Another command can use them when the value is dropped.
+#[derive(Debug)]
+pub(super) struct CacheCopy {
+    number: usize,
+    copies: Arc<CacheCopies>,
+}
+
+impl CacheCopies {
+    pub(super) fn take(self: &Arc<Self>) -> CacheCopy {
+        let mut in_use = lock(&self.in_use);
+        let free = in_use.iter().position(|is_used| !is_used);
+        let number = free.unwrap_or_else(|| {
+            in_use.push(true);
+            in_use.len() - 1
+        });
+        in_use[number] = true;
+        CacheCopy { number, copies: self.clone() }
+    }
+}
+
+impl Drop for CacheCopy {
+    fn drop(&mut self) {
+        lock(&self.copies.in_use)[self.number] = false;
+    }
+}
+
+impl CacheCopy {
+    /// Creates the folders for the changes of all caches that exist, beneath `layers`.
+    pub(super) fn folders(
+        &self,
+        layers: &Path,
+        home: &Path,
+        env: &BTreeMap<String, String>,
+    ) -> io::Result<Vec<CopyOnWriteFolder>> {
+        let paths = CACHES.iter().flat_map(|cache| cache.existing_folders(home, env));
+        let create = |(number, path): (usize, PathBuf)| {
+            let layer = layers.join(format!("{}-{number}", self.number));
+            for name in ["upper", "work"] {
+                fs::create_dir_all(layer.join(name))?;
+            }
+            Ok(CopyOnWriteFolder::new(path, layer))
+        };
+        paths.enumerate().map(create).collect()
+    }
+}
+
+/// Returns the variables that put missing caches into a folder for temporary files.
+pub(super) fn variables_for_missing(
+    tmp: &Path,
+    home: &Path,
+    env: &BTreeMap<String, String>,
+) -> Vec<(String, String)> {
+    let is_missing = |cache: &&Cache| {
+        !cache.variable.is_empty() && cache.existing_folders(home, env).next().is_none()
+    };
+    let place = |cache: &Cache| {
+        let path = tmp.join(MISSING_CACHES).join(cache.path.trim_start_matches('.'));
+        (cache.variable.to_owned(), path.to_string_lossy().into_owned())
+    };
+    CACHES.iter().filter(is_missing).map(place).collect()
+}
+
+impl Cache {
+    fn existing_folders(
+        &self,
+        home: &Path,
+        env: &BTreeMap<String, String>,
+    ) -> impl Iterator<Item = PathBuf> {
+        let path = env.get(self.variable).map_or_else(|| home.join(self.path), PathBuf::from);
+        let folders = self.folders.iter().map(move |folder| path.join(folder));
+        folders.filter(|folder| folder.is_absolute() && folder.is_dir())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::sync::Arc;
+
+    use pretty_assertions::assert_eq;
+
+    use super::{CacheCopies, variables_for_missing};
+
+    #[test]
+    fn existing_caches_get_a_copy_and_missing_ones_another_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        for name in ["home/.cargo/registry", "home/.cargo/bin", "home/.npm", "own/pkg"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        let own = folder.path().join("own").to_string_lossy().into_owned();
+        let env = BTreeMap::from([("GOPATH".to_owned(), own)]);
+        let copies = Arc::new(CacheCopies::default());
+        let copy = copies.take();
+        let layers = folder.path().join("layers");
+        let folders = copy.folders(&layers, &home, &env).unwrap();
+        let paths: Vec<_> =
+            folders.iter().map(|it| it.path.strip_prefix(folder.path()).unwrap()).collect();
+        assert_eq!(
+            paths,
+            ["home/.cargo/registry", "own/pkg", "home/.npm/"].map(std::path::Path::new)
+        );
+        assert!(folders.iter().all(|it| it.layer.join("work").is_dir()));
+        let names: Vec<_> =
+            variables_for_missing(folder.path(), &home, &env).into_iter().map(|it| it.0).collect();
+        assert_eq!(names, ["XDG_CACHE_HOME", "GRADLE_USER_HOME", "NUGET_PACKAGES"]);
+    }
+
+    #[test]
+    fn commands_at_the_same_time_have_different_copies() {
+        let copies = Arc::new(CacheCopies::default());
+        let (first, second) = (copies.take(), copies.take());
+        assert_eq!((first.number, second.number), (0, 1));
+        drop(first);
+        assert_eq!(copies.take().number, 0);
+    }
+}
