@@ -204,6 +204,30 @@ async fn caches_are_changed_only_for_the_commands_of_the_session() {
     agent.finish().await;
 }
 
+#[tokio::test]
+async fn a_command_cannot_read_a_file_that_a_rule_denies_reading() {
+    let scratch = Scratch::new();
+    if !has_namespaces(&scratch) {
+        return;
+    }
+    let rules = scratch.sessions().with_file_name("permissions");
+    fs::create_dir_all(&rules).unwrap();
+    let rule = json!({
+        "scope": "user",
+        "matcher": {"path": {"access": "read", "glob": "/**/*.TXT"}},
+        "verdict": "deny",
+    });
+    fs::write(rules.join("user.json"), json!({"rules": [rule]}).to_string()).unwrap();
+    let args = ["acp", SANDBOX, "--model", "direct", "--mode", "auto"];
+    let mut agent = Agent::start_in(scratch, &args, &[], REJECT);
+    agent.initialize().await.unwrap();
+    agent.new_session().await;
+    agent.turn("run cat notes.*; ls").await;
+    let (_, shown) = last_call(&agent);
+    assert!(!shown.contains("two") && shown.contains("notes.txt"), "{shown}");
+    agent.finish().await;
+}
+
 /// A command that asks for two pages of one host and a page of another, by Python, which reads the
 /// variables of the proxy.
 const TWO_HOSTS: &str =

@@ -317,6 +317,10 @@ pub(crate) const MAX_SANDBOX_FILE_BYTES: u64 = 32 << 30;
 /// Maximum size of a text in the question about a command outside of the sandbox.
 pub(crate) const MAX_SANDBOX_REASON_BYTES: usize = 500;
 
+/// Maximum number of files and folders that are looked at before a command, to hide those that rules
+/// with wildcards deny reading.
+pub(crate) const MAX_ENTRIES_FOR_DENIED_READS: usize = 50_000;
+
 /// Maximum number of hosts to which a command in a sandbox may try to connect.
 pub(crate) const MAX_COMMAND_HOSTS: usize = 256;
 

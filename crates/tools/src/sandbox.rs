@@ -2,6 +2,7 @@
 
 mod caches;
 mod connections;
+mod denied_reads;
 mod home_folder;
 mod private_folder;
 mod protected_names;

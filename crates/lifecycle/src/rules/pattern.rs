@@ -66,6 +66,27 @@ impl PathGlob {
         is_whole && self.allows(path) && self.allows(&path.join("beneath"))
     }
 
+    /// Returns whether a path matches if letter case is ignored, as in a denying rule.
+    #[must_use]
+    pub fn is_match_ignoring_case(&self, path: &Path) -> bool {
+        self.case_insensitive.is_match(path)
+    }
+
+    /// Returns the leading path components without wildcards. Every matching path begins with them,
+    /// if letter case is ignored.
+    #[must_use]
+    pub fn literal_base(&self) -> &Path {
+        &self.literal_base
+    }
+
+    /// Returns whether everything in the folder [`literal_base`](Self::literal_base) matches, or the
+    /// glob has no wildcard.
+    #[must_use]
+    pub fn matches_all_of_base(&self) -> bool {
+        let glob = Path::new(self.exact.glob().glob());
+        glob == self.literal_base || glob == self.literal_base.join("**")
+    }
+
     /// Returns how certainly an access to a path is denied. If `is_tree` is true, the access
     /// includes everything in the folder.
     pub(super) fn deny_certainty(&self, path: &Path, is_tree: bool) -> MatchCertainty {

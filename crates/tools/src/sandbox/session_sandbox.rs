@@ -16,6 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::caches::{self, CacheCopies, CacheCopy};
 use super::connections::{CommandConnections, SessionConnections};
+use super::denied_reads::{denied_reads, find_denied};
 use super::private_folder::PrivateFolder;
 use super::proxy::{UpstreamProxy, serve_proxy};
 use super::sandbox_policy;
@@ -128,6 +129,8 @@ impl SessionSandbox {
         let mut policy = sandbox_policy(workspace, self.home.as_deref());
         policy.tmp = Some(self.tmp().to_owned());
         policy.network = network;
+        let denied = call.session().update(|session, _| denied_reads(session.rules()));
+        policy.masked.extend(find_denied(&denied, &policy.writable));
         let cache_copy = self.copy_caches(&mut policy, &mut command.env);
         match command.env.get(SSH_AGENT_VARIABLE) {
             Some(socket) if network == NetworkAccess::Host && uses_ssh_agent(&command.line) => {

@@ -1,0 +1,108 @@
+//! Files that a rule denies reading, which sandboxed commands cannot read either.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use acp_lifecycle::rules::{FileAccess, PathGlob};
+use acp_lifecycle::{Effect, Matcher, Rules, Verdict};
+
+use crate::limits::MAX_ENTRIES_FOR_DENIED_READS;
+
+/// A path or a pattern that a rule denies reading.
+#[derive(Debug, Clone)]
+pub(super) enum DeniedRead {
+    Path(PathBuf),
+    Glob(PathGlob),
+}
+
+/// Returns the reads that the rules of a session deny.
+pub(super) fn denied_reads(rules: &Rules) -> Vec<DeniedRead> {
+    let denying = rules.iter().filter(|rule| rule.verdict == Verdict::Deny);
+    let read = denying.filter_map(|rule| match &rule.matcher {
+        Matcher::Path { access: FileAccess::Read, glob } => Some(DeniedRead::Glob(glob.clone())),
+        Matcher::Effect(Effect::Read(path) | Effect::Search(path)) => {
+            Some(DeniedRead::Path(path.clone()))
+        }
+        _ => None,
+    });
+    read.collect()
+}
+
+/// Returns the existing files and folders that must be hidden. A pattern without a fixed beginning
+/// is searched for in the project folders, any other in the folder of its beginning.
+///
+/// At most [`MAX_ENTRIES_FOR_DENIED_READS`] entries are looked at.
+pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), Vec::new());
+    for read in denied {
+        match read {
+            DeniedRead::Path(path) => found.push(path.clone()),
+            DeniedRead::Glob(glob) if glob.matches_all_of_base() => {
+                found.push(glob.literal_base().to_owned());
+            }
+            DeniedRead::Glob(glob) if glob.literal_base() == Path::new("/") => {
+                folders.extend(roots.iter().map(|root| (root.clone(), glob)));
+            }
+            DeniedRead::Glob(glob) => folders.push((glob.literal_base().to_owned(), glob)),
+        }
+    }
+    let mut entries = 0;
+    while let Some((folder, glob)) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            entries += 1;
+            if entries > MAX_ENTRIES_FOR_DENIED_READS {
+                tracing::warn!("not all files that rules deny reading are hidden from commands");
+                return found;
+            }
+            let path = entry.path();
+            if glob.is_match_ignoring_case(&path) {
+                found.push(path);
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push((path, glob));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use acp_lifecycle::{Rule, RuleScope};
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn existing_files_that_a_rule_denies_reading_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("work");
+        for name in ["work/a/.env", "work/b/c/.ENV", "work/.envrc", "secret/key", "other/x.pem"] {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let path = |name: &str| folder.path().join(name);
+        let glob = |name: &str, verdict| {
+            let glob = PathGlob::parse(name).unwrap();
+            Rule::new(RuleScope::User, Matcher::Path { access: FileAccess::Read, glob }, verdict)
+        };
+        let secret = path("secret/**").display().to_string();
+        let pem = path("other/*.pem").display().to_string();
+        let mut rules = Rules::default();
+        for rule in [
+            glob("/**/.env", Verdict::Deny),
+            glob(&secret, Verdict::Deny),
+            glob(&pem, Verdict::Deny),
+            glob("/**/.envrc", Verdict::Ask),
+            Rule::new(RuleScope::User, Matcher::Effect(Effect::Read(path("one"))), Verdict::Deny),
+        ] {
+            assert!(rules.add_rule(rule));
+        }
+        let mut found = find_denied(&denied_reads(&rules), &[root]);
+        found.sort();
+        let expected = ["one", "other/x.pem", "secret", "work/a/.env", "work/b/c/.ENV"];
+        assert_eq!(found, expected.map(path));
+    }
+}
