@@ -359,12 +359,19 @@ fn where_namespaces_are_refused_landlock_isolates_commands() {
     };
     let (_, report) = inside(&["doctor", "sandbox"]);
     assert!(report.starts_with("Sandbox: Landlock"), "{report}");
-    let script = "echo x > made; echo x > /var/tmp/made; echo > /dev/tcp/127.0.0.1/9";
-    fs::write(scratch.path("script.sh"), script).unwrap();
-    let exec = ["exec", "--ephemeral", "--model", "direct", "--mode", "auto", "run bash script.sh"];
-    let (_, shown) = inside(&exec);
+    let script = "echo x > made; echo x > /var/tmp/made; echo > /dev/tcp/127.0.0.1/9; \
+                  echo evil > .envrc; mkdir .vscode && echo evil > .vscode/tasks.json";
+    // The outer sandbox protects only the names in its own project folder.
+    fs::create_dir(scratch.path("inner")).unwrap();
+    fs::write(scratch.path("inner/script.sh"), script).unwrap();
+    let exec = ["exec", "--ephemeral", "--model", "direct", "--mode", "auto", "--cwd", "inner"];
+    let (_, shown) = inside(&[&exec[..], &["run bash script.sh"]].concat());
     for line in ["/var/tmp/made: Read-only file system", "socket: Operation not permitted"] {
         assert!(shown.contains(line), "{shown}");
     }
-    assert!(scratch.path("made").exists(), "{shown}");
+    assert!(scratch.path("inner/made").exists(), "{shown}");
+    // Landlock cannot keep these names from being created.
+    assert!(shown.contains("changes were undone: .vscode, .envrc"), "{shown}");
+    assert!(!scratch.path("inner/.envrc").exists() && !scratch.path("inner/.vscode").exists());
+    assert_eq!(scratch.read("inner/.envrc.changed-by-command-1"), "evil\n");
 }

@@ -50,8 +50,8 @@ impl ShownSandbox {
             Self::Landlock => (
                 "Sandbox without namespaces",
                 "Commands change only the project folders and a private folder, read no other \
-                 files of the home folder but toolchains, and have no network. They can change \
-                 protected files in the project folders.",
+                 files of the home folder but toolchains, and have no network. Changes of \
+                 protected files in the project folders are undone.",
             ),
             Self::Unavailable => (
                 "No sandbox works here",

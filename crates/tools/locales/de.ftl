@@ -79,6 +79,7 @@ outside-sandbox = Er läuft außerhalb der Sandbox. Grund: { $why }
 outside-sandbox-stopped = Er läuft außerhalb der Sandbox, die ihn vielleicht aufgehalten hat ({ $line }). Grund: { $why }
 connects = Der Befehl will sich mit { $host } verbinden.
 connects-upstream = Der Befehl will sich mit { $host } verbinden, über den Proxy aus deiner Umgebung.
+protected-restored = Der Befehl hat geschützte Dateien geändert; das wurde rückgängig gemacht: { $names }. Die geänderten liegen daneben, mit .changed-by-command im Namen.
 refused-hosts = Abgelehnte Verbindungen: { $hosts }
 sandbox-stopped = Der Befehl lief in einer Sandbox: Er kann nur die Projektordner und /tmp ändern und nur erlaubte Rechner erreichen. Vielleicht hat ihn das aufgehalten: { $line }. Falls ja, ruf ihn nochmals mit outside_sandbox auf; dann wird gefragt.
 

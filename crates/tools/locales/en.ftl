@@ -79,6 +79,7 @@ outside-sandbox = It runs outside of the sandbox. Reason: { $why }
 outside-sandbox-stopped = It runs outside of the sandbox, which may have stopped it ({ $line }). Reason: { $why }
 connects = The command wants to connect to { $host }.
 connects-upstream = The command wants to connect to { $host }, by the proxy that your environment names.
+protected-restored = The command changed protected files, and the changes were undone: { $names }. The changed files are kept beside them, with .changed-by-command in their names. Use the tools for files to change them.
 refused-hosts = Connections were refused to: { $hosts }
 sandbox-stopped = The command ran in a sandbox: it can change only the project folders and /tmp, and reach only hosts that the user permits. This may have stopped it: { $line }. If so, call again with outside_sandbox; the user is then asked.
 

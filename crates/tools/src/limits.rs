@@ -321,6 +321,13 @@ pub(crate) const MAX_SANDBOX_REASON_BYTES: usize = 500;
 /// with wildcards deny reading.
 pub(crate) const MAX_ENTRIES_FOR_DENIED_READS: usize = 50_000;
 
+/// Maximum number of files and folders with protected names that are copied before a command whose
+/// sandbox cannot protect them.
+pub(crate) const MAX_PROTECTED_COPY_ENTRIES: usize = 5_000;
+
+/// Maximum total size of these files.
+pub(crate) const MAX_PROTECTED_COPY_BYTES: u64 = 32 << 20;
+
 /// Maximum number of hosts to which a command in a sandbox may try to connect.
 pub(crate) const MAX_COMMAND_HOSTS: usize = 256;
 

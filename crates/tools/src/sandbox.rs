@@ -5,6 +5,7 @@ mod connections;
 mod denied_reads;
 mod home_folder;
 mod private_folder;
+mod protected_copies;
 mod protected_names;
 mod proxy;
 mod session_sandbox;

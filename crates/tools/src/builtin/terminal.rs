@@ -265,7 +265,10 @@ async fn confine_command(
     let (isolation, call) = (context.isolation.clone(), call.clone());
     let confine = move |workspace: &Workspace| match &*isolation {
         CommandIsolation::Sandbox(sandbox) => {
-            Ok(sandbox.confine(command, network, workspace, &call))
+            sandbox.confine(command, network, workspace, &call).map_err(|error| {
+                let message = format!("The sandbox cannot be prepared: {error}.");
+                ToolError::recoverable(ErrorCode::Io, message)
+            })
         }
         // The effects of the command were judged for a sandbox.
         _ => Err(ToolError::fatal("the session has no sandbox")),

@@ -67,8 +67,6 @@ pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> Vec<PathB
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use acp_lifecycle::{Rule, RuleScope};
     use pretty_assertions::assert_eq;
 

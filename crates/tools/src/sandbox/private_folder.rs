@@ -1,8 +1,7 @@
 //! The folder for the temporary files of a session.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -61,7 +60,11 @@ impl Drop for PrivateFolder {
 fn open_folders(folder: &Path) {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        drop(fs::set_permissions(&folder, Permissions::from_mode(0o700)));
+        #[cfg(unix)]
+        drop(fs::set_permissions(
+            &folder,
+            <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o700),
+        ));
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
         let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
         folders.extend(entries.filter(is_folder).map(|entry| entry.path()));
@@ -87,6 +90,7 @@ fn remove_abandoned(parent: &Path) {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,14 +1,15 @@
 //! The sandbox that all commands of a session share: one kind of isolation, and one `/tmp`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::{fs, io};
 
 use acp_lifecycle::CallHandle;
 use callboard_process::{CommandSandbox, ShellCommand};
 use callboard_sandbox::{
-    Isolation, NetworkAccess, SandboxError, SandboxPolicy, SessionNetwork, probe_isolation,
+    Isolation, MissingName, NetworkAccess, SandboxError, SandboxPolicy, SessionNetwork,
+    probe_isolation,
 };
 use callboard_shell::portable_line::parse_portable_line;
 use futures::FutureExt as _;
@@ -18,6 +19,7 @@ use super::caches::{self, CacheCopies, CacheCopy};
 use super::connections::{CommandConnections, SessionConnections};
 use super::denied_reads::{denied_reads, find_denied};
 use super::private_folder::PrivateFolder;
+use super::protected_copies::ProtectedCopies;
 use super::proxy::{UpstreamProxy, serve_proxy};
 use super::sandbox_policy;
 use crate::files::workspace::Workspace;
@@ -113,6 +115,7 @@ impl SessionSandbox {
     }
 
     /// Returns a command that runs in this sandbox, and a value that must be kept as long as it runs.
+    /// Returns an error if the protected names cannot be copied, which the isolation cannot protect.
     /// Reads the configuration of git, so it may block. Must be called on a thread of a tokio
     /// runtime.
     ///
@@ -125,7 +128,7 @@ impl SessionSandbox {
         network: NetworkAccess,
         workspace: &Workspace,
         call: &CallHandle,
-    ) -> (ShellCommand, SandboxLease) {
+    ) -> io::Result<(ShellCommand, SandboxLease)> {
         let mut policy = sandbox_policy(workspace, self.home.as_deref());
         policy.tmp = Some(self.tmp().to_owned());
         policy.network = network;
@@ -145,17 +148,32 @@ impl SessionSandbox {
         policy.limits.file_bytes = Some(MAX_SANDBOX_FILE_BYTES);
         let tmp = self.visible_tmp().to_string_lossy().into_owned();
         command.env.insert("TMPDIR".to_owned(), tmp);
+        let protected = ProtectedCopies::make(&policy.writable, self.unprotected(&policy))?;
+        let mut lease = SandboxLease {
+            connections: None,
+            protected,
+            restored: OnceLock::new(),
+            _cache_copy: cache_copy,
+        };
         let sandbox = CommandSandbox::new(policy, self.isolation);
         let shared = (network == NetworkAccess::None).then(|| self.shared_network(&command.env));
         let Some(shared) = shared.flatten() else {
-            let lease = SandboxLease { connections: None, _cache_copy: cache_copy };
-            return (command.with_sandbox(sandbox), lease);
+            return Ok((command.with_sandbox(sandbox), lease));
         };
         let connections = self.connections.add_command(call.clone(), shared.has_upstream);
         command.env.extend(shared.proxy_variables(connections.name()));
         let sandbox = sandbox.with_network(shared.network.handle());
-        let lease = SandboxLease { connections: Some(connections), _cache_copy: cache_copy };
-        (command.with_sandbox(sandbox), lease)
+        lease.connections = Some(connections);
+        Ok((command.with_sandbox(sandbox), lease))
+    }
+
+    /// Returns the protected names that this isolation cannot protect.
+    fn unprotected(&self, policy: &SandboxPolicy) -> Vec<PathBuf> {
+        let names = policy.read_only.iter().filter(|name| {
+            let is_missing = || fs::symlink_metadata(&name.path).is_err();
+            !self.has_namespaces() || name.missing == MissingName::Unprotected && is_missing()
+        });
+        names.map(|name| name.path.clone()).collect()
     }
 
     /// Gives a command its own copies of the caches of package managers. If they cannot be created,
@@ -206,10 +224,23 @@ impl SessionSandbox {
 #[derive(Debug)]
 pub(crate) struct SandboxLease {
     connections: Option<CommandConnections>,
+    protected: ProtectedCopies,
+    /// The protected names that the command has changed, once it has ended.
+    restored: OnceLock<Vec<PathBuf>>,
     _cache_copy: Option<CacheCopy>,
 }
 
 impl SandboxLease {
+    /// Undoes the changes of protected names, after the command has ended. Blocks.
+    pub(crate) fn restore_protected(&self) {
+        self.restored.get_or_init(|| self.protected.restore());
+    }
+
+    /// Returns the protected names whose changes were undone.
+    pub(crate) fn restored_names(&self) -> &[PathBuf] {
+        self.restored.get().map_or(&[], Vec::as_slice)
+    }
+
     /// Waits until the user has answered the current question about a host, if there is one.
     pub(crate) async fn wait_while_asking(&self) {
         if let Some(connections) = &self.connections {

@@ -38,7 +38,6 @@ pub(super) async fn run_local_command(
         cwd_handle: folder,
         is_background,
         foreground_wait: patience,
-        has_sandbox,
         lease,
         ..
     } = plan;
@@ -69,12 +68,7 @@ pub(super) async fn run_local_command(
     let RunningCommand { recording, running, detached } =
         start_command(command, folder, &job, invocation);
     // The command may continue after this call.
-    let kept = lease.clone();
-    let mut running: CommandFuture = async move {
-        let _kept = kept;
-        running.await
-    }
-    .boxed();
+    let mut running = keep_sandbox_until_end(running, lease.clone());
     let mut may_go_on = true;
     let exit = loop {
         tokio::select! {
@@ -98,22 +92,62 @@ pub(super) async fn run_local_command(
     // Decoding long lines blocks the thread for a noticeable time.
     let recorded = run_on_blocking_thread(move || Ok(recording.finish())).await?;
     let mut output = report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout));
-    if let Some(hosts) = lease.as_ref().and_then(|it| it.refused_hosts()) {
-        let note = Note::new("refused-hosts").with_text("hosts", hosts);
-        call.append_content(Content::from_text(note.to_string()));
-        output.text = format!("{}\n[{note}]", output.text.trim_end());
+    if let Some(lease) = lease {
+        add_sandbox_notes(&mut output, &lease, &command_line, invocation);
     }
-    if has_sandbox
-        && output.failure.is_some()
-        && let CommandIsolation::Sandbox(sandbox) = &*invocation.context.isolation
+    Ok(output)
+}
+
+/// Runs a command to its end, and then undoes its changes of protected names.
+fn keep_sandbox_until_end(
+    running: CommandFuture,
+    lease: Option<Arc<SandboxLease>>,
+) -> CommandFuture {
+    let Some(lease) = lease else { return running };
+    async move {
+        let ended = running.await;
+        let restore = move || {
+            lease.restore_protected();
+            Ok(())
+        };
+        // A failure is logged.
+        drop(run_on_blocking_thread(restore).await);
+        ended
+    }
+    .boxed()
+}
+
+/// Adds to the result of a command how the sandbox has restricted it.
+fn add_sandbox_notes(
+    output: &mut ToolOutput,
+    lease: &SandboxLease,
+    command_line: &str,
+    Invocation { context, call }: Invocation<'_>,
+) {
+    let mut notes = Vec::new();
+    let names = lease.restored_names();
+    if !names.is_empty() {
+        let names = names.iter().map(|path| context.workspace.display(path));
+        let names = names.collect::<Vec<_>>().join(", ");
+        notes.push(Note::new("protected-restored").with_text("names", names));
+    }
+    notes.extend(
+        lease.refused_hosts().map(|hosts| Note::new("refused-hosts").with_text("hosts", hosts)),
+    );
+    for note in &notes {
+        call.append_content(Content::from_text(note.to_string()));
+    }
+    if output.failure.is_some()
+        && let CommandIsolation::Sandbox(sandbox) = &*context.isolation
         && let Some(line) = find_refusal(&output.text)
     {
         let line = head(line, MAX_SANDBOX_REASON_BYTES).to_owned();
-        let note = Note::new("sandbox-stopped").with_text("line", escape_invisible(&line));
-        output.text = format!("{}\n[{note}]", output.text.trim_end());
-        sandbox.record_stop(&command_line, line);
+        notes.push(Note::new("sandbox-stopped").with_text("line", escape_invisible(&line)));
+        sandbox.record_stop(command_line, line);
     }
-    Ok(output)
+    for note in notes {
+        output.text = format!("{}\n[{note}]", output.text.trim_end());
+    }
 }
 
 /// The running command of a call.

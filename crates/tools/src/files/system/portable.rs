@@ -181,6 +181,11 @@ impl Dir {
     }
 
     /// Opens a file for reading and writing.
+    #[cfg(not(unix))]
+    pub(crate) fn create_link(&self, _: &OsStr, _: &OsStr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     pub(crate) fn open_read_write(&self, name: &OsStr) -> io::Result<File> {
         if self.entry_kind(name)? == FileKind::Link {
             return Err(outside_root_error());

@@ -130,6 +130,11 @@ impl Dir {
         Ok(OsString::from_vec(sys::readlinkat(&self.0, name, Vec::new())?.into_bytes()))
     }
 
+    /// Creates a symbolic link.
+    pub(crate) fn create_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
+        Ok(sys::symlinkat(target, &self.0, name)?)
+    }
+
     /// Opens a file for reading and writing.
     pub(crate) fn open_read_write(&self, name: &OsStr) -> io::Result<File> {
         Ok(sys::openat(&self.0, name, OPEN_READ_WRITE_FLAGS, Mode::empty())?.into())
