@@ -32,7 +32,7 @@ fn run(args: impl Iterator<Item = OsString>) -> ! {
     let code = match read_order(args) {
         Ok((order, command, report)) => match order.isolation {
             Isolation::Namespaces if order.then == AfterSetup::HoldNetwork => {
-                namespaces::hold_network(&order, &report)
+                namespaces::hold_network(&report)
             }
             Isolation::Namespaces => namespaces::run(&order, &command, &report),
             Isolation::Landlock | Isolation::None => {

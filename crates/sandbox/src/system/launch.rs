@@ -7,7 +7,7 @@ use std::io::{
 };
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -116,10 +116,10 @@ impl SandboxCommand {
     /// # Errors
     /// Returns an error if the network does not exist any more.
     pub fn join(&mut self, network: &NetworkHandle) -> io::Result<&mut Self> {
-        let open = |descriptor: RawFd| {
-            File::open(format!("/proc/{}/fd/{descriptor}", network.process)).map(OwnedFd::from)
+        let open = |name: &str| {
+            File::open(format!("/proc/{}/ns/{name}", network.process)).map(OwnedFd::from)
         };
-        self.network = Some((open(network.user)?, open(network.network)?));
+        self.network = Some((open("user")?, open("net")?));
         Ok(self)
     }
 
@@ -184,9 +184,12 @@ fn write_order(mut file: &File, order: &SandboxOrder) -> io::Result<()> {
 /// command in it.
 #[derive(Debug)]
 pub struct SessionNetwork {
-    user: OwnedFd,
-    network: OwnedFd,
+    /// Process id of the process that holds the network.
+    process: u32,
     listener: TcpListener,
+    /// The input of the helper, which ends when it is closed.
+    input: Option<UnixStream>,
+    helper: Child,
 }
 
 /// A reference to a [`SessionNetwork`] for another process of the same user. The reference is valid
@@ -194,8 +197,6 @@ pub struct SessionNetwork {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkHandle {
     process: u32,
-    user: RawFd,
-    network: RawFd,
 }
 
 impl SessionNetwork {
@@ -211,30 +212,17 @@ impl SessionNetwork {
         command.std().current_dir("/").stdin(OwnedFd::from(helper_socket));
         command.std().stdout(Stdio::null()).stderr(Stdio::null());
         let SandboxedChild { mut child, mut reports } = command.spawn()?;
-        let opened = match reports.read() {
-            Some(HelperReport::Network(process)) => Self::of_process(process, &socket),
-            _ => return Err(SandboxError::HelperKilled),
+        let Some(HelperReport::Network(process)) = reports.read() else {
+            return Err(SandboxError::HelperKilled);
         };
-        // The helper ends when its input is closed.
-        drop(socket);
-        child.wait()?;
-        Ok(opened?)
-    }
-
-    fn of_process(process: u32, socket: &UnixStream) -> io::Result<Self> {
-        let open = |name: &str| File::open(format!("/proc/{process}/ns/{name}"));
-        let (user, network) = (open("user")?.into(), open("net")?.into());
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let buffer = &mut [0];
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags)?;
-        let listener = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-            _ => None,
-        });
-        let listener = listener.ok_or(io::ErrorKind::UnexpectedEof)?.into();
-        Ok(Self { user, network, listener })
+        match receive_listener(&socket) {
+            Ok(listener) => Ok(Self { process, listener, input: Some(socket), helper: child }),
+            Err(error) => {
+                drop(socket);
+                child.wait()?;
+                Err(error.into())
+            }
+        }
     }
 
     /// Returns the socket that listens on the loopback interface of this network. Commands in the
@@ -249,9 +237,30 @@ impl SessionNetwork {
     /// [join](SandboxCommand::join) the network.
     #[must_use]
     pub fn handle(&self) -> NetworkHandle {
-        let process = std::process::id();
-        NetworkHandle { process, user: self.user.as_raw_fd(), network: self.network.as_raw_fd() }
+        NetworkHandle { process: self.process }
     }
+}
+
+impl Drop for SessionNetwork {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // An error means that the helper was reaped already.
+        drop(self.helper.wait());
+    }
+}
+
+/// Receives the listening socket that the helper has created in the network.
+fn receive_listener(socket: &UnixStream) -> io::Result<TcpListener> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let buffer = &mut [0];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags)?;
+    let listener = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    Ok(listener.ok_or(io::ErrorKind::UnexpectedEof)?.into())
 }
 
 /// A command that runs in a sandbox.

@@ -166,7 +166,10 @@ impl Trees {
         if let Some(folder) = &plan.tmp
             && let Ok(tmp) = fs::canonicalize("/tmp")
         {
-            self.add(tmp, copy(folder)?, None);
+            // If `/tmp` is a project folder, it remains that.
+            if plan.writable.iter().all(|writable| writable.path != tmp) {
+                self.add(tmp, copy(folder)?, None);
+            }
             // Also at its own path, where other programs see it.
             self.add(folder.path.clone(), copy(folder)?, None);
         }

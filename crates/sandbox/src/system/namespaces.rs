@@ -222,8 +222,8 @@ fn join(network: &SharedNetwork, order: &SandboxOrder) -> Result<(), SetupFailur
 }
 
 /// Creates a network, and keeps it until standard input is closed.
-pub(super) fn hold_network(order: &SandboxOrder, report: &ReportWriter) -> i32 {
-    match try_hold_network(order, report) {
+pub(super) fn hold_network(report: &ReportWriter) -> i32 {
+    match try_hold_network(report) {
         Ok(()) => 0,
         Err(failure) => {
             report.send(&HelperReport::Failed(failure));
@@ -232,9 +232,9 @@ pub(super) fn hold_network(order: &SandboxOrder, report: &ReportWriter) -> i32 {
     }
 }
 
-fn try_hold_network(order: &SandboxOrder, report: &ReportWriter) -> Result<(), SetupFailure> {
+fn try_hold_network(report: &ReportWriter) -> Result<(), SetupFailure> {
+    // The process ends when its input is closed. The thread that started it may end before.
     handle_signals();
-    die_with_parent(order)?;
     let (mut go_reader, go) = pipe().step(SetupStep::Helper)?;
     let member = match sys::fork_into_namespaces(NETWORK_NAMESPACES).step(SetupStep::Namespaces)? {
         Fork::Child => {
