@@ -1,8 +1,9 @@
 //! `accept` and `bench`: measure the promises of the project.
 //!
-//! Each promise is a row of a table in `rows.rs` or `session_rows.rs`. A measured row prints one
-//! JSON line on stdout: `id`, `pass`, `value`, `target`, `n`, `seed`, `secs`, and additional
-//! figures. `value` is null if nothing could be measured. `target` is null if every value passes.
+//! Each promise is a row of a table in `rows.rs`, `session_rows.rs` or `sandbox_rows.rs`. A measured
+//! row prints one JSON line on stdout: `id`, `pass`, `value`, `target`, `n`, `seed`, `secs`, and
+//! additional figures. `value` is null if nothing could be measured. `target` is null if every value
+//! passes.
 //! `seed` is null if the row uses no randomness. Remarks are written to stderr.
 
 mod acpx;
@@ -23,6 +24,7 @@ mod ripgrep;
 mod rows;
 mod run;
 mod sabotage;
+mod sandbox_rows;
 mod scratch;
 mod search;
 mod seed;
@@ -37,6 +39,7 @@ use serde_json::json;
 
 use self::rows::{BENCHES, ROWS};
 use self::run::RowRun;
+use self::sandbox_rows::SANDBOX_ROWS;
 use self::seed::Seed;
 use self::session_rows::SESSION_ROWS;
 use crate::process::{self, TaskError, TaskResult};
@@ -88,7 +91,7 @@ struct ReleasePrograms {
 /// Runs the row NAME, or all rows; the arguments are `NAME|all [--n N] [--seed S]`.
 pub(crate) fn run_rows(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let is_asked_for = |row: &AcceptanceRow, name: &str| name == "all" || name == row.name;
-    let rows = ROWS.iter().chain(SESSION_ROWS);
+    let rows = ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS);
     let asked = parse_row_selection("accept NAME|all [--n N] [--seed S]", rows, args, is_asked_for);
     asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
@@ -280,7 +283,9 @@ mod tests {
     #[test]
     fn the_page_of_results_has_every_row() {
         let page = include_str!("../../docs/acceptance.md");
-        for AcceptanceRow { name, what, target, .. } in ROWS.iter().chain(SESSION_ROWS) {
+        for AcceptanceRow { name, what, target, .. } in
+            ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS)
+        {
             let target = target.map_or("–".to_owned(), |target| target.to_string());
             let row = format!("\n| `{name}` | {what} | {target} | ");
             assert!(page.contains(&row), "docs/acceptance.md has no row that begins with {row}");
@@ -322,7 +327,7 @@ mod tests {
 
     #[test]
     fn no_two_rows_of_a_table_share_a_name() {
-        let rows: Vec<_> = ROWS.iter().chain(SESSION_ROWS).collect();
+        let rows: Vec<_> = ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).collect();
         for table in [rows, BENCHES.iter().collect()] {
             let names: BTreeSet<_> = table.iter().map(|row| row.name).collect();
             assert_eq!(names.len(), table.len());

@@ -98,7 +98,7 @@ fn run_acpx_client(
     script: &Path,
 ) -> Result<String, TaskError> {
     let model = format!("script:{}", script.display());
-    let agent = format!("{} acp --model {model}", built.callboard.display());
+    let agent = format!("{} acp --no-sandbox --model {model}", built.callboard.display());
     let mut command = isolated_command(&modules.join(NODE).join("bin/node"), scratch);
     command.arg(modules.join("acpx/dist/cli.js")).args(["--agent", &agent, "--approve-all"]);
     command.arg("--cwd").arg(scratch.cwd()).args(options);

@@ -124,7 +124,7 @@ pub(super) fn callboard_command(
     model: &str,
 ) -> Command {
     let mut command = isolated_command(&built.callboard, scratch);
-    command.args(["acp", "--model", model]);
+    command.args(["acp", "--no-sandbox", "--model", model]);
     command
 }
 

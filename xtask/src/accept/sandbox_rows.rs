@@ -1,0 +1,67 @@
+//! The rows for commands in the sandbox.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::RowMeasure::{Failed, Programs};
+use super::agent::{AgentProcess, DEADLINE};
+use super::figures::{isolated_command, median, open_session};
+use super::scratch::ScratchFolders;
+use super::{AcceptanceRow, ReleasePrograms};
+use crate::process::TaskError;
+
+/// The rows of the command `accept` for the sandbox.
+pub(super) const SANDBOX_ROWS: &[AcceptanceRow] = &[
+    AcceptanceRow {
+        name: "sandbox-cost",
+        what: "additional ms of a command of the agent in a sandbox of namespaces, median of n \
+               pairs",
+        n: 100,
+        target: Some(5.0),
+        measure: Programs(extra_command_ms),
+    },
+    AcceptanceRow {
+        name: "sandbox-escapes",
+        what: "failed tests of lines and system calls that try to leave the sandbox, as root and \
+               as an ordinary user",
+        n: 1,
+        target: Some(0.0),
+        measure: Failed("test --profile laws -p callboard-sandbox --all-features --test escapes"),
+    },
+];
+
+/// Runs n pairs of the command `true`, one in a sandbox and one without. Returns the median
+/// difference of the times of their turns, in milliseconds.
+fn extra_command_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("sandbox")?;
+    let start = |args: &[&str]| {
+        let mut command = isolated_command(&built.callboard, &scratch);
+        let args = [&["acp", "--ephemeral", "--model", "direct", "--mode", "auto"], args].concat();
+        let mut agent = AgentProcess::start(command.args(args))?;
+        let session = open_session(&mut agent, &scratch.cwd())?;
+        Ok::<_, TaskError>((agent, session))
+    };
+    let (mut plain, mut sandboxed) = (start(&["--no-sandbox"])?, start(&[])?);
+    // The first command creates the network of the session.
+    let (_, _) = (run_true(&mut plain)?, run_true(&mut sandboxed)?);
+    let pair = |_| Ok(run_true(&mut sandboxed)? - run_true(&mut plain)?);
+    Ok(median((0..n).map(pair).collect::<Result<_, TaskError>>()?))
+}
+
+/// Runs the command `true`, and returns the milliseconds until its turn has ended.
+fn run_true((agent, session): &mut (AgentProcess, Value)) -> Result<f64, TaskError> {
+    let begun = Instant::now();
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "run true"}]});
+    let mut status = Value::Null;
+    agent.request_and_wait("session/prompt", &prompt, DEADLINE, |message| {
+        let update = &message["params"]["update"];
+        if update["status"].is_string() {
+            status = update["status"].clone();
+        }
+    })?;
+    match &status {
+        status if status == "completed" => Ok(begun.elapsed().as_secs_f64() * 1000.0),
+        other => Err(TaskError::Failed(format!("the command has the status {other}"))),
+    }
+}
