@@ -17,6 +17,7 @@ use callboard_sandbox::{MissingName, ReadOnlyName, SandboxPolicy};
 use crate::files::workspace::Workspace;
 use crate::files::workspace::git::{self, NamedPath};
 
+pub(crate) use protected_copies::RestoredNames;
 pub use session_sandbox::{CommandIsolation, SessionSandbox};
 pub(crate) use session_sandbox::{SandboxLease, find_refusal};
 

@@ -180,7 +180,7 @@ impl Tool for Terminal {
             (CommandIsolation::Sandbox(sandbox), None) => Some(sandbox.visible_tmp().to_owned()),
             _ => None,
         };
-        let line = args.command;
+        let (line, outside_sandbox) = (args.command, args.outside_sandbox);
         let judged = run_on_blocking_thread(move || {
             let home = command.env.get("HOME").map(PathBuf::from);
             let (home, tmp) = (home.as_deref(), private_tmp.as_deref());
@@ -190,7 +190,7 @@ impl Tool for Terminal {
         let (risks::RiskAssessment { effects, note }, command) = judged.await?;
         let asks_background = is_background || asks_later;
         let (effects, sandbox_note) =
-            isolate_effects(effects, &command.line, args.outside_sandbox.as_deref(), context);
+            isolate_effects(effects, &command.line, (outside_sandbox, asks_background), context);
         let plan = Plan {
             has_sandbox: effects.has_sandbox(),
             lease: None,
@@ -232,11 +232,11 @@ impl Tool for Terminal {
 }
 
 /// Marks the effects of a command by the isolation that the command will have. Returns a note if it
-/// runs without a sandbox although the session should have one.
+/// runs without a sandbox although the session should have one, or if the sandbox is too weak.
 fn isolate_effects(
     effects: Effects,
     command: &str,
-    outside_sandbox: Option<&str>,
+    (outside_sandbox, is_background): (Option<String>, bool),
     context: &Context,
 ) -> (Effects, Option<Note>) {
     match (&*context.isolation, outside_sandbox) {
@@ -244,7 +244,13 @@ fn isolate_effects(
         (CommandIsolation::Unavailable { reason }, _) => {
             (effects.always_ask(), Some(Note::new("no-sandbox").with_text("reason", reason)))
         }
-        (CommandIsolation::Sandbox(_), None) => (effects.with_sandbox_mark(), None),
+        (CommandIsolation::Sandbox(sandbox), None) => {
+            let effects = effects.with_sandbox_mark();
+            match sandbox.weakness(&context.workspace, is_background) {
+                None => (effects, None),
+                weakness => (effects.always_ask(), weakness),
+            }
+        }
         (CommandIsolation::Sandbox(sandbox), Some(why)) => {
             let note = match sandbox.stop_of(command) {
                 None => Note::new("outside-sandbox"),

@@ -113,9 +113,16 @@ impl Cache {
         home: &Path,
         env: &BTreeMap<String, String>,
     ) -> impl Iterator<Item = PathBuf> {
-        let path = env.get(self.variable).map_or_else(|| home.join(self.path), PathBuf::from);
-        let folders = self.folders.iter().map(move |folder| path.join(folder));
-        folders.filter(|folder| folder.is_absolute() && folder.is_dir())
+        // A list of paths, as in `GOPATH`, begins with the one that is written.
+        let first = |paths: &String| PathBuf::from(paths.split(':').next().unwrap_or_default());
+        let path = env.get(self.variable).map_or_else(|| home.join(self.path), first);
+        let folders = self.folders.iter().map(|folder| path.join(folder));
+        let mut folders: Vec<_> = folders.filter(|folder| folder.is_dir()).collect();
+        // A folder that does not exist yet is created in a copy of the whole cache.
+        if folders.is_empty() && path.is_dir() {
+            folders.push(path.clone());
+        }
+        folders.into_iter().filter(|folder| folder.is_absolute())
     }
 }
 

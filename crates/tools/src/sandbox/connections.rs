@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Mutex};
 
 use acp_lifecycle::{CallHandle, Effect, Effects, Verdict};
@@ -23,7 +23,6 @@ use crate::note::Note;
 pub(super) struct SessionConnections {
     /// The running commands by the user names that their clients send to the proxy.
     commands: Mutex<HashMap<String, Arc<CommandState>>>,
-    last_name: AtomicU64,
 }
 
 /// The connections of one command. They end when the value is dropped.
@@ -54,7 +53,9 @@ impl SessionConnections {
         call: CallHandle,
         has_upstream: bool,
     ) -> CommandConnections {
-        let name = format!("command-{}", self.last_name.fetch_add(1, Ordering::Relaxed) + 1);
+        // Commands share a loopback interface, so no command may guess the name of another one.
+        let random = || RandomState::new().build_hasher().finish();
+        let name = format!("{:016x}{:016x}", random(), random());
         let state = Arc::new(CommandState {
             call,
             has_upstream,

@@ -1,7 +1,7 @@
 //! Files that a rule denies reading, which sandboxed commands cannot read either.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use acp_lifecycle::rules::{FileAccess, PathGlob};
 use acp_lifecycle::{Effect, Matcher, Rules, Verdict};
@@ -20,9 +20,7 @@ pub(super) fn denied_reads(rules: &Rules) -> Vec<DeniedRead> {
     let denying = rules.iter().filter(|rule| rule.verdict == Verdict::Deny);
     let read = denying.filter_map(|rule| match &rule.matcher {
         Matcher::Path { access: FileAccess::Read, glob } => Some(DeniedRead::Glob(glob.clone())),
-        Matcher::Effect(Effect::Read(path) | Effect::Search(path)) => {
-            Some(DeniedRead::Path(path.clone()))
-        }
+        Matcher::Effect(Effect::Read(path)) => Some(DeniedRead::Path(path.clone())),
         _ => None,
     });
     read.collect()
@@ -31,8 +29,10 @@ pub(super) fn denied_reads(rules: &Rules) -> Vec<DeniedRead> {
 /// Returns the existing files and folders that must be hidden. A pattern without a fixed beginning
 /// is searched for in the project folders, any other in the folder of its beginning.
 ///
-/// At most [`MAX_ENTRIES_FOR_DENIED_READS`] entries are looked at.
-pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> Vec<PathBuf> {
+/// # Errors
+///
+/// Returns an error if more than [`MAX_ENTRIES_FOR_DENIED_READS`] entries would be looked at.
+pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     let (mut found, mut folders) = (Vec::new(), Vec::new());
     for read in denied {
         match read {
@@ -51,8 +51,8 @@ pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> Vec<PathB
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             entries += 1;
             if entries > MAX_ENTRIES_FOR_DENIED_READS {
-                tracing::warn!("not all files that rules deny reading are hidden from commands");
-                return found;
+                let error = "too many files may be ones that a rule denies reading";
+                return Err(io::Error::other(error));
             }
             let path = entry.path();
             if glob.is_match_ignoring_case(&path) {
@@ -62,7 +62,9 @@ pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> Vec<PathB
             }
         }
     }
-    found
+    // A hidden project folder would leave a command without its working directory.
+    found.retain(|path| !roots.iter().any(|root| root.starts_with(path)));
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -98,7 +100,7 @@ mod tests {
         ] {
             assert!(rules.add_rule(rule));
         }
-        let mut found = find_denied(&denied_reads(&rules), &[root]);
+        let mut found = find_denied(&denied_reads(&rules), &[root]).unwrap();
         found.sort();
         let expected = ["one", "other/x.pem", "secret", "work/a/.env", "work/b/c/.ENV"];
         assert_eq!(found, expected.map(path));

@@ -3,7 +3,18 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::{
+    ffi::OsStr,
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+};
 
+#[cfg(unix)]
+use rustix::{
+    fs::{CWD, Mode, OFlags, openat},
+    process::geteuid,
+};
 use tempfile::TempDir;
 
 /// Beginning of the names of all such folders.
@@ -18,7 +29,7 @@ pub(super) struct PrivateFolder {
     folder: TempDir,
     visible: PathBuf,
     /// The folder itself, which is locked as long as the process lives.
-    _lock: File,
+    lock: File,
 }
 
 impl PrivateFolder {
@@ -26,11 +37,11 @@ impl PrivateFolder {
         remove_abandoned(parent);
         loop {
             let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
-            let lock = File::open(folder.path())?;
+            let Some(lock) = open_own_folder(folder.path()) else { continue };
             // Before it was locked, another process may have taken it for an abandoned one.
             if lock.try_lock().is_ok() && folder.path().exists() {
                 let visible = folder.path().join("tmp");
-                let created = Self { folder, visible, _lock: lock };
+                let created = Self { folder, visible, lock };
                 fs::create_dir(created.visible())?;
                 return Ok(created);
             }
@@ -51,24 +62,47 @@ impl PrivateFolder {
 
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        open_folders(self.folder.path());
+        open_folders(&self.lock);
     }
 }
 
 /// Lets this user remove the content of all folders beneath a folder. Some programs, and the kernel
-/// itself, create folders that their owner cannot change.
-fn open_folders(folder: &Path) {
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        #[cfg(unix)]
-        drop(fs::set_permissions(
-            &folder,
-            <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o700),
-        ));
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-        folders.extend(entries.filter(is_folder).map(|entry| entry.path()));
+/// itself, create folders that their owner cannot change. Links are not followed.
+#[cfg(unix)]
+fn open_folders(folder: &File) {
+    let open = |parent: BorrowedFd<'_>, name: &OsStr| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = openat(parent, name, flags, Mode::empty())?;
+        // A descriptor of this kind has no permissions to change, but its path in `/proc` has.
+        let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
+        Ok::<_, io::Error>((found, path))
+    };
+    let mut folders: Vec<_> = open(folder.as_fd(), OsStr::new(".")).into_iter().collect();
+    while let Some((folder, path)) = folders.pop() {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.extend(open(folder.as_fd(), &entry.file_name()));
+            }
+        }
     }
+}
+
+#[cfg(not(unix))]
+fn open_folders(_: &File) {}
+
+/// Opens a folder if it belongs to this user.
+#[cfg(unix)]
+fn open_own_folder(path: &Path) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = File::from(openat(CWD, path, flags, Mode::empty()).ok()?);
+    let is_own = folder.metadata().is_ok_and(|it| it.uid() == geteuid().as_raw());
+    is_own.then_some(folder)
+}
+
+#[cfg(not(unix))]
+fn open_own_folder(path: &Path) -> Option<File> {
+    File::open(path).ok()
 }
 
 /// Removes the folders of processes that were killed. A folder that cannot be removed is left.
@@ -79,11 +113,11 @@ fn remove_abandoned(parent: &Path) {
         is_folder && entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())
     });
     for entry in ours {
-        // Another user's folder cannot be opened.
-        if let Ok(folder) = File::open(entry.path())
+        // Other users can create folders with such names.
+        if let Some(folder) = open_own_folder(&entry.path())
             && folder.try_lock().is_ok()
         {
-            open_folders(&entry.path());
+            open_folders(&folder);
             drop(fs::remove_dir_all(entry.path()));
         }
     }

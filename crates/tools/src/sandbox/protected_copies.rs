@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -13,6 +15,14 @@ use crate::limits::{MAX_PROTECTED_COPY_BYTES, MAX_PROTECTED_COPY_ENTRIES};
 #[derive(Debug)]
 pub(super) struct ProtectedCopies {
     copies: Vec<ProtectedCopy>,
+}
+
+/// The protected names that a command has changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct RestoredNames {
+    pub(crate) restored: Vec<PathBuf>,
+    /// Those whose changes could not be undone.
+    pub(crate) failed: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -29,11 +39,12 @@ enum Content {
     Missing,
     File {
         bytes: Vec<u8>,
-        is_executable: bool,
+        mode: u32,
     },
     Link(OsString),
     Folder(BTreeMap<OsString, Self>),
-    /// A FIFO, socket or device. It is not created again.
+    /// A FIFO, socket or device, or something that is no folder in the place of a parent. It is not
+    /// created again.
     Special,
 }
 
@@ -70,17 +81,22 @@ impl ProtectedCopies {
         Ok(Self { copies })
     }
 
-    /// Restores the paths that have changed, and returns them. What is there instead is kept beside
-    /// them, under another name.
-    pub(super) fn restore(&self) -> Vec<PathBuf> {
-        let restore = |copy: &ProtectedCopy| {
-            let changed = copy.restore_if_changed().unwrap_or_else(|error| {
-                tracing::error!(%error, path = %copy.name.display(), "cannot be restored");
-                true
-            });
-            changed.then(|| copy.root.join(&copy.name))
-        };
-        self.copies.iter().filter_map(restore).collect()
+    /// Restores the paths that have changed. What is there instead is kept beside them, under
+    /// another name.
+    pub(super) fn restore(&self) -> RestoredNames {
+        let mut names = RestoredNames::default();
+        for copy in &self.copies {
+            let path = || copy.root.join(&copy.name);
+            match copy.restore_if_changed() {
+                Ok(false) => {}
+                Ok(true) => names.restored.push(path()),
+                Err(error) => {
+                    tracing::error!(%error, path = %copy.name.display(), "cannot be restored");
+                    names.failed.push(path());
+                }
+            }
+        }
+        names
     }
 }
 
@@ -102,22 +118,31 @@ impl ProtectedCopy {
     }
 }
 
-/// Reads a path in a folder. A path through a link is missing: the link itself is outside.
+/// Reads a path in a folder, step by step. Links are not followed.
 fn read_in(root: &Path, name: &Path, budget: &mut CopyBudget) -> io::Result<Content> {
-    let pinned = PinnedDirectory::pin(root)?;
-    let parent = name.parent().unwrap_or(Path::new(""));
-    let parent = if parent == Path::new("") { Path::new(".") } else { parent };
-    let Ok(folder) = pinned.open_dir_without_links(parent) else { return Ok(Content::Missing) };
+    let mut folder = open_root(root)?;
+    for part in name.parent().into_iter().flat_map(Path::components) {
+        match folder.entry_kind(part.as_os_str()) {
+            Ok(FileKind::Directory) => folder = folder.open_dir(part.as_os_str())?,
+            Ok(_) => return Ok(Content::Special),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::Missing),
+            Err(error) => return Err(error),
+        }
+    }
     match name.file_name() {
         Some(name) => Content::read(&folder, name, budget),
         None => Ok(Content::Missing),
     }
 }
 
+fn open_root(root: &Path) -> io::Result<Dir> {
+    PinnedDirectory::pin(root)?.open_dir_without_links(Path::new("."))
+}
+
 /// Opens the folder that contains a path, step by step. If something else is in the place of a
 /// folder, it is moved aside.
 fn open_or_create_parent(root: &Path, name: &Path) -> io::Result<Dir> {
-    let mut folder = PinnedDirectory::pin(root)?.open_dir_without_links(Path::new("."))?;
+    let mut folder = open_root(root)?;
     let parts = name.parent().into_iter().flat_map(Path::components);
     for part in parts {
         let Component::Normal(part) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
@@ -130,24 +155,23 @@ fn open_or_create_parent(root: &Path, name: &Path) -> io::Result<Dir> {
             Err(_) => folder.create_dir(part)?,
         }
         folder = folder.open_dir(part)?;
+        // The command may have closed it.
+        folder.allow_owner_to_change()?;
     }
     Ok(folder)
 }
 
 /// Renames an entry, so that its content is not lost.
 fn move_aside(folder: &Dir, name: &OsStr) -> io::Result<()> {
-    let mut moved = Err(io::ErrorKind::AlreadyExists.into());
-    for number in 1..100 {
-        let mut other = name.to_owned();
-        other.push(format!(".changed-by-command-{number}"));
-        moved = folder.rename_to_unused(name, &other);
-        match &moved {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            _ => break,
-        }
-    }
-    moved
+    // The command may have taken names that can be guessed.
+    let random = RandomState::new().build_hasher().finish();
+    let mut other = name.to_owned();
+    other.push(format!("{KEPT_NAME}{random:016x}"));
+    folder.rename_to_unused(name, &other)
 }
+
+/// The text between a name and a random number, in the name of a file that a command changed.
+const KEPT_NAME: &str = ".changed-by-command-";
 
 impl Content {
     fn read(folder: &Dir, name: &OsStr, budget: &mut CopyBudget) -> io::Result<Self> {
@@ -159,7 +183,7 @@ impl Content {
                 let file = folder.open_file(name)?;
                 let mut bytes = Vec::new();
                 (&file).take(MAX_PROTECTED_COPY_BYTES).read_to_end(&mut bytes)?;
-                Self::File { bytes, is_executable: crate::files::system::is_executable(&file) }
+                Self::File { bytes, mode: mode_of(&file)? }
             }
             FileKind::Link => Self::Link(folder.read_link(name)?),
             FileKind::Directory => {
@@ -182,9 +206,10 @@ impl Content {
     fn write(&self, folder: &Dir, name: &OsStr) -> io::Result<()> {
         match self {
             Self::Missing | Self::Special => Ok(()),
-            Self::File { bytes, is_executable } => {
-                folder.create_new_file(name, FileVisibility::Everyone)?.write_all(bytes)?;
-                if *is_executable { folder.set_mode(name, 0o755) } else { Ok(()) }
+            Self::File { bytes, mode } => {
+                let mut file = folder.create_new_file(name, FileVisibility::Owner)?;
+                file.write_all(bytes)?;
+                set_mode(&file, *mode)
             }
             Self::Link(target) => folder.create_link(target, name),
             Self::Folder(entries) => {
@@ -194,6 +219,28 @@ impl Content {
             }
         }
     }
+}
+
+#[cfg(unix)]
+fn mode_of(file: &File) -> io::Result<u32> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(file.metadata()?.permissions().mode())
+}
+
+#[cfg(unix)]
+fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(std::fs::Permissions::from_mode(mode & 0o777))
+}
+
+#[cfg(not(unix))]
+fn mode_of(_: &File) -> io::Result<u32> {
+    Ok(0)
+}
+
+#[cfg(not(unix))]
+fn set_mode(_: &File, _: u32) -> io::Result<()> {
+    Ok(())
 }
 
 impl CopyBudget {
@@ -251,7 +298,15 @@ mod tests {
         fs::set_permissions(root.join(".git/hooks/pre-push"), fs::Permissions::from_mode(0o755))
             .unwrap();
         symlink("src", root.join(".vscode")).unwrap();
-        let names = [".git/hooks", ".github/workflows", "AGENTS.md", ".vscode", ".idea", ".envrc"];
+        let names = [
+            ".git/hooks",
+            ".github/workflows",
+            "AGENTS.md",
+            ".vscode",
+            ".idea",
+            ".envrc",
+            ".cargo/config.toml",
+        ];
         let paths = names.map(|name| root.join(name)).into();
         (root, paths)
     }
@@ -263,7 +318,7 @@ mod tests {
         let roots = [root.clone()];
         let before = tree(&root);
         let copies = ProtectedCopies::make(&roots, paths.clone()).unwrap();
-        assert_eq!(copies.restore(), [""; 0].map(PathBuf::from));
+        assert_eq!(copies.restore(), RestoredNames::default());
 
         fs::write(root.join(".git/hooks/pre-push"), "evil").unwrap();
         fs::write(root.join(".git/hooks/pre-commit"), "evil").unwrap();
@@ -274,8 +329,9 @@ mod tests {
         fs::write(root.join("src/a"), "fine").unwrap();
         let changed = copies.restore();
         let expected = [".git/hooks", "AGENTS.md", ".vscode", ".envrc"];
-        assert_eq!(changed, expected.map(|name| root.join(name)));
-        let is_kept = |name: &Path| name.to_string_lossy().contains(".changed-by-command-1");
+        assert_eq!(changed.restored, expected.map(|name| root.join(name)));
+        assert_eq!(changed.failed, [""; 0].map(PathBuf::from));
+        let is_kept = |name: &Path| name.to_string_lossy().contains(KEPT_NAME);
         let after: Vec<_> = tree(&root).into_iter().filter(|(name, _)| !is_kept(name)).collect();
         let mut expected = before;
         expected.iter_mut().filter(|(name, _)| name == Path::new("src/a")).for_each(|entry| {
@@ -284,8 +340,8 @@ mod tests {
         assert_eq!(after, expected);
         let mode = fs::metadata(root.join(".git/hooks/pre-push")).unwrap().permissions().mode();
         assert_eq!(mode & 0o111, 0o111);
-        let kept = root.join(".git/hooks.changed-by-command-1/pre-commit");
-        assert_eq!(fs::read_to_string(kept).unwrap(), "evil");
+        let kept = tree(&root).into_iter().filter(|(name, text)| is_kept(name) && text == "evil");
+        assert_eq!(kept.count(), 3);
     }
 
     #[test]
@@ -297,7 +353,12 @@ mod tests {
         fs::create_dir_all(outside.join("workflows")).unwrap();
         fs::rename(root.join(".github"), root.join("moved")).unwrap();
         symlink(&outside, root.join(".github")).unwrap();
-        assert_eq!(copies.restore(), [root.join(".github/workflows")]);
+        fs::create_dir(root.join("x")).unwrap();
+        fs::write(root.join("x/config.toml"), "evil").unwrap();
+        symlink("x", root.join(".cargo")).unwrap();
+        let restored = copies.restore().restored;
+        assert_eq!(restored, [".github/workflows", ".cargo/config.toml"].map(|it| root.join(it)));
+        assert!(!root.join(".cargo/config.toml").exists());
         assert_eq!(tree(&outside), [("workflows".into(), "folder".to_owned())]);
         let text = fs::read_to_string(root.join(".github/workflows/ci.yml")).unwrap();
         assert_eq!(text, ".github/workflows/ci.yml");
@@ -307,7 +368,7 @@ mod tests {
     fn content_that_is_too_large_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (root, paths) = project(folder.path());
-        let large = fs::File::create(root.join("AGENTS.md")).unwrap();
+        let large = File::create(root.join("AGENTS.md")).unwrap();
         large.set_len(MAX_PROTECTED_COPY_BYTES + 1).unwrap();
         assert!(ProtectedCopies::make(&[root], paths).is_err());
     }

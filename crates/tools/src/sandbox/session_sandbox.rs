@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::{fs, io};
 
 use acp_lifecycle::CallHandle;
@@ -19,12 +19,13 @@ use super::caches::{self, CacheCopies, CacheCopy};
 use super::connections::{CommandConnections, SessionConnections};
 use super::denied_reads::{denied_reads, find_denied};
 use super::private_folder::PrivateFolder;
-use super::protected_copies::ProtectedCopies;
+use super::protected_copies::{ProtectedCopies, RestoredNames};
 use super::proxy::{UpstreamProxy, serve_proxy};
 use super::sandbox_policy;
 use crate::files::workspace::Workspace;
 use crate::limits::{MAX_SANDBOX_FILE_BYTES, MAX_SANDBOX_PROCESSES, MAX_STOPPED_COMMANDS};
 use crate::lock::lock;
+use crate::note::Note;
 
 /// How the commands of a session are isolated from the rest of the system.
 #[derive(Debug, Default)]
@@ -77,6 +78,8 @@ pub struct SessionSandbox {
     network: OnceLock<Option<ProxiedNetwork>>,
     connections: Arc<SessionConnections>,
     cache_copies: Arc<CacheCopies>,
+    /// The protected names before the commands that run.
+    protected: Mutex<Weak<ProtectedCopies>>,
     /// Commands that the sandbox has stopped, newest last, each with a line of its output.
     stopped: Mutex<VecDeque<(String, String)>>,
 }
@@ -93,8 +96,8 @@ impl SessionSandbox {
     /// Returns an error if the folder cannot be created.
     pub fn create(isolation: Isolation, home: Option<PathBuf>) -> io::Result<Self> {
         let tmp = PrivateFolder::create(&std::env::temp_dir())?;
-        let (network, connections, cache_copies, stopped) = Default::default();
-        Ok(Self { isolation, home, tmp, network, connections, cache_copies, stopped })
+        let (network, connections, cache_copies, protected, stopped) = Default::default();
+        Ok(Self { isolation, home, tmp, network, connections, cache_copies, protected, stopped })
     }
 
     /// Returns whether commands have namespaces, the better kind of isolation.
@@ -133,7 +136,7 @@ impl SessionSandbox {
         policy.tmp = Some(self.tmp().to_owned());
         policy.network = network;
         let denied = call.session().update(|session, _| denied_reads(session.rules()));
-        policy.masked.extend(find_denied(&denied, &policy.writable));
+        policy.masked.extend(find_denied(&denied, &policy.writable)?);
         let cache_copy = self.copy_caches(&mut policy, &mut command.env);
         match command.env.get(SSH_AGENT_VARIABLE) {
             Some(socket) if network == NetworkAccess::Host && uses_ssh_agent(&command.line) => {
@@ -148,10 +151,9 @@ impl SessionSandbox {
         policy.limits.file_bytes = Some(MAX_SANDBOX_FILE_BYTES);
         let tmp = self.visible_tmp().to_string_lossy().into_owned();
         command.env.insert("TMPDIR".to_owned(), tmp);
-        let protected = ProtectedCopies::make(&policy.writable, self.unprotected(&policy))?;
         let mut lease = SandboxLease {
             connections: None,
-            protected,
+            protected: Mutex::new(Some(self.copy_protected(&policy)?)),
             restored: OnceLock::new(),
             _cache_copy: cache_copy,
         };
@@ -165,6 +167,33 @@ impl SessionSandbox {
         let sandbox = sandbox.with_network(shared.network.handle());
         lease.connections = Some(connections);
         Ok((command.with_sandbox(sandbox), lease))
+    }
+
+    /// Copies the names that this isolation cannot protect. Commands that run at the same time share
+    /// a copy, because the content may already be that of another command.
+    fn copy_protected(&self, policy: &SandboxPolicy) -> io::Result<Arc<ProtectedCopies>> {
+        let mut shared = lock(&self.protected);
+        if let Some(copies) = shared.upgrade() {
+            return Ok(copies);
+        }
+        let copies = ProtectedCopies::make(&policy.writable, self.unprotected(policy))?;
+        let copies = Arc::new(copies);
+        *shared = Arc::downgrade(&copies);
+        Ok(copies)
+    }
+
+    /// Returns why a command needs permission although it has a sandbox, if it does.
+    pub(crate) fn weakness(&self, workspace: &Workspace, is_background: bool) -> Option<Note> {
+        if self.has_namespaces() {
+            return None;
+        }
+        let is_in_project = |path: &Path| workspace.real_roots().any(|root| path.starts_with(root));
+        let mut hidden = self.home.as_deref().into_iter().chain(workspace.guarded_paths());
+        if hidden.any(is_in_project) {
+            Some(Note::new("sandbox-hides-nothing"))
+        } else {
+            is_background.then(|| Note::new("sandbox-background"))
+        }
     }
 
     /// Returns the protected names that this isolation cannot protect.
@@ -224,21 +253,26 @@ impl SessionSandbox {
 #[derive(Debug)]
 pub(crate) struct SandboxLease {
     connections: Option<CommandConnections>,
-    protected: ProtectedCopies,
-    /// The protected names that the command has changed, once it has ended.
-    restored: OnceLock<Vec<PathBuf>>,
+    /// The protected names before the command. `None` once they are restored.
+    protected: Mutex<Option<Arc<ProtectedCopies>>>,
+    restored: OnceLock<RestoredNames>,
     _cache_copy: Option<CacheCopy>,
 }
 
 impl SandboxLease {
-    /// Undoes the changes of protected names, after the command has ended. Blocks.
+    /// Undoes the changes of protected names, when the command has ended or continues in the
+    /// background. Then, other programs may change them, too. Blocks.
     pub(crate) fn restore_protected(&self) {
-        self.restored.get_or_init(|| self.protected.restore());
+        let copies = lock(&self.protected).take();
+        if let Some(copies) = copies {
+            // The names are restored only once.
+            drop(self.restored.set(copies.restore()));
+        }
     }
 
-    /// Returns the protected names whose changes were undone.
-    pub(crate) fn restored_names(&self) -> &[PathBuf] {
-        self.restored.get().map_or(&[], Vec::as_slice)
+    /// Returns the protected names that were restored.
+    pub(crate) fn restored_names(&self) -> Option<&RestoredNames> {
+        self.restored.get()
     }
 
     /// Waits until the user has answered the current question about a host, if there is one.
@@ -251,6 +285,16 @@ impl SandboxLease {
     /// Returns the hosts to which connections were refused, as text. `None` if there were none.
     pub(crate) fn refused_hosts(&self) -> Option<String> {
         self.connections.as_ref().and_then(CommandConnections::refused_hosts)
+    }
+}
+
+impl Drop for SandboxLease {
+    /// Restores protected names after a call that was dropped.
+    fn drop(&mut self) {
+        if let Some(copies) = lock(&self.protected).take() {
+            // A failure is logged.
+            std::thread::spawn(move || drop(copies.restore()));
+        }
     }
 }
 

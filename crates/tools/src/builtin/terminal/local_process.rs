@@ -19,7 +19,7 @@ use crate::files::state::outputs::OutputKind;
 use crate::files::system::Dir;
 use crate::limits::{MAX_OUTPUT_FILE_BYTES, MAX_SANDBOX_REASON_BYTES};
 use crate::note::Note;
-use crate::sandbox::{CommandIsolation, SandboxLease, find_refusal};
+use crate::sandbox::{CommandIsolation, RestoredNames, SandboxLease, find_refusal};
 use crate::tool::{Invocation, ToolOutput, run_on_blocking_thread};
 use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::Recording;
@@ -68,7 +68,12 @@ pub(super) async fn run_local_command(
     let RunningCommand { recording, running, detached } =
         start_command(command, folder, &job, invocation);
     // The command may continue after this call.
-    let mut running = keep_sandbox_until_end(running, lease.clone());
+    let kept = lease.clone();
+    let mut running: CommandFuture = async move {
+        let _kept = kept;
+        running.await
+    }
+    .boxed();
     let mut may_go_on = true;
     let exit = loop {
         tokio::select! {
@@ -85,51 +90,46 @@ pub(super) async fn run_local_command(
                 };
                 detached.cancel();
                 let id = place.run_in_background(job, recording, running);
-                return background_report::finish_detached_call(&id, why, invocation).await;
+                restore_protected(lease.clone()).await?;
+                let mut output = background_report::finish_detached_call(&id, why, invocation).await?;
+                add_sandbox_notes(&mut output, lease.as_deref(), &command_line, invocation);
+                return Ok(output);
             }
         }
     };
     // Decoding long lines blocks the thread for a noticeable time.
     let recorded = run_on_blocking_thread(move || Ok(recording.finish())).await?;
+    restore_protected(lease.clone()).await?;
     let mut output = report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout));
-    if let Some(lease) = lease {
-        add_sandbox_notes(&mut output, &lease, &command_line, invocation);
-    }
+    add_sandbox_notes(&mut output, lease.as_deref(), &command_line, invocation);
     Ok(output)
 }
 
-/// Runs a command to its end, and then undoes its changes of protected names.
-fn keep_sandbox_until_end(
-    running: CommandFuture,
-    lease: Option<Arc<SandboxLease>>,
-) -> CommandFuture {
-    let Some(lease) = lease else { return running };
-    async move {
-        let ended = running.await;
-        let restore = move || {
-            lease.restore_protected();
-            Ok(())
-        };
-        // A failure is logged.
-        drop(run_on_blocking_thread(restore).await);
-        ended
-    }
-    .boxed()
+/// Undoes the changes of protected names by a command that has ended or continues in the background.
+async fn restore_protected(lease: Option<Arc<SandboxLease>>) -> Result<(), ToolError> {
+    let Some(lease) = lease else { return Ok(()) };
+    let restore = move || {
+        lease.restore_protected();
+        Ok(())
+    };
+    run_on_blocking_thread(restore).await
 }
 
 /// Adds to the result of a command how the sandbox has restricted it.
 fn add_sandbox_notes(
     output: &mut ToolOutput,
-    lease: &SandboxLease,
+    lease: Option<&SandboxLease>,
     command_line: &str,
     Invocation { context, call }: Invocation<'_>,
 ) {
+    let Some(lease) = lease else { return };
     let mut notes = Vec::new();
-    let names = lease.restored_names();
-    if !names.is_empty() {
-        let names = names.iter().map(|path| context.workspace.display(path));
-        let names = names.collect::<Vec<_>>().join(", ");
-        notes.push(Note::new("protected-restored").with_text("names", names));
+    if let Some(RestoredNames { restored, failed }) = lease.restored_names() {
+        for (key, names) in [("protected-restored", restored), ("protected-changed", failed)] {
+            let shown = names.iter().map(|path| context.workspace.display(path));
+            let shown = shown.collect::<Vec<_>>().join(", ");
+            notes.extend((!names.is_empty()).then(|| Note::new(key).with_text("names", shown)));
+        }
     }
     notes.extend(
         lease.refused_hosts().map(|hosts| Note::new("refused-hosts").with_text("hosts", hosts)),

@@ -182,6 +182,11 @@ impl Dir {
 
     /// Opens a file for reading and writing.
     #[cfg(not(unix))]
+    pub(crate) fn allow_owner_to_change(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    #[cfg(not(unix))]
     pub(crate) fn create_link(&self, _: &OsStr, _: &OsStr) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -130,6 +130,14 @@ impl Dir {
         Ok(OsString::from_vec(sys::readlinkat(&self.0, name, Vec::new())?.into_bytes()))
     }
 
+    /// Gives the owner of this directory all rights to it, if the owner is this user.
+    pub(crate) fn allow_owner_to_change(&self) -> io::Result<()> {
+        let stat = sys::fstat(&self.0)?;
+        let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
+        let wanted = mode | Mode::RWXU;
+        if mode == wanted { Ok(()) } else { Ok(sys::fchmod(&self.0, wanted)?) }
+    }
+
     /// Creates a symbolic link.
     pub(crate) fn create_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
         Ok(sys::symlinkat(target, &self.0, name)?)
