@@ -329,7 +329,7 @@ async fn the_loopback_interface_of_the_host_is_no_host_that_can_be_permitted() {
     for host in ["127.0.0.1", "[::1]", "169.254.169.254"] {
         agent.turn(&format!("run python3 fetch.py http://{host}:{port}/")).await;
         let (_, shown) = last_call(&agent);
-        assert!(shown.contains("403"), "{shown}");
+        assert!(shown.contains("/ 403 "), "{shown}");
     }
     server.set_nonblocking(true).unwrap();
     assert!(server.accept().is_err());

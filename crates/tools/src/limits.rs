@@ -328,6 +328,13 @@ pub(crate) const MAX_PROTECTED_COPY_ENTRIES: usize = 5_000;
 /// Maximum total size of these files.
 pub(crate) const MAX_PROTECTED_COPY_BYTES: u64 = 32 << 20;
 
+/// Maximum number of tries to create the folder for the temporary files of a session.
+pub(crate) const MAX_PRIVATE_FOLDER_TRIES: u32 = 8;
+
+/// Maximum depth of folders that are made removable when the session ends.
+#[cfg(unix)]
+pub(crate) const MAX_PRIVATE_FOLDER_DEPTH: usize = 128;
+
 /// Maximum number of hosts to which a command in a sandbox may try to connect.
 pub(crate) const MAX_COMMAND_HOSTS: usize = 256;
 

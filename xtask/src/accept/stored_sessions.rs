@@ -22,8 +22,8 @@ const TURNS_OF_PROCESS: u32 = 30;
 /// Number of bytes of the file that each call of the large session reads. The store also contains a
 /// record of the call for the model, of about the same size.
 const FILE_BYTES: usize = 6_000;
-/// Time limit for the measured load of the large session.
-const LOAD_DEADLINE: Duration = Duration::from_secs(120);
+/// Time limit between two turns of the processes that use a store at the same time.
+const TURN_DEADLINE: Duration = Duration::from_secs(120);
 /// Maximum number of lines that wait until the client of a measured load takes them.
 const LINES_READ_AHEAD: usize = 256;
 /// The beginning of each line that is a notification.
@@ -241,7 +241,7 @@ pub(super) fn slowest_turn_of_eight(built: &ReleasePrograms, n: u32) -> Result<f
         }
         let mut running = PROCESSES;
         while running > 0 {
-            match events.recv_timeout(LOAD_DEADLINE) {
+            match events.recv_timeout(TURN_DEADLINE) {
                 Ok(Ok(ms)) if ms.is_nan() => running -= 1,
                 Ok(Ok(ms)) => slowest = slowest.max(ms),
                 Ok(Err(error)) => return Err(error),

@@ -127,10 +127,11 @@ const FIRST_TOOL_RULE: &str = "- Put calls that do not need each other's results
 const LAST_TOOL_RULE: &str = "- A result may be cut, and says so: ask for the rest if it matters. When a \
     note says that a file changed, read it again before you edit it.";
 
-const SANDBOX_RULE: &str = "Commands run in a sandbox: they change only the roots and /tmp, cannot change \
+const SANDBOX_RULE: &str = "Commands run in a sandbox: they change only the roots and $TMPDIR, cannot change \
     what other programs execute or trust (such as .git/hooks or .vscode), and read no keys. They reach \
-    other hosts only by HTTP_PROXY, and the user is asked about each. If the sandbox stops one that the task needs, call it again \
-    with outside_sandbox; the user is asked.\n";
+    other hosts only by HTTP_PROXY, and the user is asked about each; without this variable, they have \
+    no network. If the sandbox stops one that the task needs, call it again with outside_sandbox; the \
+    user is asked.\n";
 
 const REJECTED_CALL_RULE: &str = "When the user rejects a call, nothing of it happened. Take the reason they \
     give, or ask what they want instead; do not try the same by another way.";

@@ -212,15 +212,20 @@ impl SessionNetwork {
         command.std().current_dir("/").stdin(OwnedFd::from(helper_socket));
         command.std().stdout(Stdio::null()).stderr(Stdio::null());
         let SandboxedChild { mut child, mut reports } = command.spawn()?;
-        let Some(HelperReport::Network(process)) = reports.read() else {
-            return Err(SandboxError::HelperKilled);
+        let received = match reports.read() {
+            Some(HelperReport::Network(process)) => {
+                receive_listener(&socket).map(|listener| (process, listener)).map_err(Into::into)
+            }
+            _ => Err(SandboxError::HelperKilled),
         };
-        match receive_listener(&socket) {
-            Ok(listener) => Ok(Self { process, listener, input: Some(socket), helper: child }),
+        match received {
+            Ok((process, listener)) => {
+                Ok(Self { process, listener, input: Some(socket), helper: child })
+            }
             Err(error) => {
                 drop(socket);
                 child.wait()?;
-                Err(error.into())
+                Err(error)
             }
         }
     }

@@ -80,14 +80,16 @@ impl CacheCopy {
         env: &BTreeMap<String, String>,
     ) -> io::Result<Vec<CopyOnWriteFolder>> {
         let paths = CACHES.iter().flat_map(|cache| cache.existing_folders(home, env));
-        let create = |(number, path): (usize, PathBuf)| {
-            let layer = layers.join(format!("{}-{number}", self.number));
+        let create = |path: PathBuf| {
+            // A folder keeps its layer, whichever other caches exist later.
+            let name = path.to_string_lossy().replace(['%', '/', ':', '\\'], "%");
+            let layer = layers.join(self.number.to_string()).join(name);
             for name in ["upper", "work"] {
                 fs::create_dir_all(layer.join(name))?;
             }
             Ok(CopyOnWriteFolder::new(path, layer))
         };
-        paths.enumerate().map(create).collect()
+        paths.map(create).collect()
     }
 }
 
@@ -156,6 +158,10 @@ mod tests {
             ["home/.cargo/registry", "own/pkg", "home/.npm/"].map(std::path::Path::new)
         );
         assert!(folders.iter().all(|it| it.layer.join("work").is_dir()));
+        fs::create_dir_all(home.join(".cargo/git")).unwrap();
+        let later = copy.folders(&layers, &home, &env).unwrap();
+        assert!(folders.iter().all(|folder| later.contains(folder)));
+        assert_eq!(later.len(), folders.len() + 1);
         let names: Vec<_> =
             variables_for_missing(folder.path(), &home, &env).into_iter().map(|it| it.0).collect();
         assert_eq!(names, ["XDG_CACHE_HOME", "GRADLE_USER_HOME", "NUGET_PACKAGES"]);

@@ -17,6 +17,10 @@ use rustix::{
 };
 use tempfile::TempDir;
 
+#[cfg(unix)]
+use crate::limits::MAX_PRIVATE_FOLDER_DEPTH;
+use crate::limits::MAX_PRIVATE_FOLDER_TRIES;
+
 /// Beginning of the names of all such folders.
 const PREFIX: &str = "callboard-tmp-";
 
@@ -35,17 +39,24 @@ pub(super) struct PrivateFolder {
 impl PrivateFolder {
     pub(super) fn create(parent: &Path) -> io::Result<Self> {
         remove_abandoned(parent);
-        loop {
-            let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
-            let Some(lock) = open_own_folder(folder.path()) else { continue };
-            // Before it was locked, another process may have taken it for an abandoned one.
-            if lock.try_lock().is_ok() && folder.path().exists() {
-                let visible = folder.path().join("tmp");
-                let created = Self { folder, visible, lock };
-                fs::create_dir(created.visible())?;
-                return Ok(created);
+        // Before a folder is locked, another process may take it for an abandoned one.
+        let mut created = Self::try_create(parent);
+        for _ in 1..MAX_PRIVATE_FOLDER_TRIES {
+            if created.is_ok() {
+                break;
             }
+            created = Self::try_create(parent);
         }
+        created
+    }
+
+    fn try_create(parent: &Path) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
+        let lock = open_own_folder(folder.path())?;
+        lock.try_lock()?;
+        let visible = folder.path().join("tmp");
+        fs::create_dir(&visible)?;
+        Ok(Self { folder, visible, lock })
     }
 
     /// Returns the folder that commands see.
@@ -67,7 +78,8 @@ impl Drop for PrivateFolder {
 }
 
 /// Lets this user remove the content of all folders beneath a folder. Some programs, and the kernel
-/// itself, create folders that their owner cannot change. Links are not followed.
+/// itself, create folders that their owner cannot change. Links are not followed. Two descriptors are
+/// open for each level, and folders beneath [`MAX_PRIVATE_FOLDER_DEPTH`] levels stay as they are.
 #[cfg(unix)]
 fn open_folders(folder: &File) {
     let open = |parent: BorrowedFd<'_>, name: &OsStr| {
@@ -76,14 +88,19 @@ fn open_folders(folder: &File) {
         // A descriptor of this kind has no permissions to change, but its path in `/proc` has.
         let path = format!("/proc/self/fd/{}", found.as_raw_fd());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
-        Ok::<_, io::Error>((found, path))
+        Ok::<_, io::Error>((fs::read_dir(path)?, found))
     };
-    let mut folders: Vec<_> = open(folder.as_fd(), OsStr::new(".")).into_iter().collect();
-    while let Some((folder, path)) = folders.pop() {
-        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                folders.extend(open(folder.as_fd(), &entry.file_name()));
+    let mut levels: Vec<_> = open(folder.as_fd(), OsStr::new(".")).into_iter().collect();
+    while let Some((entries, folder)) = levels.last_mut() {
+        match entries.next() {
+            None => drop(levels.pop()),
+            Some(Ok(entry)) if entry.file_type().is_ok_and(|kind| kind.is_dir()) => {
+                let opened = open(folder.as_fd(), &entry.file_name());
+                if levels.len() < MAX_PRIVATE_FOLDER_DEPTH {
+                    levels.extend(opened);
+                }
             }
+            Some(_) => {}
         }
     }
 }
@@ -91,18 +108,18 @@ fn open_folders(folder: &File) {
 #[cfg(not(unix))]
 fn open_folders(_: &File) {}
 
-/// Opens a folder if it belongs to this user.
+/// Opens a folder. Fails if it belongs to another user.
 #[cfg(unix)]
-fn open_own_folder(path: &Path) -> Option<File> {
+fn open_own_folder(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = File::from(openat(CWD, path, flags, Mode::empty()).ok()?);
-    let is_own = folder.metadata().is_ok_and(|it| it.uid() == geteuid().as_raw());
-    is_own.then_some(folder)
+    let folder = File::from(openat(CWD, path, flags, Mode::empty())?);
+    let is_own = folder.metadata()?.uid() == geteuid().as_raw();
+    if is_own { Ok(folder) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
 #[cfg(not(unix))]
-fn open_own_folder(path: &Path) -> Option<File> {
-    File::open(path).ok()
+fn open_own_folder(path: &Path) -> io::Result<File> {
+    File::open(path)
 }
 
 /// Removes the folders of processes that were killed. A folder that cannot be removed is left.
@@ -114,7 +131,7 @@ fn remove_abandoned(parent: &Path) {
     });
     for entry in ours {
         // Other users can create folders with such names.
-        if let Some(folder) = open_own_folder(&entry.path())
+        if let Ok(folder) = open_own_folder(&entry.path())
             && folder.try_lock().is_ok()
         {
             open_folders(&folder);
@@ -129,7 +146,9 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt as _;
 
-    use super::{PREFIX, PrivateFolder};
+    use pretty_assertions::assert_eq;
+
+    use super::{PREFIX, PrivateFolder, open_folders};
 
     #[test]
     fn only_folders_of_killed_processes_are_removed() {
@@ -150,5 +169,30 @@ mod tests {
         let path = first.visible().parent().unwrap().to_owned();
         drop(first);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_folder_in_which_none_can_be_created_is_an_error() {
+        let parent = tempfile::tempdir().unwrap();
+        assert!(PrivateFolder::create(&parent.path().join("missing")).is_err());
+    }
+
+    /// Root can remove closed folders, too, so the modes are compared.
+    #[test]
+    fn folders_are_opened_at_every_level_and_links_are_not_followed() {
+        let parent = tempfile::tempdir().unwrap();
+        let outside = parent.path().join("outside");
+        let folder = PrivateFolder::create(parent.path()).unwrap();
+        let deep = folder.visible().join("d/".repeat(100));
+        let closed =
+            [folder.visible().join("a"), folder.visible().join("b"), deep, outside.clone()];
+        for path in &closed {
+            fs::create_dir_all(path).unwrap();
+            fs::set_permissions(path, Permissions::from_mode(0o500)).unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, folder.visible().join("link")).unwrap();
+        open_folders(&folder.lock);
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(closed.each_ref().map(mode), [0o700, 0o700, 0o700, 0o500]);
     }
 }

@@ -7,14 +7,18 @@ use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Mutex;
 
 use crate::files::system::{Dir, FileKind, FileVisibility, PinnedDirectory};
 use crate::limits::{MAX_PROTECTED_COPY_BYTES, MAX_PROTECTED_COPY_ENTRIES};
+use crate::lock::lock;
 
 /// The content of protected names in the project folders before a command.
 #[derive(Debug)]
 pub(super) struct ProtectedCopies {
     copies: Vec<ProtectedCopy>,
+    /// Held while names are restored, because commands that run at the same time share the copies.
+    restoring: Mutex<()>,
 }
 
 /// The protected names that a command has changed.
@@ -78,12 +82,13 @@ impl ProtectedCopies {
             let content = read_in(&root, &name, &mut budget)?;
             copies.push(ProtectedCopy { root, name, content });
         }
-        Ok(Self { copies })
+        Ok(Self { copies, restoring: Mutex::default() })
     }
 
     /// Restores the paths that have changed. What is there instead is kept beside them, under
     /// another name.
     pub(super) fn restore(&self) -> RestoredNames {
+        let _one = lock(&self.restoring);
         let mut names = RestoredNames::default();
         for copy in &self.copies {
             let path = || copy.root.join(&copy.name);

@@ -213,9 +213,10 @@ impl SessionSandbox {
         env: &mut BTreeMap<String, String>,
     ) -> Option<CacheCopy> {
         let home = self.home.as_deref().filter(|_| self.has_namespaces())?;
-        env.extend(caches::variables_for_missing(self.visible_tmp(), home, env));
         let copy = self.cache_copies.take();
         let folders = copy.folders(&self.tmp.layers(), home, env);
+        // Not before: other users can create the same paths in the `/tmp` of the host.
+        env.extend(caches::variables_for_missing(self.visible_tmp(), home, env));
         let folders = folders.inspect_err(|error| tracing::warn!(%error, "no copies of caches"));
         policy.copy_on_write = folders.ok()?;
         Some(copy)

@@ -411,11 +411,13 @@ fn allow(_: Judged) -> BoxFuture<'static, ConnectionVerdict> {
     Box::pin(std::future::ready(ALLOW))
 }
 
+/// The request for a tunnel that an upstream proxy receives.
+const TUNNEL: &str = "CONNECT b.example:443 HTTP/1.1\r\nHost: b.example:443\r\n\
+                      Proxy-Authorization: Basic dTpw\r\n\r\n";
+
 #[tokio::test]
 async fn an_upstream_proxy_opens_the_tunnels() {
-    let tunnel = "CONNECT b.example:443 HTTP/1.1\r\nHost: b.example:443\r\n\
-                  Proxy-Authorization: Basic dTpw\r\n\r\n";
-    let (port, upstream) = play_host(tunnel, "HTTP/1.1 200 OK\r\nX: y\r\n\r\nwelcome").await;
+    let (port, upstream) = play_host(TUNNEL, "HTTP/1.1 200 OK\r\nX: y\r\n\r\nwelcome").await;
     let proxy = RunningProxy::start_with(Some(upstream_at(port)), allow).await;
     let response = proxy.exchange(connect_request("b.example:443")).await;
     assert_eq!(response, format!("{ESTABLISHED}welcome"));
@@ -437,9 +439,7 @@ async fn an_upstream_proxy_receives_plain_requests_by_a_tunnel() {
 
 #[tokio::test]
 async fn an_upstream_proxy_may_refuse_and_does_not_serve_exceptions() {
-    let tunnel = "CONNECT b.example:443 HTTP/1.1\r\nHost: b.example:443\r\n\
-                  Proxy-Authorization: Basic dTpw\r\n\r\n";
-    let (port, _upstream) = play_host(tunnel, "HTTP/1.1 403 Forbidden\r\n\r\n").await;
+    let (port, _upstream) = play_host(TUNNEL, "HTTP/1.1 403 Forbidden\r\n\r\n").await;
     let proxy = RunningProxy::start_with(Some(upstream_at(port)), allow).await;
     let response = proxy.exchange(connect_request("b.example:443")).await;
     let expected = format!(
