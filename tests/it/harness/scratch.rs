@@ -32,7 +32,17 @@ pub(crate) struct Scratch(Arc<TempDir>);
 impl Scratch {
     /// Creates the folder and its initial files.
     pub(crate) fn new() -> Self {
-        let scratch = Self(Arc::new(TempDir::with_prefix("callboard-it-").unwrap()));
+        Self::new_in(&std::env::temp_dir())
+    }
+
+    /// Creates the folder outside of `/tmp`, which sandboxed commands do not see.
+    pub(crate) fn outside_tmp() -> Self {
+        Self::new_in(Path::new("/var/tmp"))
+    }
+
+    fn new_in(parent: &Path) -> Self {
+        let folder = TempDir::with_prefix_in("callboard-it-", parent).unwrap();
+        let scratch = Self(Arc::new(folder));
         fs::create_dir(scratch.0.path().join("home")).unwrap();
         for (name, bytes) in FILES {
             let path = scratch.path(name);

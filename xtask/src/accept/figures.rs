@@ -145,7 +145,7 @@ fn time_to_initialize(command: &mut Command) -> Result<f64, TaskError> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-fn initialize(agent: &mut AgentProcess) -> Result<Value, TaskError> {
+pub(super) fn initialize(agent: &mut AgentProcess) -> Result<Value, TaskError> {
     let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
     agent.request_and_wait("initialize", &params, DEADLINE, |_| ())
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::RowMeasure::{Failed, Programs};
 use super::agent::{AgentProcess, DEADLINE};
-use super::figures::{isolated_command, median, open_session};
+use super::figures::{initialize, isolated_command, median};
 use super::scratch::ScratchFolders;
 use super::{AcceptanceRow, ReleasePrograms};
 use crate::process::TaskError;
@@ -27,7 +27,10 @@ pub(super) const SANDBOX_ROWS: &[AcceptanceRow] = &[
                as an ordinary user",
         n: 1,
         target: Some(0.0),
-        measure: Failed("test --profile laws -p callboard-sandbox --all-features --test escapes"),
+        measure: Failed(
+            "SANDBOX_TESTS_REQUIRE=namespaces,landlock test --profile laws -p callboard-sandbox \
+             --all-features --test escapes",
+        ),
     },
 ];
 
@@ -35,14 +38,21 @@ pub(super) const SANDBOX_ROWS: &[AcceptanceRow] = &[
 /// difference of the times of their turns, in milliseconds.
 fn extra_command_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("sandbox")?;
-    let start = |args: &[&str]| {
+    let start = |args: &[&str], mode: &str| {
         let mut command = isolated_command(&built.callboard, &scratch);
         let args = [&["acp", "--ephemeral", "--model", "direct", "--mode", "auto"], args].concat();
         let mut agent = AgentProcess::start(command.args(args))?;
-        let session = open_session(&mut agent, &scratch.cwd())?;
-        Ok::<_, TaskError>((agent, session))
+        initialize(&mut agent)?;
+        let params = json!({"cwd": scratch.cwd(), "mcpServers": []});
+        let mut opened = agent.request_and_wait("session/new", &params, DEADLINE, |_| ())?;
+        let isolation = opened["_meta"]["callboard"]["sandbox"]["mode"].take();
+        if isolation == mode {
+            Ok((agent, opened["sessionId"].take()))
+        } else {
+            Err(TaskError::Failed(format!("the isolation is {isolation}, not {mode}")))
+        }
     };
-    let (mut plain, mut sandboxed) = (start(&["--no-sandbox"])?, start(&[])?);
+    let (mut plain, mut sandboxed) = (start(&["--no-sandbox"], "off")?, start(&[], "namespaces")?);
     // The first command creates the network of the session.
     let (_, _) = (run_true(&mut plain)?, run_true(&mut sandboxed)?);
     let pair = |_| Ok(run_true(&mut sandboxed)? - run_true(&mut plain)?);
