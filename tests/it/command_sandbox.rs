@@ -22,7 +22,7 @@ const REJECT: PermissionReply = PermissionReply::Select(PermissionOptionKind::Re
 /// Starts the agent with a sandbox in a mode, and opens a session. Returns `None` if this system
 /// has no namespaces.
 async fn ready(model: impl Into<Model>, mode: &str, options: impl Into<Options>) -> Option<Agent> {
-    let scratch = Scratch::new();
+    let scratch = Scratch::outside_tmp();
     if !has_namespaces(&scratch) {
         return None;
     }
@@ -64,23 +64,31 @@ fn write_connecting_script(agent: &Agent, server: &TcpListener) {
 async fn a_command_that_no_person_sees_changes_only_the_project_and_reads_no_keys() {
     let Some(mut agent) = ready(Model::Direct, "auto", REJECT).await else { return };
     let home = home(&agent.scratch);
-    for (line, status) in [
-        ("echo x > made && cat made", ToolCallStatus::Completed),
-        ("echo x > ~/made", ToolCallStatus::Failed),
-        ("cat ~/.ssh/id", ToolCallStatus::Failed),
-        ("echo x > .git/hooks/pre-commit", ToolCallStatus::Failed),
-        ("mkdir .vscode", ToolCallStatus::Failed),
+    fs::create_dir_all(agent.scratch.path(".git/hooks")).unwrap();
+    for (name, text) in [("HEAD", "ref: refs/heads/main"), ("config", "[core]")] {
+        fs::write(agent.scratch.path(".git").join(name), text).unwrap();
+    }
+    for (line, expected) in [
+        ("echo x > made && cat made", "x"),
+        ("echo x > ~/made", "Read-only file system"),
+        ("cat ~/.ssh/id", "No such file or directory"),
+        ("echo x > .git/hooks/pre-commit", "Read-only file system"),
+        ("echo x > .git/config", "Read-only file system"),
+        ("mkdir .vscode", "File exists"),
+        ("mkdir -p .github/workflows", "Not a directory"),
+        ("rm .vscode", "Device or resource busy"),
     ] {
         // Written into a script, the line is not one of the known dangerous lines.
         fs::write(agent.scratch.path("script.sh"), line).unwrap();
         agent.turn("run sh script.sh").await;
-        let (ended, text) = last_call(&agent);
-        assert_eq!(ended, status, "{line}: {text}");
-        assert!(!text.contains("canary-key"), "{text}");
+        let (_, text) = last_call(&agent);
+        assert!(text.contains(expected) && !text.contains("canary-key"), "{line}: {text}");
     }
     assert_eq!(asked(&agent), 0);
     assert!(agent.scratch.path("made").exists() && !home.join("made").exists());
-    assert!(!agent.scratch.path(".vscode").exists());
+    for name in [".vscode", ".github"] {
+        assert!(fs::symlink_metadata(agent.scratch.path(name)).is_err(), "{name}");
+    }
     agent.finish().await;
 }
 
@@ -108,7 +116,8 @@ async fn commands_of_an_ordinary_user_run_in_the_sandbox() {
         text("Done."),
     ];
     let model = scratch.model(&script.into());
-    fs::write(scratch.path("script.sh"), "echo x > /var/tmp/made").unwrap();
+    let line = format!("echo x > {}", folder.path().join("made").display());
+    fs::write(scratch.path("script.sh"), line).unwrap();
     scratch.give_to(USER);
     let args = ["acp", SANDBOX, "--model", &model, "--mode", "auto"];
     let mut agent = Agent::start_program(&program, scratch, &args, REJECT, |command| {
@@ -368,7 +377,8 @@ async fn parallel_commands_do_not_disturb_each_other() {
         assert_eq!(agent.turn("go").await, "end_turn");
         let mut lines: Vec<_> = agent.scratch.read("ran").lines().map(str::to_owned).collect();
         lines.sort();
-        assert_eq!(lines, ["a", "b", "c"]);
+        let shown: Vec<_> = agent.session().calls().iter().map(|call| call_text(call)).collect();
+        assert_eq!(lines, ["a", "b", "c"], "{shown:?}");
         agent.finish().await;
     }
 }
@@ -404,16 +414,22 @@ fn where_namespaces_are_refused_landlock_isolates_commands() {
     };
     let (_, report) = inside(&["doctor", "sandbox"]);
     assert!(report.starts_with("Sandbox: Landlock"), "{report}");
-    let script = "echo x > made; echo x > /var/tmp/made; echo > /dev/tcp/127.0.0.1/9; \
-                  echo evil > .envrc; mkdir .vscode && echo evil > .vscode/tasks.json";
+    let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+    let outside = outside.path().join("made");
+    let script = format!(
+        "echo x > made; echo x > {}; echo > /dev/tcp/127.0.0.1/9; echo evil > .envrc; \
+         mkdir .vscode && echo evil > .vscode/tasks.json",
+        outside.display()
+    );
     // The outer sandbox protects only the names in its own project folder.
     fs::create_dir(scratch.path("inner")).unwrap();
     fs::write(scratch.path("inner/script.sh"), script).unwrap();
     let exec = ["exec", "--ephemeral", "--model", "direct", "--mode", "auto", "--cwd", "inner"];
     let (_, shown) = inside(&[&exec[..], &["run bash script.sh"]].concat());
-    for line in ["/var/tmp/made: Read-only file system", "socket: Operation not permitted"] {
+    for line in ["made: Read-only file system", "socket: Operation not permitted"] {
         assert!(shown.contains(line), "{shown}");
     }
+    assert!(!outside.exists());
     assert!(scratch.path("inner/made").exists(), "{shown}");
     // Landlock cannot keep these names from being created.
     assert!(shown.contains("changes were undone: .vscode, .envrc"), "{shown}");

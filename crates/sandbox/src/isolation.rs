@@ -228,8 +228,8 @@ mod tests {
     fn policy(folder: &Path) -> SandboxPolicy {
         let mut policy = SandboxPolicy::new([folder]);
         let names = [
-            ("in/file", MissingName::File),
-            ("in/folder", MissingName::Folder),
+            ("in/file", MissingName::Protected),
+            ("in/folder", MissingName::Protected),
             ("in/unprotected", MissingName::Unprotected),
             ("out/unprotected", MissingName::Unprotected),
         ];
@@ -300,7 +300,7 @@ mod tests {
         let names = ["project/name", "project/out", "out/entry", "project/out/name"];
         let gaps = |writable: &str| {
             let mut policy = SandboxPolicy::new([path(writable)]);
-            let entry = |name| policy::ReadOnlyName::new(path(name), MissingName::File);
+            let entry = |name| policy::ReadOnlyName::new(path(name), MissingName::Protected);
             policy.read_only = names.map(entry).into();
             policy.masked = vec![path("link/secret")];
             let mut gaps = probe(Isolation::Landlock, 9).gaps(&policy);

@@ -106,16 +106,13 @@ impl CopyOnWriteFolder {
 ///
 /// The kernel can only mount over something that exists. A *placeholder* is therefore created for
 /// the time of the command, and removed afterwards. If a parent folder is missing too, the
-/// placeholder is an empty folder in its place. See the crate's README for what other programs see
-/// meanwhile.
+/// placeholder takes its place. See the crate's README for what other programs see meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum MissingName {
     /// The placeholder is an unused socket, because `git add` ignores sockets. The
     /// command sees an empty file.
-    File,
-    /// The placeholder is an empty folder.
-    Folder,
+    Protected,
     /// There is no placeholder, and the command may create the path. For names whose mere existence
     /// changes how a program behaves; the caller compares afterwards.
     Unprotected,
@@ -262,7 +259,7 @@ mod tests {
         use std::os::unix::ffi::OsStringExt as _;
         let odd = PathBuf::from(std::ffi::OsString::from_vec(b"/p/\xff\n".to_vec()));
         let mut policy = SandboxPolicy::new([odd.clone(), "/plain".into()]);
-        policy.read_only.push(ReadOnlyName::new(odd.join(".git"), MissingName::Folder));
+        policy.read_only.push(ReadOnlyName::new(odd.join(".git"), MissingName::Protected));
         policy.home = Some(odd.clone());
         policy.tmp = Some(odd);
         let json = serde_json::to_string(&policy).unwrap();

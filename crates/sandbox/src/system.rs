@@ -8,9 +8,11 @@ mod lockdown;
 mod mounts;
 mod namespaces;
 mod order;
+mod path_walk;
 mod placeholders;
 mod probe;
 mod protection;
+mod resolver;
 mod rules;
 mod scratch;
 mod seccomp;
@@ -25,7 +27,7 @@ pub use self::helper::init_sandbox_helper;
 pub use self::launch::{
     NetworkHandle, SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork,
 };
-pub use self::placeholders::remove_placeholders;
+pub use self::placeholders::{is_placeholder_at, remove_placeholders};
 pub use self::probe::probe_isolation;
 use crate::error::{SetupFailure, SetupStep};
 

@@ -61,8 +61,8 @@ fn names_of_git(root: &Path) -> Vec<ReadOnlyName> {
             .collect::<Vec<_>>()
     };
     let named = git::paths_named_in_config(root).into_iter().map(|path| match path {
-        NamedPath::Hooks(path) => ReadOnlyName::new(path, MissingName::Folder),
-        NamedPath::Include(path) => ReadOnlyName::new(path, MissingName::File),
+        NamedPath::Hooks(path) => ReadOnlyName::new(path, MissingName::Protected),
+        NamedPath::Include(path) => ReadOnlyName::new(path, MissingName::Protected),
         NamedPath::File(path) => ReadOnlyName::new(path, MissingName::Unprotected),
     });
     // In a worktree or submodule, `.git` is a file with the path of the repository.

@@ -20,7 +20,8 @@ use rustix::io::Errno;
 use super::StepResult as _;
 use super::limits::MAX_HIDDEN_SOCKETS;
 use super::protection::Protection;
-use super::rules::{SHARED_FOLDERS, resolve_hidden};
+use super::resolver::PathResolver;
+use super::rules::SHARED_FOLDERS;
 use super::scratch::{Scratch, copy_devices, copy_on_write, fresh_proc, fresh_terminals};
 use super::sys::{self, MountScope};
 use super::trees::{HARMLESS, READ_ONLY, attach, copy_tree, has_disappeared, open_path, retry};
@@ -86,13 +87,18 @@ struct Placement {
 }
 
 /// Builds the mounts of a sandbox in this process's mount namespace. This process must be the first
-/// one of its process namespace.
-pub(super) fn build(policy: &SandboxPolicy, plan: &MountPlan) -> Result<(), SetupFailure> {
+/// one of its process namespace. `wait_for_placeholders` returns when they exist.
+pub(super) fn build(
+    policy: &SandboxPolicy,
+    plan: &MountPlan,
+    wait_for_placeholders: impl FnOnce() -> io::Result<()>,
+) -> Result<(), SetupFailure> {
     let root = open_path(Path::new("/")).step(SetupStep::Mounts)?;
     sys::make_mounts_private(root.as_fd()).step(SetupStep::Mounts)?;
 
-    let mut trees = Trees { placements: Vec::new(), covered: covered_folders(policy)? };
-    trees.copy_folders(policy, plan)?;
+    let mut resolver = PathResolver::default();
+    let mut trees = Trees::new(policy, &mut resolver)?;
+    trees.copy_folders(policy, plan, &mut resolver)?;
     let devices = copy_devices()?;
     let proc = fresh_proc(policy.limits.processes).step(SetupStep::Proc)?;
     let terminals = fresh_terminals().step_at(SetupStep::Devices, Path::new("/dev/pts"))?;
@@ -102,7 +108,7 @@ pub(super) fn build(policy: &SandboxPolicy, plan: &MountPlan) -> Result<(), Setu
 
     let scratch = Scratch::new(policy.limits.tmp_bytes, trees.covered.len());
     let scratch = scratch.step(SetupStep::Devices)?;
-    trees.add_hidden(&scratch, policy, plan)?;
+    trees.add_hidden(&scratch, plan)?;
     let device_folder = scratch.device_folder().step(SetupStep::Devices)?;
     let shm = scratch.folder("shm", 0o1777).step(SetupStep::Devices)?;
     trees.attach_all()?;
@@ -123,38 +129,46 @@ pub(super) fn build(policy: &SandboxPolicy, plan: &MountPlan) -> Result<(), Setu
     for path in trees.covers() {
         protection.pin_parents(path).step_at(SetupStep::Mask, path)?;
     }
+    wait_for_placeholders().step(SetupStep::Helper)?;
     for name in &policy.read_only {
         protection.protect(name, &scratch).step_at(SetupStep::ReadOnlyName, &name.path)?;
     }
     attach(proc.as_fd(), Path::new("/proc")).step(SetupStep::Proc)
 }
 
-/// Returns the folders and files that are covered by empty ones.
-fn covered_folders(policy: &SandboxPolicy) -> Result<Vec<PathBuf>, SetupFailure> {
-    let resolve = |path: &Path| fs::canonicalize(path).ok();
-    let writable: Vec<_> = policy.writable.iter().filter_map(|path| resolve(path)).collect();
-    let shared = SHARED_FOLDERS.iter().filter_map(|path| resolve(Path::new(path)));
-    let mut covered: Vec<_> = shared.filter(|path| !writable.contains(path)).collect();
-    for path in &policy.masked {
-        covered.extend(resolve_hidden(path).step_at(SetupStep::Mask, path)?);
-    }
-    covered.sort();
-    covered.dedup();
-    Ok(covered)
-}
-
 struct Trees {
     placements: Vec<Placement>,
     /// Folders and files that are covered by something in memory, without links.
     covered: Vec<PathBuf>,
+    /// Those of them that the policy masks.
+    masked: Vec<PathBuf>,
+    /// The folder for temporary files, unless it is a project folder.
+    tmp: Option<PathBuf>,
 }
 
 impl Trees {
+    fn new(policy: &SandboxPolicy, resolver: &mut PathResolver) -> Result<Self, SetupFailure> {
+        let mut masked = Vec::new();
+        for path in &policy.masked {
+            masked.extend(resolver.resolve_hidden(path).step_at(SetupStep::Mask, path)?);
+        }
+        let mut resolve = |path: &Path| resolver.resolve(path).ok();
+        let writable: Vec<_> = policy.writable.iter().filter_map(|path| resolve(path)).collect();
+        let tmp = resolve(Path::new("/tmp")).filter(|path| !writable.contains(path));
+        let shared = SHARED_FOLDERS.iter().filter_map(|path| resolve(Path::new(path)));
+        let mut covered: Vec<_> = shared.filter(|path| !writable.contains(path)).collect();
+        covered.extend(masked.iter().cloned());
+        covered.sort();
+        covered.dedup();
+        Ok(Self { placements: Vec::new(), covered, masked, tmp })
+    }
+
     /// Copies the folders that remain accessible, before anything covers them.
     fn copy_folders(
         &mut self,
         policy: &SandboxPolicy,
         plan: &MountPlan,
+        resolver: &mut PathResolver,
     ) -> Result<(), SetupFailure> {
         let copy = |folder: &KnownFolder| {
             let tree = folder.reopen().and_then(|fd| copy_tree(fd.as_fd(), HARMLESS));
@@ -163,18 +177,15 @@ impl Trees {
         for folder in &plan.writable {
             self.add(folder.path.clone(), copy(folder)?, None);
         }
-        if let Some(folder) = &plan.tmp
-            && let Ok(tmp) = fs::canonicalize("/tmp")
-        {
-            // If `/tmp` is a project folder, it remains that.
-            if plan.writable.iter().all(|writable| writable.path != tmp) {
+        if let Some(folder) = &plan.tmp {
+            if let Some(tmp) = self.tmp.clone() {
                 self.add(tmp, copy(folder)?, None);
             }
             // Also at its own path, where other programs see it.
             self.add(folder.path.clone(), copy(folder)?, None);
         }
         for folder in &policy.copy_on_write {
-            let Ok(path) = fs::canonicalize(&folder.path) else { continue };
+            let Ok(path) = resolver.resolve(&folder.path) else { continue };
             let is_writable = plan.writable.iter().any(|writable| path.starts_with(&writable.path));
             let folder = CopyOnWriteFolder { path, layer: folder.layer.clone() };
             if let Some(tree) = (!is_writable).then(|| copy_on_write(&folder)).flatten() {
@@ -183,7 +194,7 @@ impl Trees {
         }
         let needed = NEEDED_IN_RUN.iter().map(Path::new);
         let readable = policy.readable.iter().map(PathBuf::as_path).chain(needed);
-        for path in readable.filter_map(|path| fs::canonicalize(path).ok()) {
+        for path in readable.filter_map(|path| resolver.resolve(path).ok()) {
             if self.covered.iter().any(|covered| path != *covered && path.starts_with(covered)) {
                 let tree = open_path(&path)
                     .and_then(|fd| copy_tree(fd.as_fd(), READ_ONLY))
@@ -195,20 +206,10 @@ impl Trees {
     }
 
     /// Adds empty files and folders that cover the hidden paths.
-    fn add_hidden(
-        &mut self,
-        scratch: &Scratch,
-        policy: &SandboxPolicy,
-        plan: &MountPlan,
-    ) -> Result<(), SetupFailure> {
-        let has_tmp = plan.tmp.is_some();
-        let tmp = fs::canonicalize("/tmp").ok();
-        let is_masked = |path: &PathBuf| {
-            policy.masked.iter().any(|masked| fs::canonicalize(masked).is_ok_and(|it| it == *path))
-        };
+    fn add_hidden(&mut self, scratch: &Scratch, plan: &MountPlan) -> Result<(), SetupFailure> {
         for (number, path) in self.covered.clone().into_iter().enumerate() {
-            let is_tmp = tmp.as_ref() == Some(&path) && !is_masked(&path);
-            if is_tmp && has_tmp {
+            let is_tmp = self.tmp.as_ref() == Some(&path) && !self.masked.contains(&path);
+            if is_tmp && plan.tmp.is_some() {
                 continue;
             }
             let is_folder = match statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW) {

@@ -127,41 +127,31 @@ impl Holder {
         let (go_reader, go) = pipe().step(SetupStep::Helper)?;
         let holder = pidfd_open(getpid(), PidfdFlags::empty()).step(SetupStep::Helper)?;
         let writable: Vec<_> = plan.writable.iter().map(|folder| folder.path.clone()).collect();
-        let placeholders = Placeholders::create(&order.policy, &writable)?;
         let namespaces = match &command.network {
             Some(network) => {
-                if let Err(failure) = join(network, order) {
-                    placeholders.remove();
-                    return Err(failure);
-                }
+                join(network, order)?;
                 NAMESPACES & !NETWORK_NAMESPACES
             }
             None if order.policy.network == NetworkAccess::Host => NAMESPACES & !libc::CLONE_NEWNET,
             None => NAMESPACES,
         };
-        let init = match sys::fork_into_namespaces(namespaces) {
-            Ok(Fork::Child) => {
-                // The holder alone keeps the locks of its placeholders: they end with it.
-                drop((status, go, placeholders));
+        let init = match sys::fork_into_namespaces(namespaces).step(SetupStep::Namespaces)? {
+            Fork::Child => {
+                drop((status, go));
                 let init =
                     Init { order, command, report, plan, cwd, status: status_writer, holder };
                 sys::exit_now(init.run(go_reader));
             }
-            Ok(Fork::Parent(init)) => init,
-            Err(error) => {
-                placeholders.remove();
-                return Err(SetupFailure::new(SetupStep::Namespaces, error));
-            }
+            Fork::Parent(init) => init,
         };
         deliver_signals_to(init);
         drop((status_writer, go_reader));
-        let holder = Self { init, status, placeholders };
-        let mapped = match &command.network {
+        let mut holder = Self { init, status, placeholders: Placeholders::default() };
+        let begun = match &command.network {
             Some(_) => Ok(()),
             None => map_user(init).step(SetupStep::UserMap),
         };
-        let begin = || (&go).write_all(&[0]).and_then(|()| release_streams());
-        match mapped.and_then(|()| begin().step(SetupStep::Helper)) {
+        match begun.and_then(|()| holder.prepare(order, &writable, &go)) {
             Ok(()) => Ok(holder),
             Err(failure) => {
                 sys::kill(init.as_raw_nonzero().get(), libc::SIGKILL);
@@ -169,6 +159,18 @@ impl Holder {
                 Err(failure)
             }
         }
+    }
+
+    /// Lets the init process begin, and creates the placeholders while it builds the mounts.
+    fn prepare(
+        &mut self,
+        order: &SandboxOrder,
+        writable: &[PathBuf],
+        mut go: &PipeWriter,
+    ) -> Result<(), SetupFailure> {
+        go.write_all(&[0]).and_then(|()| release_streams()).step(SetupStep::Helper)?;
+        self.placeholders = Placeholders::create(&order.policy, writable)?;
+        go.write_all(&[0]).step(SetupStep::Helper)
     }
 
     /// Waits for the end of the sandbox.
@@ -380,8 +382,7 @@ impl Init<'_> {
         if go.read_exact(&mut [0]).is_err() {
             return SETUP_FAILED;
         }
-        drop(go);
-        match self.set_up().and_then(|rules| self.start_command(rules)) {
+        match self.set_up(go).and_then(|rules| self.start_command(rules)) {
             Ok(Some(command)) => self.supervise(command),
             Ok(None) => {
                 self.report.send(&HelperReport::Started);
@@ -394,7 +395,7 @@ impl Init<'_> {
         }
     }
 
-    fn set_up(&self) -> Result<Option<Rules>, SetupFailure> {
+    fn set_up(&self, mut go: PipeReader) -> Result<Option<Rules>, SetupFailure> {
         set_parent_process_death_signal(Some(Signal::KILL)).step(SetupStep::Helper)?;
         if has_ended(&self.holder) {
             return Err(SetupFailure::new(SetupStep::Helper, Errno::SRCH));
@@ -410,7 +411,7 @@ impl Init<'_> {
         if self.order.policy.network == NetworkAccess::None {
             switch_on_loopback()?;
         }
-        mounts::build(&self.order.policy, &self.plan)?;
+        mounts::build(&self.order.policy, &self.plan, || go.read_exact(&mut [0]))?;
         let cwd = self.cwd.reopen().step_at(SetupStep::WorkingDirectory, &self.cwd.path)?;
         fchdir(&cwd).step_at(SetupStep::WorkingDirectory, &self.cwd.path)?;
         let mut writable: Vec<_> =

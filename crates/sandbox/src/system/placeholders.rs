@@ -1,41 +1,41 @@
 //! Placeholders for read-only paths that do not exist.
 //!
 //! The kernel mounts only over something that exists. So that a command cannot create such a path,
-//! a placeholder is created there for the time of the command: an empty folder, or an unused
-//! socket. `git` and most other programs ignore both, in the sandbox and outside: the
-//! type of a directory entry is that of the placeholder, whatever is mounted over it.
+//! a placeholder is created there for the time of the command: an unused socket. `git` and most
+//! other programs ignore sockets, in the sandbox and outside: the type of a directory entry is that
+//! of the placeholder, whatever is mounted over it.
 //!
-//! A placeholder is recognized by its mode, which nothing else has. Each helper holds a shared lock
+//! The placeholders of a command are links to one socket, because file systems need a hundred times
+//! as long for a new file as for a new name of one. A placeholder is recognized by its mode, which
+//! nothing else has. Each helper holds a shared lock
 //! on the folders that contain its placeholders, which the kernel frees when the helper dies. One
 //! that gets the exclusive lock removes all placeholders from the folder. What was left behind (all
 //! processes were killed at once) is therefore used and removed by the next command with such a
 //! folder.
 
-use std::collections::VecDeque;
-use std::ffi::{CStr, OsStr, OsString};
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 
 use rustix::fs::{
     Access, AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat,
-    StatVfsMountFlags, accessat, chmodat, flock, fstat, mkdirat, mknodat, openat2, readlinkat,
-    statat, statvfs, unlinkat,
+    StatVfsMountFlags, accessat, chmodat, flock, fstat, linkat, mknodat, openat, openat2,
+    readlinkat, statat, statvfs, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::limits::{MAX_LINKS, PLACEHOLDER_LOCK_ATTEMPTS, PLACEHOLDER_LOCK_INTERVAL};
+use super::limits::{PLACEHOLDER_LOCK_ATTEMPTS, PLACEHOLDER_LOCK_INTERVAL};
+use super::path_walk::KnownFolders;
 use crate::error::{SetupFailure, SetupStep};
 use crate::policy::{MissingName, SandboxPolicy};
 
-/// Mode of a socket as a placeholder. Others have neither the sticky bit nor so few rights.
-const FILE_MODE: Mode = Mode::from_raw_mode(0o1444);
-/// Mode of a folder as a placeholder. A folder for files has the right to write.
-const FOLDER_MODE: Mode = Mode::from_raw_mode(0o1555);
+/// Mode of a placeholder. Other sockets have neither the sticky bit nor so few rights.
+const MODE: Mode = Mode::from_raw_mode(0o1444);
 
 /// Removes the placeholders of a policy that no command uses any more.
 ///
@@ -45,14 +45,19 @@ pub fn remove_placeholders(policy: &SandboxPolicy) {
     Placeholders::remove_left_over(policy);
 }
 
-/// The folders that contain placeholders of this process, with shared locks.
+/// The placeholders of this process.
 #[derive(Debug, Default)]
-pub(super) struct Placeholders(Vec<LockedFolder>);
+pub(super) struct Placeholders {
+    /// The folders that contain placeholders, with shared locks.
+    folders: Vec<LockedFolder>,
+    /// The socket to which the placeholders link.
+    socket: Option<OwnedFd>,
+}
 
 #[derive(Debug)]
 struct LockedFolder {
+    path: PathBuf,
     folder: OwnedFd,
-    identity: (u64, u64),
 }
 
 impl Placeholders {
@@ -62,12 +67,12 @@ impl Placeholders {
         policy: &SandboxPolicy,
         writable: &[PathBuf],
     ) -> Result<Self, SetupFailure> {
-        let mut placeholders = Self::default();
+        let (mut placeholders, mut known) = (Self::default(), KnownFolders::default());
         for name in &policy.read_only {
             if name.missing == MissingName::Unprotected {
                 continue;
             }
-            let created = placeholders.create_one(&name.path, name.missing, writable);
+            let created = placeholders.create_one(&name.path, writable, &mut known);
             if let Err(error) = created {
                 placeholders.remove();
                 return Err(SetupFailure::at(SetupStep::Placeholder, &name.path, error));
@@ -79,7 +84,8 @@ impl Placeholders {
     /// Removes the placeholders of all folders that no other helper uses.
     pub(super) fn remove(self) {
         // In the opposite order, because a placeholder may be in the folder of an earlier one.
-        for LockedFolder { folder, .. } in self.0.into_iter().rev() {
+        // A folder that has two paths is locked twice, until the second lock ends.
+        for LockedFolder { folder, .. } in self.folders.into_iter().rev() {
             if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
                 remove_from(&folder);
             }
@@ -90,23 +96,31 @@ impl Placeholders {
     pub(super) fn remove_left_over(policy: &SandboxPolicy) {
         let writable = policy.writable.iter().filter_map(|path| fs::canonicalize(path).ok());
         let writable: Vec<_> = writable.collect();
+        let (mut seen, mut known) = (HashSet::new(), KnownFolders::default());
         for name in &policy.read_only {
             // Folders that a command closed, outermost first.
             let mut opened: Vec<(PathBuf, OpenedFolder<OwnedFd>)> = Vec::new();
-            while let Ok(end) = find_end(&name.path, &writable) {
-                match end {
-                    PathEnd::Missing(MissingEnd { folder, .. }) => {
-                        if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                            remove_from(&folder);
+            while let Ok(end) = find_end(&name.path, &writable, &mut known) {
+                let closed = match end {
+                    PathEnd::Settled => break,
+                    PathEnd::Missing { folder, .. } if seen.contains(&folder) => break,
+                    PathEnd::Missing { folder: path, .. } => match open_folder(&path) {
+                        Ok(folder) => {
+                            if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                                remove_from(&folder);
+                            }
+                            seen.insert(path);
+                            break;
                         }
-                        break;
-                    }
-                    PathEnd::Denied(path) if opened.iter().all(|(before, _)| *before != path) => {
-                        let Ok(folder) = OpenedFolder::at(&path) else { break };
-                        opened.push((path, folder));
-                    }
-                    PathEnd::Denied(_) | PathEnd::Settled => break,
+                        Err(_) => path,
+                    },
+                    PathEnd::Denied(path) => path,
+                };
+                if opened.iter().any(|(before, _)| *before == closed) {
+                    break;
                 }
+                let Ok(folder) = OpenedFolder::at(&closed) else { break };
+                opened.push((closed, folder));
             }
         }
     }
@@ -114,54 +128,76 @@ impl Placeholders {
     fn create_one(
         &mut self,
         path: &Path,
-        missing: MissingName,
         writable: &[PathBuf],
+        known: &mut KnownFolders,
     ) -> io::Result<()> {
-        let MissingEnd { folder, name, is_last } = match find_end(path, writable)? {
-            PathEnd::Missing(end) => end,
+        let (folder, name) = match find_end(path, writable, known)? {
+            PathEnd::Missing { folder, name } => (folder, name),
             PathEnd::Denied(folder) => return Err(denied(&folder)),
             PathEnd::Settled => return Ok(()),
         };
-        let folder = self.lock(folder)?;
-        let is_file = is_last && missing == MissingName::File;
-        let created = if is_file {
-            mknodat(folder, &name, FileType::Socket, FILE_MODE, 0)
-        } else {
-            mkdirat(folder, &name, FOLDER_MODE)
+        let index = match self.lock(&folder) {
+            Ok(index) => index,
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
+            Err(_) if may_create_in(&folder) => return Err(denied(&folder)),
+            Err(_) => return Ok(()),
         };
-        match created {
+        let LockedFolder { path, folder } = &self.folders[index];
+        // A link fails if the other placeholder is on another file system, or was removed.
+        if let Some(socket) = &self.socket
+            && matches!(link_descriptor(socket, folder, &name), Ok(()) | Err(Errno::EXIST))
+        {
+            return Ok(());
+        }
+        match mknodat(folder, &name, FileType::Socket, MODE, 0) {
             Ok(()) => {}
             // It is there by now, or the command cannot create it either.
             Err(Errno::EXIST | Errno::ROFS) => return Ok(()),
             Err(Errno::ACCESS) if !is_own(&fstat(folder)?) => return Ok(()),
-            Err(Errno::ACCESS) => return Err(denied(path.parent().unwrap_or(path))),
+            Err(Errno::ACCESS) => return Err(denied(path)),
             Err(error) => return Err(error.into()),
         }
-        // The umask, and the kernel in case of folders, may have removed bits.
-        let mode = if is_file { FILE_MODE } else { FOLDER_MODE };
-        let changed = chmodat(folder, &name, mode, AtFlags::empty());
-        if changed.is_ok() && is_placeholder(&statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW)?) {
+        // The umask may have removed bits.
+        let changed = chmodat(folder, &name, MODE, AtFlags::empty());
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let socket = changed.and_then(|()| openat(folder, &name, flags, Mode::empty()));
+        if let Ok(socket) = socket
+            && is_placeholder(&fstat(&socket)?)
+        {
+            self.socket = Some(socket);
             return Ok(());
         }
-        let flags = if is_file { AtFlags::empty() } else { AtFlags::REMOVEDIR };
-        unlinkat(folder, &name, flags)?;
+        unlinkat(folder, &name, AtFlags::empty())?;
         Err(io::Error::other("the file system does not keep the modes of files"))
     }
 
-    /// Locks a folder, so that no other helper removes placeholders from it.
-    fn lock(&mut self, folder: OwnedFd) -> io::Result<&OwnedFd> {
-        let stat = fstat(&folder)?;
-        let identity = (stat.st_dev, stat.st_ino);
-        let index = match self.0.iter().position(|locked| locked.identity == identity) {
-            Some(index) => index,
-            None => {
-                lock_shared(&folder)?;
-                self.0.push(LockedFolder { folder, identity });
-                self.0.len() - 1
-            }
-        };
-        Ok(&self.0[index].folder)
+    /// Locks a folder, so that no other helper removes placeholders from it, and returns its index.
+    fn lock(&mut self, path: &Path) -> io::Result<usize> {
+        if let Some(index) = self.folders.iter().position(|locked| locked.path == path) {
+            return Ok(index);
+        }
+        let folder = open_folder(path)?;
+        lock_shared(&folder)?;
+        self.folders.push(LockedFolder { path: path.to_owned(), folder });
+        Ok(self.folders.len() - 1)
     }
+}
+
+/// Creates a link to an open file.
+fn link_descriptor(file: &OwnedFd, folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
+    match linkat(file, "", folder, name, AtFlags::EMPTY_PATH) {
+        // Before Linux 6.10, only root may do this.
+        Err(Errno::NOENT) => {
+            linkat(CWD, own_descriptor(file.as_fd()), folder, name, AtFlags::SYMLINK_FOLLOW)
+        }
+        result => result,
+    }
+}
+
+/// Opens the folder that has a path without links, even if a link has replaced it meanwhile.
+fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
 }
 
 /// Takes a shared lock. Another helper holds an exclusive one only while it removes placeholders.
@@ -180,8 +216,7 @@ fn remove_from(folder: &OwnedFd) {
     if try_remove_from(folder) == Err(Errno::ACCESS)
         && let Ok(_opened) = OpenedFolder::new(folder.as_fd())
     {
-        // Entries that are still denied stay, like a folder into which another program has put
-        // something.
+        // Entries that are still denied stay.
         let _ = try_remove_from(folder);
     }
 }
@@ -189,15 +224,12 @@ fn remove_from(folder: &OwnedFd) {
 fn try_remove_from(folder: &OwnedFd) -> rustix::io::Result<()> {
     let mut result = Ok(());
     for entry in Dir::read_from(folder)?.flatten() {
-        if !matches!(entry.file_type(), FileType::Socket | FileType::Directory | FileType::Unknown)
-        {
+        if !matches!(entry.file_type(), FileType::Socket | FileType::Unknown) {
             continue;
         }
         let name = entry.file_name();
         let removed = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).and_then(|stat| {
-            let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            if is_placeholder(&stat) { unlinkat(folder, name, flags) } else { Ok(()) }
+            if is_placeholder(&stat) { unlinkat(folder, name, AtFlags::empty()) } else { Ok(()) }
         });
         result = result.and(removed);
     }
@@ -229,7 +261,7 @@ impl<F: AsFd> OpenedFolder<F> {
 
     fn set_mode(&self, mode: Mode) -> io::Result<()> {
         // The mode of a folder that may not be read cannot be changed by its descriptor.
-        let link = format!("/proc/self/fd/{}", self.folder.as_fd().as_raw_fd());
+        let link = own_descriptor(self.folder.as_fd());
         Ok(chmodat(CWD, link, mode, AtFlags::empty())?)
     }
 }
@@ -238,6 +270,11 @@ impl<F: AsFd> Drop for OpenedFolder<F> {
     fn drop(&mut self) {
         drop(self.set_mode(self.mode));
     }
+}
+
+/// Returns a path that leads to an open file of this process.
+fn own_descriptor(file: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 /// Returns whether a command could create a name in a folder, or could give itself the right to.
@@ -263,14 +300,15 @@ fn denied(folder: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, advice)
 }
 
+/// Returns whether a placeholder of a command that runs is at a path.
+pub fn is_placeholder_at(path: &Path) -> bool {
+    statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| is_placeholder(&stat))
+}
+
 /// Returns whether a file is a placeholder.
 pub(super) fn is_placeholder(stat: &Stat) -> bool {
-    let mode = Mode::from_raw_mode(stat.st_mode);
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Socket => mode == FILE_MODE,
-        FileType::Directory => mode == FOLDER_MODE,
-        _ => false,
-    }
+    FileType::from_raw_mode(stat.st_mode) == FileType::Socket
+        && Mode::from_raw_mode(stat.st_mode) == MODE
 }
 
 /// Where a path ends.
@@ -279,24 +317,19 @@ enum PathEnd {
     /// something that is no folder, ends outside of the writable folders, or in a folder of another
     /// user.
     Settled,
-    Missing(MissingEnd),
+    /// The first component that does not exist, or is a placeholder, and its folder, in which the
+    /// command can create it.
+    Missing { folder: PathBuf, name: OsString },
     /// This process may not search or read the folder with this path, but the command could change
     /// that.
     Denied(PathBuf),
 }
 
-/// The first component of a path that does not exist, or is a placeholder.
-struct MissingEnd {
-    /// The folder that does not contain it.
-    folder: OwnedFd,
-    name: OsString,
-    is_last: bool,
-}
-
 /// Follows a path as far as it exists.
-fn find_end(path: &Path, writable: &[PathBuf]) -> io::Result<PathEnd> {
-    let mut walk = PathWalk::new(path);
+fn find_end(path: &Path, writable: &[PathBuf], known: &mut KnownFolders) -> io::Result<PathEnd> {
+    let mut walk = known.walk(path);
     while let Some(name) = walk.next_name() {
+        known.record(path, &walk);
         let is_last = walk.is_done();
         let child = walk.folder().join(&name);
         let is_writable = writable.iter().any(|folder| walk.folder().starts_with(folder));
@@ -315,14 +348,8 @@ fn find_end(path: &Path, writable: &[PathBuf]) -> io::Result<PathEnd> {
             Some(FileType::Symlink) => walk.follow_link(&readlinkat(CWD, &child, Vec::new())?)?,
             Some(FileType::Directory) if !is_last => walk.enter(name),
             None if is_writable => {
-                // The folder must be where the walk found it, even if a link replaced it since.
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                let resolve = ResolveFlags::NO_SYMLINKS;
-                return match openat2(CWD, walk.folder(), flags, Mode::empty(), resolve) {
-                    Ok(folder) => Ok(PathEnd::Missing(MissingEnd { folder, name, is_last })),
-                    Err(Errno::ACCESS) => Ok(denied(walk.folder())),
-                    Err(error) => Err(error.into()),
-                };
+                let folder = walk.folder().to_owned();
+                return Ok(PathEnd::Missing { folder, name });
             }
             _ => break,
         }
@@ -330,79 +357,16 @@ fn find_end(path: &Path, writable: &[PathBuf]) -> io::Result<PathEnd> {
     Ok(PathEnd::Settled)
 }
 
-/// Resolves a path one component at a time, as the kernel does.
-#[derive(Debug)]
-pub(super) struct PathWalk {
-    /// Path without links and dots to the folder in which the next component is.
-    folder: PathBuf,
-    /// Components that are not resolved yet.
-    rest: VecDeque<OsString>,
-    links: usize,
-}
-
-impl PathWalk {
-    pub(super) fn new(path: &Path) -> Self {
-        Self { folder: "/".into(), rest: names(path).collect(), links: 0 }
-    }
-
-    /// Returns the next component.
-    pub(super) fn next_name(&mut self) -> Option<OsString> {
-        loop {
-            let name = self.rest.pop_front()?;
-            if name != ".." {
-                return Some(name);
-            }
-            self.folder.pop();
-        }
-    }
-
-    /// Returns whether the last component was returned.
-    pub(super) fn is_done(&self) -> bool {
-        self.rest.is_empty()
-    }
-
-    /// Path of the folder in which the last returned component is.
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// Continues in the folder that is the last returned component.
-    pub(super) fn enter(&mut self, name: OsString) {
-        self.folder.push(name);
-    }
-
-    /// Continues at the target of the link that is the last returned component.
-    pub(super) fn follow_link(&mut self, target: &CStr) -> io::Result<()> {
-        self.links += 1;
-        if self.links > MAX_LINKS {
-            return Err(Errno::LOOP.into());
-        }
-        let target = Path::new(OsStr::from_bytes(target.to_bytes()));
-        if target.is_absolute() {
-            self.folder = "/".into();
-        }
-        let before: Vec<_> = names(target).collect();
-        before.into_iter().rev().for_each(|name| self.rest.push_front(name));
-        Ok(())
-    }
-}
-
-fn names(path: &Path) -> impl Iterator<Item = OsString> {
-    path.components().filter_map(|component| match component {
-        Component::Normal(name) => Some(name.to_owned()),
-        Component::ParentDir => Some("..".into()),
-        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
     use crate::policy::ReadOnlyName;
 
-    fn policy(folder: &Path, name: &str, missing: MissingName) -> SandboxPolicy {
+    fn policy(folder: &Path, name: &str) -> SandboxPolicy {
         let mut policy = SandboxPolicy::new([folder]);
-        policy.read_only.push(ReadOnlyName::new(folder.join(name), missing));
+        policy.read_only.push(ReadOnlyName::new(folder.join(name), MissingName::Protected));
         policy
     }
 
@@ -417,22 +381,52 @@ mod tests {
     #[test]
     fn last_user_of_a_placeholder_removes_it() {
         let folder = tempfile::tempdir().unwrap();
-        for (name, missing) in [("f", MissingName::File), ("d", MissingName::Folder)] {
-            let policy = policy(folder.path(), name, missing);
-            let (first, second) = (create(&policy), create(&policy));
-            first.remove();
-            assert_eq!(entries(folder.path()), [name]);
-            second.remove();
-            assert_eq!(entries(folder.path()), [""; 0]);
+        let policy = policy(folder.path(), "f");
+        let (first, second) = (create(&policy), create(&policy));
+        first.remove();
+        assert_eq!(entries(folder.path()), ["f"]);
+        second.remove();
+        assert_eq!(entries(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn placeholders_of_a_command_are_links_to_one_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("folder")).unwrap();
+        let mut policy = policy(folder.path(), "f");
+        for name in ["g", "folder/h"] {
+            let name = ReadOnlyName::new(folder.path().join(name), MissingName::Protected);
+            policy.read_only.push(name);
         }
+        let placeholders = create(&policy);
+        let number = |name: &str| fs::symlink_metadata(folder.path().join(name)).unwrap().ino();
+        assert_eq!((number("g"), number("folder/h")), (number("f"), number("f")));
+        placeholders.remove();
+        assert_eq!(entries(&folder.path().join("folder")), [""; 0]);
+        assert_eq!(entries(folder.path()), ["folder"]);
+    }
+
+    #[test]
+    fn placeholder_that_was_removed_is_no_longer_linked_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut placeholders = Placeholders::default();
+        let writable = [folder.path().to_owned()];
+        let mut known = KnownFolders::default();
+        placeholders.create_one(&folder.path().join("f"), &writable, &mut known).unwrap();
+        fs::remove_file(folder.path().join("f")).unwrap();
+        fs::write(folder.path().join("f"), "mine").unwrap();
+        placeholders.create_one(&folder.path().join("g"), &writable, &mut known).unwrap();
+        let stat = statat(CWD, folder.path().join("g"), AtFlags::SYMLINK_NOFOLLOW).unwrap();
+        assert!(is_placeholder(&stat));
+        placeholders.remove();
     }
 
     #[test]
     fn placeholder_takes_the_place_of_a_missing_parent() {
         let folder = tempfile::tempdir().unwrap();
-        let policy = policy(folder.path(), "a/b/c", MissingName::File);
+        let policy = policy(folder.path(), "a/b/c");
         let placeholders = create(&policy);
-        assert!(entries(folder.path()) == ["a"] && entries(&folder.path().join("a")).is_empty());
+        assert_eq!(entries(folder.path()), ["a"]);
         placeholders.remove();
         assert_eq!(entries(folder.path()), [""; 0]);
     }
@@ -440,7 +434,7 @@ mod tests {
     #[test]
     fn placeholder_of_a_killed_helper_is_used_and_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let policy = policy(folder.path(), "f", MissingName::File);
+        let policy = policy(folder.path(), "f");
         drop(create(&policy));
         assert_eq!(entries(folder.path()), ["f"]);
         create(&policy).remove();
@@ -453,8 +447,8 @@ mod tests {
     #[test]
     fn placeholders_of_another_policy_are_removed_too() {
         let folder = tempfile::tempdir().unwrap();
-        let first = create(&policy(folder.path(), "one", MissingName::File));
-        let second = create(&policy(folder.path(), "two", MissingName::Folder));
+        let first = create(&policy(folder.path(), "one"));
+        let second = create(&policy(folder.path(), "two"));
         first.remove();
         second.remove();
         assert_eq!(entries(folder.path()), [""; 0]);
@@ -464,7 +458,7 @@ mod tests {
     fn file_of_another_program_is_never_removed() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("f");
-        let policy = policy(folder.path(), "f", MissingName::File);
+        let policy = policy(folder.path(), "f");
         let placeholders = create(&policy);
         fs::remove_file(&file).unwrap();
         fs::write(&file, "mine").unwrap();
@@ -479,7 +473,7 @@ mod tests {
     fn no_placeholder_is_created_outside_of_the_writable_folders() {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::os::unix::fs::symlink(other.path(), folder.path().join("link")).unwrap();
-        let policy = policy(folder.path(), "link/f", MissingName::File);
+        let policy = policy(folder.path(), "link/f");
         let placeholders = create(&policy);
         assert_eq!(entries(other.path()), [""; 0]);
         placeholders.remove();

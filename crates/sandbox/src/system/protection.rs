@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::placeholders::{PathWalk, is_placeholder, may_create_in};
+use super::path_walk::KnownFolders;
+use super::placeholders::{is_placeholder, may_create_in};
 use super::scratch::Scratch;
-use super::sys::{self, MountScope};
 use super::trees::{HARMLESS, READ_ONLY, attach, attach_copy, has_disappeared, retry};
 use crate::policy::{MissingName, ReadOnlyName};
 
@@ -19,12 +19,16 @@ pub(super) struct Protection<'a> {
     writable: Vec<&'a Path>,
     /// Folders and links that are mount points, and therefore cannot be moved or removed.
     pinned: HashSet<PathBuf>,
+    /// Paths that are read-only already, e.g. a missing folder for several names.
+    read_only: HashSet<PathBuf>,
+    known: KnownFolders,
 }
 
 impl<'a> Protection<'a> {
     /// Creates the protection for writable folders, whose paths are without links.
     pub(super) fn new(writable: Vec<&'a Path>) -> Self {
-        Self { writable, pinned: HashSet::new() }
+        let (pinned, read_only, known) = Default::default();
+        Self { writable, pinned, read_only, known }
     }
 
     /// Keeps the command from moving the parent folders of a covered path, which has no links in
@@ -57,8 +61,10 @@ impl<'a> Protection<'a> {
     /// Fails if there is nothing at the path, although the command could create it.
     pub(super) fn protect(&mut self, name: &ReadOnlyName, scratch: &Scratch) -> io::Result<()> {
         let is_unprotected = name.missing == MissingName::Unprotected;
-        let mut walk = PathWalk::new(&name.path);
+        let path = &name.path;
+        let mut walk = self.known.walk(path);
         while let Some(name) = walk.next_name() {
+            self.known.record(path, &walk);
             let child = walk.folder().join(&name);
             let is_ours = self.is_ours(&child);
             let stat = match statat(CWD, &child, AtFlags::SYMLINK_NOFOLLOW) {
@@ -79,17 +85,16 @@ impl<'a> Protection<'a> {
                 walk.follow_link(&readlinkat(CWD, &child, Vec::new())?)?;
                 continue;
             }
-            if kind == FileType::Directory && !walk.is_done() && !is_placeholder(&stat) {
+            if kind == FileType::Directory && !walk.is_done() {
                 if is_ours {
                     self.pin(&child, HARMLESS)?;
                 }
                 walk.enter(name);
                 continue;
             }
-            if is_ours {
-                if is_placeholder(&stat) && kind == FileType::Socket {
+            if is_ours && self.read_only.insert(child.clone()) {
+                if is_placeholder(&stat) {
                     let tree = scratch.empty_file()?;
-                    sys::set_mount_attributes(tree.as_fd(), MountScope::One, READ_ONLY)?;
                     retry(|| attach(tree.as_fd(), &child))?;
                 } else {
                     retry(|| attach_copy(&child, READ_ONLY))?;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -13,9 +13,9 @@ use landlock::{
     RulesetStatus, Scope,
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
-use rustix::process::geteuid;
 
 use super::StepResult as _;
+use super::resolver::PathResolver;
 use super::sys::landlock_abi;
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::Isolation;
@@ -30,23 +30,6 @@ pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urando
 
 /// Folders that are hidden from commands, because they contain sockets and files of other programs.
 pub(super) const SHARED_FOLDERS: [&str; 3] = ["/tmp", "/run", "/var/run"];
-
-/// Returns the path without links of what is to be hidden; `None` if no command can reach it.
-pub(super) fn resolve_hidden(path: &Path) -> io::Result<Option<PathBuf>> {
-    let error = match fs::canonicalize(path) {
-        Ok(path) => return Ok(Some(path)),
-        Err(error) => error,
-    };
-    if error.kind() == io::ErrorKind::PermissionDenied {
-        let closed = path.ancestors().skip(1).find_map(|folder| fs::metadata(folder).ok());
-        // The command could open the folder.
-        let is_own = closed.is_some_and(|closed| closed.uid() == geteuid().as_raw());
-        return if is_own { Err(error) } else { Ok(None) };
-    }
-    let unreachable = [libc::ENOENT, libc::ENOTDIR, libc::ELOOP];
-    let is_unreachable = error.raw_os_error().is_some_and(|errno| unreachable.contains(&errno));
-    if is_unreachable { Ok(None) } else { Err(error) }
-}
 
 /// The Landlock rules of a command.
 pub(super) struct Rules {
@@ -66,11 +49,13 @@ impl Rules {
         let masked = policy.masked.iter().map(PathBuf::as_path);
         let hidden = SHARED_FOLDERS.iter().map(Path::new).chain([Path::new("/dev")]).chain(masked);
         let hidden = hidden.chain(policy.home.as_deref());
-        let hidden = hidden
-            .filter_map(|path| resolve_hidden(path).step_at(SetupStep::Mask, path).transpose());
+        let mut resolver = PathResolver::default();
+        let hidden = hidden.filter_map(|path| {
+            resolver.resolve_hidden(path).step_at(SetupStep::Mask, path).transpose()
+        });
         let hidden = hidden.collect::<Result<Vec<_>, _>>()?;
         rules.allow_reading(Path::new("/"), &hidden)?;
-        for path in policy.readable.iter().filter_map(|path| fs::canonicalize(path).ok()) {
+        for path in policy.readable.iter().filter_map(|path| resolver.resolve(path).ok()) {
             rules.allow_reading(&path, &hidden_beneath(&path, &hidden))?;
         }
         for path in policy.writable.iter().chain(&policy.tmp) {
@@ -99,8 +84,7 @@ impl Rules {
         }
         // A readable socket can be connected to. Older kernels do not restrict it.
         let connect = AccessFs::from_all(rules.abi) & AccessFs::ResolveUnix;
-        let sockets = policy.readable.iter().filter(|path| is_socket(path));
-        for path in sockets.filter(|_| !connect.is_empty()) {
+        for path in policy.readable.iter().filter(|it| !connect.is_empty() && is_socket(it)) {
             rules.allow(path, connect).step_at(SetupStep::Landlock, path)?;
         }
         rules.allow_devices(Path::new("/dev"))?;

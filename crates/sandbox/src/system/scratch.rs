@@ -13,7 +13,7 @@ use rustix::mount::{
 use super::limits::BYTES_PER_FILE;
 use super::rules::DEVICES;
 use super::sys::{self, MountScope};
-use super::trees::{attach, clone_tree, open_path};
+use super::trees::{READ_ONLY, attach, clone_tree, open_path};
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::PROCESS_IDS_PER_NAMESPACE;
 use crate::policy::CopyOnWriteFolder;
@@ -49,6 +49,10 @@ impl Scratch {
         let folder = open_path(Path::new(SCRATCH))?;
         let file = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
         drop(openat(&folder, "empty", file, Mode::from_raw_mode(0o444))?);
+        // Copies of the file keep the attributes of this mount.
+        let empty = clone_tree(&Path::new(SCRATCH).join("empty"))?;
+        sys::set_mount_attributes(empty.as_fd(), MountScope::One, READ_ONLY)?;
+        attach(empty.as_fd(), &Path::new(SCRATCH).join("empty"))?;
         Ok(Self { folder })
     }
 
@@ -60,6 +64,7 @@ impl Scratch {
         clone_tree(&Path::new(SCRATCH).join(name))
     }
 
+    /// Returns an empty file that is read-only.
     pub(super) fn empty_file(&self) -> io::Result<OwnedFd> {
         clone_tree(&Path::new(SCRATCH).join("empty"))
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, readlinkat, statat};
 
 use super::StepResult as _;
-use super::placeholders::PathWalk;
+use super::path_walk::PathWalk;
 use super::sys::landlock_abi;
 use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::LANDLOCK_ABI_SOCKETS;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Instant;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2, statat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat2, statat};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
@@ -78,12 +78,7 @@ fn attach_at(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Opens a file or folder without following a link, not even as its last component.
 pub(super) fn open_path(path: &Path) -> io::Result<OwnedFd> {
+    // With these flags, a link as the last component is opened itself.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // A link as the last component is opened itself, and nothing is attached on its target.
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Ok(openat(CWD, path, flags, Mode::empty())?);
-    };
-    let resolve = ResolveFlags::NO_SYMLINKS;
-    let folder = openat2(CWD, folder, flags | OFlags::DIRECTORY, Mode::empty(), resolve)?;
-    Ok(openat(&folder, name, flags, Mode::empty())?)
+    Ok(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
 }

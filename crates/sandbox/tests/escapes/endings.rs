@@ -2,8 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
-use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +14,9 @@ use callboard_sandbox::{
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, pidfd_send_signal,
+};
 
 use crate::world::World;
 use crate::{is_supported, run, shell};
@@ -85,7 +87,10 @@ pub(crate) fn stopped_helper(project: &Path) -> OwnedFd {
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t"));
         let caught = u64::from_str_radix(caught.unwrap_or_default(), 16).unwrap_or_default();
         let is_caught = caught & 1 << (libc::SIGQUIT - 1) != 0;
-        is_here && is_caught && read("cmdline").starts_with("callboard-sandbox: ")
+        // The init process has a number in its own process namespace, too.
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:\t"));
+        let is_init = numbers.is_some_and(|numbers| numbers.contains('\t'));
+        is_here && is_caught && !is_init && read("cmdline").starts_with("callboard-sandbox: ")
     };
     loop {
         let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -95,6 +100,14 @@ pub(crate) fn stopped_helper(project: &Path) -> OwnedFd {
         }
         assert!(begun.elapsed() < PATIENCE, "there is no helper");
     }
+}
+
+/// Returns the process of a descriptor.
+fn process_of(descriptor: &OwnedFd) -> Pid {
+    let path = format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd());
+    let info = fs::read_to_string(path).unwrap();
+    let number = info.lines().find_map(|line| line.strip_prefix("Pid:\t")).unwrap();
+    Pid::from_raw(number.parse().unwrap()).unwrap()
 }
 
 fn new_tag(name: &str) -> String {
@@ -212,10 +225,17 @@ fn signal_during_the_set_up_ends_the_command() {
         let status = std::thread::scope(|scope| {
             let started = scope.spawn(|| {
                 let line = "echo x > ran; exit 3";
-                let command = shell(&world, &world.policy(), Isolation::Namespaces, line);
+                let mut command = shell(&world, &world.policy(), Isolation::Namespaces, line);
+                command.std().process_group(0);
                 command.spawn().unwrap().wait().unwrap().0
             });
-            pidfd_send_signal(stopped_helper(&world.project), signal).unwrap();
+            let helper = stopped_helper(&world.project);
+            if [Signal::INT, Signal::QUIT].contains(&signal) {
+                // A terminal sends it to all processes.
+                kill_process_group(process_of(&helper), signal).unwrap();
+            } else {
+                pidfd_send_signal(helper, signal).unwrap();
+            }
             drop(stop);
             started.join().unwrap()
         });
@@ -244,7 +264,7 @@ fn caller() {
     let Some(project) = std::env::var_os(WORLD) else { return };
     let mut policy = SandboxPolicy::new([&project]);
     let name = Path::new(&project).join("missing");
-    policy.read_only = vec![ReadOnlyName::new(name, MissingName::Folder)];
+    policy.read_only = vec![ReadOnlyName::new(name, MissingName::Protected)];
     let session = CommandSession::Inherited;
     let mut command = SandboxCommand::new("sh", &policy, Isolation::Namespaces, session).unwrap();
     command.args(["-c", LINE]).envs(std::env::vars_os()).std().current_dir(&project);

@@ -43,7 +43,7 @@ fn missing_name_in_a_closed_folder_of_the_user_is_refused() {
         let folder = name.parent().unwrap();
         fs::create_dir(folder).unwrap();
         set_mode(folder, mode);
-        let policy = protect(&world, &[(name.clone(), MissingName::File)]);
+        let policy = protect(&world, &[(name.clone(), MissingName::Protected)]);
         let line = "chmod 755 closed; echo x > closed/name";
         let result = shell(&world, &policy, Isolation::Namespaces, line).spawn();
         let result = result.map(|child| child.wait().unwrap());
@@ -88,7 +88,7 @@ fn missing_name_in_a_folder_of_another_user_needs_no_placeholder() {
     }
     let world = World::new();
     let mut policy = SandboxPolicy::new(["/usr"]);
-    let name = ReadOnlyName::new("/usr/share/escapes-missing", MissingName::Folder);
+    let name = ReadOnlyName::new("/usr/share/escapes-missing", MissingName::Protected);
     policy.read_only.push(name);
     let mut command = shell(&world, &policy, Isolation::Namespaces, "exit 3");
     command.std().current_dir("/usr");
@@ -134,12 +134,12 @@ fn name_that_disappears_during_the_set_up_is_refused() {
     if !is_supported(Isolation::Namespaces) {
         return;
     }
-    for missing in [MissingName::File, MissingName::Unprotected] {
+    for missing in [MissingName::Protected, MissingName::Unprotected] {
         let world = World::new();
         let name = world.project.join("src/main.rs");
         // The placeholder of the second name shows that the first name was found.
         let [second, last] = ["src/second", "last"].map(|name| world.project.join(name));
-        let others = [&second, &last].map(|name| (name.clone(), MissingName::File));
+        let others = [&second, &last].map(|name| (name.clone(), MissingName::Protected));
         let policy = protect(&world, &[&[(name.clone(), missing)], &others[..]].concat());
         let stop = stop_set_up(&world.project);
         let result = std::thread::scope(|scope| {
@@ -158,7 +158,7 @@ fn name_that_disappears_during_the_set_up_is_refused() {
         });
         match (missing, result) {
             (MissingName::Unprotected, Ok(code)) => assert_eq!(code, Some(3)),
-            (MissingName::File, Err(SandboxError::Setup(failure))) => {
+            (MissingName::Protected, Err(SandboxError::Setup(failure))) => {
                 assert_eq!((failure.step, failure.path), (SetupStep::ReadOnlyName, Some(name)));
             }
             (_, other) => panic!("{missing:?}: {other:?}"),

@@ -35,16 +35,18 @@ fn git_works() {
         let world = World::new();
         let mut policy = SandboxPolicy::new([&world.project]);
         policy.tmp = Some(world.private_tmp());
-        policy.read_only.push(ReadOnlyName::new(world.project.join(".envrc"), MissingName::File));
+        policy
+            .read_only
+            .push(ReadOnlyName::new(world.project.join(".envrc"), MissingName::Protected));
         let init = format!("rm -rf .git; git init -q && {identity} git add -A && git commit -qm a");
         let output = run(&world, &policy, isolation, &init);
         assert_eq!((output.code, output.text.as_str()), (Some(0), ""), "{isolation}");
         // With a protected repository, which has hooks and a configuration now.
         for (name, missing) in [
-            (".git/config", MissingName::File),
-            (".git/config.worktree", MissingName::File),
-            (".git/hooks", MissingName::Folder),
-            (".git/info/attributes", MissingName::File),
+            (".git/config", MissingName::Protected),
+            (".git/config.worktree", MissingName::Protected),
+            (".git/hooks", MissingName::Protected),
+            (".git/info/attributes", MissingName::Protected),
         ] {
             policy.read_only.push(ReadOnlyName::new(world.project.join(name), missing));
         }
@@ -200,7 +202,7 @@ fn names_that_are_not_utf8_work() {
         fs::write(writable.join("fixed"), "fixed").unwrap();
         let mut policy = SandboxPolicy::new([&writable]);
         policy.masked = vec![masked.clone()];
-        policy.read_only = vec![ReadOnlyName::new(writable.join("fixed"), MissingName::File)];
+        policy.read_only = vec![ReadOnlyName::new(writable.join("fixed"), MissingName::Protected)];
         let line = "echo x > new; echo x > fixed; echo x > ../new; cat \"$MASKED/file\" > stolen";
         let mut command = crate::shell(&world, &policy, isolation, line);
         command.envs([("MASKED", &masked)]);
@@ -220,7 +222,7 @@ fn writable_folder_may_be_a_link() {
         let link = world.home.with_file_name("project-link");
         let mut policy = SandboxPolicy::new([link.clone()]);
         let name = link.join("AGENTS.md");
-        policy.read_only = vec![ReadOnlyName::new(name, MissingName::File)];
+        policy.read_only = vec![ReadOnlyName::new(name, MissingName::Protected)];
         let line = "echo x > \"$PROJECT_LINK/new\" && echo y >> new; echo x > AGENTS.md";
         run(&world, &policy, isolation, line);
         assert_eq!(fs::read_to_string(world.project.join("new")).unwrap(), "x\ny\n");

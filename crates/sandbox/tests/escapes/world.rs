@@ -103,21 +103,21 @@ impl World {
     pub(crate) fn policy(&self) -> SandboxPolicy {
         let mut policy = SandboxPolicy::new([&self.project]);
         let names = [
-            ("AGENTS.md", MissingName::File),
-            ("CLAUDE.md", MissingName::File),
-            (".git/config", MissingName::File),
-            (".git/hooks", MissingName::Folder),
-            (".git/config.worktree", MissingName::File),
+            ("AGENTS.md", MissingName::Protected),
+            ("CLAUDE.md", MissingName::Protected),
+            (".git/config", MissingName::Protected),
+            (".git/hooks", MissingName::Protected),
+            (".git/config.worktree", MissingName::Protected),
             (".git/commondir", MissingName::Unprotected),
-            (".git/info/attributes", MissingName::File),
-            (".envrc", MissingName::File),
-            (".github/workflows", MissingName::Folder),
+            (".git/info/attributes", MissingName::Protected),
+            (".envrc", MissingName::Protected),
+            (".github/workflows", MissingName::Protected),
         ];
         let entry = |(name, missing)| ReadOnlyName::new(self.project.join(name), missing);
         policy.read_only = names.map(entry).into();
         // A name that is not UTF-8.
         let odd = OsString::from_vec(b"odd-\xff".to_vec());
-        policy.read_only.push(ReadOnlyName::new(self.project.join(odd), MissingName::File));
+        policy.read_only.push(ReadOnlyName::new(self.project.join(odd), MissingName::Protected));
         policy.masked = [".ssh", ".netrc"].map(|name| self.home.join(name)).into();
         policy.masked.extend([self.base().join("state"), self.project.join(".env")]);
         policy.readable = vec![self.home.join("tools")];

@@ -71,42 +71,59 @@ impl Drop for CacheCopy {
     }
 }
 
+/// The caches of a user.
+pub(super) struct FoundCaches {
+    /// The folders of the caches that exist.
+    folders: Vec<PathBuf>,
+    missing: Vec<&'static Cache>,
+}
+
+impl FoundCaches {
+    pub(super) fn find(home: &Path, env: &BTreeMap<String, String>) -> Self {
+        let mut found = Self { folders: Vec::new(), missing: Vec::new() };
+        for cache in CACHES {
+            let before = found.folders.len();
+            found.folders.extend(cache.existing_folders(home, env));
+            if found.folders.len() == before {
+                found.missing.push(cache);
+            }
+        }
+        found
+    }
+
+    /// Returns the variables that put missing caches into a folder for temporary files.
+    pub(super) fn variables_for_missing(
+        &self,
+        tmp: &Path,
+    ) -> impl Iterator<Item = (String, String)> {
+        let missing = self.missing.iter().filter(|cache| !cache.variable.is_empty());
+        missing.map(|cache| {
+            let path = tmp.join(MISSING_CACHES).join(cache.path.trim_start_matches('.'));
+            (cache.variable.to_owned(), path.to_string_lossy().into_owned())
+        })
+    }
+}
+
 impl CacheCopy {
     /// Creates the folders for the changes of all caches that exist, beneath `layers`.
     pub(super) fn folders(
         &self,
         layers: &Path,
-        home: &Path,
-        env: &BTreeMap<String, String>,
+        caches: &FoundCaches,
     ) -> io::Result<Vec<CopyOnWriteFolder>> {
-        let paths = CACHES.iter().flat_map(|cache| cache.existing_folders(home, env));
-        let create = |path: PathBuf| {
+        let create = |path: &PathBuf| {
             // A folder keeps its layer, whichever other caches exist later.
             let name = path.to_string_lossy().replace(['%', '/', ':', '\\'], "%");
             let layer = layers.join(self.number.to_string()).join(name);
-            for name in ["upper", "work"] {
-                fs::create_dir_all(layer.join(name))?;
+            for folder in ["upper", "work"].map(|name| layer.join(name)) {
+                if !folder.is_dir() {
+                    fs::create_dir_all(folder)?;
+                }
             }
             Ok(CopyOnWriteFolder::new(path, layer))
         };
-        paths.map(create).collect()
+        caches.folders.iter().map(create).collect()
     }
-}
-
-/// Returns the variables that put missing caches into a folder for temporary files.
-pub(super) fn variables_for_missing(
-    tmp: &Path,
-    home: &Path,
-    env: &BTreeMap<String, String>,
-) -> Vec<(String, String)> {
-    let is_missing = |cache: &&Cache| {
-        !cache.variable.is_empty() && cache.existing_folders(home, env).next().is_none()
-    };
-    let place = |cache: &Cache| {
-        let path = tmp.join(MISSING_CACHES).join(cache.path.trim_start_matches('.'));
-        (cache.variable.to_owned(), path.to_string_lossy().into_owned())
-    };
-    CACHES.iter().filter(is_missing).map(place).collect()
 }
 
 impl Cache {
@@ -136,7 +153,7 @@ mod tests {
 
     use pretty_assertions::assert_eq;
 
-    use super::{CacheCopies, variables_for_missing};
+    use super::{CacheCopies, FoundCaches};
 
     #[test]
     fn existing_caches_get_a_copy_and_missing_ones_another_place() {
@@ -150,7 +167,7 @@ mod tests {
         let copies = Arc::new(CacheCopies::default());
         let copy = copies.take();
         let layers = folder.path().join("layers");
-        let folders = copy.folders(&layers, &home, &env).unwrap();
+        let folders = copy.folders(&layers, &FoundCaches::find(&home, &env)).unwrap();
         let paths: Vec<_> =
             folders.iter().map(|it| it.path.strip_prefix(folder.path()).unwrap()).collect();
         assert_eq!(
@@ -159,11 +176,11 @@ mod tests {
         );
         assert!(folders.iter().all(|it| it.layer.join("work").is_dir()));
         fs::create_dir_all(home.join(".cargo/git")).unwrap();
-        let later = copy.folders(&layers, &home, &env).unwrap();
+        let caches = FoundCaches::find(&home, &env);
+        let later = copy.folders(&layers, &caches).unwrap();
         assert!(folders.iter().all(|folder| later.contains(folder)));
         assert_eq!(later.len(), folders.len() + 1);
-        let names: Vec<_> =
-            variables_for_missing(folder.path(), &home, &env).into_iter().map(|it| it.0).collect();
+        let names: Vec<_> = caches.variables_for_missing(folder.path()).map(|it| it.0).collect();
         assert_eq!(names, ["XDG_CACHE_HOME", "GRADLE_USER_HOME", "NUGET_PACKAGES"]);
     }
 

@@ -9,6 +9,8 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 
+use callboard_sandbox::is_placeholder_at;
+
 use crate::files::system::{Dir, FileKind, FileVisibility, PinnedDirectory};
 use crate::limits::{MAX_PROTECTED_COPY_BYTES, MAX_PROTECTED_COPY_ENTRIES};
 use crate::lock::lock;
@@ -126,15 +128,21 @@ impl ProtectedCopy {
 /// Reads a path in a folder, step by step. Links are not followed.
 fn read_in(root: &Path, name: &Path, budget: &mut CopyBudget) -> io::Result<Content> {
     let mut folder = open_root(root)?;
+    // Other commands run, and keep the name from being created.
+    let is_placeholder = |path: &Path| is_placeholder_at(&root.join(path));
+    let mut path = PathBuf::new();
     for part in name.parent().into_iter().flat_map(Path::components) {
+        path.push(part);
         match folder.entry_kind(part.as_os_str()) {
             Ok(FileKind::Directory) => folder = folder.open_dir(part.as_os_str())?,
+            Ok(_) if is_placeholder(&path) => return Ok(Content::Missing),
             Ok(_) => return Ok(Content::Special),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::Missing),
             Err(error) => return Err(error),
         }
     }
     match name.file_name() {
+        Some(_) if is_placeholder(name) => Ok(Content::Missing),
         Some(name) => Content::read(&folder, name, budget),
         None => Ok(Content::Missing),
     }

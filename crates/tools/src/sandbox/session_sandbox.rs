@@ -15,7 +15,7 @@ use callboard_shell::portable_line::parse_portable_line;
 use futures::FutureExt as _;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::caches::{self, CacheCopies, CacheCopy};
+use super::caches::{CacheCopies, CacheCopy, FoundCaches};
 use super::connections::{CommandConnections, SessionConnections};
 use super::denied_reads::{denied_reads, find_denied};
 use super::private_folder::PrivateFolder;
@@ -214,9 +214,9 @@ impl SessionSandbox {
     ) -> Option<CacheCopy> {
         let home = self.home.as_deref().filter(|_| self.has_namespaces())?;
         let copy = self.cache_copies.take();
-        let folders = copy.folders(&self.tmp.layers(), home, env);
-        // Not before: other users can create the same paths in the `/tmp` of the host.
-        env.extend(caches::variables_for_missing(self.visible_tmp(), home, env));
+        let caches = FoundCaches::find(home, env);
+        let folders = copy.folders(&self.tmp.layers(), &caches);
+        env.extend(caches.variables_for_missing(self.visible_tmp()));
         let folders = folders.inspect_err(|error| tracing::warn!(%error, "no copies of caches"));
         policy.copy_on_write = folders.ok()?;
         Some(copy)
