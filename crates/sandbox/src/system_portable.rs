@@ -63,6 +63,15 @@ impl SandboxCommand {
     pub fn spawn(self) -> Result<SandboxedChild, SandboxError> {
         match self {}
     }
+
+    /// Starts the command.
+    ///
+    /// # Errors
+    /// Never returns, because the value cannot exist.
+    #[cfg(unix)]
+    pub fn fork(self, _stdin: &OwnedFd) -> Result<(u32, SandboxReports), SandboxError> {
+        match self {}
+    }
 }
 
 /// A network that commands share. It cannot be created on this system.
@@ -126,7 +135,7 @@ pub enum SandboxReports {}
 impl SandboxReports {
     /// Waits for the last report.
     #[must_use]
-    pub fn into_end(self) -> SandboxEnd {
+    pub fn into_end(self) -> Option<SandboxEnd> {
         match self {}
     }
 }
@@ -148,3 +157,8 @@ pub fn probe_isolation() -> &'static IsolationProbe {
 
 /// Does nothing on this system.
 pub fn remove_placeholders(_policy: &SandboxPolicy) {}
+
+/// Returns false on this system.
+pub fn is_placeholder_at(_path: &std::path::Path) -> bool {
+    false
+}

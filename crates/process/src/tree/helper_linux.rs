@@ -47,17 +47,22 @@ pub(super) fn start_helper(
     end: ChildOutput,
 ) -> io::Result<(Child, HelperSocket, HelperReportReader)> {
     let (socket, theirs) = UnixStream::pair()?;
-    // A helper has the same environment as the command, so its environment contains no secret that
-    // is withheld from commands.
     let mut command = Command::new(OWN_PROGRAM);
-    command.arg0(HELPER_ARGV0).current_dir(program.cwd);
-    command.env_clear().envs(program.env).env(COMMAND_ID_VARIABLE, program.command_id);
+    command.arg0(HELPER_ARGV0).current_dir(program.cwd).env_clear();
+    let mut env = program.env.clone();
+    env.insert(COMMAND_ID_VARIABLE.to_owned(), program.command_id.to_owned());
+    // The helper of a sandbox must not load libraries from a folder that a command can write, which
+    // e.g. `LD_LIBRARY_PATH` may contain.
+    if program.sandbox.is_none() {
+        command.envs(&env);
+    }
     command.stdin(OwnedFd::from(theirs)).stdout(end.output.try_clone()?).stderr(end.output);
     let mut child = command.spawn()?;
     // Closes the other ends of the output and of the socket, which `command` owns.
     drop(command);
     let order = SpawnOrder {
         argv: program.argv.iter().copied().map(str::to_owned).collect(),
+        env,
         shape: end.shape,
         sandbox: program.sandbox.cloned(),
     };

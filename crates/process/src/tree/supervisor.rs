@@ -8,11 +8,11 @@
 //! and send both as events to the first thread. Both threads are started before the program,
 //! because without them the program could not be ended.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,11 +38,20 @@ use crate::sandbox::CommandSandbox;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SpawnOrder {
     pub(super) argv: Vec<String>,
+    pub(super) env: BTreeMap<String, String>,
     pub(super) shape: StdioKind,
     pub(super) sandbox: Option<CommandSandbox>,
 }
 
 impl SpawnOrder {
+    /// Returns the standard input of the program.
+    fn stdin(&self) -> io::Result<OwnedFd> {
+        match self.shape {
+            StdioKind::Terminal { typed: true, .. } => stdout().try_clone_to_owned(),
+            _ => open_null(),
+        }
+    }
+
     /// Returns whether the program is the helper of a sandbox, which is outside of the sandbox's
     /// process namespace.
     fn has_namespaces(&self) -> bool {
@@ -79,14 +88,21 @@ pub(super) fn run_helper() -> io::Result<()> {
 
     let mut line = Vec::new();
     requests.read_until(b'\n', &mut line)?;
-    let order = serde_json::from_slice(&line)?;
+    let order: SpawnOrder = serde_json::from_slice(&line)?;
     let (sender, events) = channel();
     let reaped = sender.clone();
     let (begin, begun) = channel();
+    // A sandbox is started by a fork, which requires that there is no other thread yet. If this
+    // process ends, the kernel ends the sandbox.
+    let sandboxed = order.sandbox.as_ref().map(|sandbox| spawn_in(sandbox, &order));
     let named = |name: &str| thread::Builder::new().name(name.into());
     named("reaper").spawn(move || begun.recv().map(|program| reap_children(program, &reaped)))?;
     named("requests").spawn(move || read_requests(requests, &sender))?;
-    let (program, sandbox) = match spawn(&order) {
+    let spawned = match sandboxed {
+        Some(spawned) => spawned.map(|(program, reports)| (program, Some(reports))),
+        None => spawn(&order).map(|program| (program, None)),
+    };
+    let (program, sandbox) = match spawned.and_then(|it| release_streams(&order).map(|()| it)) {
         Ok(spawned) => spawned,
         Err(error) => return write_json_line(&socket, &HelperReport::Err(error.to_string())),
     };
@@ -103,36 +119,40 @@ pub(super) fn run_helper() -> io::Result<()> {
     };
     let mut exit = supervisor.supervise();
     // All processes of the sandbox are gone, so this does not wait.
-    exit.left_over += sandbox.map_or(0, |reports| reports.into_end().left_over);
-    if let Some(CommandSandbox { policy, .. }) = &order.sandbox {
-        // A killed program cannot remove them.
+    let end = sandbox.and_then(SandboxReports::into_end);
+    exit.left_over += end.as_ref().map_or(0, |end| end.left_over);
+    if let (Some(CommandSandbox { policy, .. }), None) = (&order.sandbox, end) {
+        // A killed helper cannot remove them.
         remove_placeholders(policy);
     }
     write_json_line(&socket, &HelperReport::Ok(exit))
 }
 
-/// Starts the program, in its sandbox if it has one.
-fn spawn(order: &SpawnOrder) -> io::Result<(Pid, Option<SandboxReports>)> {
-    let stdin = match order.shape {
-        StdioKind::Terminal { typed: true, .. } => Stdio::from(stdout().try_clone_to_owned()?),
-        _ => Stdio::null(),
-    };
-    let (child, reports) = match &order.sandbox {
-        None => (new_session_command(&order.argv, order.shape)?.stdin(stdin).spawn()?, None),
-        Some(CommandSandbox { policy, isolation, network }) => {
-            let (program, args) = order.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-            let command = SandboxCommand::new(program, policy, *isolation, CommandSession::New);
-            let mut command = command.map_err(io::Error::other)?;
-            if let Some(network) = network {
-                command.join(network)?;
-            }
-            command.args(args).envs(std::env::vars_os()).std().stdin(stdin);
-            let (child, reports) = command.spawn().map_err(io::Error::other)?.into_parts();
-            (child, Some(reports))
-        }
-    };
-    let program = Pid::from_child(&child);
-    let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
+/// Starts the program without a sandbox.
+fn spawn(order: &SpawnOrder) -> io::Result<Pid> {
+    let mut command = new_session_command(&order.argv, order.shape)?;
+    let child = command.env_clear().envs(&order.env).stdin(order.stdin()?).spawn()?;
+    Ok(Pid::from_child(&child))
+}
+
+/// Starts the program in a sandbox.
+fn spawn_in(sandbox: &CommandSandbox, order: &SpawnOrder) -> io::Result<(Pid, SandboxReports)> {
+    let CommandSandbox { policy, isolation, network } = sandbox;
+    let (program, args) = order.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let command = SandboxCommand::new(program, policy, *isolation, CommandSession::New);
+    let mut command = command.map_err(io::Error::other)?;
+    if let Some(network) = network {
+        command.join(network)?;
+    }
+    command.args(args).envs(&order.env);
+    let (helper, reports) = command.fork(&order.stdin()?).map_err(io::Error::other)?;
+    let helper = i32::try_from(helper).ok().and_then(Pid::from_raw);
+    Ok((helper.ok_or(io::ErrorKind::InvalidData)?, reports))
+}
+
+/// Closes the streams that the program now has.
+fn release_streams(order: &SpawnOrder) -> io::Result<()> {
+    let null = open_null()?;
     dup2_stdin(&null)?;
     // Readers of a pipe wait until the last writer closes it, so the helper must not hold it open.
     // The helper holds a terminal open until the end, because a command may close the terminal and
@@ -141,7 +161,11 @@ fn spawn(order: &SpawnOrder) -> io::Result<(Pid, Option<SandboxReports>)> {
         dup2_stdout(&null)?;
         dup2_stderr(&null)?;
     }
-    Ok((program, reports))
+    Ok(())
+}
+
+fn open_null() -> io::Result<OwnedFd> {
+    Ok(File::options().read(true).write(true).open("/dev/null")?.into())
 }
 
 enum Event {

@@ -29,19 +29,26 @@ pub fn init_sandbox_helper() {
 }
 
 fn run(args: impl Iterator<Item = OsString>) -> ! {
-    let code = match read_order(args) {
-        Ok((order, command, report)) => match order.isolation {
-            Isolation::Namespaces if order.then == AfterSetup::HoldNetwork => {
-                namespaces::hold_network(&report)
-            }
-            Isolation::Namespaces => namespaces::run(&order, &command, &report),
-            Isolation::Landlock | Isolation::None => {
-                run_without_namespaces(&order, &command, &report)
-            }
-        },
-        Err(_) => SETUP_FAILED,
-    };
-    sys::exit_now(code)
+    match read_order(args) {
+        Ok((order, command, report)) => run_order(&order, &command, &report),
+        Err(_) => sys::exit_now(SETUP_FAILED),
+    }
+}
+
+/// Carries out an order. This process must have no other thread.
+pub(super) fn run_order(order: &SandboxOrder, command: &CommandLine, report: &ReportWriter) -> ! {
+    // The command must not inherit other descriptors.
+    let mut kept = vec![report.descriptor()];
+    let network = command.network.iter();
+    kept.extend(network.flat_map(|shared| [shared.user.as_fd(), shared.network.as_fd()]));
+    sys::close_descriptors(3, &kept);
+    sys::exit_now(match order.isolation {
+        Isolation::Namespaces if order.then == AfterSetup::HoldNetwork => {
+            namespaces::hold_network(report)
+        }
+        Isolation::Namespaces => namespaces::run(order, command, report),
+        Isolation::Landlock | Isolation::None => run_without_namespaces(order, command, report),
+    })
 }
 
 fn read_order(
@@ -66,10 +73,6 @@ fn read_order(
         })
     });
     let network = network.transpose()?;
-    // If our parent process left other descriptors open, the command must not inherit them.
-    let mut kept = vec![report.descriptor()];
-    kept.extend(network.iter().flat_map(|shared| [shared.user.as_fd(), shared.network.as_fd()]));
-    sys::close_descriptors(3, &kept);
     let command = CommandLine {
         program: args.next().unwrap_or_default(),
         args: args.collect(),
