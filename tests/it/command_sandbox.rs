@@ -438,3 +438,30 @@ fn where_namespaces_are_refused_landlock_isolates_commands() {
     let kept = names.filter(|name| name.to_string_lossy().contains(".changed-by-command-"));
     assert_eq!(kept.count(), 2);
 }
+
+#[tokio::test]
+async fn file_tools_and_commands_share_the_private_tmp() {
+    let Some(mut agent) = ready(Model::Direct, "accept-edits", REJECT).await else { return };
+    let name = format!("callboard-it-{}.txt", std::process::id());
+    let path = format!("/tmp/{name}");
+    agent.turn(&format!("run echo from-a-command > {path}")).await;
+    agent.turn(&format!("read {path}")).await;
+    let (status, text) = last_call(&agent);
+    assert!(status == ToolCallStatus::Completed && text.contains("from-a-command"), "{text}");
+    let calls = agent.session().calls();
+    let read = calls.last().unwrap();
+    assert!(read.title.contains(&path), "{}", read.title);
+    let shown = &read.locations[0].path;
+    assert_eq!(fs::read_to_string(shown).unwrap(), "from-a-command\n", "{}", shown.display());
+    agent.turn(&format!("edit {path}\n<<<\nfrom-a-command\n===\nfrom-a-tool\n>>>")).await;
+    let (status, text) = last_call(&agent);
+    assert_eq!((asked(&agent), status), (0, ToolCallStatus::Completed), "{text}");
+    agent.turn(&format!("run cat {path}")).await;
+    let (_, text) = last_call(&agent);
+    assert!(text.contains("from-a-tool"), "{text}");
+    // The system's own file is another one, and is asked about.
+    let system = tempfile::NamedTempFile::new_in("/tmp").unwrap();
+    agent.turn(&format!("read {}", system.path().display())).await;
+    assert_eq!((asked(&agent), Path::new(&path).exists()), (1, false));
+    agent.finish().await;
+}

@@ -38,7 +38,7 @@ use crate::{errors, limits};
 pub(crate) struct SessionOptions {
     handle: SessionHandle,
     commands: CommandMenuFn,
-    roots: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
     state: Mutex<OptionsState>,
 }
 
@@ -77,7 +77,7 @@ impl SessionOptions {
         selection: OptionSelection,
         handle: SessionHandle,
         commands: impl Fn(&ActiveOptions) -> SessionStatePart + Send + Sync + 'static,
-        roots: Vec<PathBuf>,
+        folders: Vec<PathBuf>,
     ) -> Arc<Self> {
         let advertised = AdvertisedOptions::new(&selection, &commands);
         let state = Mutex::new(OptionsState {
@@ -86,7 +86,7 @@ impl SessionOptions {
             model_requests: 0,
             last_model_request: 0,
         });
-        Arc::new(Self { handle, commands: Box::new(commands), roots, state })
+        Arc::new(Self { handle, commands: Box::new(commands), folders, state })
     }
 
     /// Sends the slash commands to the client, which must know the session by now.
@@ -152,7 +152,7 @@ impl SessionOptions {
     pub(crate) fn set_mode(&self, mode: PermissionMode, by: ChangeOrigin) {
         let mut state = lock(&self.state);
         state.selection.set_mode(mode);
-        let policy = mode.policy(&self.roots);
+        let policy = mode.policy(&self.folders);
         self.handle.update(|session, _| session.set_policy(policy));
         self.advertise_changes(&mut state, by);
     }

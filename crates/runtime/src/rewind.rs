@@ -114,9 +114,9 @@ impl SessionRewind {
         let plan = self.plan(prompt).await;
         let plan = plan.map_err(|error| errors::rewind_failed(&error.to_string()))?;
         let rules = session.update(|session, _| session.rules().clone());
-        let roots: Vec<_> = self.workspace.roots().map(Path::to_owned).collect();
+        let folders: Vec<_> = self.workspace.folders().map(Path::to_owned).collect();
         let mode = options.active_options().mode.unwrap_or_default();
-        if rules.judge_call(&plan.effects(), &*mode.policy(&roots)) == Verdict::Deny {
+        if rules.judge_call(&plan.effects(), &*mode.policy(&folders)) == Verdict::Deny {
             let why = format!("the mode `{}` or a rule denies a change of files", mode.id());
             return Err(errors::rewind_failed(&why));
         }

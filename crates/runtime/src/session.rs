@@ -189,19 +189,20 @@ impl Session {
         let mut core = acp_lifecycle::Session::new(&cwd).with_config(config);
         core.set_secrets(secrets.current());
         core.set_locale(registry.locale());
-        let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
-        let store = permission.configure_session(&mut core, &roots);
+        let folders: Vec<_> = context.workspace.folders().map(Path::to_owned).collect();
+        let store = permission.configure_session(&mut core, &folders);
         let mut client = connect(core);
         let handle = client.handle().clone();
         let keeper = store.map(|store| Arc::new(RulePersister::new(handle.clone(), store, cwd)));
         if let Some(keeper) = keeper.clone() {
             client = save_rules_after_answers(client, keeper);
         }
-        let client = record_items(client, recording.clone(), roots.clone()).open();
+        let roots = context.workspace.roots().map(Path::to_owned).collect();
+        let client = record_items(client, recording.clone(), roots).open();
         history.set_recording(recording.clone());
         let tools = turn::tool_specs(&registry);
         let menu = command_menu(commands.clone(), registry.clone(), tools.clone());
-        let options = SessionOptions::new(selection, handle.clone(), menu, roots);
+        let options = SessionOptions::new(selection, handle.clone(), menu, folders);
         let texts = ClientTextFiles::for_client(&client).map(|texts| Arc::new(texts) as _);
         let terminals = ClientTerminals::for_client(&client).map(|own| Arc::new(own) as _);
         let (work, taken) = mpsc::channel(limits::MAX_WAITING_PROMPTS);

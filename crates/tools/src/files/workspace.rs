@@ -16,6 +16,7 @@ pub(crate) mod git;
 pub(crate) mod guard;
 mod inspect;
 pub(crate) mod open;
+mod temporary;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -47,6 +48,7 @@ use crate::lock::lock;
 use errors::{
     changed_error, explain_path_error, not_found_failure, outside_roots_error, root_removed_error,
 };
+use temporary::TemporaryFolder;
 pub use workspace_path::{WorkspaceError, WorkspacePath};
 use workspace_path::{WorkspaceRoot, canonicalize_existing};
 
@@ -83,6 +85,8 @@ pub struct Workspace {
     /// Paths of the agent itself whose changes always need permission, e.g. the user's state
     /// folder.
     guarded_paths: Vec<PathBuf>,
+    /// The folder for temporary files of sandboxed commands.
+    temporary: OnceLock<TemporaryFolder>,
 }
 
 impl Workspace {
@@ -109,6 +113,7 @@ impl Workspace {
             recovery_done: OnceLock::new(),
             in_place_only: Mutex::default(),
             guarded_paths: Vec::new(),
+            temporary: OnceLock::new(),
         })
     }
 
@@ -177,6 +182,18 @@ impl Workspace {
     pub fn with_guarded_path(mut self, path: &Path) -> Self {
         self.guarded_paths.push(path.to_owned());
         self
+    }
+
+    /// Lets tools use the folder for temporary files of sandboxed commands, which these see at the
+    /// path `visible`. Has an effect only once.
+    pub(crate) fn set_temporary_folder(&self, path: &Path, visible: &Path) {
+        let opened = path.canonicalize().and_then(|real| TemporaryFolder::open(&real, visible));
+        match opened {
+            Ok(folder) => drop(self.temporary.set(folder)),
+            Err(error) => {
+                tracing::warn!(%error, "tools cannot use the temporary files of commands")
+            }
+        }
     }
 
     /// Reverts the files that killed processes left unfinished.
@@ -287,6 +304,12 @@ impl Workspace {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
+    /// Returns all roots, and the folder for temporary files of sandboxed commands. A policy treats
+    /// them alike.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.all_roots().map(|root| root.path.as_path())
+    }
+
     /// Returns the real paths of all roots.
     pub(crate) fn real_roots(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|root| root.real_path.as_path())
@@ -308,7 +331,7 @@ impl Workspace {
     }
 
     /// Formats a path as [`path_text`] does. Paths inside `cwd` are relative, all other paths are
-    /// absolute.
+    /// absolute. A temporary file of sandboxed commands has the path at which these see it.
     ///
     /// [`Workspace::resolve`] can parse the returned text.
     #[must_use]
@@ -316,7 +339,21 @@ impl Workspace {
         match path.strip_prefix(&self.cwd) {
             Ok(beneath) if beneath.as_os_str().is_empty() => ".".to_owned(),
             Ok(beneath) => path_text(beneath).into_owned(),
-            Err(_) => path_text(path).into_owned(),
+            Err(_) => {
+                let visible = self.temporary.get().and_then(|folder| folder.visible_path(path));
+                path_text(visible.as_deref().unwrap_or(path)).into_owned()
+            }
+        }
+    }
+
+    /// Makes a path from the model absolute.
+    fn absolute_path(&self, given: &str) -> Result<PathBuf, ToolError> {
+        let path = inspect::absolute_path(&self.cwd, given)?;
+        match self.temporary.get() {
+            Some(folder) if !self.roots().any(|root| path.starts_with(root)) => {
+                Ok(folder.outer_path(path))
+            }
+            _ => Ok(path),
         }
     }
 
@@ -327,7 +364,7 @@ impl Workspace {
     ///
     /// `invalid_arguments` for an invalid path, `outside_roots` for a path outside of all roots.
     pub fn resolve(&self, given: &str) -> Result<WorkspacePath, ToolError> {
-        let path = inspect::absolute_path(&self.cwd, given)?;
+        let path = self.absolute_path(given)?;
         self.locate_in_roots(given, &path).ok_or_else(|| outside_roots_error(self, given))
     }
 
@@ -355,11 +392,7 @@ impl Workspace {
     /// - `outside_roots` for a path that is refused without a permission request.
     /// - `not_a_directory`, `not_permitted`, `io`.
     pub fn resolve_and_follow_links(&self, given: &str) -> Result<WorkspacePath, ToolError> {
-        inspect::follow_links_and_record_file(
-            self,
-            given,
-            inspect::absolute_path(&self.cwd, given)?,
-        )
+        inspect::follow_links_and_record_file(self, given, self.absolute_path(given)?)
     }
 
     /// Inspects a path that the session recorded earlier.
@@ -416,7 +449,7 @@ impl Workspace {
     /// Finds the root of an absolute, normalised path. The path of the root may be written with or
     /// without links.
     fn locate_in_roots(&self, given: &str, path: &Path) -> Option<WorkspacePath> {
-        self.roots.iter().find_map(|root| {
+        self.all_roots().find_map(|root| {
             let beneath = path
                 .strip_prefix(&root.path)
                 .or_else(|_| path.strip_prefix(&root.real_path))
@@ -425,13 +458,18 @@ impl Workspace {
         })
     }
 
+    /// Returns the project folders and the folder for temporary files.
+    fn all_roots(&self) -> impl Iterator<Item = &Arc<WorkspaceRoot>> {
+        self.roots.iter().chain(self.temporary.get().map(|folder| &folder.root))
+    }
+
     pub(crate) fn real_path(&self, at: &WorkspacePath) -> PathBuf {
         at.root.real_path.join(&at.path_in_root)
     }
 
-    /// Returns whether a path is outside of all roots of the session.
+    /// Returns whether a path is outside of all roots of the session, and is no temporary file.
     pub(crate) fn is_outside(&self, at: &WorkspacePath) -> bool {
-        !self.roots.iter().any(|root| Arc::ptr_eq(root, &at.root))
+        !self.all_roots().any(|root| Arc::ptr_eq(root, &at.root))
     }
 
     /// Opens a regular file for reading.

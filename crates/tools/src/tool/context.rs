@@ -69,7 +69,11 @@ impl Context {
     /// the client.
     #[must_use]
     pub fn with_command_isolation(self, isolation: impl Into<Arc<CommandIsolation>>) -> Self {
-        Self { isolation: isolation.into(), ..self }
+        let isolation = isolation.into();
+        if let CommandIsolation::Sandbox(sandbox) = &*isolation {
+            self.workspace.set_temporary_folder(sandbox.tmp(), sandbox.visible_tmp());
+        }
+        Self { isolation, ..self }
     }
 
     /// Detects late writes, and returns a text that reports each of them. A late write is a write

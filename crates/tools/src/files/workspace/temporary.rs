@@ -1,0 +1,83 @@
+//! The folder for temporary files that the commands of a session share.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::workspace_path::WorkspaceRoot;
+
+/// A folder that sandboxed commands see at another path, usually as `/tmp`.
+#[derive(Debug)]
+pub(super) struct TemporaryFolder {
+    pub(super) root: Arc<WorkspaceRoot>,
+    /// The path at which commands see it.
+    visible: PathBuf,
+}
+
+impl TemporaryFolder {
+    /// Opens the folder, whose path must not contain links.
+    pub(super) fn open(path: &Path, visible: &Path) -> io::Result<Self> {
+        let root = Arc::new(WorkspaceRoot::pin_real_path(path)?);
+        Ok(Self { root, visible: visible.to_owned() })
+    }
+
+    /// Returns the path outside of the sandbox. A path of which only the system's own folder for
+    /// temporary files contains the first component is not changed.
+    pub(super) fn outer_path(&self, path: PathBuf) -> PathBuf {
+        if path.starts_with(&self.root.path) {
+            return path;
+        }
+        let Ok(beneath) = path.strip_prefix(&self.visible) else { return path };
+        let exists = |folder: &Path| {
+            let first = beneath.components().next();
+            first.is_some_and(|first| folder.join(first).symlink_metadata().is_ok())
+        };
+        if !exists(&self.root.path) && exists(&self.visible) {
+            return path;
+        }
+        self.root.path.join(beneath)
+    }
+
+    /// Returns the path at which commands see a path, if it is in the folder.
+    pub(super) fn visible_path(&self, path: &Path) -> Option<PathBuf> {
+        Some(self.visible.join(path.strip_prefix(&self.root.path).ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_the_folder_unless_only_the_system_has_the_file() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().canonicalize().unwrap();
+        let (private, system) = (base.join("private"), base.join("system"));
+        for folder in [&private, &system] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("both"), "").unwrap();
+        }
+        fs::write(private.join("own"), "").unwrap();
+        fs::write(system.join("other"), "").unwrap();
+        let folder = TemporaryFolder::open(&private, &system).unwrap();
+        for (path, expected) in [
+            ("system/both", "private/both"),
+            ("system/own", "private/own"),
+            ("system/own/x", "private/own/x"),
+            ("system/other", "system/other"),
+            ("system/other/x", "system/other/x"),
+            ("system/new/x", "private/new/x"),
+            ("system", "private"),
+            ("private/own", "private/own"),
+            ("systematic", "systematic"),
+        ] {
+            assert_eq!(folder.outer_path(base.join(path)), base.join(expected), "{path}");
+        }
+        assert_eq!(folder.visible_path(&private.join("own")), Some(system.join("own")));
+        assert_eq!(folder.visible_path(&system.join("own")), None);
+    }
+}
