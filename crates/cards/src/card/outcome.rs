@@ -1,5 +1,6 @@
 //! Prints the end of a call: the texts that were stored until the end, and the outcome line.
 
+use acp_types::CallEndReason;
 use acp_types::schema::v1::ToolCallStatus;
 use anstyle::Style;
 use callboard_text::{format_duration, head};
@@ -30,10 +31,13 @@ impl Card {
         self.failure = reason.as_ref().map(|reason| format!("{} {reason}", self.title));
         let why = reason.map(|reason| format!("  {reason}")).unwrap_or_default();
         let line = self.fit_outcome_line(page, &why);
-        let is_said = has_failed && !line.is_reason_truncated;
-        if is_said
-            && self.open.texts.last().is_some_and(|last| last.excerpt.total_line_count() <= 1)
-        {
+        let is_said = |last: &HeldBackText| {
+            has_failed
+                && !line.is_reason_truncated
+                && last.excerpt.total_line_count() <= 1
+                && why.contains(last.excerpt.first_line().unwrap_or_default())
+        };
+        if self.open.texts.last().is_some_and(is_said) {
             self.open.texts.pop();
         }
         self.print_held_back_texts(page);
@@ -96,7 +100,8 @@ impl Card {
         OutcomeLine { title, reason: why, details, is_reason_truncated: is_cut }
     }
 
-    /// Returns the reason why the call failed: its last text, or else the exit of its command.
+    /// Returns the reason why the call failed: the timeout or the exit of its command, or else its
+    /// last text.
     fn resolve_failure_reason(&mut self, words: &UiText) -> String {
         let last = self.open.texts.last_mut().filter(|text| text.excerpt.total_line_count() == 1);
         if let Some(HeldBackText { excerpt, .. }) = last {
@@ -116,8 +121,10 @@ impl Card {
             return words.text_with_variable("cancelled", "why", stated_reason.unwrap_or_default());
         }
         let (code, signal) = self.exit_status();
-        let exit = exit_text(code, signal, words);
-        let why = stated_reason.map(str::to_owned).or(exit).or(sentence);
+        let is_timeout = end.reason == Some(CallEndReason::Timeout);
+        let exit = exit_text(code, signal, words).filter(|_| !is_timeout);
+        let timeout = sentence.clone().filter(|_| is_timeout);
+        let why = timeout.or(exit).or(stated_reason.map(str::to_owned)).or(sentence);
         why.map_or_else(
             || words.text_for_key("failed"),
             |why| words.text_with_variable("failed-why", "why", why),

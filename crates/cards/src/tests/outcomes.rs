@@ -83,3 +83,17 @@ fn a_reason_that_does_not_fit_is_shown_before_the_outcome() {
         &format!("○ Do\n  │ {reason}\n✗ failed: {}…\n", &reason[..67]),
     );
 }
+
+#[test]
+fn a_timeout_and_an_exit_are_better_reasons_than_the_last_text() {
+    let output = || vec![text("[output-1.txt](file:///output-1.txt)")];
+    let shown = "○ Run `x`\n  │ [output-1.txt](file:///output-1.txt)\n✗ failed: ";
+    for (meta, reason) in [
+        (json!({"reason": "timeout", "signal": "SIGTERM"}), "Ended because it took too long."),
+        (json!({"reason": "error", "exitCode": 3}), "exit code 3"),
+    ] {
+        let end = json!({"status": "failed", "content": output(), "_meta": {"callboard": meta}});
+        let expected = format!("\n{shown}{reason}\n");
+        check(&[call("1", "Run `x`", "other"), change("1", end)], &expected);
+    }
+}
