@@ -85,3 +85,7 @@ pub const MAX_TRUNCATION_NOTE_BYTES: u64 = 64;
 /// Number of bytes at the beginning of an output by which the output is classified as text or
 /// binary.
 pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
+
+/// Value of `oom_score_adj` for commands: thousandths of the memory that are added to the memory of
+/// each process when the kernel chooses which one to end.
+pub(crate) const OOM_SCORE: i32 = 300;

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use super::signals::signal_name;
 use super::{KILL, TERMINATE, new_session_command, reset_ignored_signals, subtree};
-use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
+use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, OOM_SCORE, SWEEP_INTERVAL};
 use crate::program::{ProgramExit, RawResourceUsage, StdioKind};
 use crate::sandbox::CommandSandbox;
 
@@ -83,6 +83,7 @@ pub(super) fn run_helper() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::CONT))?;
     // Signals from the keyboard of our parent's terminal, if it has one, must not reach the helper.
     setsid()?;
+    raise_oom_score();
     // The name that `ps` shows; no code depends on it.
     drop(fs::write("/proc/self/comm", "command-keeper"));
 
@@ -126,6 +127,15 @@ pub(super) fn run_helper() -> io::Result<()> {
         remove_placeholders(policy);
     }
     write_json_line(&socket, &HelperReport::Ok(exit))
+}
+
+/// Lets the kernel end the program before others when memory runs out.
+fn raise_oom_score() {
+    const FILE: &str = "/proc/self/oom_score_adj";
+    let score = fs::read_to_string(FILE).ok().and_then(|score| score.trim().parse().ok());
+    if score.is_some_and(|score: i32| score < OOM_SCORE) {
+        drop(fs::write(FILE, OOM_SCORE.to_string()));
+    }
 }
 
 /// Starts the program without a sandbox.
