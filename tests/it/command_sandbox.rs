@@ -4,6 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
@@ -463,5 +464,23 @@ async fn file_tools_and_commands_share_the_private_tmp() {
     let system = tempfile::NamedTempFile::new_in("/tmp").unwrap();
     agent.turn(&format!("read {}", system.path().display())).await;
     assert_eq!((asked(&agent), Path::new(&path).exists()), (1, false));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn placeholders_of_killed_commands_are_removed_when_a_session_opens() {
+    use std::os::unix::net::UnixListener;
+    let scratch = Scratch::new();
+    let left = scratch.path(".vscode");
+    drop(UnixListener::bind(&left).unwrap());
+    fs::set_permissions(&left, fs::Permissions::from_mode(0o1444)).unwrap();
+    let mut agent = Agent::start_in(scratch, &["acp", "--model", "direct"], &[], REJECT);
+    agent.initialize().await.unwrap();
+    agent.new_session().await;
+    let begun = Instant::now();
+    while fs::symlink_metadata(&left).is_ok() {
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     agent.finish().await;
 }

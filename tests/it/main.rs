@@ -43,6 +43,7 @@ mod requests;
 mod restored_permissions;
 mod retry;
 mod rewind;
+mod runaway_commands;
 mod sandbox;
 mod sdk_client;
 mod secrets;

@@ -50,6 +50,12 @@ pub fn sandbox_policy(workspace: &Workspace, home: Option<&Path>) -> SandboxPoli
     policy
 }
 
+/// Removes what killed commands left in the project folders to keep protected names from being
+/// created. Blocks.
+pub fn remove_placeholders(workspace: &Workspace) {
+    callboard_sandbox::remove_placeholders(&sandbox_policy(workspace, None));
+}
+
 /// Returns the names by which the repositories of a project folder decide which programs git runs.
 /// Objects, references, the index and logs remain writable, so that `git commit` works.
 fn names_of_git(root: &Path) -> Vec<ReadOnlyName> {

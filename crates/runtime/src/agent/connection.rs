@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use acp_connection::ClientSession;
 use acp_lifecycle::rules::RuleStoreError;
 use acp_store::{NewSession, SessionFolder};
-use acp_tools::sandbox::CommandIsolation;
+use acp_tools::sandbox::{CommandIsolation, remove_placeholders};
 use acp_tools::{Context, Workspace};
 use acp_types::TraceContext;
 use acp_types::wire::v1;
@@ -320,7 +320,10 @@ impl Connection {
         }
         // A disk may be slow, so the first call waits for this work.
         let workspace = context.workspace.clone();
-        drop(tokio::task::spawn_blocking(move || workspace.recover_unfinished_writes()));
+        drop(tokio::task::spawn_blocking(move || {
+            workspace.recover_unfinished_writes();
+            remove_placeholders(&workspace);
+        }));
         let CodingAgent { counters, policy_source, .. } = self.agent.clone();
         let policy_source = match selection.active_options().mode {
             Some(mode) => PolicySource::Mode(mode),
