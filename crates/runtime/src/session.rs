@@ -3,13 +3,13 @@
 mod prompt_runner;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use acp_connection::{ClientSession, ClientSessionBuilder, OpenPrompt};
 use acp_lifecycle::{OutboxItem, SessionConfig};
-use acp_tools::{Context, Registry};
+use acp_tools::{Context, Registry, Workspace};
 use acp_types::{CallEndReason, SessionStatePart, TraceContext, TurnId};
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
@@ -90,9 +90,10 @@ fn save_rules_after_answers(
 fn record_items(
     client: ClientSessionBuilder,
     recording: Option<Arc<SessionRecording>>,
-    folders: Vec<PathBuf>,
+    workspace: &Workspace,
 ) -> ClientSessionBuilder {
     let Some(recording) = recording else { return client };
+    let folders: Vec<_> = workspace.roots().map(Path::to_owned).collect();
     let handle = client.handle().clone();
     client.before_delivery(move |item| {
         let follows_decision = match item {
@@ -194,11 +195,10 @@ impl Session {
         let mut client = connect(core);
         let handle = client.handle().clone();
         let keeper = store.map(|store| Arc::new(RulePersister::new(handle.clone(), store, cwd)));
-        if let Some(keeper) = keeper.clone() {
-            client = save_rules_after_answers(client, keeper);
+        if let Some(keeper) = &keeper {
+            client = save_rules_after_answers(client, keeper.clone());
         }
-        let roots = context.workspace.roots().map(Path::to_owned).collect();
-        let client = record_items(client, recording.clone(), roots).open();
+        let client = record_items(client, recording.clone(), &context.workspace).open();
         history.set_recording(recording.clone());
         let tools = turn::tool_specs(&registry);
         let menu = command_menu(commands.clone(), registry.clone(), tools.clone());

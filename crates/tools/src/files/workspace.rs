@@ -191,7 +191,7 @@ impl Workspace {
         match opened {
             Ok(folder) => drop(self.temporary.set(folder)),
             Err(error) => {
-                tracing::warn!(%error, "tools cannot use the temporary files of commands")
+                tracing::warn!(%error, "tools cannot use the temporary files of commands");
             }
         }
     }
