@@ -5,14 +5,14 @@
 //! name of a note in the session's folder.
 
 use std::io::{self, ErrorKind};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp::v1::schema::{self as v1, ContentBlock, StopReason};
-use acp::{Client, ConnectTo, Error, on_receive_request};
+use acp::v1::schema::{ContentBlock, Implementation, StopReason};
+use acp::{Client, ConnectTo, Error};
 use acp_connection::{ClientSessions, Turn};
 use acp_lifecycle::{BatchCall, Effect, Effects, ToolMiddleware, report_progress};
+use acp_transport::TransportCounters;
 use acp_types::{FileChange, ToolCallPatch};
 use agent_client_protocol as acp;
 use serde_json::{Value, json};
@@ -49,19 +49,16 @@ async fn preview(path: Value) -> Result<ToolCallPatch, String> {
     Ok(ToolCallPatch::new().with_appended_content(FileChange::modify(path, note, changed).into()))
 }
 
-/// Returns the real path of an existing file in the project folder, or `None` for any other path.
-fn resolve(cwd: &Path, path: &str) -> Option<String> {
-    let path = cwd.join(path).canonicalize().ok()?;
-    let is_inside = path.starts_with(cwd.canonicalize().ok()?);
-    path.to_str().filter(|_| is_inside).map(str::to_owned)
-}
-
 /// Runs one turn. A model would choose the calls; this agent always calls the same two tools.
-async fn run_turn(name: String, turn: Turn) -> acp::Result<StopReason> {
+async fn run_turn(prompt: Vec<ContentBlock>, turn: Turn) -> acp::Result<StopReason> {
+    let Some(ContentBlock::Text(name)) = prompt.first() else {
+        return Err(Error::invalid_params());
+    };
+    // A path outside of the folder becomes `null`, which the preview and the tools refuse.
+    let args = json!({ "path": turn.resolve_path(&name.text).ok() });
     let tools = ToolMiddleware::new(turn.session)
         .with_effects(effects)
         .with_previews(|name, args| (name == "add_line").then(|| preview(args["path"].clone())));
-    let args = json!({ "path": resolve(&turn.cwd, &name) });
     let calls = [("a", "count_lines"), ("b", "add_line")];
     let calls = calls.map(|(id, name)| BatchCall::new(id, name, args.clone()));
     // A real loop ends if a result has `ends_turn`. If no result has `ends_turn`, a real loop
@@ -70,41 +67,14 @@ async fn run_turn(name: String, turn: Turn) -> acp::Result<StopReason> {
     Ok(StopReason::EndTurn)
 }
 
-/// Returns the agent. The agent's handlers never block, because a blocked handler would stop the
-/// SDK's loop.
-pub(crate) fn agent(
-    counters: Option<Arc<acp_transport::TransportCounters>>,
-) -> impl ConnectTo<Client> {
-    let sessions = ClientSessions::default();
-    let (new, prompted) = (sessions.clone(), sessions.clone());
-    sessions
-        .agent_builder(Duration::from_secs(1))
-        .on_receive_request(
-            async |request: v1::InitializeRequest, responder, _| {
-                let answer = v1::InitializeResponse::new(request.protocol_version);
-                responder.respond(answer.agent_capabilities(ClientSessions::agent_capabilities()))
-            },
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            async move |request: v1::NewSessionRequest, responder, connection| {
-                new.open_and_respond(request, responder, connection, |session| {
-                    session.with_counters(counters.clone())
-                })
-            },
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            async move |request: v1::PromptRequest, responder, _| {
-                let Some(ContentBlock::Text(name)) = request.prompt.into_iter().next() else {
-                    return responder.respond_with_error(Error::invalid_params());
-                };
-                prompted.queue_prompt_turn(&request.session_id, responder, |turn| {
-                    run_turn(name.text, turn)
-                })
-            },
-            on_receive_request!(),
-        )
+/// Returns the agent.
+pub(crate) fn agent(counters: Option<Arc<TransportCounters>>) -> impl ConnectTo<Client> {
+    ClientSessions::default().prompt_agent(
+        Implementation::new("middleware-agent", env!("CARGO_PKG_VERSION")),
+        Duration::from_secs(1),
+        move |session| session.with_counters(counters.clone()),
+        run_turn,
+    )
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -2,8 +2,8 @@
 //! updates, permission requests and prompt responses, in order.
 //!
 //! This crate *only* connects a session's outbox to a connection, and each prompt to its response.
-//! The only handlers are the handlers of [`ClientSessions::agent_builder`]. The agent decides which
-//! other methods to serve. For the byte streams of a connection, use `acp-transport`. For a
+//! The only handlers are those of [`ClientSessions::agent_builder`] and
+//! [`ClientSessions::prompt_agent`]. The agent decides which other methods to serve. For the byte streams of a connection, use `acp-transport`. For a
 //! complete agent, use `callboard-runtime`.
 #![doc = include_str!("../README.md")]
 

@@ -1,15 +1,16 @@
 //! The unanswered prompts of a session, and their turns.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::{fmt, io};
 
 use acp_lifecycle::{CancellationToken, SessionHandle};
 use acp_types::{CallEndReason, TurnId};
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{PromptResponse, StopReason};
 use agent_client_protocol::{RequestCancellation, Result};
+use callboard_text::normalise;
 use tokio::sync::Notify;
 
 use crate::lock::lock;
@@ -29,6 +30,39 @@ pub struct Turn {
     pub cwd: PathBuf,
     /// The handle with which the turn sends messages and announces calls.
     pub session: SessionHandle,
+}
+
+impl Turn {
+    /// Returns the real path of a file in the session's folder, without links, for a path from the
+    /// model. The file need not exist. The function reads folders, so it may block.
+    ///
+    /// Resolve each path before its call is announced. The effects, the preview, the permission
+    /// request and the tool then name the same file. A program that replaces a folder by a link
+    /// later can still redirect the tool; `acp-tools` opens files in a way that prevents this.
+    ///
+    /// # Errors
+    ///
+    /// Returns a sentence for the model if the path leads outside of the folder, or cannot be
+    /// resolved.
+    pub fn resolve_path(&self, path: &str) -> std::result::Result<PathBuf, String> {
+        match resolve_in(&self.cwd, path) {
+            Ok(Some(path)) => Ok(path),
+            Ok(None) => Err(format!("The path {path} is outside of the folder of the session.")),
+            Err(error) => Err(format!("The path {path} cannot be resolved: {error}.")),
+        }
+    }
+}
+
+/// Returns the real path of a file in a folder. Returns `None` if the path leads outside.
+fn resolve_in(folder: &Path, path: &str) -> io::Result<Option<PathBuf>> {
+    let folder = folder.canonicalize()?;
+    let named = normalise(&folder.join(path));
+    let exists = |path: &&Path| path.symlink_metadata().is_ok();
+    let existing = named.ancestors().find(exists).unwrap_or(&folder);
+    // Fails for a link to nothing, through which a tool would create its target.
+    let mut real = existing.canonicalize()?;
+    real.extend(named.strip_prefix(existing).into_iter().flat_map(Path::components));
+    Ok(real.starts_with(&folder).then_some(real))
 }
 
 /// An unanswered prompt. The prompt's response is sent after all items that the prompt's turn sent.
@@ -193,7 +227,40 @@ impl OpenTurns {
 
 #[cfg(test)]
 mod tests {
-    use super::OpenTurns;
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn paths_lead_into_the_folder_or_are_refused() {
+        use std::os::unix::fs::symlink;
+        let outer = tempfile::tempdir().unwrap();
+        let outer = outer.path().canonicalize().unwrap();
+        let folder = outer.join("project");
+        std::fs::create_dir_all(folder.join("src")).unwrap();
+        std::fs::write(folder.join("src/a"), "").unwrap();
+        for (target, link) in
+            [("src", "inner"), ("..", "up"), ("../new", "to-new"), ("src/new", "to-inner")]
+        {
+            symlink(target, folder.join(link)).unwrap();
+        }
+        for (path, expected) in [
+            ("src/a", Some("src/a")),
+            ("./src/../src/a", Some("src/a")),
+            ("inner/a", Some("src/a")),
+            ("new/deep/file", Some("new/deep/file")),
+            ("inner/new", Some("src/new")),
+            ("", Some("")),
+            ("../project/src/a", Some("src/a")),
+            ("../new", None),
+            ("/etc/passwd", None),
+            ("up/new", None),
+            ("to-new", None),
+            ("to-inner", None),
+        ] {
+            let resolved = resolve_in(&folder, path).ok().flatten();
+            assert_eq!(resolved, expected.map(|it| folder.join(it)), "{path}");
+        }
+    }
 
     #[test]
     fn a_turn_that_begins_behind_the_close_is_cancelled() {

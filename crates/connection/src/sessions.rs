@@ -8,8 +8,9 @@ use std::time::Duration;
 use acp_lifecycle::Session;
 use agent_client_protocol::v1::schema::{
     AgentCapabilities, CancelNotification, ClientCapabilities, CloseSessionRequest,
-    CloseSessionResponse, InitializeRequest, NewSessionRequest, NewSessionResponse, PromptResponse,
-    SessionCapabilities, SessionCloseCapabilities, SessionId, StopReason,
+    CloseSessionResponse, ContentBlock, Implementation, InitializeRequest, InitializeResponse,
+    NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse, SessionCapabilities,
+    SessionCloseCapabilities, SessionId, StopReason,
 };
 use agent_client_protocol::v1::{self, ConnectionTo, Responder};
 use agent_client_protocol::{
@@ -89,6 +90,55 @@ impl ClientSessions {
                 ended.close_all(grace).await;
                 Ok(())
             })
+    }
+
+    /// Returns the SDK's builder of an agent that needs no other requests than prompts: in addition
+    /// to [`agent_builder`](Self::agent_builder), it answers `initialize` with `info`, `session/new`
+    /// as [`open_and_respond`](Self::open_and_respond) does, and each prompt by `run_turn`, as
+    /// [`queue_prompt_turn`](Self::queue_prompt_turn) does.
+    ///
+    /// `set_up` sets the properties of each new session, e.g. the counters of its transport.
+    pub fn prompt_agent<S, T, R>(
+        &self,
+        info: Implementation,
+        grace: Duration,
+        set_up: S,
+        run_turn: T,
+    ) -> v1::Builder<
+        Agent,
+        impl HandleDispatchFrom<Client> + use<S, T, R>,
+        impl RunWithConnectionTo<Client> + use<S, T, R>,
+        impl HandleConnectionClose<Client> + use<S, T, R>,
+    >
+    where
+        S: Fn(ClientSessionBuilder) -> ClientSessionBuilder + Send + Sync + 'static,
+        T: Fn(Vec<ContentBlock>, Turn) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Result<StopReason>> + Send + 'static,
+    {
+        let (new, prompted) = (self.clone(), self.clone());
+        self.agent_builder(grace)
+            .on_receive_request(
+                async move |request: InitializeRequest, responder, _| {
+                    let response = InitializeResponse::new(request.protocol_version);
+                    let response = response.agent_capabilities(Self::agent_capabilities());
+                    responder.respond(response.agent_info(info.clone()))
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: NewSessionRequest, responder, client| {
+                    new.open_and_respond(request, responder, client, &set_up)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: PromptRequest, responder, _| {
+                    let (id, run_turn) = (request.session_id, run_turn.clone());
+                    let turn = move |turn| run_turn(request.prompt, turn);
+                    prompted.queue_prompt_turn(&id, responder, turn)
+                },
+                on_receive_request!(),
+            )
     }
 
     /// Sets the client's capabilities, which the `initialize` request contains.

@@ -165,6 +165,7 @@ pub(super) const TABLE: &[LayerRule] = &[
             "callboard-process",
             "acp-tools",
             "acp-transport",
+            "acp-connection",
             "callboard-models",
             "acp-cards",
             "acp-store",
