@@ -441,6 +441,21 @@ fn where_namespaces_are_refused_landlock_isolates_commands() {
 }
 
 #[tokio::test]
+async fn executable_files_and_names_with_a_dot_that_a_command_makes_are_listed() {
+    let Some(mut agent) = ready(Model::Direct, "auto", REJECT).await else { return };
+    let line = "mkdir -p target/debug && touch target/debug/tool .settings plain && \
+                chmod +x target/debug/tool && echo '#!/bin/sh' > run.sh && chmod +x run.sh";
+    agent.turn(&format!("run {line}")).await;
+    let (status, text) = last_call(&agent);
+    assert!(status == ToolCallStatus::Completed, "{text}");
+    assert!(text.contains("names with a dot were made or changed: .settings, run.sh"), "{text}");
+    agent.turn("run true").await;
+    let (_, text) = last_call(&agent);
+    assert!(!text.contains("made or changed"), "{text}");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn file_tools_and_commands_share_the_private_tmp() {
     let Some(mut agent) = ready(Model::Direct, "accept-edits", REJECT).await else { return };
     let name = format!("callboard-it-{}.txt", std::process::id());

@@ -83,6 +83,8 @@ protected-changed = The command changed protected files, and the changes COULD N
 sandbox-hides-nothing = The sandbox of this system cannot hide your keys and the state of the agent here, because the project folder contains them.
 sandbox-background = The sandbox of this system cannot undo changes of protected files by a command in the background.
 protected-restored = The command changed protected files, and the changes were undone: { $names }. The changed files are kept beside them, with .changed-by-command in their names. Use the tools for files to change them.
+made-names = While the command ran, executable files or names with a dot were made or changed: { $names }
+made-names-and-more = While the command ran, executable files or names with a dot were made or changed, maybe more than these: { $names }
 refused-hosts = Connections were refused to: { $hosts }
 sandbox-stopped = The command ran in a sandbox: it can change only the project folders and /tmp, and reach only hosts that the user permits. This may have stopped it: { $line }. If so, call again with outside_sandbox; the user is then asked.
 

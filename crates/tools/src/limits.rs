@@ -314,6 +314,13 @@ pub(crate) const MAX_SANDBOX_PROCESSES: u64 = 4096;
 /// Maximum size of a file that a command in a sandbox may write.
 pub(crate) const MAX_SANDBOX_FILE_BYTES: u64 = 32 << 30;
 
+/// Maximum number of executable files and of names with a dot that the result of a sandboxed command
+/// lists.
+pub(crate) const MAX_MADE_NAMES: usize = 20;
+
+/// Maximum time of the search for these names when the command has ended.
+pub(crate) const MADE_NAMES_DEADLINE: Duration = Duration::from_millis(50);
+
 /// Maximum size of a text in the question about a command outside of the sandbox.
 pub(crate) const MAX_SANDBOX_REASON_BYTES: usize = 500;
 

@@ -4,6 +4,11 @@ mod caches;
 mod connections;
 mod denied_reads;
 mod home_folder;
+#[cfg(unix)]
+mod made_names;
+#[cfg(not(unix))]
+#[path = "sandbox/made_names_portable.rs"]
+mod made_names;
 mod private_folder;
 mod protected_copies;
 mod protected_names;
@@ -17,6 +22,7 @@ use callboard_sandbox::{MissingName, ReadOnlyName, SandboxPolicy};
 use crate::files::workspace::Workspace;
 use crate::files::workspace::git::{self, NamedPath};
 
+pub(crate) use made_names::MadeNames;
 pub(crate) use protected_copies::RestoredNames;
 pub use session_sandbox::{CommandIsolation, SessionSandbox};
 pub(crate) use session_sandbox::{SandboxLease, find_refusal};

@@ -1,5 +1,6 @@
 //! Files that a rule denies reading, which sandboxed commands cannot read either.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -33,7 +34,9 @@ pub(super) fn denied_reads(rules: &Rules) -> Vec<DeniedRead> {
 ///
 /// Returns an error if more than [`MAX_ENTRIES_FOR_DENIED_READS`] entries would be looked at.
 pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
-    let (mut found, mut folders) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
+    // Each folder is read once for all patterns.
+    let mut globs: BTreeMap<&Path, Vec<&PathGlob>> = BTreeMap::new();
     for read in denied {
         match read {
             DeniedRead::Path(path) => found.push(path.clone()),
@@ -41,13 +44,15 @@ pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Resul
                 found.push(glob.literal_base().to_owned());
             }
             DeniedRead::Glob(glob) if glob.literal_base() == Path::new("/") => {
-                folders.extend(roots.iter().map(|root| (root.clone(), glob)));
+                roots.iter().for_each(|root| globs.entry(root).or_default().push(glob));
             }
-            DeniedRead::Glob(glob) => folders.push((glob.literal_base().to_owned(), glob)),
+            DeniedRead::Glob(glob) => globs.entry(glob.literal_base()).or_default().push(glob),
         }
     }
     let mut entries = 0;
-    while let Some((folder, glob)) = folders.pop() {
+    let folders = globs.iter().map(|(folder, globs)| (folder.to_path_buf(), globs));
+    let mut folders: Vec<_> = folders.collect();
+    while let Some((folder, globs)) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             entries += 1;
             if entries > MAX_ENTRIES_FOR_DENIED_READS {
@@ -55,10 +60,10 @@ pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Resul
                 return Err(io::Error::other(error));
             }
             let path = entry.path();
-            if glob.is_match_ignoring_case(&path) {
+            if globs.iter().any(|glob| glob.is_match_ignoring_case(&path)) {
                 found.push(path);
             } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                folders.push((path, glob));
+                folders.push((path, globs));
             }
         }
     }

@@ -18,6 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::caches::{CacheCopies, CacheCopy, FoundCaches};
 use super::connections::{CommandConnections, SessionConnections};
 use super::denied_reads::{denied_reads, find_denied};
+use super::made_names::{ChangeTime, MadeNames};
 use super::private_folder::PrivateFolder;
 use super::protected_copies::{ProtectedCopies, RestoredNames};
 use super::proxy::{UpstreamProxy, serve_proxy};
@@ -155,6 +156,9 @@ impl SessionSandbox {
             connections: None,
             protected: Mutex::new(Some(self.copy_protected(&policy)?)),
             restored: OnceLock::new(),
+            roots: policy.writable.clone(),
+            begun: ChangeTime::now(),
+            made: OnceLock::new(),
             _cache_copy: cache_copy,
         };
         let sandbox = CommandSandbox::new(policy, self.isolation);
@@ -257,18 +261,29 @@ pub(crate) struct SandboxLease {
     /// The protected names before the command. `None` once they are restored.
     protected: Mutex<Option<Arc<ProtectedCopies>>>,
     restored: OnceLock<RestoredNames>,
+    /// The project folders.
+    roots: Vec<PathBuf>,
+    begun: ChangeTime,
+    made: OnceLock<MadeNames>,
     _cache_copy: Option<CacheCopy>,
 }
 
 impl SandboxLease {
-    /// Undoes the changes of protected names, when the command has ended or continues in the
-    /// background. Then, other programs may change them, too. Blocks.
-    pub(crate) fn restore_protected(&self) {
+    /// Undoes the changes of protected names, and searches for other names that the command made,
+    /// when it has ended or continues in the background. Then, other programs may change them, too.
+    /// Blocks.
+    pub(crate) fn examine_changes(&self) {
         let copies = lock(&self.protected).take();
         if let Some(copies) = copies {
             // The names are restored only once.
             drop(self.restored.set(copies.restore()));
+            drop(self.made.set(MadeNames::find(&self.roots, self.begun)));
         }
+    }
+
+    /// Returns the names that the command made or changed and that other programs may run.
+    pub(crate) fn made_names(&self) -> Option<&MadeNames> {
+        self.made.get()
     }
 
     /// Returns the protected names that were restored.

@@ -1,6 +1,7 @@
 //! Runs a command of the `terminal` tool as a local process, and reports it to the client and the
 //! model.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::files::state::outputs::OutputKind;
 use crate::files::system::Dir;
 use crate::limits::{MAX_OUTPUT_FILE_BYTES, MAX_SANDBOX_REASON_BYTES};
 use crate::note::Note;
-use crate::sandbox::{CommandIsolation, RestoredNames, SandboxLease, find_refusal};
+use crate::sandbox::{CommandIsolation, MadeNames, RestoredNames, SandboxLease, find_refusal};
 use crate::tool::{Invocation, ToolOutput, run_on_blocking_thread};
 use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::Recording;
@@ -90,7 +91,7 @@ pub(super) async fn run_local_command(
                 };
                 detached.cancel();
                 let id = place.run_in_background(job, recording, running);
-                restore_protected(lease.clone()).await?;
+                examine_changes(lease.clone()).await?;
                 let mut output = background_report::finish_detached_call(&id, why, invocation).await?;
                 add_sandbox_notes(&mut output, lease.as_deref(), &command_line, invocation);
                 return Ok(output);
@@ -99,20 +100,20 @@ pub(super) async fn run_local_command(
     };
     // Decoding long lines blocks the thread for a noticeable time.
     let recorded = run_on_blocking_thread(move || Ok(recording.finish())).await?;
-    restore_protected(lease.clone()).await?;
+    examine_changes(lease.clone()).await?;
     let mut output = report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout));
     add_sandbox_notes(&mut output, lease.as_deref(), &command_line, invocation);
     Ok(output)
 }
 
-/// Undoes the changes of protected names by a command that has ended or continues in the background.
-async fn restore_protected(lease: Option<Arc<SandboxLease>>) -> Result<(), ToolError> {
+/// Examines what a command has changed that has ended or continues in the background.
+async fn examine_changes(lease: Option<Arc<SandboxLease>>) -> Result<(), ToolError> {
     let Some(lease) = lease else { return Ok(()) };
-    let restore = move || {
-        lease.restore_protected();
+    let examine = move || {
+        lease.examine_changes();
         Ok(())
     };
-    run_on_blocking_thread(restore).await
+    run_on_blocking_thread(examine).await
 }
 
 /// Adds to the result of a command how the sandbox has restricted it.
@@ -124,12 +125,17 @@ fn add_sandbox_notes(
 ) {
     let Some(lease) = lease else { return };
     let mut notes = Vec::new();
+    let mut add_names = |key, names: &[PathBuf]| {
+        let shown = names.iter().map(|path| context.workspace.display(path));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        notes.extend((!names.is_empty()).then(|| Note::new(key).with_text("names", shown)));
+    };
     if let Some(RestoredNames { restored, failed }) = lease.restored_names() {
-        for (key, names) in [("protected-restored", restored), ("protected-changed", failed)] {
-            let shown = names.iter().map(|path| context.workspace.display(path));
-            let shown = shown.collect::<Vec<_>>().join(", ");
-            notes.extend((!names.is_empty()).then(|| Note::new(key).with_text("names", shown)));
-        }
+        add_names("protected-restored", restored);
+        add_names("protected-changed", failed);
+    }
+    if let Some(MadeNames { names, is_cut }) = lease.made_names() {
+        add_names(if *is_cut { "made-names-and-more" } else { "made-names" }, names);
     }
     notes.extend(
         lease.refused_hosts().map(|hosts| Note::new("refused-hosts").with_text("hosts", hosts)),

@@ -26,7 +26,8 @@ pub(crate) struct RiskAssessment {
 
 /// Assesses a command line that would run in the directory `cwd`. The function accesses the file
 /// system to resolve the paths in the command line. `private_tmp` is the folder for temporary files
-/// that only the commands of the session see, if they have one.
+/// that only the commands of the session see, if they have a sandbox. The sandbox protects names
+/// itself, or their changes are listed afterwards, so protected names are no reason to ask then.
 pub(crate) fn assess_command(
     line: &str,
     cwd: &Path,
@@ -45,7 +46,7 @@ pub(crate) fn assess_command(
             && !workspace.roots().any(|root| path.starts_with(root))
     };
     risks.writes.retain(|path| !is_private(path));
-    assessment_from_risks(run, risks, None, workspace)
+    assessment_from_risks(run, risks, None, workspace, private_tmp.is_some())
 }
 
 /// Assesses input that is typed into a running program, which may be a shell in any directory. The
@@ -67,6 +68,7 @@ pub(crate) fn assess_terminal_input(
         risks,
         is_part.then(|| Note::new("risk-part-of-line")),
         workspace,
+        false,
     )
 }
 
@@ -75,12 +77,13 @@ fn assessment_from_risks(
     risks: Risks,
     more: Option<Note>,
     workspace: &Workspace,
+    has_sandbox: bool,
 ) -> RiskAssessment {
     let Risks { reasons, writes, reads, mentions: names, enters, removes_in: empties, .. } = risks;
     let mut reasons: Vec<_> = reasons.into_iter().map(Note::from).chain(more).collect();
     let mut effects = vec![whole];
     for path in writes {
-        match write_effect_or_ask_reason(&path, workspace) {
+        match write_effect_or_ask_reason(&path, workspace, has_sandbox) {
             Ok(effect) if effects.contains(&effect) => {}
             Ok(effect) => effects.push(effect),
             Err(key) => reasons.push(Note::new(key).with_text("path", workspace.display(&path))),
@@ -89,7 +92,7 @@ fn assessment_from_risks(
     let guarded = |path: &&PathBuf| {
         let at =
             workspace.follow_links_of_recorded_path(path).or_else(|_| workspace.resolve_path(path));
-        at.is_ok_and(|at| guard::is_guarded(workspace, &at))
+        !has_sandbox && at.is_ok_and(|at| guard::is_guarded(workspace, &at))
     };
     let ours = |path: &&PathBuf| guard::is_in_agent_folder(workspace, path);
     let protected = names.iter().filter(guarded).chain(reads.iter().filter(ours));
@@ -123,12 +126,16 @@ fn is_reached_by_link(path: &Path, workspace: &Workspace) -> bool {
 
 /// Returns the effect of writing a file. If writing this file always requires permission, returns
 /// the key of the reason instead.
-fn write_effect_or_ask_reason(path: &Path, workspace: &Workspace) -> Result<Effect, &'static str> {
+fn write_effect_or_ask_reason(
+    path: &Path,
+    workspace: &Workspace,
+    has_sandbox: bool,
+) -> Result<Effect, &'static str> {
     let at = workspace.resolve_path(path);
     let Ok(real) = at.and_then(|at| workspace.canonicalize(&at)) else {
         return Err("risk-writes-outside");
     };
-    if guard::is_guarded(workspace, &real) {
+    if !has_sandbox && guard::is_guarded(workspace, &real) {
         return Err("risk-writes-protected");
     }
     if open::read_link(&real).is_some() {
