@@ -64,7 +64,9 @@ impl World {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        fs::create_dir(base.join("tmp")).unwrap();
+        for folder in ["tmp", "project/.git/objects", "project/.git/refs"] {
+            fs::create_dir(base.join(folder)).unwrap();
+        }
         symlink("docs/rules.md", project.join("CLAUDE.md")).unwrap();
         symlink(base.join("outside"), project.join("link-out")).unwrap();
         symlink(&project, base.join("project-link")).unwrap();
