@@ -198,8 +198,11 @@ fn compile(isolation: Isolation, network: NetworkAccess) -> FilterResult<Vec<Bpf
                 let sets = |bit| rule(&[(*mode_argument, MaskedEq(bit), bit)]);
                 denied.insert(*call, vec![sets(SET_USER_ID)?, sets(SET_GROUP_ID)?]);
             }
-            // The limits of other processes of the user.
+            // The limits and priorities of other processes of the user.
             denied.insert(libc::SYS_prlimit64, vec![rule(&[(0, Ne, 0)])?]);
+            for call in [libc::SYS_setpriority, libc::SYS_ioprio_set] {
+                denied.insert(call, vec![rule(&[(1, Ne, 0)])?]);
+            }
         }
     }
     // `clone3` passes its flags in memory, which a filter cannot read. The C libraries fall back to
@@ -552,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn set_user_id_bits_and_limits_of_others_are_denied_with_landlock() {
+    fn set_user_id_bits_and_properties_of_others_are_denied_with_landlock() {
         for (number, argument) in CHANGES_OF_MODE {
             for (mode, expected) in [(0o755, Allow), (0o4755, EPERM), (0o2755, EPERM)] {
                 let mut args = [0; 4];
@@ -563,6 +566,11 @@ mod tests {
         }
         check(Isolation::Landlock, libc::SYS_prlimit64, &[1], EPERM);
         check(Isolation::Namespaces, libc::SYS_prlimit64, &[1], Allow);
+        for number in [libc::SYS_setpriority, libc::SYS_ioprio_set] {
+            check(Isolation::Landlock, number, &[0, 1], EPERM);
+            check(Isolation::Landlock, number, &[0, 0], Allow);
+            check(Isolation::Namespaces, number, &[0, 1], Allow);
+        }
     }
 
     #[test]

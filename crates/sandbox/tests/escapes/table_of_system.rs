@@ -27,6 +27,8 @@ print(re.search(b"SECRET-OF[-A-Z]*", memory.read(end - start)))'"#,
     r#"echo 900 > "/proc/$OTHER/oom_score_adj" && echo ESCAPED"#,
     r#"echo 0 > "/proc/$OTHER/coredump_filter" && echo ESCAPED"#,
     r#"prlimit --pid "$OTHER" --nofile=64 && echo ESCAPED"#,
+    r#"renice -n 19 -p "$OTHER" && echo ESCAPED"#,
+    r#"ionice -c 3 -p "$OTHER" && echo ESCAPED"#,
     r#"python3 -c 'import os, resource
 resource.prlimit(int(os.environ["OTHER"]), resource.RLIMIT_CPU, (9, 9))' && echo ESCAPED"#,
     // Limits.
@@ -288,8 +290,6 @@ pub(crate) const ONLY_NAMESPACES: &[&str] = &[
     r#"python3 -c 'import os; os.pidfd_open(int(os.environ["OTHER"]))' && echo ESCAPED"#,
     r#"python3 -c 'import os; os.getsid(int(os.environ["OTHER"]))' && echo ESCAPED"#,
     r#"taskset -p "$OTHER" && echo ESCAPED"#,
-    r#"renice -n 19 -p "$OTHER" && echo ESCAPED"#,
-    r#"ionice -c 3 -p "$OTHER" && echo ESCAPED"#,
     r#"chrt -i -p 0 "$OTHER" && echo ESCAPED"#,
 ];
 
