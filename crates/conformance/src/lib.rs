@@ -28,4 +28,6 @@ pub use behaviour::{
 pub use client::{JsonRpcResult, ReceivedPermissionRequest, TestClient};
 pub use judge::{ConformanceRule, RuleViolation, Severity, Side, TranscriptJudge};
 pub use malformed::MALFORMED_LINES;
-pub use session::{ObservedSession, call_text, content_text, shown_terminal_id};
+pub use session::{
+    ObservedSession, call_text, content_text, shown_diffs, shown_progress, shown_terminal_id,
+};

@@ -2,7 +2,7 @@
 
 use acp_types::observe::v1::V1Observer;
 use acp_types::schema::v1::{
-    ContentBlock, ContentChunk, SessionConfigKind, SessionConfigOption, SessionModeId,
+    ContentBlock, ContentChunk, Diff, SessionConfigKind, SessionConfigOption, SessionModeId,
     SessionModeState, SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus,
 };
 use serde::Deserialize as _;
@@ -158,6 +158,21 @@ impl ObservedSession {
 #[must_use]
 pub fn call_text(call: &ToolCall) -> String {
     call.content.iter().filter_map(content_text).collect()
+}
+
+/// Returns the changes of files that a call shows.
+pub fn shown_diffs(call: &ToolCall) -> impl Iterator<Item = &Diff> {
+    call.content.iter().filter_map(|content| match content {
+        ToolCallContent::Diff(diff) => Some(diff),
+        _ => None,
+    })
+}
+
+/// Returns the progress that a call shows in its `_meta`, under any key: `{"progress": {"current": …}}`.
+#[must_use]
+pub fn shown_progress(call: &ToolCall) -> Option<f64> {
+    let mut parts = call.meta.iter().flat_map(|meta| meta.values());
+    parts.find_map(|part| part["progress"]["current"].as_f64())
 }
 
 /// Returns the text of a content item, or `None` if the item is not text.

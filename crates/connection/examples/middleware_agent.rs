@@ -43,7 +43,7 @@ fn effects(name: &str, args: &Value) -> Effects {
 
 /// Returns the change of a file. The change is shown before the permission request.
 async fn preview(path: Value) -> Result<ToolCallPatch, String> {
-    let path = path.as_str().ok_or("There is no such note in the project folder.")?;
+    let path = path.as_str().ok_or("The path is missing.")?;
     let note = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let changed = note.clone() + LINE;
     Ok(ToolCallPatch::new().with_appended_content(FileChange::modify(path, note, changed).into()))
@@ -54,9 +54,9 @@ async fn run_turn(prompt: Vec<ContentBlock>, turn: Turn) -> acp::Result<StopReas
     let Some(ContentBlock::Text(name)) = prompt.first() else {
         return Err(Error::invalid_params());
     };
-    // A path outside of the folder becomes `null`, which the preview and the tools refuse.
-    let args = json!({ "path": turn.resolve_path(&name.text).ok() });
+    let (args, folder) = (json!({ "path": name.text }), turn.clone());
     let tools = ToolMiddleware::new(turn.session)
+        .with_path_arguments(["path"], move |path| folder.resolve_path(path))
         .with_effects(effects)
         .with_previews(|name, args| (name == "add_line").then(|| preview(args["path"].clone())));
     let calls = [("a", "count_lines"), ("b", "add_line")];

@@ -33,12 +33,15 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Returns the real path of a file in the session's folder, without links, for a path from the
-    /// model. The file need not exist. The function reads folders, so it may block.
+    /// Resolves a path from the model in the session's folder. The result begins with the folder as
+    /// the client named it, and contains no links after it. The file need not exist. The function
+    /// reads folders, so it may block.
     ///
-    /// Resolve each path before its call is announced. The effects, the preview, the permission
+    /// Use it for [`ToolMiddleware::with_path_arguments`]. The effects, the preview, the permission
     /// request and the tool then name the same file. A program that replaces a folder by a link
     /// later can still redirect the tool; `acp-tools` opens files in a way that prevents this.
+    ///
+    /// [`ToolMiddleware::with_path_arguments`]: acp_lifecycle::ToolMiddleware::with_path_arguments
     ///
     /// # Errors
     ///
@@ -53,16 +56,17 @@ impl Turn {
     }
 }
 
-/// Returns the real path of a file in a folder. Returns `None` if the path leads outside.
+/// Returns the path of a file in a folder, without links after the folder. Returns `None` if the
+/// path leads outside.
 fn resolve_in(folder: &Path, path: &str) -> io::Result<Option<PathBuf>> {
-    let folder = folder.canonicalize()?;
     let named = normalise(&folder.join(path));
     let exists = |path: &&Path| path.symlink_metadata().is_ok();
-    let existing = named.ancestors().find(exists).unwrap_or(&folder);
+    let existing = named.ancestors().find(exists).unwrap_or(folder);
     // Fails for a link to nothing, through which a tool would create its target.
     let mut real = existing.canonicalize()?;
     real.extend(named.strip_prefix(existing).into_iter().flat_map(Path::components));
-    Ok(real.starts_with(&folder).then_some(real))
+    let beneath = real.strip_prefix(folder.canonicalize()?).ok();
+    Ok(beneath.map(|beneath| normalise(&folder.join(beneath))))
 }
 
 /// An unanswered prompt. The prompt's response is sent after all items that the prompt's turn sent.
@@ -260,6 +264,9 @@ mod tests {
             let resolved = resolve_in(&folder, path).ok().flatten();
             assert_eq!(resolved, expected.map(|it| folder.join(it)), "{path}");
         }
+        symlink("project", outer.join("link")).unwrap();
+        let resolved = resolve_in(&outer.join("link"), "inner/a").unwrap();
+        assert_eq!(resolved, Some(outer.join("link/src/a")));
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //! The middleware calls [`execute_call()`] with a [`CallExecutor`] that wraps a closure. The agent
 //! `callboard` runs its tools with the same function.
 
+mod path_arguments;
+
 use std::fmt;
 use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, UNIX_EPOCH};
@@ -14,7 +17,7 @@ use acp_types::{
     CallEndReason, Content, ContentPatch, Progress, Status, ToolCallId, ToolCallPatch, ToolKind,
     TurnId, id,
 };
-use callboard_text::escape_invisible;
+use callboard_text::{escape_invisible, normalise};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -32,6 +35,8 @@ use crate::handle::{CallHandle, OpenCall, SessionHandle};
 use crate::permission::{Grant, PermissionSubject, PinnedPlan};
 use crate::schedule::{Footprint, Schedule};
 use crate::title;
+
+use path_arguments::PathArguments;
 
 /// Runs calls of tools that another agent loop provides.
 ///
@@ -66,7 +71,9 @@ pub struct ToolMiddleware {
     previews: PreviewFn,
     kinds: DescribeToolFn<Option<ToolKind>>,
     annotations: DescribeToolFn<ToolAnnotations>,
+    path_arguments: Option<PathArguments>,
     timeout: Option<Duration>,
+    cwd: PathBuf,
 }
 
 /// A callback that returns the preview of a call, i.e. the changes that are shown before the
@@ -84,6 +91,7 @@ impl ToolMiddleware {
     /// Creates a middleware for the calls of a session.
     #[must_use]
     pub fn new(session: SessionHandle) -> Self {
+        let cwd = session.update(|session, _| session.cwd().to_owned());
         Self {
             session,
             titles: Box::new(title::default_title),
@@ -91,7 +99,9 @@ impl ToolMiddleware {
             previews: Box::new(|_, _| None),
             kinds: Box::new(|_| None),
             annotations: Box::new(|_| ToolAnnotations::default()),
+            path_arguments: None,
             timeout: None,
+            cwd,
         }
     }
 
@@ -115,7 +125,9 @@ impl ToolMiddleware {
     ///
     /// - Return `Unknown` for every name and every argument that you do not know.
     /// - Return [`Effects::empty`] only for a call without effects.
-    /// - Mark files outside of the session's folders with [`Effects::with_outside_paths`].
+    /// - Files whose path does not begin with the session's folder are marked as outside files, as
+    ///   by [`Effects::with_outside_paths`], and are asked about. Links are not followed: resolve
+    ///   paths by [`with_path_arguments`](Self::with_path_arguments).
     /// - Mark effects that need a permission request each time with [`Effects::always_ask`].
     ///
     /// The callback runs several times per call. If the callback returns different effects
@@ -170,6 +182,23 @@ impl ToolMiddleware {
         R: Future<Output = Result<ToolCallPatch, String>> + Send + 'static,
     {
         self.previews = Box::new(move |name, args| Some(Box::pin(previews(name, args)?)));
+        self
+    }
+
+    /// Names the arguments that contain paths. Each of them that is text is resolved before the call
+    /// is judged: the effects, the preview, the permission request and the tool receive the resolved
+    /// path, and the client sees the path that the model wrote. An error ends the call without a
+    /// permission request, and its text is sent to the model.
+    ///
+    /// `Turn::resolve_path` of `acp-connection` resolves a path in the folder of the session.
+    #[must_use]
+    pub fn with_path_arguments(
+        mut self,
+        names: impl IntoIterator<Item = &'static str>,
+        resolve: impl Fn(&str) -> Result<PathBuf, String> + Send + Sync + 'static,
+    ) -> Self {
+        let (names, resolve) = (names.into_iter().collect(), Box::new(resolve));
+        self.path_arguments = Some(PathArguments { names, resolve });
         self
     }
 
@@ -297,8 +326,13 @@ impl ToolMiddleware {
 
     /// Returns the footprint of a call. If the effects callback panics, the footprint is unknown.
     fn footprint(&self, call: &BatchCall<'_>) -> Footprint {
-        let effects = catch_panic(|| (self.effects)(call.name, &call.args));
-        effects.map_or(Footprint::Unknown, |effects| Footprint::from_effects(call.name, &effects))
+        let effects = catch_panic(|| {
+            let args = self.resolve_paths(call.args.clone()).ok()?;
+            Some(self.effects_of(call.name, &args))
+        });
+        effects
+            .flatten()
+            .map_or(Footprint::Unknown, |effects| Footprint::from_effects(call.name, &effects))
     }
 
     fn announce(
@@ -337,7 +371,7 @@ impl ToolMiddleware {
         let wrapped = ForeignTool {
             middleware: self,
             name,
-            args,
+            args: self.resolve_paths(args),
             tool,
             last_preview: look,
             result: &mut result,
@@ -353,7 +387,7 @@ impl ToolMiddleware {
         name: &str,
         args: &Value,
     ) -> Result<(Effects, ToolCallPatch, String), CallFailure> {
-        let effects = (self.effects)(name, args);
+        let effects = self.effects_of(name, args);
         let shown = match (self.previews)(name, args) {
             Some(preview) => tokio::select! {
                 shown = preview => shown,
@@ -365,9 +399,24 @@ impl ToolMiddleware {
             },
             None => Ok(ToolCallPatch::new()),
         };
-        let shown = shown.map_err(|text| CallFailure::recoverable("failed", text))?;
+        let shown = shown.map_err(|text| failed(&text))?;
         let text = format!("{:?} {shown:?}", effects.sorted());
         Ok((effects, shown, text))
+    }
+
+    /// Returns the effects of a call, with marks at files outside of the session's folder.
+    fn effects_of(&self, name: &str, args: &Value) -> Effects {
+        let effects = (self.effects)(name, args);
+        let marked: Vec<_> = effects.outside_paths().map(Path::to_owned).collect();
+        let is_inside = |path: &Path| normalise(&self.cwd.join(path)).starts_with(&self.cwd);
+        effects.with_outside_paths(|path| !is_inside(path) || marked.iter().any(|it| it == path))
+    }
+
+    fn resolve_paths(&self, args: Value) -> Result<Value, String> {
+        match &self.path_arguments {
+            Some(paths) => paths.resolve(args),
+            None => Ok(args),
+        }
     }
 
     /// Creates an id that is unique in the session, even after a restart.
@@ -429,7 +478,8 @@ type BoxTool<'a, T, E> = Box<dyn FnOnce(Value) -> BoxFuture<'a, Result<T, E>> + 
 struct ForeignTool<'a, 'm, T, E> {
     middleware: &'m ToolMiddleware,
     name: &'a str,
-    args: Value,
+    /// The arguments with resolved paths.
+    args: Result<Value, String>,
     /// The tool, or `None` after the tool was started.
     tool: Option<BoxTool<'a, T, E>>,
     /// The text that identifies the last preview.
@@ -446,21 +496,20 @@ where
     type Plan = Value;
 
     async fn preview_reads(&mut self, _: &CallHandle) -> Result<Effects, CallFailure> {
-        let ToolMiddleware { effects, previews, .. } = self.middleware;
-        Ok(match previews(self.name, &self.args) {
-            Some(_) => effects(self.name, &self.args).reads_for_preview(),
+        let args = self.args.as_ref().map_err(failed)?;
+        Ok(match (self.middleware.previews)(self.name, args) {
+            Some(_) => self.middleware.effects_of(self.name, args).reads_for_preview(),
             None => Effects::empty(),
         })
     }
 
     async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<Value>, CallFailure> {
-        let (effects, mut patch, look) =
-            self.middleware.preview_call(self.name, &self.args).await?;
+        let args = self.args.as_ref().map_err(failed)?;
+        let (effects, mut patch, look) = self.middleware.preview_call(self.name, args).await?;
         // The subject contains the preview's text, so a changed preview requires another
         // permission.
-        let subject =
-            PermissionSubject::for_call(self.name, &self.args, "".as_ref(), look.as_bytes());
-        let pinned = PinnedPlan::new(self.args.clone(), subject);
+        let subject = PermissionSubject::for_call(self.name, args, "".as_ref(), look.as_bytes());
+        let pinned = PinnedPlan::new(args.clone(), subject);
         self.last_preview = look;
         // Replace the content, because the content of an earlier preview may be outdated.
         if let ContentPatch::Append(shown) = patch.content {
@@ -482,7 +531,7 @@ where
         let (.., look) = tokio::select! {
             biased;
             () = call.cancel_token().cancelled() => return Err(cancelled_before_run_failure()),
-            look = self.middleware.preview_call(self.name, &self.args) => look?,
+            look = self.middleware.preview_call(self.name, &args) => look?,
         };
         if look != self.last_preview {
             let text = "The preview changed each time before the call ran. Nothing was done.";
@@ -499,7 +548,7 @@ where
             done = tool(args) => done,
             () = wait_for_timeout_or_forever(timeout) => return Err(timeout_failure(timeout.unwrap_or_default())),
         };
-        let value = done.map_err(|error| CallFailure::recoverable("failed", error.to_string()))?;
+        let value = done.map_err(|error| failed(&error))?;
         let success = success_from_value(&value, |text| call.fit_text(text));
         *self.result = Some(value);
         Ok(success)
@@ -528,6 +577,10 @@ fn success_from_value(value: &impl Serialize, fit: impl FnOnce(String) -> String
         patch = patch.with_appended_content(Content::from_text(fit(text.clone())));
     }
     CallSuccess { text, patch: patch.with_raw_output(raw), ..CallSuccess::default() }
+}
+
+fn failed(error: &impl ToString) -> CallFailure {
+    CallFailure::recoverable("failed", error.to_string())
 }
 
 fn cancelled_while_running_failure() -> CallFailure {

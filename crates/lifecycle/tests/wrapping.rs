@@ -12,6 +12,7 @@ mod approver;
 mod batch;
 mod endings;
 mod example;
+mod paths;
 mod spans;
 mod spawned;
 mod stage;
