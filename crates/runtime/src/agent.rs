@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use acp_lifecycle::{Policy, RuleStore, SessionConfig, title};
 use acp_store::{SessionStore, SessionStoreError};
+use acp_tools::sandbox::CommandIsolation;
 use acp_tools::{Registry, ToolRole};
 use acp_transport::{Transport, TransportCounters};
 use acp_types::meta::DEFAULT_KEY;
@@ -357,6 +358,9 @@ impl fmt::Debug for CodingAgent {
 impl ConnectTo<Client> for CodingAgent {
     #[expect(clippy::too_many_lines, reason = "one handler a method, and nothing else")]
     async fn connect_to(self, client: impl ConnectTo<agent_client_protocol::Agent>) -> Result<()> {
+        if self.sandbox_remedy.is_some() {
+            CommandIsolation::begin_probe();
+        }
         let name = self.info.name.clone();
         let connection = Arc::new(Connection::new(self));
         let shared = || connection.clone();

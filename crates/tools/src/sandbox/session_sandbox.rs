@@ -45,6 +45,14 @@ pub enum CommandIsolation {
 }
 
 impl CommandIsolation {
+    /// Begins to find out in another thread which isolation works, so that the first
+    /// [`create`](Self::create) takes less time.
+    pub fn begin_probe() {
+        let probe = std::thread::Builder::new().name("sandbox-probe".to_owned());
+        // Without a thread, the first `create` does all of it.
+        drop(probe.spawn(probe_isolation));
+    }
+
     /// Creates the best isolation that works on this system. `remedy` is what the user can do
     /// if none works, as the end of a sentence.
     ///
