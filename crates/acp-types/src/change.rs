@@ -313,13 +313,13 @@ impl Hunk {
     /// Returns the lines of the hunk before the change, including context.
     #[must_use]
     pub fn old_text(&self) -> String {
-        self.text_without_tag(LineTag::Added)
+        self.join_lines_except(LineTag::Added)
     }
 
     /// Returns the lines of the hunk after the change, including context.
     #[must_use]
     pub fn new_text(&self) -> String {
-        self.text_without_tag(LineTag::Removed)
+        self.join_lines_except(LineTag::Removed)
     }
 
     /// Returns the total size of the hunk's lines in bytes.
@@ -327,7 +327,7 @@ impl Hunk {
         self.lines.iter().map(|line| line.text.len()).sum()
     }
 
-    fn text_without_tag(&self, tag: LineTag) -> String {
+    fn join_lines_except(&self, tag: LineTag) -> String {
         self.lines.iter().filter(|line| line.tag != tag).map(|line| line.text.as_str()).collect()
     }
 

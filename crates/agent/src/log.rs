@@ -14,7 +14,7 @@ pub(crate) fn redacting_stderr_writer() -> RedactingWriter<io::Stderr> {
 }
 
 /// Writes panics to the log, too.
-pub(crate) fn install_panic_hook() {
+pub(crate) fn install_redacting_panic_hook() {
     panic::set_hook(Box::new(|panic| {
         let trace = Backtrace::capture();
         let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());

@@ -42,7 +42,7 @@ pub(crate) fn start_telemetry() -> Telemetry {
         .with_writer(log::redacting_stderr_writer)
         .with_ansi(std::io::stderr().is_terminal())
         .with_filter(filter);
-    log::install_panic_hook();
+    log::install_redacting_panic_hook();
     let registry = tracing_subscriber::registry().with(layer);
     #[cfg(feature = "otlp")]
     {

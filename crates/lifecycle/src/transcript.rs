@@ -135,7 +135,7 @@ impl TranscriptFold {
             OutboxItem::Plan(plan) => {
                 vec![changed("plan", SessionDocument::Plan(plan.clone()), false)]
             }
-            OutboxItem::State(state) => self.apply_state(state),
+            OutboxItem::State(state) => self.document_versions_of_state(state),
             OutboxItem::PermissionRequest(_) => self.flush(now),
             OutboxItem::PromptResponse(_) => {
                 let mut documents: Vec<_> = self.end_message().into_iter().collect();
@@ -234,7 +234,7 @@ impl TranscriptFold {
 
     /// Applies a part of the session's state. Modes, options and commands are not recorded, because
     /// they depend on the process to which a client is connected.
-    fn apply_state(&mut self, state: &SessionStatePart) -> Vec<DocumentVersion> {
+    fn document_versions_of_state(&mut self, state: &SessionStatePart) -> Vec<DocumentVersion> {
         let (subject, mut documents) = match state {
             SessionStatePart::Info(_) => ("info".to_owned(), Vec::new()),
             SessionStatePart::Usage(_) => ("usage".to_owned(), Vec::new()),

@@ -32,7 +32,7 @@ pub(crate) use compaction::{CompactionOutcome, Compactor};
 use file_versions::FileVersions;
 pub(crate) use file_versions::KnownFile;
 use instructions::ProjectInstructions;
-pub(crate) use read_rules::ReadRules;
+pub(crate) use read_rules::ImplicitReadRules;
 
 use crate::blocking::spawn_blocking_exclusive;
 use crate::limits;
@@ -214,7 +214,7 @@ impl WorkspaceContext {
         &self,
         window: u64,
         secrets: Secrets,
-        rules: ReadRules,
+        rules: ImplicitReadRules,
     ) -> Vec<ChatMessage> {
         let room =
             window.saturating_mul(limits::BYTES_PER_TOKEN) / limits::INSTRUCTIONS_WINDOW_DIVISOR;
@@ -329,7 +329,7 @@ mod tests {
                 // The future is dropped at once, as if the turn were cancelled.
                 assert!(
                     surroundings
-                        .take_context_messages(0, Secrets::default(), ReadRules::default())
+                        .take_context_messages(0, Secrets::default(), ImplicitReadRules::default())
                         .now_or_never()
                         .is_none()
                 );
@@ -341,7 +341,7 @@ mod tests {
             assert!(is_free, "all threads hang");
             assert_eq!(
                 surroundings
-                    .take_context_messages(0, Secrets::default(), ReadRules::default())
+                    .take_context_messages(0, Secrets::default(), ImplicitReadRules::default())
                     .await
                     .len(),
                 0

@@ -108,7 +108,7 @@ pub(crate) fn folder_unusable(error: &WorkspaceError) -> Error {
         WorkspaceError::NotAbsolute { path } => {
             (path, "is not an absolute path; send an absolute one".to_owned())
         }
-        WorkspaceError::Unusable { path, source } => (path, describe_io_error(source)),
+        WorkspaceError::Unusable { path, source } => (path, explain_unusable_folder(source)),
         error => return error_with_reason(ErrorReason::FolderUnusable, &error.to_string()),
     };
     let path = display_path(path);
@@ -120,7 +120,7 @@ pub(crate) fn folder_unusable(error: &WorkspaceError) -> Error {
     error
 }
 
-fn describe_io_error(error: &io::Error) -> String {
+fn explain_unusable_folder(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "does not exist; create it or choose another one".to_owned(),
         io::ErrorKind::NotADirectory => "is not a folder; choose a folder".to_owned(),

@@ -16,7 +16,7 @@ use callboard_text::escape_invisible;
 use callboard_text::{code_fence, head};
 use url::Url;
 
-use crate::context::ReadRules;
+use crate::context::ImplicitReadRules;
 use crate::limits;
 
 /// Returns the text that the user typed, without attachments and links.
@@ -182,7 +182,7 @@ pub(crate) struct LinkedFiles {
 pub(crate) async fn read_linked_files(
     blocks: &[ContentBlock],
     workspace: &Arc<Workspace>,
-    rules: ReadRules,
+    rules: ImplicitReadRules,
 ) -> Option<LinkedFiles> {
     let links = blocks.iter().filter_map(|block| match block {
         ContentBlock::ResourceLink(link) => file_path_of_link(link),
@@ -195,7 +195,11 @@ pub(crate) async fn read_linked_files(
     tokio::task::spawn_blocking(move || read_linked_paths(paths, &workspace, &rules)).await.ok()
 }
 
-fn read_linked_paths(paths: Vec<PathBuf>, workspace: &Workspace, rules: &ReadRules) -> LinkedFiles {
+fn read_linked_paths(
+    paths: Vec<PathBuf>,
+    workspace: &Workspace,
+    rules: &ImplicitReadRules,
+) -> LinkedFiles {
     let mut text = "Files that the prompt links to:".to_owned();
     let mut files = Vec::new();
     for (place, path) in paths.into_iter().enumerate() {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use crate::context::ReadRules;
+use crate::context::ImplicitReadRules;
 use crate::errors;
 use crate::limits::{MAX_NAMED_PATHS, MAX_REWIND_DOCUMENTS};
 use crate::options::SessionOptions;
@@ -120,7 +120,7 @@ impl SessionRewind {
             let why = format!("the mode `{}` or a rule denies a change of files", mode.id());
             return Err(errors::rewind_failed(&why));
         }
-        let (workspace, rules) = (self.workspace.clone(), ReadRules(rules));
+        let (workspace, rules) = (self.workspace.clone(), ImplicitReadRules(rules));
         let check = move || {
             let paths = plan.changes().iter().map(|change| change.path.clone());
             let readable = paths.filter(|path| rules.permits_reading(&workspace, path)).collect();

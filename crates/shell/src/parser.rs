@@ -294,7 +294,7 @@ impl<'a> ShellParser<'a> {
         if is_number && self.rest.starts_with(['<', '>']) {
             return Ok(());
         }
-        if self.is_loop_head() && matches!(source, "do" | "{") {
+        if self.is_for_or_select_head() && matches!(source, "do" | "{") {
             // `for a do …` iterates over the script's arguments.
             return self.end_command();
         }
@@ -355,7 +355,7 @@ impl<'a> ShellParser<'a> {
     }
 
     /// Returns whether the current command consists of `for` or `select` and a name.
-    fn is_loop_head(&self) -> bool {
+    fn is_for_or_select_head(&self) -> bool {
         matches!(&*self.current.words, [first, _] if matches!(&*first.text, "for" | "select"))
     }
 

@@ -91,7 +91,7 @@ fn measure_large_session(figure: &str, n: usize) -> Value {
         let call = |number: usize| {
             let record = SessionRecord::new("call", 1, &whole).unwrap();
             let brief = format!("{turn} {number} {}", "y".repeat(300));
-            SessionChange::Append(record.with_brief(&brief, vec![]).unwrap())
+            SessionChange::Append(record.with_short_form(&brief, vec![]).unwrap())
         };
         let calls = (0..n / TURNS).map(call);
         let changes: Vec<_> = [prompt_change(&turn.to_string())].into_iter().chain(calls).collect();

@@ -129,7 +129,7 @@ impl SessionRecord {
     /// # Errors
     ///
     /// Returns [`SessionStoreError::Invalid`] if the short form cannot be serialized as JSON.
-    pub fn with_brief(
+    pub fn with_short_form(
         mut self,
         brief: &impl Serialize,
         attachments: Vec<Arc<[u8]>>,
@@ -409,11 +409,11 @@ mod tests {
                 SessionRecord::new("k", 1, &long(limits::MAX_RECORD_BYTES)).unwrap(),
             ),
             SessionChange::Append(
-                record().with_brief(&long(limits::MAX_RECORD_BYTES), Vec::new()).unwrap(),
+                record().with_short_form(&long(limits::MAX_RECORD_BYTES), Vec::new()).unwrap(),
             ),
             SessionChange::Append(
                 record()
-                    .with_brief(&1, vec![vec![0; limits::MAX_RECORD_BYTES + 1].into()])
+                    .with_short_form(&1, vec![vec![0; limits::MAX_RECORD_BYTES + 1].into()])
                     .unwrap(),
             ),
             SessionChange::Append(
@@ -428,7 +428,7 @@ mod tests {
         for changes in [
             vec![SessionChange::Fold(record())],
             vec![SessionChange::Append(SessionRecord::new("", 1, &1).unwrap())],
-            vec![SessionChange::Append(record().with_brief(&1, many).unwrap())],
+            vec![SessionChange::Append(record().with_short_form(&1, many).unwrap())],
             vec![SessionChange::Title(String::new()); limits::MAX_CHANGES + 1],
         ] {
             assert!(matches!(check_changes(&changes), Err(SessionStoreError::Invalid(_))));

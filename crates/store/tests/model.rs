@@ -125,7 +125,7 @@ fn record(content: &Content) -> SessionRecord {
         let whole = text.to_owned() + &"x".repeat(bytes as usize);
         let attachments = content.attachment.map(|byte| vec![byte; 10].into());
         record = SessionRecord::new("heavy", 2, &whole).unwrap();
-        record = record.with_brief(&text, attachments.into_iter().collect()).unwrap();
+        record = record.with_short_form(&text, attachments.into_iter().collect()).unwrap();
     }
     if let Some(subject) = content.subject {
         record = record.with_subject(format!("c{subject}"));

@@ -36,7 +36,7 @@ const MAX_CANCEL_DELAY_MS: u64 = 60;
 /// The response of every turn must be `cancelled`, and must arrive after all calls of the turn have
 /// ended. After its response, a turn must not send an update or start to write a file.
 pub(super) fn random_cancel_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let mut random = built.seed.take_random();
+    let mut random = built.seed.create_rng();
     let scratch = ScratchFolders::new("cancel")?;
     let mut latencies = Vec::new();
     for round in 0..n.div_ceil(TURNS) {
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn every_script_ends_with_the_call_that_is_never_allowed() {
-        let mut random = Seed::new(Some(1)).take_random();
+        let mut random = Seed::new(Some(1)).create_rng();
         for runs_commands in [false, true] {
             let script = random_script(&mut random, runs_commands);
             assert!(script.lines().all(|line| parse_json_line(line).is_ok()));

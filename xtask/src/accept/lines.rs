@@ -63,7 +63,7 @@ pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Resul
     let scratch = ScratchFolders::new("malformed-shuffled")?;
     let mut agent = RawAgent::start(&mut callboard_command(built, &scratch, "direct"))?;
     initialize(&mut agent)?;
-    let order = shuffled_rows(n, &mut built.seed.take_random());
+    let order = shuffled_rows(n, &mut built.seed.create_rng());
     let mut expected: HashMap<(String, i64), i64> = HashMap::new();
     for (id, row) in (0..).zip(&order) {
         if let Some((id, code)) = row.expected(id, true) {
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn each_row_occurs_n_times() {
-        let order = shuffled_rows(3, &mut Seed::new(Some(1)).take_random());
+        let order = shuffled_rows(3, &mut Seed::new(Some(1)).create_rng());
         assert_eq!(order.len(), 3 * ROWS.len());
         for row in ROWS {
             assert_eq!(order.iter().filter(|other| other.name == row.name).count(), 3);

@@ -25,7 +25,7 @@ impl Seed {
     }
 
     /// Returns a random number generator, and marks the seed as used.
-    pub(super) fn take_random(&self) -> Random {
+    pub(super) fn create_rng(&self) -> Random {
         Random(self.take_value())
     }
 
@@ -72,7 +72,7 @@ mod tests {
     fn the_same_seed_gives_the_same_order_and_another_one_does_not() {
         let order = |seed| {
             let mut items: Vec<u32> = (0..100).collect();
-            Seed::new(Some(seed)).take_random().shuffle(&mut items);
+            Seed::new(Some(seed)).create_rng().shuffle(&mut items);
             items
         };
         assert_eq!(order(1), order(1));
@@ -86,7 +86,7 @@ mod tests {
     fn the_seed_is_returned_once_and_only_if_it_was_taken() {
         let seed = Seed::new(Some(7));
         assert_eq!(seed.value_if_taken(), None);
-        seed.take_random();
+        seed.create_rng();
         assert_eq!((seed.value_if_taken(), seed.value_if_taken()), (Some(7), None));
     }
 }

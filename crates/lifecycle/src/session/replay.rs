@@ -67,7 +67,7 @@ impl Session {
             let id = terminal.id.clone();
             let (mut open, mut output) = terminal_patches(terminal);
             Redactor::new(self.secrets()).redact_terminal(&mut open);
-            output.output = self.redacted_output(&output.output);
+            output.output = self.redact_terminal_output(&output.output);
             (id, open, output)
         });
         let terminals: Vec<_> = terminals.collect();
@@ -99,7 +99,7 @@ impl Session {
         enqueue(OutboxItem::ToolCall(id, end));
     }
 
-    fn redacted_output(&self, output: &TerminalOutput) -> TerminalOutput {
+    fn redact_terminal_output(&self, output: &TerminalOutput) -> TerminalOutput {
         let (mut stream, mut redacted) = (StreamRedactor::default(), TerminalOutput::default());
         redacted.append_bytes(&stream.push(self.secrets(), output.head()));
         if output.omitted_bytes() > 0 {

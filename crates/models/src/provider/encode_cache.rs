@@ -65,7 +65,7 @@ enum CachedText {
 
 #[derive(Debug)]
 struct CacheEntry {
-    owner: CacheOwner,
+    owner: WeakSource,
     /// Numbers of the placeholders for the owner's long texts, in order.
     placeholders: Vec<u64>,
     encoded: EncodedForm,
@@ -74,13 +74,13 @@ struct CacheEntry {
 /// The owner of cached texts, as a weak pointer. As long as the weak pointer exists, no other value
 /// can have the owner's address.
 #[derive(Clone, Debug)]
-enum CacheOwner {
+enum WeakSource {
     Message(Weak<ChatMessage>),
     System(Weak<str>),
     Tools(Weak<[ToolSpec]>),
 }
 
-impl CacheOwner {
+impl WeakSource {
     fn is_alive(&self) -> bool {
         let holders = match self {
             Self::Message(message) => message.strong_count(),
@@ -132,17 +132,17 @@ impl EncodeCache {
         index: &mut usize,
         text: &str,
     ) -> String {
-        self.text_or_placeholder_for_owner(&CacheOwner::Message(Arc::downgrade(of)), index, text)
+        self.text_or_placeholder_for_owner(&WeakSource::Message(Arc::downgrade(of)), index, text)
     }
 
     /// Returns the text of a system prompt, or a placeholder if the text is long.
     pub(super) fn system_or_placeholder(&self, text: &Arc<str>) -> String {
-        self.text_or_placeholder_for_owner(&CacheOwner::System(Arc::downgrade(text)), &mut 0, text)
+        self.text_or_placeholder_for_owner(&WeakSource::System(Arc::downgrade(text)), &mut 0, text)
     }
 
     fn text_or_placeholder_for_owner(
         &self,
-        of: &CacheOwner,
+        of: &WeakSource,
         index: &mut usize,
         text: &str,
     ) -> String {
@@ -174,7 +174,7 @@ impl EncodeCache {
         index: usize,
         make: impl FnOnce() -> EncodedReply,
     ) -> EncodedReply {
-        let of = CacheOwner::Message(Arc::downgrade(of));
+        let of = WeakSource::Message(Arc::downgrade(of));
         if let EncodedForm::Reply(at, turn) = &self.lock_state().entry_or_insert(&of).encoded
             && *at == index
         {
@@ -188,7 +188,7 @@ impl EncodeCache {
     /// Returns a list of tools in the library's form, with placeholders for their schemas. Each
     /// list is encoded only once.
     pub(super) fn cached_or_encoded_tools(&self, tools: &Arc<[ToolSpec]>) -> Vec<ToolDefinition> {
-        let of = CacheOwner::Tools(Arc::downgrade(tools));
+        let of = WeakSource::Tools(Arc::downgrade(tools));
         let mut known = self.lock_state();
         if let EncodedForm::Tools(made) = &known.entry_or_insert(&of).encoded {
             return made.clone();
@@ -286,7 +286,7 @@ impl EncodeCache {
 
 impl CacheState {
     /// Returns the entry of an owner, and creates it if needed.
-    fn entry_or_insert(&mut self, of: &CacheOwner) -> &mut CacheEntry {
+    fn entry_or_insert(&mut self, of: &WeakSource) -> &mut CacheEntry {
         let new = || CacheEntry {
             owner: of.clone(),
             placeholders: Vec::new(),
@@ -301,7 +301,7 @@ impl CacheState {
         entry.placeholders.iter().for_each(|mark| drop(self.texts.remove(mark)));
     }
 
-    fn add_cached_text(&mut self, of: &CacheOwner, kept: CachedText) -> u64 {
+    fn add_cached_text(&mut self, of: &WeakSource, kept: CachedText) -> u64 {
         let mark = self.next;
         self.next += 1;
         self.texts.insert(mark, kept);

@@ -13,7 +13,7 @@ use acp_tools::Workspace;
 use callboard_text::{code_fence, head};
 
 use super::file_versions::{FileComparison, FileVersion};
-use super::read_rules::ReadRules;
+use super::read_rules::ImplicitReadRules;
 use crate::limits::{
     MAX_INSTRUCTION_FILE_BYTES, MAX_INSTRUCTION_FILES, MAX_INSTRUCTION_FOLDERS,
     MAX_SESSION_INSTRUCTION_BYTES,
@@ -67,7 +67,7 @@ impl ProjectInstructions {
         &mut self,
         workspace: &Workspace,
         secrets: &Secrets,
-        rules: &ReadRules,
+        rules: &ImplicitReadRules,
         room: usize,
     ) -> Option<String> {
         let mut folders = std::mem::take(&mut self.touched_folders);
@@ -86,7 +86,7 @@ impl ProjectInstructions {
         &mut self,
         workspace: &Workspace,
         secrets: &Secrets,
-        rules: &ReadRules,
+        rules: &ImplicitReadRules,
         folder: PathBuf,
         room: usize,
         news: &mut String,

@@ -11,9 +11,9 @@ use acp_tools::Workspace;
 /// A mode that asks before each read asks only about calls of the model. Instruction files and
 /// linked files come from the user, so only a rule can forbid reading them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ReadRules(pub(crate) Rules);
+pub(crate) struct ImplicitReadRules(pub(crate) Rules);
 
-impl ReadRules {
+impl ImplicitReadRules {
     /// Returns whether a file may be read: no rule may deny the read or ask about it. Blocks while
     /// it accesses the file system.
     pub(crate) fn permits_reading(&self, workspace: &Workspace, path: &Path) -> bool {

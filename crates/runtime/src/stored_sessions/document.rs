@@ -23,7 +23,7 @@ pub(super) fn document_record(
     };
     let mut record = SessionRecord::new(kind, DOCUMENT_VERSION, document)?;
     if let Some(brief) = shorten_document(document) {
-        record = record.with_brief(&brief, Vec::new())?;
+        record = record.with_short_form(&brief, Vec::new())?;
     }
     Ok(match document {
         SessionDocument::Message(message) => record.with_search_text(message.text.clone()),

@@ -7,7 +7,7 @@ use agent_client_protocol::v1::schema::ContentBlock;
 
 use super::history::History;
 use super::{Turn, updates};
-use crate::context::{self, CompactionOutcome, Compactor, ReadRules, SystemPrompt};
+use crate::context::{self, CompactionOutcome, Compactor, ImplicitReadRules, SystemPrompt};
 use crate::options::ActiveOptions;
 use crate::prompt;
 
@@ -127,8 +127,8 @@ pub(super) async fn read_linked_files(turn: &Turn<'_>, blocks: &[ContentBlock]) 
     }
 }
 
-fn current_read_rules(turn: &Turn<'_>) -> ReadRules {
-    ReadRules(turn.handle.update(|session, _| session.rules().clone()))
+fn current_read_rules(turn: &Turn<'_>) -> ImplicitReadRules {
+    ImplicitReadRules(turn.handle.update(|session, _| session.rules().clone()))
 }
 
 /// Records the files of a call, so that instructions in their folders are sent and later changes

@@ -176,7 +176,7 @@ fn a_load_reads_only_the_records_that_it_returns_whole() {
     let heavy = |n: usize| {
         let whole = n.to_string() + &"x".repeat(1 << 20);
         SessionChange::Append(
-            SessionRecord::new("k", 1, &whole).unwrap().with_brief(&n, vec![]).unwrap(),
+            SessionRecord::new("k", 1, &whole).unwrap().with_short_form(&n, vec![]).unwrap(),
         )
     };
     session.write(&(0..20).map(heavy).collect::<Vec<_>>(), NOW).unwrap();

@@ -29,7 +29,7 @@ use crate::tool::{
     ToolOutput, ToolPreview, redact_secrets, run_to_completion,
 };
 
-use edited_file::{EditedFile, load_file_and_add_edit, too_large_error};
+use edited_file::{EditedFile, call_too_large_error, load_file_and_add_edit};
 
 /// The tool `edit_file`.
 #[derive(Debug, Clone, Copy)]
@@ -208,7 +208,7 @@ impl Tool for EditFile {
                     }
                     (_, error) => error,
                 })?;
-                room = room.checked_sub(file.new.len()).ok_or_else(too_large_error)?;
+                room = room.checked_sub(file.new.len()).ok_or_else(call_too_large_error)?;
             }
             let changes: Vec<_> = files
                 .iter()

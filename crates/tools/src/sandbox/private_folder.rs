@@ -60,7 +60,7 @@ impl PrivateFolder {
     }
 
     /// Returns the folder that commands see.
-    pub(super) fn visible(&self) -> &Path {
+    pub(super) fn visible_subfolder(&self) -> &Path {
         &self.visible
     }
 
@@ -161,12 +161,16 @@ mod tests {
         }
         let first = PrivateFolder::create(parent.path()).unwrap();
         let second = PrivateFolder::create(parent.path()).unwrap();
-        assert!(first.visible().exists() && second.visible().exists() && other.exists());
+        assert!(
+            first.visible_subfolder().exists()
+                && second.visible_subfolder().exists()
+                && other.exists()
+        );
         assert!(!abandoned.exists());
-        let closed = first.visible().join("closed");
+        let closed = first.visible_subfolder().join("closed");
         fs::create_dir_all(closed.join("inner")).unwrap();
         fs::set_permissions(&closed, Permissions::from_mode(0o000)).unwrap();
-        let path = first.visible().parent().unwrap().to_owned();
+        let path = first.visible_subfolder().parent().unwrap().to_owned();
         drop(first);
         assert!(!path.exists());
     }
@@ -183,14 +187,18 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let outside = parent.path().join("outside");
         let folder = PrivateFolder::create(parent.path()).unwrap();
-        let deep = folder.visible().join("d/".repeat(100));
-        let closed =
-            [folder.visible().join("a"), folder.visible().join("b"), deep, outside.clone()];
+        let deep = folder.visible_subfolder().join("d/".repeat(100));
+        let closed = [
+            folder.visible_subfolder().join("a"),
+            folder.visible_subfolder().join("b"),
+            deep,
+            outside.clone(),
+        ];
         for path in &closed {
             fs::create_dir_all(path).unwrap();
             fs::set_permissions(path, Permissions::from_mode(0o500)).unwrap();
         }
-        std::os::unix::fs::symlink(&outside, folder.visible().join("link")).unwrap();
+        std::os::unix::fs::symlink(&outside, folder.visible_subfolder().join("link")).unwrap();
         open_folders(&folder.lock);
         let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(closed.each_ref().map(mode), [0o700, 0o700, 0o700, 0o500]);

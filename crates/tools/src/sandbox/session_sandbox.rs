@@ -118,7 +118,7 @@ impl SessionSandbox {
     /// Returns the folder for temporary files. With namespaces, commands see it as `/tmp`.
     #[must_use]
     pub fn tmp(&self) -> &Path {
-        self.tmp.visible()
+        self.tmp.visible_subfolder()
     }
 
     /// Returns the path at which commands see the folder for temporary files.

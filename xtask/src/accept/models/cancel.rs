@@ -110,7 +110,7 @@ pub(in super::super) fn cancel_latency_at_points(
     built: &ReleasePrograms,
     n: u32,
 ) -> Result<f64, TaskError> {
-    let mut random = built.seed.take_random();
+    let mut random = built.seed.create_rng();
     let mut latencies = Vec::new();
     let turns = n.div_ceil(POINTS.len() as u32);
     for point in POINTS {

@@ -11,7 +11,7 @@ struct Project {
     folder: TempDir,
     workspace: Workspace,
     instructions: ProjectInstructions,
-    rules: ReadRules,
+    rules: ImplicitReadRules,
 }
 
 impl Project {
@@ -26,7 +26,7 @@ impl Project {
             folder,
             workspace,
             instructions: ProjectInstructions::default(),
-            rules: ReadRules::default(),
+            rules: ImplicitReadRules::default(),
         }
     }
 

@@ -26,7 +26,7 @@ fn a_modified_record_is_skipped_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut session = create(&store, "a");
-    let heavy = |text: &str| record(text).with_brief(&"short", vec![]).unwrap();
+    let heavy = |text: &str| record(text).with_short_form(&"short", vec![]).unwrap();
     let texts_of = ["one", "two", "three", "four"];
     session.write(&texts_of.map(|text| SessionChange::Append(heavy(text))), NOW).unwrap();
     for (seq, change) in [
@@ -119,7 +119,7 @@ fn a_record_with_a_damaged_file_is_returned_in_its_short_form() {
     let mut session = create(&store, "a");
     let long = |letter: &str| letter.repeat(100_000);
     let heavy = |letter: &str| {
-        SessionChange::Append(record(&long(letter)).with_brief(&"short", vec![]).unwrap())
+        SessionChange::Append(record(&long(letter)).with_short_form(&"short", vec![]).unwrap())
     };
     session.write(&[heavy("a"), heavy("b"), append(&long("c"))], NOW).unwrap();
     for (path, bytes) in contents(&folder.path().join("files")) {

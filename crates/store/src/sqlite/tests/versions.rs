@@ -31,7 +31,7 @@ fn fixture(folder: &Path) {
 fn fill(store: &SqliteSessionStore) {
     let at = |seconds: u64| time_from_millis(1_700_000_000_000 + seconds * 1000);
     let linked = SessionRecord::new("call", 2, &"x".repeat(70_000)).unwrap().with_subject("c1");
-    let mut linked = linked.with_brief(&"short", vec![b"attached\n"[..].into()]).unwrap();
+    let mut linked = linked.with_short_form(&"short", vec![b"attached\n"[..].into()]).unwrap();
     // The text is stored in a file of this repository, so it must end with a newline.
     linked.json += "\n";
     let of_model = |text| SessionChange::Append(record(text).with_stream(RecordStream::Model));

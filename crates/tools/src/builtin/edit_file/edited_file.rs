@@ -72,7 +72,7 @@ pub(super) fn load_file_and_add_edit(
     };
     let held: usize = files.iter().map(|file| file.old.original_bytes().len()).sum();
     if held + bytes.len() > MAX_EDITED_BYTES_PER_CALL {
-        return Err(too_large_error());
+        return Err(call_too_large_error());
     }
     let stamp = ContentHash::of_bytes(&bytes);
     let is_stale = workspace.known_hashes().is_stale(real.path(), stamp);
@@ -260,7 +260,7 @@ fn inexact_match_note(rung: MatchKind) -> Option<&'static str> {
     }
 }
 
-pub(super) fn too_large_error() -> ToolError {
+pub(super) fn call_too_large_error() -> ToolError {
     let bytes = group_thousands(MAX_EDITED_BYTES_PER_CALL as u64);
     let message =
         format!("the files of one call have more than {bytes} bytes. Edit them in several");

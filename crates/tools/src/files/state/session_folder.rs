@@ -43,7 +43,7 @@ pub(crate) fn open_or_create_session_folder(
         let sweeping = thread::Builder::new().name("state".into());
         // If the thread cannot be spawned, the next process sweeps the folder.
         drop(sweeping.spawn(move || {
-            restrict_all_to_owner(&state);
+            restrict_state_to_owner(&state);
             sweep(&state, MAX_STATE_BYTES);
         }));
     }
@@ -225,7 +225,7 @@ fn remove_unlocked(path: &Path, is_old: bool) -> bool {
 
 /// Restricts the folders of sessions to their owner, so that no other user reaches their content. The
 /// content keeps its modes, because backups are restored with them.
-fn restrict_all_to_owner(state: &Path) {
+fn restrict_state_to_owner(state: &Path) {
     let folders = [UNDO_FOLDER, OUTPUT_FOLDER, JOURNAL_FOLDER].map(|name| state.join(name));
     for folder in folders.iter().map(PathBuf::as_path).chain([state]) {
         restrict_to_owner(folder);
@@ -380,7 +380,7 @@ mod tests {
         folders.iter().for_each(|folder| open(folder, 0o755));
         open(&backup, 0o755);
         open(&outside, 0o644);
-        restrict_all_to_owner(state.path());
+        restrict_state_to_owner(state.path());
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(folders.map(mode), [0o700; 3]);
         assert_eq!((mode(&backup), mode(&outside)), (0o755, 0o644));

@@ -44,7 +44,9 @@ pub(super) fn follow_links_and_record_file(
     let whole = placed.as_ref().map_or_else(|| named.clone(), |at| workspace.real_path(at));
     let real = canonicalize_existing(&whole).map_err(explain)?;
     if let Some(there) = workspace.locate_in_roots(given, &real) {
-        if placed.is_none() && path_metadata(&whole).is_err_and(|error| crosses_proc_link(&error)) {
+        if placed.is_none()
+            && path_metadata(&whole).is_err_and(|error| is_proc_link_refusal(&error))
+        {
             // Reject links to files that a process has open, even if the link currently leads to a
             // file inside the project folders.
             return Err(outside_roots_error(workspace, given));
@@ -70,7 +72,7 @@ fn pin_outside_roots(
     let kind = match path_metadata(whole) {
         Ok(metadata) => Some(FileKind::from(metadata.file_type())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) if crosses_proc_link(&error) => {
+        Err(error) if is_proc_link_refusal(&error) => {
             return Err(outside_roots_error(workspace, given));
         }
         Err(error) => return Err(explain_path_error(given, &error)),
@@ -131,7 +133,7 @@ pub(super) fn record_file_ids(
 }
 
 /// Returns whether a path was rejected because of a link in `/proc`.
-fn crosses_proc_link(error: &io::Error) -> bool {
+fn is_proc_link_refusal(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::CrossesDevices
 }
 
