@@ -28,7 +28,9 @@ pub use policy::{
     AcceptEditsPolicy, AllowInProjectPolicy, AskAlwaysPolicy, AskExceptReadsPolicy, Policy,
     ReadOnlyPolicy,
 };
-pub use protected::{is_executed_or_config_beneath, is_protected, is_protected_beneath};
+pub use protected::{
+    is_agent_instruction_file, is_executed_or_config_beneath, is_protected, is_protected_beneath,
+};
 pub use store::{MemoryRuleStore, RuleChange, RuleStore, RuleStoreError};
 
 /// The certainty with which a denying or asking rule matches an effect.

@@ -28,14 +28,13 @@ impl Card {
         self.print_remaining_output(page);
         let has_failed = self.status == ToolCallStatus::Failed;
         let reason = has_failed.then(|| self.resolve_failure_reason(&page.words));
+        let is_text = reason.as_ref().is_some_and(|(_, is_text)| *is_text);
+        let reason = reason.map(|(reason, _)| reason);
         self.failure = reason.as_ref().map(|reason| format!("{} {reason}", self.title));
         let why = reason.map(|reason| format!("  {reason}")).unwrap_or_default();
         let line = self.fit_outcome_line(page, &why);
         let is_said = |last: &HeldBackText| {
-            has_failed
-                && !line.is_reason_truncated
-                && last.excerpt.total_line_count() <= 1
-                && why.contains(last.excerpt.first_line().unwrap_or_default())
+            is_text && !line.is_reason_truncated && last.excerpt.total_line_count() <= 1
         };
         if self.open.texts.last().is_some_and(is_said) {
             self.open.texts.pop();
@@ -101,8 +100,8 @@ impl Card {
     }
 
     /// Returns the reason why the call failed: the timeout or the exit of its command, or else its
-    /// last text.
-    fn resolve_failure_reason(&mut self, words: &UiText) -> String {
+    /// last text. Also returns whether it is the text.
+    fn resolve_failure_reason(&mut self, words: &UiText) -> (String, bool) {
         let last = self.open.texts.last_mut().filter(|text| text.excerpt.total_line_count() == 1);
         if let Some(HeldBackText { excerpt, .. }) = last {
             let translated = words.translate_reason(excerpt.first_line().unwrap_or_default());
@@ -118,17 +117,21 @@ impl Card {
         let sentence = end.reason.map(|reason| words.translate_reason(reason.description()));
         self.is_cancelled = stated_reason.is_some() && stated_reason == sentence.as_deref();
         if self.is_cancelled {
-            return words.text_with_variable("cancelled", "why", stated_reason.unwrap_or_default());
+            let why = stated_reason.unwrap_or_default();
+            return (words.text_with_variable("cancelled", "why", why), true);
         }
         let (code, signal) = self.exit_status();
         let is_timeout = end.reason == Some(CallEndReason::Timeout);
         let exit = exit_text(code, signal, words).filter(|_| !is_timeout);
         let timeout = sentence.clone().filter(|_| is_timeout);
-        let why = timeout.or(exit).or(stated_reason.map(str::to_owned)).or(sentence);
-        why.map_or_else(
+        let better = timeout.or(exit);
+        let is_text = better.is_none() && stated_reason.is_some();
+        let why = better.or(stated_reason.map(str::to_owned)).or(sentence);
+        let text = why.map_or_else(
             || words.text_for_key("failed"),
             |why| words.text_with_variable("failed-why", "why", why),
-        )
+        );
+        (text, is_text)
     }
 
     /// Returns the exit of the command, if the command failed, and the duration of the call.

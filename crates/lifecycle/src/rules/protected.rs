@@ -36,6 +36,13 @@ pub fn is_protected_beneath(root: &Path, path: &Path) -> bool {
     path.strip_prefix(root).is_ok_and(|beneath| is_protected_in_folder(&name, beneath))
 }
 
+/// Returns whether agents follow a file as instructions, because of its name.
+#[must_use]
+pub fn is_agent_instruction_file(path: &Path) -> bool {
+    let name = path.file_name().map(|name| fold_file_name(&name.to_string_lossy()));
+    name.is_some_and(|name| is_agent_instructions(&name))
+}
+
 /// Returns whether other programs execute a file inside a root because of its name, or read the
 /// file as configuration. All [protected](is_protected_beneath) paths are included. Further
 /// examples are build scripts and manifests, scripts that start on a click, and settings in the

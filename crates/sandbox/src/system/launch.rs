@@ -42,6 +42,8 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 #[derive(Debug)]
 pub struct SandboxCommand {
     command: Command,
+    /// The program that the helper starts, and its arguments.
+    words: Vec<OsString>,
     order: SandboxOrder,
     /// The file that the helper reads the order from.
     file: File,
@@ -72,7 +74,7 @@ impl SandboxCommand {
             return Err(SandboxError::NoIsolation);
         }
         let mut command = Self::with_order(policy.clone(), isolation, session, AfterSetup::Exec)?;
-        command.command.arg(program);
+        command.args([program]);
         Ok(command)
     }
 
@@ -94,12 +96,13 @@ impl SandboxCommand {
         let mut command = Command::new(OWN_PROGRAM);
         command.arg0(HELPER_ARGV0).env_clear();
         command.arg(format!("{},{}", file.as_raw_fd(), report.1.as_raw_fd()));
-        Ok(Self { command, order, file, report, network: None })
+        Ok(Self { command, words: Vec::new(), order, file, report, network: None })
     }
 
     /// Adds arguments.
     pub fn args(&mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> &mut Self {
-        self.command.args(args);
+        let words = args.into_iter().map(|word| word.as_ref().to_owned());
+        self.words.extend(words);
         self
     }
 
@@ -157,7 +160,7 @@ impl SandboxCommand {
         unsafe {
             self.command.pre_exec(move || kept.iter().copied().try_for_each(keep_on_exec));
         }
-        let mut child = self.command.spawn()?;
+        let mut child = self.command.args(self.words).spawn()?;
         let (reader, writer) = self.report;
         drop(writer);
         match SandboxReports::wait_for_start(reader) {
@@ -183,7 +186,7 @@ impl SandboxCommand {
         if std::fs::read_dir("/proc/self/task")?.count() != 1 {
             return Err(io::Error::other("this process has more than one thread").into());
         }
-        let mut words = self.command.get_args().skip(1).map(OsStr::to_owned);
+        let mut words = self.words.into_iter();
         let network = self.network.filter(|_| self.order.isolation == Isolation::Namespaces);
         let command = CommandLine {
             program: words.next().unwrap_or_default(),

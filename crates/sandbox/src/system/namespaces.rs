@@ -335,7 +335,7 @@ fn map_user(init: Pid) -> io::Result<()> {
     let map_all = |file: &str| {
         // Only root may map others.
         uid.is_root()
-            && identity_map(file).and_then(|map| fs::write(folder.join(file), map)).is_ok()
+            && identity_map_lines(file).and_then(|map| fs::write(folder.join(file), map)).is_ok()
     };
     if !map_all("gid_map") {
         fs::write(folder.join("setgroups"), "deny")?;
@@ -348,7 +348,7 @@ fn map_user(init: Pid) -> io::Result<()> {
 }
 
 /// Returns the lines that map all users or groups of this process's user namespace to themselves.
-fn identity_map(file: &str) -> io::Result<String> {
+fn identity_map_lines(file: &str) -> io::Result<String> {
     let map = fs::read_to_string(Path::new("/proc/self").join(file))?;
     let lines = map.lines().filter_map(|line| {
         let mut numbers = line.split_ascii_whitespace();
@@ -382,7 +382,8 @@ impl Init<'_> {
         if go.read_exact(&mut [0]).is_err() {
             return SETUP_FAILED;
         }
-        match self.set_up(go).and_then(|rules| self.start_command(rules)) {
+        // The pipe stays open until a failure was reported: the holder would report a broken pipe.
+        match self.set_up(&mut go).and_then(|rules| self.start_command(rules)) {
             Ok(Some(command)) => self.supervise(command),
             Ok(None) => {
                 self.report.send(&HelperReport::Started);
@@ -395,7 +396,7 @@ impl Init<'_> {
         }
     }
 
-    fn set_up(&self, mut go: PipeReader) -> Result<Option<Rules>, SetupFailure> {
+    fn set_up(&self, go: &mut PipeReader) -> Result<Option<Rules>, SetupFailure> {
         set_parent_process_death_signal(Some(Signal::KILL)).step(SetupStep::Helper)?;
         if has_ended(&self.holder) {
             return Err(SetupFailure::new(SetupStep::Helper, Errno::SRCH));
@@ -408,7 +409,8 @@ impl Init<'_> {
         for signal in [Signal::HUP, Signal::INT, Signal::QUIT, PARENT_DIED] {
             sys::reset_signal(signal);
         }
-        if self.order.policy.network == NetworkAccess::None {
+        // A shared network has its loopback interface already.
+        if self.order.policy.network == NetworkAccess::None && self.command.network.is_none() {
             switch_on_loopback()?;
         }
         mounts::build(&self.order.policy, &self.plan, || go.read_exact(&mut [0]))?;

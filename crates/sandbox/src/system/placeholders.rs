@@ -85,9 +85,10 @@ impl Placeholders {
     pub(super) fn remove(self) {
         // In the opposite order, because a placeholder may be in the folder of an earlier one.
         // A folder that has two paths is locked twice, until the second lock ends.
+        let socket = self.socket.as_ref().and_then(|socket| fstat(socket).ok());
         for LockedFolder { folder, .. } in self.folders.into_iter().rev() {
             if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                remove_from(&folder);
+                remove_from(&folder, socket.as_ref());
             }
         }
     }
@@ -107,7 +108,7 @@ impl Placeholders {
                     PathEnd::Missing { folder: path, .. } => match open_folder(&path) {
                         Ok(folder) => {
                             if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                                remove_from(&folder);
+                                remove_from(&folder, None);
                             }
                             seen.insert(path);
                             break;
@@ -121,6 +122,11 @@ impl Placeholders {
                 }
                 let Ok(folder) = OpenedFolder::at(&closed) else { break };
                 opened.push((closed, folder));
+                known = KnownFolders::default();
+            }
+            if !opened.is_empty() {
+                // They are closed again, and the next walk must find that out.
+                known = KnownFolders::default();
             }
         }
     }
@@ -211,17 +217,20 @@ fn lock_shared(folder: &OwnedFd) -> io::Result<()> {
     Err(Errno::WOULDBLOCK.into())
 }
 
-/// Removes the placeholders from a folder, also if the command has closed it.
-fn remove_from(folder: &OwnedFd) {
-    if try_remove_from(folder) == Err(Errno::ACCESS)
+/// Removes the placeholders from a folder, also if the command has closed it. `socket` is the one to
+/// which the placeholders of this process link, whose mode another program may have changed.
+fn remove_from(folder: &OwnedFd, socket: Option<&Stat>) {
+    if try_remove_from(folder, socket) == Err(Errno::ACCESS)
         && let Ok(_opened) = OpenedFolder::new(folder.as_fd())
     {
         // Entries that are still denied stay.
-        let _ = try_remove_from(folder);
+        let _ = try_remove_from(folder, socket);
     }
 }
 
-fn try_remove_from(folder: &OwnedFd) -> rustix::io::Result<()> {
+fn try_remove_from(folder: &OwnedFd, socket: Option<&Stat>) -> rustix::io::Result<()> {
+    let is_own =
+        |stat: &Stat| socket.is_some_and(|it| (it.st_dev, it.st_ino) == (stat.st_dev, stat.st_ino));
     let mut result = Ok(());
     for entry in Dir::read_from(folder)?.flatten() {
         if !matches!(entry.file_type(), FileType::Socket | FileType::Unknown) {
@@ -229,7 +238,10 @@ fn try_remove_from(folder: &OwnedFd) -> rustix::io::Result<()> {
         }
         let name = entry.file_name();
         let removed = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).and_then(|stat| {
-            if is_placeholder(&stat) { unlinkat(folder, name, AtFlags::empty()) } else { Ok(()) }
+            match is_placeholder(&stat) || is_own(&stat) {
+                true => unlinkat(folder, name, AtFlags::empty()),
+                false => Ok(()),
+            }
         });
         result = result.and(removed);
     }
@@ -404,6 +416,18 @@ mod tests {
         placeholders.remove();
         assert_eq!(entries(&folder.path().join("folder")), [""; 0]);
         assert_eq!(entries(folder.path()), ["folder"]);
+    }
+
+    #[test]
+    fn placeholders_whose_mode_was_changed_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut policy = policy(folder.path(), "f");
+        let name = ReadOnlyName::new(folder.path().join("g"), MissingName::Protected);
+        policy.read_only.push(name);
+        let placeholders = create(&policy);
+        chmodat(CWD, folder.path().join("f"), Mode::RWXU, AtFlags::empty()).unwrap();
+        placeholders.remove();
+        assert_eq!(entries(folder.path()), [""; 0]);
     }
 
     #[test]

@@ -106,6 +106,11 @@ const CHANGES_OF_MODE: &[(libc::c_long, u8)] = &[
 const SET_USER_ID: u64 = 0o4000;
 const SET_GROUP_ID: u64 = 0o2000;
 
+/// Values of the first argument of `setpriority` and `ioprio_set` that select all processes of a
+/// user. `libc` does not have the second.
+const PRIORITY_OF_USER: u64 = 2;
+const IO_PRIORITY_OF_USER: u64 = 3;
+
 /// Linux 6.6; `libc` does not have it for every architecture.
 const SYS_FCHMODAT2: libc::c_long = 452;
 /// Linux 6.15; `libc` does not have it.
@@ -200,8 +205,12 @@ fn compile(isolation: Isolation, network: NetworkAccess) -> FilterResult<Vec<Bpf
             }
             // The limits and priorities of other processes of the user.
             denied.insert(libc::SYS_prlimit64, vec![rule(&[(0, Ne, 0)])?]);
-            for call in [libc::SYS_setpriority, libc::SYS_ioprio_set] {
-                denied.insert(call, vec![rule(&[(1, Ne, 0)])?]);
+            for (call, all_of_user) in [
+                (libc::SYS_setpriority, PRIORITY_OF_USER),
+                (libc::SYS_ioprio_set, IO_PRIORITY_OF_USER),
+            ] {
+                let rules = [rule(&[(1, Ne, 0)])?, rule(&[(0, Eq, all_of_user)])?];
+                denied.insert(call, rules.into());
             }
         }
     }
@@ -568,9 +577,11 @@ mod tests {
         check(Isolation::Namespaces, libc::SYS_prlimit64, &[1], Allow);
         for number in [libc::SYS_setpriority, libc::SYS_ioprio_set] {
             check(Isolation::Landlock, number, &[0, 1], EPERM);
-            check(Isolation::Landlock, number, &[0, 0], Allow);
+            check(Isolation::Landlock, number, &[1, 0], Allow);
             check(Isolation::Namespaces, number, &[0, 1], Allow);
         }
+        check(Isolation::Landlock, libc::SYS_setpriority, &[2, 0], EPERM);
+        check(Isolation::Landlock, libc::SYS_ioprio_set, &[3, 0], EPERM);
     }
 
     #[test]

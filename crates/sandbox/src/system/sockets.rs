@@ -20,8 +20,8 @@ use crate::isolation::LANDLOCK_ABI_SOCKETS;
 
 /// Number of columns before the path in the kernel's table of sockets.
 const COLUMNS_BEFORE_PATH: usize = 7;
-/// Number of fields before the path of a mount in the kernel's table of mounts.
-const FIELDS_BEFORE_MOUNT_PATH: usize = 4;
+/// Number of fields before the root of a mount in the kernel's table of mounts. Its path follows.
+const FIELDS_BEFORE_MOUNT_ROOT: usize = 3;
 
 /// How the names of file systems begin that wait for another host or program, perhaps for ever.
 const REMOTE: [&str; 9] = ["nfs", "fuse", "autofs", "cifs", "smb", "9p", "ceph", "afs", "lustre"];
@@ -40,7 +40,9 @@ pub(super) fn of_other_programs(in_use: &[&Path]) -> Result<Vec<PathBuf>, SetupF
     let mounts: Vec<_> =
         mounted.split(|byte| *byte == b'\n').filter_map(Mount::from_line).collect();
     let avoided = avoided(&mounts, in_use);
-    let mounted = mounts.iter().map(|mount| mount.path.as_path());
+    // The root of a file system is a folder.
+    let parts = mounts.iter().filter(|mount| mount.is_part);
+    let mounted = parts.map(|mount| mount.path.as_path());
     let mut paths: Vec<_> = bound.chain(mounted).collect();
     paths.sort_unstable();
     paths.dedup();
@@ -82,6 +84,8 @@ fn find_socket(path: &Path, avoided: &[&Path]) -> Option<PathBuf> {
 /// A mount. A socket of a program in another container is mounted by itself.
 struct Mount {
     path: PathBuf,
+    /// Whether only a file or folder of the file system is mounted.
+    is_part: bool,
     is_remote: bool,
 }
 
@@ -89,11 +93,12 @@ impl Mount {
     /// Reads a line of the kernel's table of mounts.
     fn from_line(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
-        let path = unescape(fields.nth(FIELDS_BEFORE_MOUNT_PATH)?);
+        let is_part = fields.nth(FIELDS_BEFORE_MOUNT_ROOT)? != b"/";
+        let path = unescape(fields.next()?);
         // The number of fields before the separator varies.
         let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
         let is_remote = REMOTE.iter().any(|name| kind.starts_with(name.as_bytes()));
-        Some(Self { path, is_remote })
+        Some(Self { path, is_part, is_remote })
     }
 }
 
@@ -146,6 +151,7 @@ mod tests {
         let line = b"36 35 98:0 /s /a\\040b\\134/docker.sock rw - tmpfs none rw";
         let mount = Mount::from_line(line).unwrap();
         assert_eq!(mount.path, Path::new("/a b\\/docker.sock"));
+        assert!(mount.is_part);
     }
 
     #[test]

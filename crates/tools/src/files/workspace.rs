@@ -350,7 +350,9 @@ impl Workspace {
     fn absolute_path(&self, given: &str) -> Result<PathBuf, ToolError> {
         let path = inspect::absolute_path(&self.cwd, given)?;
         match self.temporary.get() {
-            Some(folder) if !self.roots().any(|root| path.starts_with(root)) => {
+            Some(folder)
+                if !self.roots().chain(self.real_roots()).any(|root| path.starts_with(root)) =>
+            {
                 Ok(folder.outer_path(path))
             }
             _ => Ok(path),
@@ -368,13 +370,15 @@ impl Workspace {
         self.locate_in_roots(given, &path).ok_or_else(|| outside_roots_error(self, given))
     }
 
-    /// Resolves a path that was not given as text.
+    /// Resolves a path outside of the sandbox that was not given as text.
     ///
     /// # Errors
     ///
     /// The errors of [`Workspace::resolve`].
     pub fn resolve_path(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
-        self.resolve(&path_text(path))
+        let given = path_text(path);
+        let path = inspect::absolute_path(&self.cwd, &given)?;
+        self.locate_in_roots(&given, &path).ok_or_else(|| outside_roots_error(self, &given))
     }
 
     /// Resolves a path from the model and follows its links, so that the call uses exactly the file

@@ -98,15 +98,21 @@ pub(super) async fn run_local_command(
             }
         }
     };
-    // Decoding long lines blocks the thread for a noticeable time.
-    let recorded = run_on_blocking_thread(move || Ok(recording.finish())).await?;
-    examine_changes(lease.clone()).await?;
+    let examined = lease.clone();
+    let finish = move || {
+        if let Some(lease) = examined {
+            lease.examine_changes();
+        }
+        // Decoding long lines blocks the thread for a noticeable time.
+        Ok(recording.finish())
+    };
+    let recorded = run_on_blocking_thread(finish).await?;
     let mut output = report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout));
     add_sandbox_notes(&mut output, lease.as_deref(), &command_line, invocation);
     Ok(output)
 }
 
-/// Examines what a command has changed that has ended or continues in the background.
+/// Examines what a command has changed that continues in the background.
 async fn examine_changes(lease: Option<Arc<SandboxLease>>) -> Result<(), ToolError> {
     let Some(lease) = lease else { return Ok(()) };
     let examine = move || {
@@ -136,6 +142,9 @@ fn add_sandbox_notes(
     }
     if let Some(MadeNames { names, is_cut }) = lease.made_names() {
         add_names(if *is_cut { "made-names-and-more" } else { "made-names" }, names);
+        if *is_cut && names.is_empty() {
+            call.append_content(Content::from_text(Note::new("made-names-unknown").to_string()));
+        }
     }
     notes.extend(
         lease.refused_hosts().map(|hosts| Note::new("refused-hosts").with_text("hosts", hosts)),

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use acp_lifecycle::{Effect, Effects};
 use callboard_shell::risks::{self, Risks, ShellContext};
 
-use crate::files::workspace::{Workspace, guard, open};
+use crate::files::workspace::{Workspace, WorkspacePath, guard, open};
 use crate::limits::{MAX_COMMAND_RISK_TEXT_BYTES, MAX_COMMAND_RISKS_SHOWN};
 use crate::note::Note;
 
@@ -24,15 +24,23 @@ pub(crate) struct RiskAssessment {
     pub(crate) note: Option<Note>,
 }
 
-/// Assesses a command line that would run in the directory `cwd`. The function accesses the file
-/// system to resolve the paths in the command line. `private_tmp` is the folder for temporary files
-/// that only the commands of the session see, if they have a sandbox. The sandbox protects names
-/// itself, or their changes are listed afterwards, so protected names are no reason to ask then.
+/// The surroundings of a command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CommandPlace<'a> {
+    pub(crate) cwd: &'a Path,
+    pub(crate) home: Option<&'a Path>,
+    /// The folder for temporary files that only the commands of the session see, if the command has
+    /// a sandbox.
+    pub(crate) private_tmp: Option<&'a Path>,
+    /// Whether the command has a sandbox with namespaces. Such a sandbox protects names itself, or
+    /// their changes are listed afterwards, so most protected names are no reason to ask.
+    pub(crate) has_namespaces: bool,
+}
+
+/// Assesses a command line. The function accesses the file system to resolve the paths in it.
 pub(crate) fn assess_command(
     line: &str,
-    cwd: &Path,
-    home: Option<&Path>,
-    private_tmp: Option<&Path>,
+    CommandPlace { cwd, home, private_tmp, has_namespaces }: CommandPlace<'_>,
     workspace: &Workspace,
 ) -> RiskAssessment {
     let mut place = ShellContext::new(workspace.roots().chain(private_tmp).collect());
@@ -46,7 +54,8 @@ pub(crate) fn assess_command(
             && !workspace.roots().any(|root| path.starts_with(root))
     };
     risks.writes.retain(|path| !is_private(path));
-    assessment_from_risks(run, risks, None, workspace, private_tmp.is_some())
+    let is_guarded = if has_namespaces { guard::is_guarded_in_sandbox } else { guard::is_guarded };
+    assessment_from_risks(run, risks, None, workspace, is_guarded)
 }
 
 /// Assesses input that is typed into a running program, which may be a shell in any directory. The
@@ -68,7 +77,7 @@ pub(crate) fn assess_terminal_input(
         risks,
         is_part.then(|| Note::new("risk-part-of-line")),
         workspace,
-        false,
+        guard::is_guarded,
     )
 }
 
@@ -77,13 +86,13 @@ fn assessment_from_risks(
     risks: Risks,
     more: Option<Note>,
     workspace: &Workspace,
-    has_sandbox: bool,
+    is_guarded: fn(&Workspace, &WorkspacePath) -> bool,
 ) -> RiskAssessment {
     let Risks { reasons, writes, reads, mentions: names, enters, removes_in: empties, .. } = risks;
     let mut reasons: Vec<_> = reasons.into_iter().map(Note::from).chain(more).collect();
     let mut effects = vec![whole];
     for path in writes {
-        match write_effect_or_ask_reason(&path, workspace, has_sandbox) {
+        match write_effect_or_ask_reason(&path, workspace, is_guarded) {
             Ok(effect) if effects.contains(&effect) => {}
             Ok(effect) => effects.push(effect),
             Err(key) => reasons.push(Note::new(key).with_text("path", workspace.display(&path))),
@@ -92,7 +101,7 @@ fn assessment_from_risks(
     let guarded = |path: &&PathBuf| {
         let at =
             workspace.follow_links_of_recorded_path(path).or_else(|_| workspace.resolve_path(path));
-        !has_sandbox && at.is_ok_and(|at| guard::is_guarded(workspace, &at))
+        at.is_ok_and(|at| is_guarded(workspace, &at))
     };
     let ours = |path: &&PathBuf| guard::is_in_agent_folder(workspace, path);
     let protected = names.iter().filter(guarded).chain(reads.iter().filter(ours));
@@ -129,13 +138,13 @@ fn is_reached_by_link(path: &Path, workspace: &Workspace) -> bool {
 fn write_effect_or_ask_reason(
     path: &Path,
     workspace: &Workspace,
-    has_sandbox: bool,
+    is_guarded: fn(&Workspace, &WorkspacePath) -> bool,
 ) -> Result<Effect, &'static str> {
     let at = workspace.resolve_path(path);
     let Ok(real) = at.and_then(|at| workspace.canonicalize(&at)) else {
         return Err("risk-writes-outside");
     };
-    if !has_sandbox && guard::is_guarded(workspace, &real) {
+    if is_guarded(workspace, &real) {
         return Err("risk-writes-protected");
     }
     if open::read_link(&real).is_some() {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use acp_lifecycle::rules::is_agent_instruction_file;
 use acp_lifecycle::{Effect, Effects, is_protected, is_protected_beneath};
 
 use super::Workspace;
@@ -27,6 +28,24 @@ pub(crate) fn is_guarded(workspace: &Workspace, real: &WorkspacePath) -> bool {
             })
     };
     workspace.roots.iter().any(is_of) || is_in_agent_folder(workspace, &path)
+}
+
+/// Returns whether a sandboxed command that names a file requires permission. Those are the files of
+/// repositories, instructions of agents, and the agent's own files. The sandbox protects only some of
+/// them, and the result of the command does not list the others.
+pub(crate) fn is_guarded_in_sandbox(workspace: &Workspace, real: &WorkspacePath) -> bool {
+    let path = workspace.real_path(real);
+    let is_of_git = |root: &Arc<WorkspaceRoot>| {
+        path.strip_prefix(&root.real_path).is_ok_and(|beneath| {
+            git::is_in_git_directory(&root.real_path, beneath)
+                || git::is_named_in_config(&root.real_path, beneath)
+        })
+    };
+    let is_git_folder = path.iter().any(|part| part.eq_ignore_ascii_case(".git"));
+    is_git_folder
+        || workspace.roots.iter().any(is_of_git)
+        || is_agent_instruction_file(&path)
+        || is_in_agent_folder(workspace, &path)
 }
 
 /// Returns whether a change of a file also changes a program. Such files are executable files, and

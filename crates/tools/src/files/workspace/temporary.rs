@@ -21,18 +21,18 @@ impl TemporaryFolder {
         Ok(Self { root, visible: visible.to_owned() })
     }
 
-    /// Returns the path outside of the sandbox. A path of which only the system's own folder for
-    /// temporary files contains the first component is not changed.
+    /// Returns the path outside of the sandbox. A path of which the system's own folder for temporary
+    /// files contains more components than this folder is not changed.
     pub(super) fn outer_path(&self, path: PathBuf) -> PathBuf {
         if path.starts_with(&self.root.path) {
             return path;
         }
         let Ok(beneath) = path.strip_prefix(&self.visible) else { return path };
-        let exists = |folder: &Path| {
-            let first = beneath.components().next();
-            first.is_some_and(|first| folder.join(first).symlink_metadata().is_ok())
+        let existing_depth = |folder: &Path| {
+            let exists = |path: &&Path| folder.join(path).symlink_metadata().is_ok();
+            beneath.ancestors().find(exists).map_or(0, |path| path.components().count())
         };
-        if !exists(&self.root.path) && exists(&self.visible) {
+        if existing_depth(&self.root.path) < existing_depth(&self.visible) {
             return path;
         }
         self.root.path.join(beneath)
@@ -63,6 +63,10 @@ mod tests {
         }
         fs::write(private.join("own"), "").unwrap();
         fs::write(system.join("other"), "").unwrap();
+        // A command has a mount point in the private folder.
+        fs::create_dir_all(private.join("shared/project")).unwrap();
+        fs::create_dir_all(system.join("shared/project")).unwrap();
+        fs::write(system.join("shared/sibling"), "").unwrap();
         let folder = TemporaryFolder::open(&private, &system).unwrap();
         for (path, expected) in [
             ("system/both", "private/both"),
@@ -70,7 +74,10 @@ mod tests {
             ("system/own/x", "private/own/x"),
             ("system/other", "system/other"),
             ("system/other/x", "system/other/x"),
+            ("system/both/x", "private/both/x"),
             ("system/new/x", "private/new/x"),
+            ("system/shared/sibling", "system/shared/sibling"),
+            ("system/shared/new", "private/shared/new"),
             ("system", "private"),
             ("private/own", "private/own"),
             ("systematic", "systematic"),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{RiskAssessment, assess_command};
+use super::{CommandPlace, RiskAssessment, assess_command};
 use crate::files::workspace::guard;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
 use crate::{CATALOGUES, Context, Registry, Workspace};
@@ -16,7 +16,37 @@ use tokio_util::sync::CancellationToken;
 
 fn assess_in_tree(tree: &TestWorkspace, line: &str) -> RiskAssessment {
     let home = tree.outer_folder().join("home");
-    assess_command(line, tree.workspace.cwd(), Some(&home), None, &tree.workspace)
+    assess_command(line, place(tree.workspace.cwd(), Some(&home)), &tree.workspace)
+}
+
+fn place<'a>(cwd: &'a Path, home: Option<&'a Path>) -> CommandPlace<'a> {
+    CommandPlace { cwd, home, private_tmp: None, has_namespaces: false }
+}
+
+#[test]
+fn the_sandbox_spares_questions_about_names_that_it_protects_or_lists() {
+    let tree = test_workspace(&[(".git/HEAD", "ref: x"), (".git/config", "")]);
+    let cwd = tree.workspace.cwd();
+    for (line, asks) in [
+        ("touch target/debug/tool", [true, false]),
+        ("touch .settings", [true, false]),
+        ("cp a .vscode/tasks.json", [true, false]),
+        ("cp a .git/commondir", [true, true]),
+        ("cp a .git/rebase-merge/git-rebase-todo", [true, true]),
+        ("cp a sub/.git/config", [true, true]),
+        ("cp a sub/AGENTS.md", [true, true]),
+        ("touch a", [false, false]),
+    ] {
+        let judged = [false, true].map(|has_namespaces| {
+            let place = CommandPlace {
+                private_tmp: Some(Path::new("/tmp")),
+                has_namespaces,
+                ..place(cwd, None)
+            };
+            assess_command(line, place, &tree.workspace).effects.is_always_asked()
+        });
+        assert_eq!(judged, asks, "{line}");
+    }
 }
 
 /// Command lines that always require permission. The second text occurs in the reason.
@@ -531,7 +561,7 @@ fn no_line_takes_long_to_judge() {
 #[test]
 fn a_command_may_run_without_a_home() {
     let tree = test_workspace(&[]);
-    let judged = assess_command("rm -rf ~", Path::new("/"), None, None, &tree.workspace);
+    let judged = assess_command("rm -rf ~", place(Path::new("/"), None), &tree.workspace);
     assert!(judged.effects.is_always_asked());
 }
 
