@@ -358,9 +358,6 @@ impl fmt::Debug for CodingAgent {
 impl ConnectTo<Client> for CodingAgent {
     #[expect(clippy::too_many_lines, reason = "one handler a method, and nothing else")]
     async fn connect_to(self, client: impl ConnectTo<agent_client_protocol::Agent>) -> Result<()> {
-        if self.sandbox_remedy.is_some() {
-            CommandIsolation::begin_probe();
-        }
         let name = self.info.name.clone();
         let connection = Arc::new(Connection::new(self));
         let shared = || connection.clone();
@@ -376,7 +373,8 @@ impl ConnectTo<Client> for CodingAgent {
             .on_receive_request(
                 async move |request: InitializeRequest, responder, _| {
                     responder.respond(initialize.initialize(&request))?;
-                    drop(tokio::spawn(log_client(request)));
+                    let has_sandbox = initialize.agent.sandbox_remedy.is_some();
+                    drop(tokio::spawn(after_initialize(request, has_sandbox)));
                     Ok(())
                 },
                 on_receive_request!(),
@@ -494,9 +492,12 @@ pub async fn serve(agent: CodingAgent, transport: Transport) -> Result<()> {
 }
 
 /// Logs the client after the answer was sent, because writing a log line takes longer than the
-/// answer.
-async fn log_client(request: InitializeRequest) {
+/// answer. Also begins to look for a sandbox, which takes still longer.
+async fn after_initialize(request: InitializeRequest, has_sandbox: bool) {
     tokio::task::yield_now().await;
+    if has_sandbox {
+        CommandIsolation::begin_probe();
+    }
     let (client, can) = (request.client_info.as_ref(), &request.client_capabilities);
     tracing::debug!(
         name = client.map(|info| info.name.as_str()),
