@@ -1,8 +1,9 @@
 //! A middleware that runs the whole lifecycle of a call around any `async fn(name, args)`.
 //!
-//! The middleware calls [`execute_call()`] with a [`CallExecutor`] that wraps a closure. The agent
-//! `callboard` runs its tools with the same function.
+//! The middleware calls [`execute_call()`] with a [`CallExecutor`](crate::CallExecutor) that wraps a
+//! closure. The agent `callboard` runs its tools with the same function.
 
+mod foreign_tool;
 mod path_arguments;
 
 use std::fmt;
@@ -13,10 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, UNIX_EPOCH};
 
 use acp_types::tool_kind::{self, ToolAnnotations};
-use acp_types::{
-    CallEndReason, Content, ContentPatch, Progress, Status, ToolCallId, ToolCallPatch, ToolKind,
-    TurnId, id,
-};
+use acp_types::{CallEndReason, Progress, Status, ToolCallId, ToolCallPatch, ToolKind, TurnId, id};
 use callboard_text::{escape_invisible, normalise};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
@@ -28,14 +26,12 @@ use tokio_util::sync::CancellationToken;
 use crate::board::CallEnd;
 use crate::catch_panic::catch_panic;
 use crate::effects::{Effect, Effects};
-use crate::execute_call::{
-    CallExecutor, CallFailure, CallOutcome, CallPreview, CallSuccess, execute_call,
-};
+use crate::execute_call::{CallFailure, CallOutcome, execute_call};
 use crate::handle::{CallHandle, OpenCall, SessionHandle};
-use crate::permission::{Grant, PermissionSubject, PinnedPlan};
 use crate::schedule::{Footprint, Schedule};
 use crate::title;
 
+use foreign_tool::{BoxTool, ForeignTool, failed, wait_for_timeout_or_forever};
 use path_arguments::PathArguments;
 
 /// Runs calls of tools that another agent loop provides.
@@ -142,9 +138,9 @@ impl ToolMiddleware {
     }
 
     /// Sets the callback that previews a call. A preview is shown before the permission request,
-    /// e.g. the change of a file as [`Content::Change`], locations or a better title. Return `None`
-    /// for a call without a preview. An error ends the call, and the text of the error is sent to
-    /// the model.
+    /// e.g. the change of a file as [`Content::Change`](acp_types::Content::Change), locations or a
+    /// better title. Return `None` for a call without a preview. An error ends the call, and the
+    /// text of the error is sent to the model.
     ///
     /// A preview must change nothing, and may read only files that the call's
     /// [effects](Self::with_effects) name. These reads are judged before the preview, with the same
@@ -468,142 +464,6 @@ pub fn report_progress(current: f64, total: impl Into<Option<f64>>, message: &st
         let message = (!message.is_empty()).then(|| escape_invisible(message));
         call.report_progress(Progress::new(current).with_total(total).with_message(message));
     }
-}
-
-/// A boxed call of a tool. The call is boxed because the compiler cannot prove that a future with a
-/// closure over `&'a str` is `Send` in a spawned task
-/// (<https://github.com/rust-lang/rust/issues/110338>).
-type BoxTool<'a, T, E> = Box<dyn FnOnce(Value) -> BoxFuture<'a, Result<T, E>> + Send + 'a>;
-
-struct ForeignTool<'a, 'm, T, E> {
-    middleware: &'m ToolMiddleware,
-    name: &'a str,
-    /// The arguments with resolved paths.
-    args: Result<Value, String>,
-    /// The tool, or `None` after the tool was started.
-    tool: Option<BoxTool<'a, T, E>>,
-    /// The text that identifies the last preview.
-    last_preview: String,
-    /// The slot in which the caller receives the tool's result.
-    result: &'m mut Option<T>,
-}
-
-impl<T, E> CallExecutor for ForeignTool<'_, '_, T, E>
-where
-    T: Serialize + Send,
-    E: Display + Send,
-{
-    type Plan = Value;
-
-    async fn preview_reads(&mut self, _: &CallHandle) -> Result<Effects, CallFailure> {
-        let args = self.args.as_ref().map_err(failed)?;
-        Ok(match (self.middleware.previews)(self.name, args) {
-            Some(_) => self.middleware.effects_of(self.name, args).reads_for_preview(),
-            None => Effects::empty(),
-        })
-    }
-
-    async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<Value>, CallFailure> {
-        let args = self.args.as_ref().map_err(failed)?;
-        let (effects, mut patch, look) = self.middleware.preview_call(self.name, args).await?;
-        // The subject contains the preview's text, so a changed preview requires another
-        // permission.
-        let subject = PermissionSubject::for_call(self.name, args, "".as_ref(), look.as_bytes());
-        let pinned = PinnedPlan::new(args.clone(), subject);
-        self.last_preview = look;
-        // Replace the content, because the content of an earlier preview may be outdated.
-        if let ContentPatch::Append(shown) = patch.content {
-            patch.content = ContentPatch::Set(shown);
-        }
-        Ok(CallPreview::new(pinned, effects).with_patch(patch))
-    }
-
-    async fn run(
-        &mut self,
-        pinned: PinnedPlan<Value>,
-        grant: Grant,
-        call: &CallHandle,
-    ) -> Result<CallSuccess, CallFailure> {
-        let args = pinned
-            .release(grant)
-            .map_err(|fault| CallFailure::recoverable("fault", fault.to_string()))?;
-        let timeout = self.middleware.timeout;
-        let (.., look) = tokio::select! {
-            biased;
-            () = call.cancel_token().cancelled() => return Err(cancelled_before_run_failure()),
-            look = self.middleware.preview_call(self.name, &args) => look?,
-        };
-        if look != self.last_preview {
-            let text = "The preview changed each time before the call ran. Nothing was done.";
-            return Err(CallFailure {
-                is_outdated: true,
-                ..CallFailure::recoverable("outdated", text)
-            });
-        }
-        let tool =
-            self.tool.take().ok_or_else(|| CallFailure::recoverable("fault", "It ran before."))?;
-        let done = tokio::select! {
-            biased;
-            () = call.cancel_token().cancelled() => return Err(cancelled_while_running_failure()),
-            done = tool(args) => done,
-            () = wait_for_timeout_or_forever(timeout) => return Err(timeout_failure(timeout.unwrap_or_default())),
-        };
-        let value = done.map_err(|error| failed(&error))?;
-        let success = success_from_value(&value, |text| call.fit_text(text));
-        *self.result = Some(value);
-        Ok(success)
-    }
-}
-
-async fn wait_for_timeout_or_forever(timeout: Option<Duration>) {
-    match timeout {
-        Some(timeout) => tokio::time::sleep(timeout).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Converts a result to text, truncated by `fit`, and to raw output with the JSON shape of the
-/// result.
-fn success_from_value(value: &impl Serialize, fit: impl FnOnce(String) -> String) -> CallSuccess {
-    // A value that cannot be serialised is not shown, but the caller receives it.
-    let raw = serde_json::to_value(value).unwrap_or_default();
-    let text = match &raw {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    };
-    let mut patch = ToolCallPatch::new();
-    if !text.is_empty() {
-        patch = patch.with_appended_content(Content::from_text(fit(text.clone())));
-    }
-    CallSuccess { text, patch: patch.with_raw_output(raw), ..CallSuccess::default() }
-}
-
-fn failed(error: &impl ToString) -> CallFailure {
-    CallFailure::recoverable("failed", error.to_string())
-}
-
-fn cancelled_while_running_failure() -> CallFailure {
-    let text = "Cancelled while it ran. It may have had effects already.";
-    CallFailure {
-        reason: CallEndReason::Turn,
-        note: None,
-        ..CallFailure::recoverable("cancelled", text)
-    }
-}
-
-fn cancelled_before_run_failure() -> CallFailure {
-    let text = "Cancelled before it ran.";
-    CallFailure {
-        reason: CallEndReason::Turn,
-        note: None,
-        ..CallFailure::recoverable("cancelled", text)
-    }
-}
-
-fn timeout_failure(timeout: Duration) -> CallFailure {
-    let text = format!("Stopped after {timeout:?}. It may have had effects already.");
-    CallFailure { reason: CallEndReason::Timeout, ..CallFailure::recoverable("timeout", text) }
 }
 
 /// Returns the outcome of a call that was never announced, because its turn was over.
