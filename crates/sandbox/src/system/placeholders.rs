@@ -376,9 +376,10 @@ mod tests {
     use super::*;
     use crate::policy::ReadOnlyName;
 
-    fn policy(folder: &Path, name: &str) -> SandboxPolicy {
+    fn policy(folder: &Path, names: &[&str]) -> SandboxPolicy {
         let mut policy = SandboxPolicy::new([folder]);
-        policy.read_only.push(ReadOnlyName::new(folder.join(name), MissingName::Protected));
+        let entry = |name| ReadOnlyName::new(folder.join(name), MissingName::Protected);
+        policy.read_only = names.iter().map(entry).collect();
         policy
     }
 
@@ -393,7 +394,7 @@ mod tests {
     #[test]
     fn last_user_of_a_placeholder_removes_it() {
         let folder = tempfile::tempdir().unwrap();
-        let policy = policy(folder.path(), "f");
+        let policy = policy(folder.path(), &["f"]);
         let (first, second) = (create(&policy), create(&policy));
         first.remove();
         assert_eq!(entries(folder.path()), ["f"]);
@@ -405,12 +406,7 @@ mod tests {
     fn placeholders_of_a_command_are_links_to_one_socket() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("folder")).unwrap();
-        let mut policy = policy(folder.path(), "f");
-        for name in ["g", "folder/h"] {
-            let name = ReadOnlyName::new(folder.path().join(name), MissingName::Protected);
-            policy.read_only.push(name);
-        }
-        let placeholders = create(&policy);
+        let placeholders = create(&policy(folder.path(), &["f", "g", "folder/h"]));
         let number = |name: &str| fs::symlink_metadata(folder.path().join(name)).unwrap().ino();
         assert_eq!((number("g"), number("folder/h")), (number("f"), number("f")));
         placeholders.remove();
@@ -421,10 +417,7 @@ mod tests {
     #[test]
     fn placeholders_whose_mode_was_changed_are_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let mut policy = policy(folder.path(), "f");
-        let name = ReadOnlyName::new(folder.path().join("g"), MissingName::Protected);
-        policy.read_only.push(name);
-        let placeholders = create(&policy);
+        let placeholders = create(&policy(folder.path(), &["f", "g"]));
         chmodat(CWD, folder.path().join("f"), Mode::RWXU, AtFlags::empty()).unwrap();
         placeholders.remove();
         assert_eq!(entries(folder.path()), [""; 0]);
@@ -448,7 +441,7 @@ mod tests {
     #[test]
     fn placeholder_takes_the_place_of_a_missing_parent() {
         let folder = tempfile::tempdir().unwrap();
-        let policy = policy(folder.path(), "a/b/c");
+        let policy = policy(folder.path(), &["a/b/c"]);
         let placeholders = create(&policy);
         assert_eq!(entries(folder.path()), ["a"]);
         placeholders.remove();
@@ -458,7 +451,7 @@ mod tests {
     #[test]
     fn placeholder_of_a_killed_helper_is_used_and_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let policy = policy(folder.path(), "f");
+        let policy = policy(folder.path(), &["f"]);
         drop(create(&policy));
         assert_eq!(entries(folder.path()), ["f"]);
         create(&policy).remove();
@@ -471,8 +464,8 @@ mod tests {
     #[test]
     fn placeholders_of_another_policy_are_removed_too() {
         let folder = tempfile::tempdir().unwrap();
-        let first = create(&policy(folder.path(), "one"));
-        let second = create(&policy(folder.path(), "two"));
+        let first = create(&policy(folder.path(), &["one"]));
+        let second = create(&policy(folder.path(), &["two"]));
         first.remove();
         second.remove();
         assert_eq!(entries(folder.path()), [""; 0]);
@@ -482,7 +475,7 @@ mod tests {
     fn file_of_another_program_is_never_removed() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("f");
-        let policy = policy(folder.path(), "f");
+        let policy = policy(folder.path(), &["f"]);
         let placeholders = create(&policy);
         fs::remove_file(&file).unwrap();
         fs::write(&file, "mine").unwrap();
@@ -497,7 +490,7 @@ mod tests {
     fn no_placeholder_is_created_outside_of_the_writable_folders() {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::os::unix::fs::symlink(other.path(), folder.path().join("link")).unwrap();
-        let policy = policy(folder.path(), "link/f");
+        let policy = policy(folder.path(), &["link/f"]);
         let placeholders = create(&policy);
         assert_eq!(entries(other.path()), [""; 0]);
         placeholders.remove();
