@@ -122,7 +122,9 @@ pub(super) fn run_helper() -> io::Result<()> {
     // All processes of the sandbox are gone, so this does not wait.
     let end = sandbox.and_then(SandboxReports::into_end);
     exit.left_over += end.as_ref().map_or(0, |end| end.left_over);
-    if let (Some(CommandSandbox { policy, .. }), None) = (&order.sandbox, end) {
+    if let (Some(CommandSandbox { policy, .. }), None, true) =
+        (&order.sandbox, end, order.has_namespaces())
+    {
         // A killed helper cannot remove them.
         remove_placeholders(policy);
     }

@@ -20,14 +20,21 @@ pub(crate) fn is_guarded(workspace: &Workspace, real: &WorkspacePath) -> bool {
     if workspace.is_outside(real) {
         return is_guarded_outside(workspace, &path);
     }
-    let is_of = |root: &Arc<WorkspaceRoot>| {
-        is_protected_beneath(&root.real_path, &path)
-            || path.strip_prefix(&root.real_path).is_ok_and(|beneath| {
-                git::is_in_git_directory(&root.real_path, beneath)
-                    || git::is_named_in_config(&root.real_path, beneath)
-            })
-    };
-    workspace.roots.iter().any(is_of) || is_in_agent_folder(workspace, &path)
+    let is_protected = |root: &Arc<WorkspaceRoot>| is_protected_beneath(&root.real_path, &path);
+    workspace.roots.iter().any(is_protected)
+        || is_of_repository(workspace, &path)
+        || is_in_agent_folder(workspace, &path)
+}
+
+/// Returns whether a file belongs to a repository of a project folder, or is named by its
+/// configuration.
+fn is_of_repository(workspace: &Workspace, path: &Path) -> bool {
+    workspace.roots.iter().any(|root| {
+        path.strip_prefix(&root.real_path).is_ok_and(|beneath| {
+            git::is_in_git_directory(&root.real_path, beneath)
+                || git::is_named_in_config(&root.real_path, beneath)
+        })
+    })
 }
 
 /// Returns whether a sandboxed command that names a file requires permission. Those are the files of
@@ -35,15 +42,8 @@ pub(crate) fn is_guarded(workspace: &Workspace, real: &WorkspacePath) -> bool {
 /// them, and the result of the command does not list the others.
 pub(crate) fn is_guarded_in_sandbox(workspace: &Workspace, real: &WorkspacePath) -> bool {
     let path = workspace.real_path(real);
-    let is_of_git = |root: &Arc<WorkspaceRoot>| {
-        path.strip_prefix(&root.real_path).is_ok_and(|beneath| {
-            git::is_in_git_directory(&root.real_path, beneath)
-                || git::is_named_in_config(&root.real_path, beneath)
-        })
-    };
-    let is_git_folder = path.iter().any(|part| part.eq_ignore_ascii_case(".git"));
-    is_git_folder
-        || workspace.roots.iter().any(is_of_git)
+    path.iter().any(|part| part.eq_ignore_ascii_case(".git"))
+        || is_of_repository(workspace, &path)
         || is_agent_instruction_file(&path)
         || is_in_agent_folder(workspace, &path)
 }
