@@ -85,7 +85,7 @@ sandbox-background = Die Sandbox dieses Systems kann Änderungen geschützter Da
 protected-restored = Der Befehl hat geschützte Dateien geändert; das wurde rückgängig gemacht: { $names }. Die geänderten liegen daneben, mit .changed-by-command im Namen.
 made-names = Während der Befehl lief, wurden ausführbare Dateien oder Namen mit Punkt erzeugt oder geändert: { $names }
 made-names-and-more = Während der Befehl lief, wurden ausführbare Dateien oder Namen mit Punkt erzeugt oder geändert, vielleicht noch mehr: { $names }
-made-names-unknown = Nicht alle Ordner wurden nach ausführbaren Dateien und Namen mit Punkt durchsucht, die der Befehl erzeugt hat.
+made-names-unknown = Das Projekt ist zu groß, um alle ausführbaren Dateien und Namen mit Punkt zu finden, die Befehle erzeugen.
 refused-hosts = Abgelehnte Verbindungen: { $hosts }
 sandbox-stopped = Der Befehl lief in einer Sandbox: Er kann nur die Projektordner und /tmp ändern und nur erlaubte Rechner erreichen. Vielleicht hat ihn das aufgehalten: { $line }. Falls ja, ruf ihn nochmals mit outside_sandbox auf; dann wird gefragt.
 

@@ -85,7 +85,7 @@ sandbox-background = The sandbox of this system cannot undo changes of protected
 protected-restored = The command changed protected files, and the changes were undone: { $names }. The changed files are kept beside them, with .changed-by-command in their names. Use the tools for files to change them.
 made-names = While the command ran, executable files or names with a dot were made or changed: { $names }
 made-names-and-more = While the command ran, executable files or names with a dot were made or changed, maybe more than these: { $names }
-made-names-unknown = Not all folders were searched for executable files and names with a dot that the command made.
+made-names-unknown = The project is too large to find all executable files and names with a dot that commands make.
 refused-hosts = Connections were refused to: { $hosts }
 sandbox-stopped = The command ran in a sandbox: it can change only the project folders and /tmp, and reach only hosts that the user permits. This may have stopped it: { $line }. If so, call again with outside_sandbox; the user is then asked.
 

@@ -1,13 +1,11 @@
 //! Names that a command made or changed and that a project does not protect, although other programs
 //! may run or obey them: executable files, and names that begin with a dot.
 
-use std::ffi::OsStr;
-use std::fs::Metadata;
+use std::fs::{self, DirEntry, Metadata};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Instant, UNIX_EPOCH};
 
-use ignore::{DirEntry, WalkBuilder};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::limits::{MADE_NAMES_DEADLINE, MAX_MADE_NAMES};
@@ -54,54 +52,42 @@ impl MadeNames {
     /// Searches for names in project folders that were made or changed after a time. The number of
     /// names and the time are limited.
     pub(super) fn find(roots: &[PathBuf], since: ChangeTime) -> Self {
-        let mut found = Self::default();
+        let (mut names, mut is_cut) = (Vec::new(), false);
         let deadline = Instant::now() + MADE_NAMES_DEADLINE;
-        let Some((first, others)) = roots.split_first() else { return found };
-        let mut walk = WalkBuilder::new(first);
-        for root in others {
-            walk.add(root);
-        }
-        walk.standard_filters(false).filter_entry(|entry| {
-            let folder = entry.path().parent().and_then(Path::file_name);
-            entry.depth() < 2 || !folder.is_some_and(is_generated)
-        });
-        for entry in walk.build().flatten() {
-            if found.names.len() >= MAX_MADE_NAMES || Instant::now() > deadline {
-                found.is_cut = true;
-                break;
+        let mut folders: Vec<_> = roots.iter().map(|root| (root.clone(), false)).collect();
+        while !is_cut && let Some((folder, is_hidden)) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                is_cut = names.len() >= MAX_MADE_NAMES || Instant::now() > deadline;
+                if is_cut {
+                    break;
+                }
+                let name = entry.file_name();
+                let is_hidden = is_hidden || name.as_encoded_bytes().starts_with(b".");
+                if is_made(&entry, is_hidden, since) {
+                    names.push(entry.path());
+                } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
+                    && !GENERATED_FOLDERS.iter().any(|generated| name == *generated)
+                {
+                    folders.push((entry.path(), is_hidden));
+                }
             }
-            if entry.depth() > 0 && is_listed(&entry, since) {
-                found.names.push(entry.into_path());
-            }
         }
-        found.names.sort();
-        found
+        names.sort();
+        Self { names, is_cut }
     }
 }
 
-fn is_generated(name: &OsStr) -> bool {
-    GENERATED_FOLDERS.iter().any(|folder| name == *folder)
-}
-
-/// Returns whether a file is one that other programs may run or obey, and was changed after a time.
-/// Git obeys a new repository.
-fn is_listed(entry: &DirEntry, since: ChangeTime) -> bool {
-    let Ok(metadata) = entry.metadata() else { return false };
-    if ChangeTime::of(&metadata) <= since {
-        return false;
-    }
-    if metadata.is_dir() {
-        return entry.file_name() == ".git" && ChangeTime::of_creation(&metadata) > since;
+/// Returns whether an entry is one that other programs may run or obey, and was made or changed after
+/// a time. Git obeys a new repository. `is_hidden` states that a part of its path begins with a dot.
+fn is_made(entry: &DirEntry, is_hidden: bool, since: ChangeTime) -> bool {
+    let Ok(kind) = entry.file_type() else { return false };
+    let has = |property: &dyn Fn(&Metadata) -> bool| entry.metadata().is_ok_and(|it| property(&it));
+    if kind.is_dir() {
+        return entry.file_name() == ".git" && has(&|it| ChangeTime::of_creation(it) > since);
     }
     // A socket may be a placeholder of another command.
-    if !metadata.is_file() && !metadata.is_symlink() {
-        return false;
-    }
-    // The parts of the path in the project folder.
-    let parts = entry.path().components().rev().take(entry.depth());
-    let mut parts = parts.map(|part| part.as_os_str().as_encoded_bytes());
-    let is_executable = metadata.is_file() && metadata.mode() & 0o111 != 0;
-    is_executable || parts.any(|part| part.starts_with(b"."))
+    let may_be = kind.is_file() || kind.is_symlink() && is_hidden;
+    may_be && has(&|it| ChangeTime::of(it) > since && (is_hidden || it.mode() & 0o111 != 0))
 }
 
 impl ChangeTime {
@@ -135,8 +121,8 @@ impl ChangeTime {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
 
     use pretty_assertions::assert_eq;
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::{fs, io};
 
@@ -91,6 +92,8 @@ pub struct SessionSandbox {
     protected: Mutex<Weak<ProtectedCopies>>,
     /// Commands that the sandbox has stopped, newest last, each with a line of its output.
     stopped: Mutex<VecDeque<(String, String)>>,
+    /// Whether the user knows that not all folders can be searched for names that commands make.
+    has_reported_cut_search: AtomicBool,
 }
 
 impl SessionSandbox {
@@ -106,7 +109,18 @@ impl SessionSandbox {
     pub fn create(isolation: Isolation, home: Option<PathBuf>) -> io::Result<Self> {
         let tmp = PrivateFolder::create(&std::env::temp_dir())?;
         let (network, connections, cache_copies, protected, stopped) = Default::default();
-        Ok(Self { isolation, home, tmp, network, connections, cache_copies, protected, stopped })
+        let has_reported_cut_search = AtomicBool::default();
+        Ok(Self {
+            isolation,
+            home,
+            tmp,
+            network,
+            connections,
+            cache_copies,
+            protected,
+            stopped,
+            has_reported_cut_search,
+        })
     }
 
     /// Returns whether commands have namespaces, the better kind of isolation.
@@ -243,6 +257,12 @@ impl SessionSandbox {
             created.inspect_err(|error| tracing::warn!(%error, "no shared network")).ok()
         };
         self.network.get_or_init(|| self.has_namespaces().then(create).flatten()).as_ref()
+    }
+
+    /// Returns whether this is the first call. In a large project, no search is complete, and one
+    /// note for the session is enough.
+    pub(crate) fn is_first_cut_search(&self) -> bool {
+        !self.has_reported_cut_search.swap(true, Ordering::Relaxed)
     }
 
     /// Records that the sandbox has stopped a command, with a line that says how.

@@ -142,7 +142,11 @@ fn add_sandbox_notes(
     }
     if let Some(MadeNames { names, is_cut }) = lease.made_names() {
         add_names(if *is_cut { "made-names-and-more" } else { "made-names" }, names);
-        if *is_cut && names.is_empty() {
+        if *is_cut
+            && names.is_empty()
+            && let CommandIsolation::Sandbox(sandbox) = &*context.isolation
+            && sandbox.is_first_cut_search()
+        {
             call.append_content(Content::from_text(Note::new("made-names-unknown").to_string()));
         }
     }
