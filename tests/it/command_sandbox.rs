@@ -329,6 +329,28 @@ async fn a_permitted_host_is_connected_to_and_remembered() {
 }
 
 #[tokio::test]
+async fn a_permitted_host_can_be_kept_for_the_project() {
+    let Some(mut agent) = ready(Model::Direct, "auto", ALWAYS).await else { return };
+    fs::write(agent.scratch.path("fetch.py"), FETCH).unwrap();
+    agent.turn("run python3 fetch.py http://a.invalid/").await;
+    agent.turn("/permissions keep 1").await;
+    agent.new_session().await;
+    agent.turn("run python3 fetch.py http://a.invalid/ http://b.invalid/").await;
+    let (_, shown) = last_call(&agent);
+    assert!(shown.contains("http://a.invalid/ 502"), "{shown}");
+    let asked: Vec<_> = agent
+        .client
+        .permission_requests
+        .iter()
+        .map(|asked| &*asked.request.options[1].name)
+        .collect();
+    let expected =
+        ["a", "b"].map(|host| format!("Always allow connecting to {host}.invalid in this session"));
+    assert_eq!(asked, expected);
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn the_loopback_interface_of_the_host_is_no_host_that_can_be_permitted() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
@@ -452,6 +474,35 @@ async fn executable_files_and_names_with_a_dot_that_a_command_makes_are_listed()
     agent.turn("run true").await;
     let (_, text) = last_call(&agent);
     assert!(!text.contains("made or changed"), "{text}");
+    agent.finish().await;
+}
+
+/// A change of a protected name in the background may be one of the user, so it is not undone.
+#[tokio::test]
+async fn what_a_command_does_in_the_background_is_reported_at_its_end() {
+    let start = json!({"command": "sh script.sh", "background": true});
+    let wait = json!({"id": "bg-1"});
+    let script = [call("terminal", start), end(), text("Started."), json!({"end": "end_turn"})];
+    let script = script.into_iter().chain([call("terminal_wait", wait), end(), text("Done.")]);
+    let Some(mut agent) = ready(script.collect::<Vec<_>>(), "auto", REJECT).await else { return };
+    let line = "while [ ! -e go ]; do sleep 0.01; done; echo x > .gitmodules
+                python3 fetch.py http://a.example/";
+    fs::write(agent.scratch.path("script.sh"), line).unwrap();
+    fs::write(agent.scratch.path("fetch.py"), FETCH).unwrap();
+    agent.turn("start").await;
+    let (_, text) = last_call(&agent);
+    assert!(text.contains("continues in the background"), "{text}");
+    fs::write(agent.scratch.path("go"), "").unwrap();
+    agent.turn("wait").await;
+    let (_, text) = last_call(&agent);
+    for expected in [
+        "it or another program changed protected files: .gitmodules.",
+        "names with a dot were made or changed: .gitmodules",
+        "Connections were refused to: a.example",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert_eq!((asked(&agent), agent.scratch.read(".gitmodules")), (0, "x\n".to_owned()));
     agent.finish().await;
 }
 

@@ -80,6 +80,7 @@ outside-sandbox-stopped = It runs outside of the sandbox, which may have stopped
 connects = The command wants to connect to { $host }.
 connects-upstream = The command wants to connect to { $host }, by the proxy that your environment names.
 protected-changed = The command changed protected files, and the changes COULD NOT be undone: { $names }. Look at them before you use other programs in this folder.
+protected-changed-in-background = While the command ran in the background, it or another program changed protected files: { $names }. Look at them before you use other programs in this folder.
 sandbox-hides-nothing = The sandbox of this system cannot hide your keys and the state of the agent here, because the project folder contains them.
 sandbox-background = The sandbox of this system cannot undo changes of protected files by a command in the background.
 protected-restored = The command changed protected files, and the changes were undone: { $names }. The changed files are kept beside them, with .changed-by-command in their names. Use the tools for files to change them.

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::{MAX_BACKGROUND_ENDED_KEPT, MAX_BACKGROUND_RUNNING};
 use crate::lock::lock;
+use crate::note::Note;
 use callboard_process::record::{NewOutput, OutputPosition, RecordedOutput, Recording};
 use callboard_process::{CommandExit, CommandInput, SpawnError};
 
@@ -87,7 +88,12 @@ pub(crate) struct CommandResult {
     pub(crate) exit: Result<CommandExit, SpawnError>,
     pub(crate) recorded: RecordedOutput,
     pub(crate) lasted: Duration,
+    /// Notes about what the command did in the background.
+    pub(crate) notes: Vec<Note>,
 }
+
+/// Examines a command that has ended, and returns notes about it.
+pub(crate) type Examination = Box<dyn FnOnce() -> Vec<Note> + Send>;
 
 /// The future that resolves when a command exits.
 pub(crate) type CommandFuture = BoxFuture<'static, Result<CommandExit, SpawnError>>;
@@ -201,7 +207,8 @@ impl Drop for BackgroundCommands {
 pub(crate) struct BackgroundSlot(Arc<SharedCommandTable>);
 
 impl BackgroundSlot {
-    /// Adds a running command to the list, and returns the id of the command.
+    /// Adds a running command to the list, and returns the id of the command. `examine` returns
+    /// notes when the command has ended. It may block.
     ///
     /// Must be called inside a tokio runtime. If this runtime shuts down, the command ends.
     pub(crate) fn run_in_background(
@@ -209,6 +216,7 @@ impl BackgroundSlot {
         job: CommandInfo,
         recording: Arc<Recording>,
         running: CommandFuture,
+        examine: Option<Examination>,
     ) -> String {
         let shared = Arc::clone(&self.0);
         let id = {
@@ -226,10 +234,10 @@ impl BackgroundSlot {
             });
             id
         };
-        let ends = EndRecorder { shared, id: id.clone(), recording, exit: None };
+        let ends = EndRecorder { shared, id: id.clone(), recording, examine, exit: None };
         drop(tokio::spawn(async move {
             let exit = running.await;
-            // Decoding very long lines blocks the thread for a noticeable time.
+            // Decoding very long lines and the examination block the thread for a noticeable time.
             drop(tokio::task::spawn_blocking(move || ends.finish(exit)));
         }));
         id
@@ -248,6 +256,7 @@ struct EndRecorder {
     shared: Arc<SharedCommandTable>,
     id: String,
     recording: Arc<Recording>,
+    examine: Option<Examination>,
     exit: Option<Result<CommandExit, SpawnError>>,
 }
 
@@ -264,9 +273,11 @@ impl Drop for EndRecorder {
         let mut mark = lock(&position);
         let rest = self.recording.take_new(&mut mark);
         let recorded = self.recording.finish();
+        let notes = self.examine.take().map(|examine| examine()).unwrap_or_default();
         let mut state = lock(&self.shared.state);
         if let Some(entry) = state.entry(&self.id) {
-            let done = CommandResult { exit, recorded, lasted: entry.command.info.begun.elapsed() };
+            let lasted = entry.command.info.begun.elapsed();
+            let done = CommandResult { exit, recorded, lasted, notes };
             entry.command.phase = CommandPhase::Ended(Arc::new(done));
             entry.unread_output = Some(rest);
         }
@@ -338,6 +349,7 @@ mod tests {
             job,
             Arc::clone(&recording),
             running,
+            None,
         );
         // Decoding this much output takes some time, so other readers run at the same time.
         let written = b"a line\n".repeat(40_000);

@@ -1,6 +1,7 @@
 //! The sandbox of a project's commands: which files a command may change and read.
 
 mod caches;
+mod command_lease;
 mod connections;
 mod denied_reads;
 mod home_folder;
@@ -22,10 +23,9 @@ use callboard_sandbox::{MissingName, ReadOnlyName, SandboxPolicy};
 use crate::files::workspace::Workspace;
 use crate::files::workspace::git::{self, NamedPath};
 
-pub(crate) use made_names::MadeNames;
-pub(crate) use protected_copies::RestoredNames;
+pub(crate) use command_lease::{SandboxFindings, SandboxLease};
+pub(crate) use session_sandbox::find_refusal;
 pub use session_sandbox::{CommandIsolation, SessionSandbox};
-pub(crate) use session_sandbox::{SandboxLease, find_refusal};
 
 /// Returns the sandbox policy for commands in a workspace.
 ///

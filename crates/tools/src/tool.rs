@@ -9,8 +9,9 @@ mod role;
 use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use acp_lifecycle::{CallHandle, Effects, Grant, GrantMismatch, PinnedPlan};
+use acp_lifecycle::{CallHandle, Effects, Grant, GrantMismatch, PinnedPlan, Titles};
 use acp_types::{
     CallEndReason, Content, FileChange, Image, Location, TerminalPatch, ToolCallPatch, ToolKind,
 };
@@ -132,13 +133,20 @@ pub struct Invocation<'a> {
     pub call: &'a CallHandle,
     /// The context of the call.
     pub context: &'a Context,
+    /// The titles in the language of the user.
+    pub titles: &'a Arc<Titles>,
 }
 
 impl<'a> Invocation<'a> {
-    /// Creates an invocation from a call and its context.
+    /// Creates an invocation from a call, its context and the titles in the language of the user.
     #[must_use]
-    pub fn new(call: &'a CallHandle, context: &'a Context) -> Self {
-        Self { call, context }
+    pub fn new(call: &'a CallHandle, context: &'a Context, titles: &'a Arc<Titles>) -> Self {
+        Self { call, context, titles }
+    }
+
+    /// Appends a note to the content of the call, in the language of the user.
+    pub fn append_note(&self, note: &Note) {
+        self.call.append_content(Content::from_text(note.render(self.titles)));
     }
 }
 
@@ -311,6 +319,15 @@ impl ToolOutput {
     pub fn for_model_and_client(text: String, raw: Value) -> Self {
         let content = Some(vec![Content::fenced_code_block("", &text)]);
         Self { text, content, raw_output: Some(raw), ..Self::default() }
+    }
+
+    /// Adds a note for the model and the user.
+    pub(crate) fn add_note(&mut self, note: &Note, invocation: Invocation<'_>) {
+        self.text = format!("{}\n[{note}]", self.text.trim_end());
+        match &mut self.content {
+            Some(content) => content.push(Content::from_text(note.render(invocation.titles))),
+            None => invocation.append_note(note),
+        }
     }
 
     /// Creates the result of a file change. Also reports late writes by other programs, and changes

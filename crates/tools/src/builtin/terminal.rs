@@ -270,12 +270,12 @@ fn isolate_effects(
 async fn confine_command(
     command: ShellCommand,
     network: NetworkAccess,
-    Invocation { context, call }: Invocation<'_>,
+    Invocation { context, call, titles }: Invocation<'_>,
 ) -> Result<(ShellCommand, SandboxLease), ToolError> {
-    let (isolation, call) = (context.isolation.clone(), call.clone());
+    let (isolation, call, titles) = (context.isolation.clone(), call.clone(), titles.clone());
     let confine = move |workspace: &Workspace| match &*isolation {
         CommandIsolation::Sandbox(sandbox) => {
-            sandbox.confine(command, network, workspace, &call).map_err(|error| {
+            sandbox.confine(command, network, workspace, (&call, &titles)).map_err(|error| {
                 let message = format!("The sandbox cannot be prepared: {error}.");
                 ToolError::recoverable(ErrorCode::Io, message)
             })

@@ -86,7 +86,7 @@ impl Tool for TerminalOutput {
                 background::status_text(&command).await?,
                 full_output(&command).await?
             );
-            return Ok(background::command_result(&command, &text, invocation.call));
+            return Ok(background::command_result(&command, &text, invocation));
         }
         background::status_with_new_output(&args.id, invocation).await
     }

@@ -84,7 +84,7 @@ impl CallExecutor for PreparedCall {
 
     async fn preview(&mut self, call: &CallHandle) -> Result<CallPreview<ErasedPlan>, CallFailure> {
         let (entry, args, is_full) = self.normalise_and_report_description(call).await?;
-        let invocation = Invocation::new(call, &self.context);
+        let invocation = Invocation::new(call, &self.context, &self.titles);
         let draft = entry.tool.preview(args.clone(), invocation).await;
         let draft = draft.map_err(|error| self.failure_with_notes(to_failure(error, call)))?;
         let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
@@ -126,7 +126,7 @@ impl CallExecutor for PreparedCall {
     ) -> Result<CallSuccess, CallFailure> {
         let Some(entry) = &self.tool else { return Err(self.unknown_tool_failure()) };
         self.patch_file_uris.clear();
-        let invocation = Invocation::new(call, &self.context);
+        let invocation = Invocation::new(call, &self.context, &self.titles);
         let ran = entry.tool.run(pinned, grant, invocation).await;
         let mut output = ran.map_err(|error| self.failure_with_notes(to_failure(error, call)))?;
         if entry.spec.display == OutputDisplay::Content {

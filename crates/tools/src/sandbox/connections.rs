@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Mutex};
 
-use acp_lifecycle::{CallHandle, Effect, Effects, Verdict};
+use acp_lifecycle::{CallHandle, Effect, Effects, Titles, Verdict};
 use acp_types::Content;
 use callboard_text::escape_invisible;
 use futures::FutureExt as _;
@@ -35,6 +35,7 @@ pub(super) struct CommandConnections {
 
 struct CommandState {
     call: CallHandle,
+    titles: Arc<Titles>,
     /// Whether an upstream proxy resolves the names of hosts.
     has_upstream: bool,
     /// Whether the command may connect to a host. Each host is asked about once.
@@ -47,10 +48,11 @@ struct CommandState {
 }
 
 impl SessionConnections {
-    /// Adds a command, whose questions appear on the card of `call`.
+    /// Adds a command, whose questions appear on the card of `call`, in the language of `titles`.
     pub(super) fn add_command(
         self: &Arc<Self>,
         call: CallHandle,
+        titles: Arc<Titles>,
         has_upstream: bool,
     ) -> CommandConnections {
         // Commands share a loopback interface, so no command may guess the name of another one.
@@ -58,6 +60,7 @@ impl SessionConnections {
         let name = format!("{:016x}{:016x}", random(), random());
         let state = Arc::new(CommandState {
             call,
+            titles,
             has_upstream,
             answers: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
@@ -134,7 +137,7 @@ async fn ask_about_host(state: Arc<CommandState>, host: String) -> bool {
             Verdict::Ask => {
                 let key = if state.has_upstream { "connects-upstream" } else { "connects" };
                 let note = Note::new(key).with_text("host", escape_invisible(&host));
-                state.call.append_content(Content::from_text(note.to_string()));
+                state.call.append_content(Content::from_text(note.render(&state.titles)));
                 state.call.request_further_effects(&connect_effects(&host)).await
             }
             _ => false,
@@ -167,9 +170,10 @@ impl CommandConnections {
         drop(self.state.asking.lock().await);
     }
 
-    /// Returns the hosts to which connections were refused, as text. `None` if there were none.
-    pub(super) fn refused_hosts(&self) -> Option<String> {
-        let refused = lock(&self.state.refused);
+    /// Returns the hosts to which connections were refused since the last call, as text. `None` if
+    /// there were none.
+    pub(super) fn take_refused(&self) -> Option<String> {
+        let refused = std::mem::take(&mut *lock(&self.state.refused));
         let shown: Vec<_> = refused
             .iter()
             .take(MAX_REFUSED_HOSTS_SHOWN)

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use callboard_sandbox::is_placeholder_at;
 
@@ -31,7 +31,7 @@ pub(crate) struct RestoredNames {
     pub(crate) failed: Vec<PathBuf>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct ProtectedCopy {
     root: PathBuf,
     /// The path in the project folder.
@@ -93,26 +93,49 @@ impl ProtectedCopies {
         let _one = lock(&self.restoring);
         let mut names = RestoredNames::default();
         for copy in &self.copies {
-            let path = || copy.root.join(&copy.name);
             match copy.restore_if_changed() {
                 Ok(false) => {}
-                Ok(true) => names.restored.push(path()),
+                Ok(true) => names.restored.push(copy.path()),
                 Err(error) => {
                     tracing::error!(%error, path = %copy.name.display(), "cannot be restored");
-                    names.failed.push(path());
+                    names.failed.push(copy.path());
                 }
             }
         }
         names
     }
+
+    /// Returns the paths that have changed.
+    pub(super) fn find_changed(&self) -> Vec<PathBuf> {
+        let changed = self.copies.iter().filter(|copy| copy.is_changed());
+        changed.map(ProtectedCopy::path).collect()
+    }
+
+    /// Returns these copies, except those of some paths.
+    pub(super) fn without(self: Arc<Self>, paths: &[PathBuf]) -> Self {
+        let mut copies = match Arc::try_unwrap(self) {
+            Ok(own) => own.copies,
+            Err(shared) => shared.copies.clone(),
+        };
+        copies.retain(|copy| !paths.contains(&copy.path()));
+        Self { copies, restoring: Mutex::default() }
+    }
 }
 
 impl ProtectedCopy {
-    fn restore_if_changed(&self) -> io::Result<bool> {
+    fn path(&self) -> PathBuf {
+        self.root.join(&self.name)
+    }
+
+    fn is_changed(&self) -> bool {
         // A folder that a command filled may be too large to be read, and is then different.
         let mut budget =
             CopyBudget { entries: MAX_PROTECTED_COPY_ENTRIES, bytes: MAX_PROTECTED_COPY_BYTES };
-        if read_in(&self.root, &self.name, &mut budget).is_ok_and(|now| now == self.content) {
+        read_in(&self.root, &self.name, &mut budget).map_or(true, |now| now != self.content)
+    }
+
+    fn restore_if_changed(&self) -> io::Result<bool> {
+        if !self.is_changed() {
             return Ok(false);
         }
         let Some(name) = self.name.file_name() else { return Ok(false) };

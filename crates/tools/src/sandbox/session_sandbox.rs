@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::{fs, io};
 
-use acp_lifecycle::CallHandle;
+use acp_lifecycle::{CallHandle, Titles};
 use callboard_process::{CommandSandbox, ShellCommand};
 use callboard_sandbox::{
     Isolation, MissingName, NetworkAccess, SandboxError, SandboxPolicy, SessionNetwork,
@@ -17,11 +17,11 @@ use futures::FutureExt as _;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::caches::{CacheCopies, CacheCopy, FoundCaches};
-use super::connections::{CommandConnections, SessionConnections};
+use super::command_lease::SandboxLease;
+use super::connections::SessionConnections;
 use super::denied_reads::{denied_reads, find_denied};
-use super::made_names::{ChangeTime, MadeNames};
 use super::private_folder::PrivateFolder;
-use super::protected_copies::{ProtectedCopies, RestoredNames};
+use super::protected_copies::ProtectedCopies;
 use super::proxy::{UpstreamProxy, serve_proxy};
 use super::sandbox_policy;
 use crate::files::workspace::Workspace;
@@ -147,13 +147,13 @@ impl SessionSandbox {
     ///
     /// A command in the network of the host may use the SSH agent, if it runs only programs that
     /// are known to. Any other command reaches other hosts only by the proxy, which asks about each
-    /// on the card of `call`.
+    /// on the card of `call`, in the language of `titles`.
     pub(crate) fn confine(
         &self,
         mut command: ShellCommand,
         network: NetworkAccess,
         workspace: &Workspace,
-        call: &CallHandle,
+        (call, titles): (&CallHandle, &Arc<Titles>),
     ) -> io::Result<(ShellCommand, SandboxLease)> {
         let mut policy = sandbox_policy(workspace, self.home.as_deref());
         policy.tmp = Some(self.tmp().to_owned());
@@ -174,24 +174,18 @@ impl SessionSandbox {
         policy.limits.file_bytes = Some(MAX_SANDBOX_FILE_BYTES);
         let tmp = self.visible_tmp().to_string_lossy().into_owned();
         command.env.insert("TMPDIR".to_owned(), tmp);
-        let mut lease = SandboxLease {
-            connections: None,
-            protected: Mutex::new(Some(self.copy_protected(&policy)?)),
-            restored: OnceLock::new(),
-            roots: policy.writable.clone(),
-            begun: ChangeTime::now(),
-            made: OnceLock::new(),
-            _cache_copy: cache_copy,
-        };
+        let protected = self.copy_protected(&policy)?;
+        let mut lease = SandboxLease::new(policy.writable.clone(), protected, cache_copy);
         let sandbox = CommandSandbox::new(policy, self.isolation);
         let shared = (network == NetworkAccess::None).then(|| self.shared_network(&command.env));
         let Some(shared) = shared.flatten() else {
             return Ok((command.with_sandbox(sandbox), lease));
         };
-        let connections = self.connections.add_command(call.clone(), shared.has_upstream);
+        let connections =
+            self.connections.add_command(call.clone(), titles.clone(), shared.has_upstream);
         command.env.extend(shared.proxy_variables(connections.name()));
         let sandbox = sandbox.with_network(shared.network.handle());
-        lease.connections = Some(connections);
+        lease.set_connections(connections);
         Ok((command.with_sandbox(sandbox), lease))
     }
 
@@ -279,66 +273,6 @@ impl SessionSandbox {
     pub(crate) fn stop_of(&self, command: &str) -> Option<String> {
         let stopped = lock(&self.stopped);
         stopped.iter().find(|(other, _)| other == command).map(|(_, line)| line.clone())
-    }
-}
-
-/// The parts of a sandbox that belong to one command.
-#[derive(Debug)]
-pub(crate) struct SandboxLease {
-    connections: Option<CommandConnections>,
-    /// The protected names before the command. `None` once they are restored.
-    protected: Mutex<Option<Arc<ProtectedCopies>>>,
-    restored: OnceLock<RestoredNames>,
-    /// The project folders.
-    roots: Vec<PathBuf>,
-    begun: ChangeTime,
-    made: OnceLock<MadeNames>,
-    _cache_copy: Option<CacheCopy>,
-}
-
-impl SandboxLease {
-    /// Undoes the changes of protected names, and searches for other names that the command made,
-    /// when it has ended or continues in the background. Then, other programs may change them, too.
-    /// Blocks.
-    pub(crate) fn examine_changes(&self) {
-        let copies = lock(&self.protected).take();
-        if let Some(copies) = copies {
-            // The names are restored only once.
-            drop(self.restored.set(copies.restore()));
-            drop(self.made.set(MadeNames::find(&self.roots, self.begun)));
-        }
-    }
-
-    /// Returns the names that the command made or changed and that other programs may run.
-    pub(crate) fn made_names(&self) -> Option<&MadeNames> {
-        self.made.get()
-    }
-
-    /// Returns the protected names that were restored.
-    pub(crate) fn restored_names(&self) -> Option<&RestoredNames> {
-        self.restored.get()
-    }
-
-    /// Waits until the user has answered the current question about a host, if there is one.
-    pub(crate) async fn wait_while_asking(&self) {
-        if let Some(connections) = &self.connections {
-            connections.wait_while_asking().await;
-        }
-    }
-
-    /// Returns the hosts to which connections were refused, as text. `None` if there were none.
-    pub(crate) fn refused_hosts(&self) -> Option<String> {
-        self.connections.as_ref().and_then(CommandConnections::refused_hosts)
-    }
-}
-
-impl Drop for SandboxLease {
-    /// Restores protected names after a call that was dropped.
-    fn drop(&mut self) {
-        if let Some(copies) = lock(&self.protected).take() {
-            // A failure is logged.
-            std::thread::spawn(move || drop(copies.restore()));
-        }
     }
 }
 

@@ -4,7 +4,6 @@ use callboard_text::{grouped_count_with_noun, path_text};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use acp_lifecycle::CallHandle;
 use acp_types::Content;
 use serde_json::{Value, json};
 
@@ -48,7 +47,7 @@ pub(super) async fn finish_detached_call(
         // The command ended just now. Its end must be reported here, because each end is reported
         // only once.
         let head = status_text(&command).await?;
-        return Ok(new_output_result(&command, &head, fresh.as_ref(), call));
+        return Ok(new_output_result(&command, &head, fresh.as_ref(), invocation));
     }
     let typing =
         command.info.input.as_ref().map_or("", |_| "terminal_input types at its terminal, ");
@@ -63,7 +62,10 @@ pub(super) async fn finish_detached_call(
     );
     call.append_content(Content::from_text(note));
     call.update_meta(|meta| drop(meta.custom.insert("background".into(), json!(id))));
-    Ok(ToolOutput { content: None, ..new_output_result(&command, &head, fresh.as_ref(), call) })
+    Ok(ToolOutput {
+        content: None,
+        ..new_output_result(&command, &head, fresh.as_ref(), invocation)
+    })
 }
 
 /// Finds the background command with the id that the model gave.
@@ -119,37 +121,40 @@ pub(in crate::builtin) async fn status_with_new_output(
 ) -> Result<ToolOutput, ToolError> {
     let (command, fresh) = read_new_output(id, invocation.context).await?;
     let head = status_text(&command).await?;
-    Ok(new_output_result(&command, &head, fresh.as_ref(), invocation.call))
+    Ok(new_output_result(&command, &head, fresh.as_ref(), invocation))
 }
 
 fn new_output_result(
     command: &BackgroundCommand,
     head: &str,
     fresh: Option<&NewOutput>,
-    call: &CallHandle,
+    invocation: Invocation<'_>,
 ) -> ToolOutput {
     let new = match fresh {
         Some(fresh) if fresh.bytes > 0 => format_new_output(fresh),
         _ => "[nothing new]\n".to_owned(),
     };
-    command_result(command, &format!("[{head}]\n{new}"), call)
+    command_result(command, &format!("[{head}]\n{new}"), invocation)
 }
 
 /// Creates the result of a call on one background command.
 pub(in crate::builtin) fn command_result(
     command: &BackgroundCommand,
     text: &str,
-    call: &CallHandle,
+    invocation: Invocation<'_>,
 ) -> ToolOutput {
-    if let CommandPhase::Ended(done) = &command.phase
-        && let Ok(exit) = &done.exit
-    {
+    let call = invocation.call;
+    let mut result =
+        ToolOutput::for_model_and_client(redact_secrets(call, text), raw_output(command));
+    let CommandPhase::Ended(done) = &command.phase else { return result };
+    if let Ok(exit) = &done.exit {
         call.update_meta(|meta| {
             meta.exit_code = exit.code;
             meta.signal.clone_from(&exit.signal);
         });
     }
-    ToolOutput::for_model_and_client(redact_secrets(call, text), raw_output(command))
+    done.notes.iter().for_each(|note| result.add_note(note, invocation));
+    result
 }
 
 /// Returns a text that states how long the command has run, or how it ended.

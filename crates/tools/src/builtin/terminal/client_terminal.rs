@@ -59,7 +59,7 @@ pub(super) async fn run_in_client_terminal(
     backend: &dyn TerminalBackend,
     invocation: Invocation<'_>,
 ) -> Result<ToolOutput, ToolError> {
-    let Invocation { call, context } = invocation;
+    let Invocation { call, context, .. } = invocation;
     let Plan { command, foreground_wait: patience, .. } = plan;
     let begun = Instant::now();
     let limit = command.timeout.into_iter().chain(patience).min();

@@ -1,11 +1,10 @@
 //! Runs a command of the `terminal` tool as a local process, and reports it to the client and the
 //! model.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_types::{Content, TerminalId};
+use acp_types::TerminalId;
 use futures::FutureExt as _;
 use futures::future::{OptionFuture, pending};
 use tokio::time::{Instant, sleep};
@@ -14,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 use super::Plan;
 use super::background::{self as background_report, BackgroundReason};
 use super::command_report::{exit_text, report_command};
-use crate::background::{CommandFuture, CommandInfo};
+use crate::background::{CommandFuture, CommandInfo, Examination};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::state::outputs::OutputKind;
 use crate::files::system::Dir;
 use crate::limits::{MAX_OUTPUT_FILE_BYTES, MAX_SANDBOX_REASON_BYTES};
 use crate::note::Note;
-use crate::sandbox::{CommandIsolation, MadeNames, RestoredNames, SandboxLease, find_refusal};
+use crate::sandbox::{CommandIsolation, SandboxFindings, SandboxLease, find_refusal};
 use crate::tool::{Invocation, ToolOutput, run_on_blocking_thread};
 use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::Recording;
@@ -66,15 +65,8 @@ pub(super) async fn run_local_command(
         stop: background.child_token(),
         input: (is_interactive && place.is_some()).then(CommandInput::default),
     };
-    let RunningCommand { recording, running, detached } =
+    let RunningCommand { recording, mut running, detached } =
         start_command(command, folder, &job, invocation);
-    // The command may continue after this call.
-    let kept = lease.clone();
-    let mut running: CommandFuture = async move {
-        let _kept = kept;
-        running.await
-    }
-    .boxed();
     let mut may_go_on = true;
     let exit = loop {
         tokio::select! {
@@ -90,82 +82,64 @@ pub(super) async fn run_local_command(
                     continue;
                 };
                 detached.cancel();
-                let id = place.run_in_background(job, recording, running);
-                examine_changes(lease.clone()).await?;
+                let examine_end = lease.clone().map(|lease| examination_of_end(lease, invocation));
+                let id = place.run_in_background(job, recording, running, examine_end);
+                let findings = examine(lease, true).await?;
                 let mut output = background_report::finish_detached_call(&id, why, invocation).await?;
-                add_sandbox_notes(&mut output, lease.as_deref(), &command_line, invocation);
+                add_findings(&mut output, findings.as_ref(), &command_line, invocation);
                 return Ok(output);
             }
         }
     };
-    let examined = lease.clone();
-    let finish = move || {
-        if let Some(lease) = examined {
-            lease.examine_changes();
-        }
-        // Decoding long lines blocks the thread for a noticeable time.
-        Ok(recording.finish())
-    };
-    let recorded = run_on_blocking_thread(finish).await?;
+    // Decoding long lines blocks the thread for a noticeable time.
+    let finish = run_on_blocking_thread(move || Ok(recording.finish()));
+    let (findings, recorded) = tokio::try_join!(examine(lease, false), finish)?;
     let mut output = report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout));
-    add_sandbox_notes(&mut output, lease.as_deref(), &command_line, invocation);
+    add_findings(&mut output, findings.as_ref(), &command_line, invocation);
     Ok(output)
 }
 
-/// Examines what a command has changed that continues in the background.
-async fn examine_changes(lease: Option<Arc<SandboxLease>>) -> Result<(), ToolError> {
-    let Some(lease) = lease else { return Ok(()) };
-    let examine = move || {
-        lease.examine_changes();
-        Ok(())
-    };
-    run_on_blocking_thread(examine).await
+/// Examines what a command did that has ended or moves to the background.
+async fn examine(
+    lease: Option<Arc<SandboxLease>>,
+    continues: bool,
+) -> Result<Option<SandboxFindings>, ToolError> {
+    let examine =
+        |lease: Arc<SandboxLease>| run_on_blocking_thread(move || Ok(lease.examine(continues)));
+    OptionFuture::from(lease.map(examine)).await.transpose()
 }
 
-/// Adds to the result of a command how the sandbox has restricted it.
-fn add_sandbox_notes(
+/// Returns a function that examines a command at its end in the background.
+fn examination_of_end(lease: Arc<SandboxLease>, invocation: Invocation<'_>) -> Examination {
+    // A running command must not keep the session alive.
+    let workspace = Arc::downgrade(&invocation.context.workspace);
+    Box::new(move || {
+        let workspace = workspace.upgrade();
+        workspace.map(|workspace| lease.examine(false).notes(&workspace)).unwrap_or_default()
+    })
+}
+
+/// Adds to the result of a command what its sandbox found out.
+fn add_findings(
     output: &mut ToolOutput,
-    lease: Option<&SandboxLease>,
+    findings: Option<&SandboxFindings>,
     command_line: &str,
-    Invocation { context, call }: Invocation<'_>,
+    invocation: Invocation<'_>,
 ) {
-    let Some(lease) = lease else { return };
-    let mut notes = Vec::new();
-    let mut add_names = |key, names: &[PathBuf]| {
-        let shown = names.iter().map(|path| context.workspace.display(path));
-        let shown = shown.collect::<Vec<_>>().join(", ");
-        notes.extend((!names.is_empty()).then(|| Note::new(key).with_text("names", shown)));
-    };
-    if let Some(RestoredNames { restored, failed }) = lease.restored_names() {
-        add_names("protected-restored", restored);
-        add_names("protected-changed", failed);
+    let Some(findings) = findings else { return };
+    let CommandIsolation::Sandbox(sandbox) = &*invocation.context.isolation else { return };
+    if findings.is_search_cut() && sandbox.is_first_cut_search() {
+        invocation.append_note(&Note::new("made-names-unknown"));
     }
-    if let Some(MadeNames { names, is_cut }) = lease.made_names() {
-        add_names(if *is_cut { "made-names-and-more" } else { "made-names" }, names);
-        if *is_cut
-            && names.is_empty()
-            && let CommandIsolation::Sandbox(sandbox) = &*context.isolation
-            && sandbox.is_first_cut_search()
-        {
-            call.append_content(Content::from_text(Note::new("made-names-unknown").to_string()));
-        }
+    let refusal = find_refusal(&output.text).filter(|_| output.failure.is_some());
+    let stop = refusal.map(|line| head(line, MAX_SANDBOX_REASON_BYTES).to_owned());
+    for note in findings.notes(&invocation.context.workspace) {
+        output.add_note(&note, invocation);
     }
-    notes.extend(
-        lease.refused_hosts().map(|hosts| Note::new("refused-hosts").with_text("hosts", hosts)),
-    );
-    for note in &notes {
-        call.append_content(Content::from_text(note.to_string()));
-    }
-    if output.failure.is_some()
-        && let CommandIsolation::Sandbox(sandbox) = &*context.isolation
-        && let Some(line) = find_refusal(&output.text)
-    {
-        let line = head(line, MAX_SANDBOX_REASON_BYTES).to_owned();
-        notes.push(Note::new("sandbox-stopped").with_text("line", escape_invisible(&line)));
-        sandbox.record_stop(command_line, line);
-    }
-    for note in notes {
+    if let Some(line) = stop {
+        let note = Note::new("sandbox-stopped").with_text("line", escape_invisible(&line));
         output.text = format!("{}\n[{note}]", output.text.trim_end());
+        sandbox.record_stop(command_line, line);
     }
 }
 

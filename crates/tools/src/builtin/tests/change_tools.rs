@@ -30,7 +30,7 @@ async fn preview<T: Tool>(
     let args = serde_json::from_value(args)
         .map_err(|why| ToolError::invalid_arguments(why.to_string()))?;
     let open = open_call(&context);
-    tool.preview(args, Invocation::new(open.handle(), &context)).await
+    tool.preview(args, Invocation::new(open.handle(), &context, &Arc::default())).await
 }
 
 fn code<P>(draft: Result<ToolPreview<P>, ToolError>) -> Option<ErrorCode> {

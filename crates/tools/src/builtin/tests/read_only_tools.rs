@@ -198,7 +198,9 @@ fn previews_do_not_block_the_runtime() {
         let args = serde_json::from_value(args).unwrap();
         // A preview that needs no blocking thread is ready after the first poll.
         let open = open_call(context);
-        tool.preview(args, Invocation::new(open.handle(), context)).now_or_never().is_none()
+        tool.preview(args, Invocation::new(open.handle(), context, &Arc::default()))
+            .now_or_never()
+            .is_none()
     }
     let runtime = Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     let _guard = runtime.enter();

@@ -1,0 +1,130 @@
+//! The parts of a sandbox that belong to one command, and what the sandbox finds out about the command.
+
+use std::mem;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use super::caches::CacheCopy;
+use super::connections::CommandConnections;
+use super::made_names::{ChangeTime, MadeNames};
+use super::protected_copies::{ProtectedCopies, RestoredNames};
+use crate::files::workspace::Workspace;
+use crate::lock::lock;
+use crate::note::Note;
+
+/// The parts of a sandbox that belong to one command.
+#[derive(Debug)]
+pub(crate) struct SandboxLease {
+    /// The project folders.
+    roots: Vec<PathBuf>,
+    watched: Mutex<WatchedNames>,
+    connections: Option<CommandConnections>,
+    _cache_copy: Option<CacheCopy>,
+}
+
+#[derive(Debug)]
+struct WatchedNames {
+    /// The protected names before the command. `None` after the first examination.
+    protected: Option<Arc<ProtectedCopies>>,
+    /// The protected names when the command moved to the background.
+    in_background: Option<ProtectedCopies>,
+    /// The time of the start, or of the last examination.
+    since: ChangeTime,
+}
+
+/// The changes of a command to names in the project, and the hosts that its sandbox refused.
+#[derive(Debug, Default)]
+pub(crate) struct SandboxFindings {
+    restored: RestoredNames,
+    /// The protected names that changed while the command ran in the background.
+    changed_in_background: Vec<PathBuf>,
+    made: MadeNames,
+    refused_hosts: Option<String>,
+}
+
+impl SandboxLease {
+    /// Creates a lease for a command that starts now in these project folders.
+    pub(super) fn new(
+        roots: Vec<PathBuf>,
+        protected: Arc<ProtectedCopies>,
+        cache_copy: Option<CacheCopy>,
+    ) -> Self {
+        let watched = WatchedNames {
+            protected: Some(protected),
+            in_background: None,
+            since: ChangeTime::now(),
+        };
+        let watched = Mutex::new(watched);
+        Self { roots, watched, connections: None, _cache_copy: cache_copy }
+    }
+
+    pub(super) fn set_connections(&mut self, connections: CommandConnections) {
+        self.connections = Some(connections);
+    }
+
+    /// Finds out what the command has done since its start or the last examination. The first
+    /// examination undoes changes of protected names. After that, other programs may change them,
+    /// too, so later changes are only found. Blocks.
+    ///
+    /// `continues` states that the command moves to the background, and will be examined again.
+    pub(crate) fn examine(&self, continues: bool) -> SandboxFindings {
+        let mut watched = lock(&self.watched);
+        let since = mem::replace(&mut watched.since, ChangeTime::now());
+        let earlier = watched.in_background.take();
+        let changed_in_background = earlier.map(|copies| copies.find_changed()).unwrap_or_default();
+        let restored = watched.protected.take().map(|copies| {
+            let restored = copies.restore();
+            watched.in_background = continues.then(|| copies.without(&restored.failed));
+            restored
+        });
+        SandboxFindings {
+            restored: restored.unwrap_or_default(),
+            changed_in_background,
+            made: MadeNames::find(&self.roots, since),
+            refused_hosts: self.connections.as_ref().and_then(CommandConnections::take_refused),
+        }
+    }
+
+    /// Waits until the user has answered the current question about a host, if there is one.
+    pub(crate) async fn wait_while_asking(&self) {
+        if let Some(connections) = &self.connections {
+            connections.wait_while_asking().await;
+        }
+    }
+}
+
+impl Drop for SandboxLease {
+    /// Restores protected names after a call that was dropped.
+    fn drop(&mut self) {
+        if let Some(copies) = lock(&self.watched).protected.take() {
+            // A failure is logged.
+            std::thread::spawn(move || drop(copies.restore()));
+        }
+    }
+}
+
+impl SandboxFindings {
+    /// Returns notes for the user and the model.
+    pub(crate) fn notes(&self, workspace: &Workspace) -> Vec<Note> {
+        let made = if self.made.is_cut { "made-names-and-more" } else { "made-names" };
+        let named = [
+            ("protected-restored", &self.restored.restored),
+            ("protected-changed", &self.restored.failed),
+            ("protected-changed-in-background", &self.changed_in_background),
+            (made, &self.made.names),
+        ];
+        let named = named.into_iter().filter(|(_, names)| !names.is_empty());
+        let named = named.map(|(key, names)| {
+            let shown: Vec<_> = names.iter().map(|path| workspace.display(path)).collect();
+            Note::new(key).with_text("names", shown.join(", "))
+        });
+        let hosts = self.refused_hosts.iter();
+        let hosts = hosts.map(|hosts| Note::new("refused-hosts").with_text("hosts", hosts));
+        named.chain(hosts).collect()
+    }
+
+    /// Returns whether the search for names ended before it found any.
+    pub(crate) fn is_search_cut(&self) -> bool {
+        self.made.is_cut && self.made.names.is_empty()
+    }
+}
