@@ -290,22 +290,27 @@ impl Card {
             }
         }
         if let Some(output) = console.filter(|output| !self.is_command_preview(output)) {
-            if self.open.printed_title.is_none() {
-                self.ensure_text_owned_by_call(page);
-            }
-            // The command is not repeated if the title already contains it.
-            let command = raw_input::command_text(&self.open.input);
-            let command = command.filter(|command| self.is_command_in_title(command));
-            let output = command
-                .and_then(|command| {
-                    let rest = output.strip_prefix("$ ")?.strip_prefix(&command)?;
-                    rest.strip_prefix('\n').or(rest.is_empty().then_some("")).map(str::to_owned)
-                })
-                .unwrap_or(output);
-            let (joint, new) = self.open.console.take_new_text(&output);
-            self.print_output(joint, new, page);
+            self.print_console(&output, page);
         }
         self.open.texts = hold_back_texts(&texts);
+    }
+
+    /// Prints what is new in the output of a command. `output` begins with the command line.
+    fn print_console(&mut self, output: &str, page: &mut Page) {
+        if self.open.printed_title.is_none() {
+            self.ensure_text_owned_by_call(page);
+        }
+        // The command is not repeated if the title already contains it.
+        let command = raw_input::command_text(&self.open.input);
+        let command = command.filter(|command| self.is_command_in_title(command));
+        let output = command
+            .and_then(|command| {
+                let rest = output.strip_prefix("$ ")?.strip_prefix(&command)?;
+                rest.strip_prefix('\n').or(rest.is_empty().then_some(""))
+            })
+            .unwrap_or(output);
+        let (joint, new) = self.open.console.take_new_text(output);
+        self.print_output(joint, new, page);
     }
 
     /// Returns whether the output consists only of a command that has not run yet. Such output is

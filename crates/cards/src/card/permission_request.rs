@@ -1,7 +1,9 @@
 //! Prints a permission request: everything on which the user decides, without truncation, and the
 //! options.
 
-use acp_types::schema::v1::{PermissionOption, RequestPermissionRequest, ToolCallContent};
+use acp_types::schema::v1::{
+    PermissionOption, RequestPermissionRequest, ToolCallContent, ToolCallStatus,
+};
 use anstyle::Style;
 
 use super::{
@@ -19,6 +21,9 @@ impl Card {
         page: &mut Page,
     ) {
         self.apply_update(&request.tool_call, bytes, page);
+        if self.status == ToolCallStatus::InProgress {
+            self.print_output_so_far(request, page);
+        }
         let asks = page.words.text_for_key("asks");
         let fields = &request.tool_call.fields;
         let title = fields.title.as_deref().filter(|title| !title.trim().is_empty());
@@ -64,6 +69,18 @@ impl Card {
         }
     }
 
+    /// Prints the output of a command that runs and asks about a further effect.
+    fn print_output_so_far(&mut self, request: &RequestPermissionRequest, page: &mut Page) {
+        for item in request.tool_call.fields.content.iter().flatten() {
+            if let ToolCallContent::Content(item) = item
+                && let text = block_text_or_placeholder(&item.content, &page.words)
+                && let ("console", output) = split_off_code_fence(&text)
+            {
+                self.print_console(output, page);
+            }
+        }
+    }
+
     fn print_untruncated_content(
         &mut self,
         content: &[ToolCallContent],
@@ -81,10 +98,15 @@ impl Card {
                 }
                 ToolCallContent::Content(item) => {
                     let text = block_text_or_placeholder(&item.content, &page.words);
-                    let (_, text) = split_off_code_fence(&text);
+                    let (language, text) = split_off_code_fence(&text);
                     let is_command =
                         command.is_some_and(|it| raw_input::is_command_preview(text, it));
-                    if !is_command && self.printed_completeness(hash(text)) != Some(true) {
+                    let is_output =
+                        self.status == ToolCallStatus::InProgress && language == "console";
+                    if !is_command
+                        && !is_output
+                        && self.printed_completeness(hash(text)) != Some(true)
+                    {
                         raw_input::indented_lines("", text)
                             .iter()
                             .for_each(|line| page.write_line(&format!("  {line}")));

@@ -131,6 +131,36 @@ fn a_command_that_waits_is_shown_once() {
 }
 
 #[test]
+fn a_request_of_a_running_command_shows_its_output_only_as_output() {
+    let fields = json!({
+        "title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"},
+    });
+    let asked = json!({"content": [text("```console\n$ ls\na\nb\nc\n```"), text("It connects.")]});
+    check(
+        &[
+            with(call("1", "Run", "execute"), fields),
+            running("1"),
+            change("1", console("$ ls\na\nb")),
+            ask("1", asked),
+            change("1", console("$ ls\na\nb\nc\nd")),
+            ended("1", "completed", 1),
+        ],
+        "
+● Run `ls`  execute
+  │ a
+  │ b
+▸ asks for permission
+  It connects.
+  1  Allow
+  2  Reject
+  │ c
+  │ d
+✓ 1 ms
+",
+    );
+}
+
+#[test]
 fn a_request_decided_without_the_user_has_no_options() {
     let mut cards = CardRenderer::new("/p", 80);
     let fields = json!({"title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"}});
