@@ -19,27 +19,38 @@ pub(super) const SANDBOX_ROWS: &[AcceptanceRow] = &[
                pairs",
         n: 100,
         target: Some(5.0),
-        measure: Programs(extra_command_ms),
+        measure: Programs(|built, n| extra_command_ms(built, n, "namespaces")),
+    },
+    AcceptanceRow {
+        name: "landlock-cost",
+        what: "additional ms of a command of the agent in a sandbox of Landlock, median of n pairs",
+        n: 100,
+        target: Some(2.0),
+        measure: Programs(|built, n| extra_command_ms(built, n, "landlock")),
     },
     AcceptanceRow {
         name: "sandbox-escapes",
-        what: "failed tests of lines and system calls that try to leave the sandbox, as root and \
-               as an ordinary user",
-        n: 1,
+        what: "failed tests of lines, system calls and n random changes that try to leave each \
+               sandbox, as root and as an ordinary user",
+        n: 100_000,
         target: Some(0.0),
         measure: Failed(
-            "SANDBOX_TESTS_REQUIRE=namespaces,landlock test --profile laws -p callboard-sandbox \
-             --all-features --test escapes",
+            "SANDBOX_TESTS_REQUIRE=namespaces,landlock ESCAPES_MUTATIONS=n test --profile laws \
+             -p callboard-sandbox --all-features --test escapes",
         ),
     },
 ];
 
-/// Runs n pairs of the command `true`, one in a sandbox and one without. Returns the median
-/// difference of the times of their turns, in milliseconds.
-fn extra_command_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+/// Runs n pairs of the command `true`, one in a sandbox of this isolation and one without. Returns
+/// the median difference of the times of their turns, in milliseconds.
+fn extra_command_ms(built: &ReleasePrograms, n: u32, isolation: &str) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("sandbox")?;
     let start = |args: &[&str], mode: &str| {
         let mut command = isolated_command(&built.callboard, &scratch);
+        if isolation == "landlock" {
+            // A sandbox refuses namespaces to the programs in it, so they use Landlock.
+            command.args(["sandbox", "run", "--"]).arg(&built.callboard);
+        }
         let args = [&["acp", "--ephemeral", "--model", "direct", "--mode", "auto"], args].concat();
         let mut agent = AgentProcess::start(command.args(args))?;
         initialize(&mut agent)?;
@@ -52,7 +63,7 @@ fn extra_command_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
             Err(TaskError::Failed(format!("the isolation is {isolation}, not {mode}")))
         }
     };
-    let (mut plain, mut sandboxed) = (start(&["--no-sandbox"], "off")?, start(&[], "namespaces")?);
+    let (mut plain, mut sandboxed) = (start(&["--no-sandbox"], "off")?, start(&[], isolation)?);
     // The first command creates the network of the session.
     let (_, _) = (run_true(&mut plain)?, run_true(&mut sandboxed)?);
     let pair = |_| Ok(run_true(&mut sandboxed)? - run_true(&mut plain)?);
