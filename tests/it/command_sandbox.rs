@@ -414,7 +414,10 @@ async fn the_sandbox_is_shown_in_the_options_and_in_the_response() {
     let response = agent.request("session/new", params).await.unwrap();
     let sandbox = &response["_meta"]["callboard"]["sandbox"];
     let expected = json!({
-        "mode": "namespaces", "fsIsolation": "workspace-write", "netIsolation": "ask-per-host",
+        "mode": "namespaces",
+        "guarantees": {
+            "fsIsolation": "workspace", "netIsolation": "restricted", "processCaps": true,
+        },
     });
     assert_eq!(*sandbox, expected);
     let id = agent.session_id();

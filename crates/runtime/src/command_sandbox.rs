@@ -66,14 +66,18 @@ impl ShownSandbox {
             .with_description("The isolation of commands")
     }
 
-    /// Returns the `_meta` of a response that opens a session: what is isolated, and how strictly.
+    /// Returns the `_meta` of a response that opens a session: the `SandboxCapability` of a
+    /// [proposal for ACP](https://github.com/agentclientprotocol/agent-client-protocol/pull/1063).
     pub(crate) fn to_meta(self, meta_key: &str) -> Meta {
-        let (files, network) = match self {
-            Self::Namespaces => ("workspace-write", "ask-per-host"),
-            Self::Landlock => ("workspace-write", "deny"),
-            Self::Unavailable | Self::Off => ("unrestricted", "unrestricted"),
+        let (mode, files, network) = match self {
+            Self::Namespaces => (self.id(), "workspace", "restricted"),
+            Self::Landlock => (self.id(), "workspace", "denyAll"),
+            Self::Unavailable | Self::Off => ("host", "none", "none"),
         };
-        let sandbox = json!({ "mode": self.id(), "fsIsolation": files, "netIsolation": network });
+        let guarantees = json!({
+            "fsIsolation": files, "netIsolation": network, "processCaps": mode != "host",
+        });
+        let sandbox = json!({ "mode": mode, "guarantees": guarantees });
         Meta::from_iter([(meta_key.to_owned(), json!({ "sandbox": sandbox }))])
     }
 }

@@ -63,7 +63,7 @@ fn extra_command_ms(built: &ReleasePrograms, n: u32, isolation: &str) -> Result<
             Err(TaskError::Failed(format!("the isolation is {isolation}, not {mode}")))
         }
     };
-    let (mut plain, mut sandboxed) = (start(&["--no-sandbox"], "off")?, start(&[], isolation)?);
+    let (mut plain, mut sandboxed) = (start(&["--no-sandbox"], "host")?, start(&[], isolation)?);
     // The first command creates the network of the session.
     let (_, _) = (run_true(&mut plain)?, run_true(&mut sandboxed)?);
     let pair = |_| Ok(run_true(&mut sandboxed)? - run_true(&mut plain)?);
