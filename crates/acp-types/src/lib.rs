@@ -61,7 +61,7 @@ pub use change::{FileChange, Hunk, HunkLine, LineTag, Operation};
 pub use content::{Content, Image};
 pub use id::TurnId;
 pub use location::{Location, LocationError};
-pub use message::{MessageChunk, PromptBlock, Role};
+pub use message::{MessageChunk, ReplayedPromptBlock, Role};
 pub use meta::{CallEndReason, CallMeta, OmittedCounts, Progress};
 pub use patch::{ContentPatch, TerminalPatch, ToolCallPatch};
 pub use permission::{PermissionOption, PermissionOptionKind};

@@ -46,14 +46,14 @@ pub enum Role {
 /// A part of a prompt that is sent to a client when a session is replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct PromptBlock {
+pub struct ReplayedPromptBlock {
     /// Id of the message. All parts of one prompt have the same id.
     pub message: String,
     /// Content of the part.
     pub block: ContentBlock,
 }
 
-impl PromptBlock {
+impl ReplayedPromptBlock {
     /// Creates a part of the prompt with this message id.
     #[must_use]
     pub fn new(message: impl Into<String>, block: ContentBlock) -> Self {

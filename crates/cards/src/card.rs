@@ -270,7 +270,7 @@ impl Card {
             match item {
                 ToolCallContent::Diff(diff) => {
                     let hash = hash((&diff.path, &diff.old_text, &diff.new_text));
-                    if self.printed_completeness(hash).is_none() {
+                    if self.is_content_printed_whole(hash).is_none() {
                         self.ensure_text_owned_by_call(page);
                         page.end_open_line();
                         let is_whole = diff::print_diff(diff, &mut extent, page);
@@ -318,7 +318,7 @@ impl Card {
     fn is_command_preview(&self, output: &str) -> bool {
         let command = raw_input::command_text(&self.open.input);
         self.status == ToolCallStatus::Pending
-            && command.is_some_and(|command| raw_input::is_command_preview(output, &command))
+            && command.is_some_and(|command| raw_input::is_only_command_line(output, &command))
     }
 
     /// Prints the events of a display-only terminal, a convention in `_meta`
@@ -381,7 +381,7 @@ impl Card {
 
     /// Returns whether a diff or text was printed completely, or `None` if no part of it was
     /// printed.
-    fn printed_completeness(&self, hash: u64) -> Option<bool> {
+    fn is_content_printed_whole(&self, hash: u64) -> Option<bool> {
         let mut all = self.open.printed_content.iter();
         all.find(|shown| shown.hash == hash).map(|shown| shown.is_whole)
     }

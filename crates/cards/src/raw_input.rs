@@ -19,7 +19,7 @@ pub(super) fn command_text(input: &Value) -> Option<String> {
 
 /// Returns whether the text of a terminal consists only of a command that has not run, and the
 /// command's directory.
-pub(super) fn is_command_preview(console: &str, command: &str) -> bool {
+pub(super) fn is_only_command_line(console: &str, command: &str) -> bool {
     let rest = console.strip_prefix("$ ").and_then(|text| text.strip_prefix(command));
     let is_place = |rest: &str| rest.strip_prefix("\n[in ").is_some_and(|it| !it.contains('\n'));
     rest.is_some_and(|rest| rest.is_empty() || is_place(rest))

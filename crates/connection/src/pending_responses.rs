@@ -40,7 +40,7 @@ pub(crate) type ResponseSlot<T> = Arc<Mutex<Option<Result<T>>>>;
 
 /// A request of any type that waits for its response.
 trait PendingResponse: Send {
-    fn has_response(&self) -> bool;
+    fn is_answered(&self) -> bool;
 
     fn respond(self: Box<Self>) -> Result<()>;
 }
@@ -53,7 +53,7 @@ struct TypedResponse<T: JsonRpcResponse> {
 }
 
 impl<T: JsonRpcResponse> PendingResponse for TypedResponse<T> {
-    fn has_response(&self) -> bool {
+    fn is_answered(&self) -> bool {
         lock(&self.slot).is_some()
     }
 
@@ -99,7 +99,7 @@ impl PendingResponses {
         let waiting = {
             let mut unanswered = lock(&self.0);
             let is_due = |(other, waiting): &(PendingResponseId, Box<dyn PendingResponse>)| {
-                other == id && waiting.has_response()
+                other == id && waiting.is_answered()
             };
             let at = unanswered.requests.iter().position(is_due);
             at.map(|at| unanswered.requests.remove(at).1)

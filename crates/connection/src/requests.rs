@@ -236,6 +236,6 @@ impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
         // A request that was already sent is no longer queued, so removing it has no effect.
         drop(self.requests.take_queued(self.number));
-        self.requests.handle.update(|session, _| session.withdraw_agent_request(self.number));
+        self.requests.handle.update(|session, _| session.drop_unsent_agent_request(self.number));
     }
 }

@@ -188,11 +188,11 @@ impl CallBoard {
             retry_of: None,
         };
         self.calls.insert(id.clone(), call);
-        let mut patch = self.drop_invalid_fields(id, patch)?;
+        let mut patch = self.sanitise_patch(id, patch)?;
         patch.status = Some(Status::Pending);
         let fallback = || patch.name.clone().unwrap_or_else(|| "Tool call".to_owned());
         let base = patch.title.get_or_insert_with(fallback);
-        self.open_call_or_count_late(id)?.base_title.clone_from(base);
+        self.call_mut_or_count_late(id)?.base_title.clone_from(base);
         Some(self.apply_patch(id, patch))
     }
 
@@ -203,7 +203,7 @@ impl CallBoard {
         id: &ToolCallId,
         patch: ToolCallPatch,
     ) -> Option<ToolCallPatch> {
-        let patch = self.drop_invalid_fields(id, patch)?;
+        let patch = self.sanitise_patch(id, patch)?;
         (!patch.is_empty()).then(|| self.apply_patch(id, patch))
     }
 
@@ -213,7 +213,7 @@ impl CallBoard {
         id: &ToolCallId,
         change: impl FnOnce(&mut CallMeta),
     ) -> Option<ToolCallPatch> {
-        let mut meta = self.open_call_or_count_late(id)?.report.meta.clone();
+        let mut meta = self.call_mut_or_count_late(id)?.report.meta.clone();
         change(&mut meta);
         self.update_call(id, ToolCallPatch::new().with_meta(meta))
     }
@@ -226,7 +226,7 @@ impl CallBoard {
         id: &ToolCallId,
         subtitle: Option<&str>,
     ) -> Option<ToolCallPatch> {
-        self.open_call_or_count_late(id)?;
+        self.call_mut_or_count_late(id)?;
         let call = self.calls.get_mut(id)?;
         let subtitle = subtitle.map(|subtitle| self.secrets.redact(subtitle));
         call.subtitle = subtitle.as_deref().and_then(title::subtitle_line);
@@ -239,13 +239,13 @@ impl CallBoard {
     /// appended at most once.
     pub(crate) fn add_note(&mut self, id: &ToolCallId, text: &str) -> Option<ToolCallPatch> {
         let note = Content::from_text(self.secrets.redact(text));
-        let is_new = !self.open_call_or_count_late(id)?.report.content.contains(&note);
+        let is_new = !self.call_mut_or_count_late(id)?.report.content.contains(&note);
         is_new.then(|| self.apply_patch(id, ToolCallPatch::new().with_appended_content(note)))
     }
 
     /// Starts a pending call, or resumes a paused call.
     pub(crate) fn start_call(&mut self, id: &ToolCallId, now: Timestamp) -> Option<ToolCallPatch> {
-        let call = self.open_call_or_count_late(id)?;
+        let call = self.call_mut_or_count_late(id)?;
         if !call.report.status.may_become(Status::InProgress)
             || call.report.status == Status::InProgress
         {
@@ -267,7 +267,7 @@ impl CallBoard {
     /// Pauses a running call that waits for something. [`CallBoard::start_call`] resumes the call.
     /// The call's duration includes the pause.
     pub(crate) fn pause_call(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
-        if self.open_call_or_count_late(id)?.report.status != Status::InProgress {
+        if self.call_mut_or_count_late(id)?.report.status != Status::InProgress {
             self.counters.illegal_steps += 1;
             return None;
         }
@@ -297,10 +297,10 @@ impl CallBoard {
         end: CallEnd,
         now: Timestamp,
     ) -> Option<ToolCallPatch> {
-        let mut patch = self.drop_invalid_fields(id, end.patch)?;
+        let mut patch = self.sanitise_patch(id, end.patch)?;
         let output_bytes = self.terminal_output_bytes(id);
         let raw_bytes = self.config.raw_bytes;
-        let call = self.open_call_or_count_late(id)?;
+        let call = self.call_mut_or_count_late(id)?;
         if call.subtitle.take().is_some() {
             patch.title = Some(call.base_title.clone());
         }
@@ -517,7 +517,7 @@ impl CallBoard {
         self.counters
     }
 
-    fn open_call_or_count_late(&mut self, id: &ToolCallId) -> Option<&mut BoardCall> {
+    fn call_mut_or_count_late(&mut self, id: &ToolCallId) -> Option<&mut BoardCall> {
         let call = self.calls.get_mut(id);
         if call.is_none() {
             self.counters.late_changes += 1;

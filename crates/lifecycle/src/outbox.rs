@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use acp_types::{
-    MessageChunk, Plan, PromptBlock, SessionStatePart, Status, TerminalId, TerminalPatch,
+    MessageChunk, Plan, ReplayedPromptBlock, SessionStatePart, Status, TerminalId, TerminalPatch,
     ToolCallId, ToolCallPatch, TurnId,
 };
 use foldhash::HashMap;
@@ -28,7 +28,7 @@ pub enum OutboxItem {
     /// A chunk of a message.
     Chunk(MessageChunk),
     /// A part of an earlier prompt. Such parts are sent only when a session is replayed.
-    Prompt(PromptBlock),
+    Prompt(ReplayedPromptBlock),
     /// The complete plan, which replaces the previous plan.
     Plan(Plan),
     /// A part of the session's state other than the plan: commands, mode, options, usage or title.

@@ -501,7 +501,7 @@ impl Session {
     }
 
     /// Withdraws a request that was not sent yet, because its result is no longer needed.
-    pub fn withdraw_agent_request(&mut self, request: AgentRequestId) {
+    pub fn drop_unsent_agent_request(&mut self, request: AgentRequestId) {
         self.outbox.remove_agent_request(request);
     }
 

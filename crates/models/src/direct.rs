@@ -42,7 +42,7 @@ pub struct DirectModel {
 impl DirectModel {
     /// Creates the model with a text that is appended to the model's help, e.g. how to connect
     /// another model.
-    pub fn with_help_footer(closing: impl Into<Arc<str>>) -> Self {
+    pub fn with_text_after_help(closing: impl Into<Arc<str>>) -> Self {
         Self { help_footer: closing.into() }
     }
 

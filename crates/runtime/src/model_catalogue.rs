@@ -121,7 +121,7 @@ impl ModelCatalogue for BuiltInModels {
 
     fn open_model(&self, name: &str) -> Result<Arc<dyn Model>, ModelSpecError> {
         match name {
-            direct::NAME => Ok(Arc::new(DirectModel::with_help_footer(self.help.clone()))),
+            direct::NAME => Ok(Arc::new(DirectModel::with_text_after_help(self.help.clone()))),
             name => open_model(name, self.env.iter().cloned()),
         }
     }

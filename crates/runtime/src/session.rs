@@ -226,7 +226,7 @@ impl Session {
                 .with_known_files(known_files, prompt_count)
                 .with_hints(registry.hints()),
             registry,
-            context: context.with_text_backend(texts).with_terminal_backend(terminals),
+            context: context.with_unsaved_text_backend(texts).with_terminal_backend(terminals),
             secrets: SessionSecrets::new(handle.clone(), secrets),
             handle,
             model_notice: None,

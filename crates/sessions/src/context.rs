@@ -14,7 +14,7 @@ pub trait SessionsTerminal: io::Write {
     fn is_terminal(&self) -> bool;
 
     /// Creates the renderer of a session whose folder is `cwd`.
-    fn cards(&self, cwd: &Path) -> CardRenderer;
+    fn card_renderer(&self, cwd: &Path) -> CardRenderer;
 
     /// Prints a note that is not part of the output, e.g. to standard error.
     fn print_note(&mut self, text: &str);

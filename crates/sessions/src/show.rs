@@ -18,7 +18,7 @@ pub(crate) fn show_session(
     context: &mut SessionsContext<'_>,
 ) -> Result<u64, SessionsError> {
     let cwd = session.folder.as_ref().map_or(Path::new("/"), |folder| &folder.cwd);
-    let mut cards = context.terminal.cards(cwd);
+    let mut cards = context.terminal.card_renderer(cwd);
     let described = describe_session(session, context.archive, context.now);
     writeln!(context.terminal, "{described}")?;
     let capabilities = capabilities_with_terminals(context.terminal.is_terminal());

@@ -22,7 +22,7 @@ use rusqlite::{OptionalExtension as _, Transaction};
 
 use self::database::SessionDatabase;
 use self::fault::TransactionFault;
-use self::files::SessionFiles;
+use self::files::LargeContentFolder;
 use self::lock::SessionLock;
 use self::write::SessionWrite;
 use crate::error::SessionStoreError;
@@ -102,8 +102,8 @@ impl SqliteSessionStore {
 }
 
 impl SqliteStoreState {
-    fn files_of_session(&self, session: &SessionId) -> SessionFiles {
-        SessionFiles::new(self.files.join(&*session.0))
+    fn files_of_session(&self, session: &SessionId) -> LargeContentFolder {
+        LargeContentFolder::new(self.files.join(&*session.0))
     }
 
     fn lock_unsynced_files(&self) -> MutexGuard<'_, Vec<PathBuf>> {

@@ -38,7 +38,7 @@ impl ProgressThrottle {
 
 /// The progress of an operation on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FileProgress {
+pub(crate) struct FilesDone {
     pub(crate) files: usize,
     pub(crate) total_files: usize,
     pub(crate) bytes: usize,
@@ -46,7 +46,7 @@ pub(crate) struct FileProgress {
     pub(crate) total_bytes: Option<usize>,
 }
 
-impl FileProgress {
+impl FilesDone {
     /// Converts the progress to a number of files if the operation has several files. Otherwise
     /// converts it to a number of bytes.
     fn to_progress(self) -> Progress {
@@ -64,7 +64,7 @@ impl FileProgress {
 }
 
 /// A callback that receives the progress of writing files.
-pub(crate) type OnProgress<'a> = dyn FnMut(FileProgress) + 'a;
+pub(crate) type OnProgress<'a> = dyn FnMut(FilesDone) + 'a;
 
 /// Reports the progress of a call and its current locations to the client.
 #[derive(Debug)]
@@ -82,11 +82,7 @@ impl ProgressReporter {
 
     /// Reports the progress if a report is due. `places` returns the current locations of the call.
     /// If `places` returns no locations, the locations that were already reported stay unchanged.
-    pub(crate) fn report_if_due(
-        &mut self,
-        far: FileProgress,
-        places: impl FnOnce() -> Vec<Location>,
-    ) {
+    pub(crate) fn report_if_due(&mut self, far: FilesDone, places: impl FnOnce() -> Vec<Location>) {
         let Some(call) = self.call.as_ref().filter(|_| self.throttle.is_due()) else { return };
         let places = places();
         if !places.is_empty() {
@@ -107,7 +103,7 @@ impl ProgressReporter {
 
 #[cfg(test)]
 mod tests {
-    use super::FileProgress;
+    use super::FilesDone;
     use acp_types::Progress;
     use pretty_assertions::assert_eq;
 
@@ -117,12 +113,11 @@ mod tests {
             let total = total.map(f64::from);
             Progress::new(current.into()).with_total(total).with_message(message.to_owned())
         };
-        let many = FileProgress { files: 2, total_files: 9, bytes: 1_234, total_bytes: None };
+        let many = FilesDone { files: 2, total_files: 9, bytes: 1_234, total_bytes: None };
         assert_eq!(many.to_progress(), progress(2, Some(9), "files, 1,234 bytes"));
-        let one =
-            FileProgress { files: 0, total_files: 1, bytes: 5_000, total_bytes: Some(20_000) };
+        let one = FilesDone { files: 0, total_files: 1, bytes: 5_000, total_bytes: Some(20_000) };
         assert_eq!(one.to_progress(), progress(5_000, Some(20_000), "of 20,000 bytes"));
-        let unknown = FileProgress { total_bytes: None, ..one };
+        let unknown = FilesDone { total_bytes: None, ..one };
         assert_eq!(unknown.to_progress(), progress(5_000, None, "bytes"));
     }
 }

@@ -43,7 +43,7 @@ pub fn sandbox_policy(workspace: &Workspace, home: Option<&Path>) -> SandboxPoli
     let roots: Vec<PathBuf> = workspace.real_roots().map(Path::to_owned).collect();
     let mut policy = SandboxPolicy::new(roots.clone());
     for root in &roots {
-        policy.read_only.extend(protected_names::in_project_folder(root));
+        policy.read_only.extend(protected_names::protected_in(root));
         policy.read_only.extend(names_of_git(root));
     }
     if let Some(home) = home {

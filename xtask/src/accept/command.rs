@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::ReleasePrograms;
 use super::agent::{AgentProcess, DEADLINE, NextMessage};
 use super::figures::{
-    callboard_command, median, open_session, script_lines_for_turn_end, scripted_call,
+    callboard_command, done_and_end_turn_lines, median, open_session, scripted_call,
 };
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
@@ -37,8 +37,7 @@ pub(super) fn cancel_exit_latency(built: &ReleasePrograms, n: u32) -> Result<f64
 pub(super) fn leftover_process_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("background-left")?;
     let left = json!({"command": "sleep 1000 & echo $! > pid"});
-    let turns =
-        (scripted_call("terminal", &left) + &script_lines_for_turn_end()).repeat(n as usize);
+    let turns = (scripted_call("terminal", &left) + &done_and_end_turn_lines()).repeat(n as usize);
     let file = scratch.write_file("script.jsonl", &turns)?;
     let model = format!("script:{}", file.display());
     let mut command = callboard_command(built, &scratch, &model);

@@ -161,7 +161,7 @@ pub(super) fn open_session(agent: &mut AgentProcess, cwd: &Path) -> Result<Value
 /// Returns a model script of n replies with one call each, and a last reply that ends the turn.
 fn read_script(n: u32) -> String {
     let read = scripted_call("read_file", &json!({"path": "a.txt"}));
-    read.repeat(n as usize) + &script_lines_for_turn_end()
+    read.repeat(n as usize) + &done_and_end_turn_lines()
 }
 
 /// Returns a scripted reply with one call, in the format of `--model script:FILE`.
@@ -171,7 +171,7 @@ pub(super) fn scripted_call(name: &str, args: &Value) -> String {
 }
 
 /// Returns a scripted reply that ends the turn.
-pub(super) fn script_lines_for_turn_end() -> String {
+pub(super) fn done_and_end_turn_lines() -> String {
     format!("{}\n{}\n", json!({"text": "done"}), json!({"end": "end_turn"}))
 }
 

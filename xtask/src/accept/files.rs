@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::ReleasePrograms;
 use super::agent::{AgentProcess, DEADLINE};
 use super::figures::{
-    callboard_command, median, open_session, script_lines_for_turn_end, scripted_call,
+    callboard_command, done_and_end_turn_lines, median, open_session, scripted_call,
 };
 use super::scratch::ScratchFolders;
 use crate::process::TaskError;
@@ -79,7 +79,7 @@ pub(super) fn read_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
     let read = json!({"path": "a.txt"});
     let script = (0..n + WARM_UP).map(|_| scripted_call("read_file", &read)).collect::<String>();
-    let script = scratch.write_file("script.jsonl", &(script + &script_lines_for_turn_end()))?;
+    let script = scratch.write_file("script.jsonl", &(script + &done_and_end_turn_lines()))?;
     let model = format!("script:{}", script.display());
     let mut agent = AgentProcess::start(&mut callboard_command(built, &scratch, &model))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
@@ -143,7 +143,7 @@ impl EditSession {
             let (old, new) =
                 (numbered_line(CHANGED_LINE, round), numbered_line(CHANGED_LINE, round + 1));
             scripted_call("edit_file", &json!({"path": "file", "old_text": old, "new_text": new}))
-                + &script_lines_for_turn_end()
+                + &done_and_end_turn_lines()
         };
         let script =
             scratch.write_file("script.jsonl", &(0..turns).map(edit).collect::<String>())?;

@@ -18,7 +18,7 @@ use crate::schema::v1::{
 };
 use crate::terminal::{omission_line, terminal_omission_line};
 use crate::{
-    CallMeta, Content, Location, MessageChunk, PermissionOption, Plan, PromptBlock,
+    CallMeta, Content, Location, MessageChunk, PermissionOption, Plan, ReplayedPromptBlock,
     SessionStatePart, Status, TerminalExit, TerminalId, TerminalOutput, TerminalPatch,
     TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, json,
 };
@@ -189,7 +189,7 @@ impl V1Projection {
 
     /// Converts a part of a prompt to an update, for a replayed session.
     #[must_use]
-    pub fn prompt_block(&self, part: &PromptBlock) -> WireUpdate {
+    pub fn prompt_block(&self, part: &ReplayedPromptBlock) -> WireUpdate {
         encode::prompt_block(part).into()
     }
 

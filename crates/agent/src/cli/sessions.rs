@@ -92,7 +92,7 @@ impl SessionsTerminal for SessionsScreen {
         self.ui.is_terminal()
     }
 
-    fn cards(&self, cwd: &Path) -> CardRenderer {
+    fn card_renderer(&self, cwd: &Path) -> CardRenderer {
         callboard_exec::create_cards(&self.ui, cwd, &self.locale)
     }
 

@@ -72,7 +72,7 @@ impl DeferredModel {
             selector: chooser,
             chosen: OnceLock::new(),
             keyless: OnceLock::new(),
-            direct: Arc::new(DirectModel::with_help_footer(CONNECT_HELP)),
+            direct: Arc::new(DirectModel::with_text_after_help(CONNECT_HELP)),
             state: Mutex::default(),
             resolving: tokio::sync::Mutex::default(),
         }))
@@ -229,7 +229,7 @@ impl DeferredModelState {
             });
         };
         let why = format!("it answers at {}", settings.base_url.as_deref().unwrap_or("?"));
-        Ok(self.connect_and_remember(settings.clone(), None, Some(settings), Some(why)))
+        Ok(self.connect_chosen_model(settings.clone(), None, Some(settings), Some(why)))
     }
 
     async fn open_provider_model(
@@ -241,7 +241,7 @@ impl DeferredModelState {
         let chooser = &self.selector;
         let found = model.as_ref().and_then(|model| chooser.local_model_settings(provider, model));
         if let Some(settings) = found {
-            return Ok(self.connect_and_remember(settings.clone(), None, Some(settings), why));
+            return Ok(self.connect_chosen_model(settings.clone(), None, Some(settings), why));
         }
         let access = chooser.resolve_access(provider).await?;
         let decides =
@@ -256,12 +256,12 @@ impl DeferredModelState {
                 ModelError::new(ModelErrorKind::Other, message)
             })?;
         }
-        Ok(self.connect_and_remember(settings, decides, None, why))
+        Ok(self.connect_chosen_model(settings, decides, None, why))
     }
 
     /// Connects to a model, and adds it to the list of choices. If the configuration does not
     /// describe the model, `found` contains the settings for later connections.
-    fn connect_and_remember(
+    fn connect_chosen_model(
         &self,
         settings: ProviderSettings,
         login: Option<(Provider, Option<Login>)>,

@@ -91,7 +91,7 @@ impl Card {
             match item {
                 ToolCallContent::Diff(diff) => {
                     let hash = hash((&diff.path, &diff.old_text, &diff.new_text));
-                    if self.printed_completeness(hash) != Some(true) {
+                    if self.is_content_printed_whole(hash) != Some(true) {
                         diff::print_diff(diff, &mut LineBudget::Unlimited, page);
                         self.remember_printed(hash, true);
                     }
@@ -100,12 +100,12 @@ impl Card {
                     let text = block_text_or_placeholder(&item.content, &page.words);
                     let (language, text) = split_off_code_fence(&text);
                     let is_command =
-                        command.is_some_and(|it| raw_input::is_command_preview(text, it));
+                        command.is_some_and(|it| raw_input::is_only_command_line(text, it));
                     let is_output =
                         self.status == ToolCallStatus::InProgress && language == "console";
                     if !is_command
                         && !is_output
-                        && self.printed_completeness(hash(text)) != Some(true)
+                        && self.is_content_printed_whole(hash(text)) != Some(true)
                     {
                         raw_input::indented_lines("", text)
                             .iter()

@@ -10,7 +10,7 @@ use crate::{limits, sanitize, title};
 
 impl CallBoard {
     /// Removes the fields of a patch that are invalid, read-only or too large.
-    pub(super) fn drop_invalid_fields(
+    pub(super) fn sanitise_patch(
         &mut self,
         id: &ToolCallId,
         mut patch: ToolCallPatch,

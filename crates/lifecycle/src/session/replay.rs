@@ -2,8 +2,8 @@
 //! items.
 
 use acp_types::{
-    CallEndReason, Content, ContentBlock, ContentPatch, PromptBlock, Status, TerminalOutput,
-    TerminalPatch, TerminalReport, ToolCallPatch, ToolCallReport, tool_kind,
+    CallEndReason, Content, ContentBlock, ContentPatch, ReplayedPromptBlock, Status,
+    TerminalOutput, TerminalPatch, TerminalReport, ToolCallPatch, ToolCallReport, tool_kind,
 };
 use serde_json::json;
 
@@ -25,7 +25,7 @@ impl Session {
         match document {
             SessionDocument::Prompt(prompt) => {
                 for block in self.redacted_prompt(prompt.blocks) {
-                    let block = PromptBlock::new(prompt.message.clone(), block);
+                    let block = ReplayedPromptBlock::new(prompt.message.clone(), block);
                     self.outbox.enqueue_replayed(OutboxItem::Prompt(block), now.monotonic);
                 }
             }

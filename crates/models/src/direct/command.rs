@@ -164,7 +164,7 @@ impl ToolUse {
 
 /// The reason why a prompt is rejected without any call. The message is Markdown for the user.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PromptError {
+pub(super) enum PromptRejection {
     /// A line does not begin with a command. The reply to the user includes the help.
     #[error("Line {line} is not a command of the `direct` model. Nothing was run.")]
     Unknown {
@@ -191,7 +191,7 @@ pub(super) enum PromptError {
     TooMany,
 }
 
-impl PromptError {
+impl PromptRejection {
     pub(super) fn is_unknown_command(&self) -> bool {
         matches!(self, Self::Unknown { .. })
     }
@@ -206,7 +206,7 @@ impl PromptError {
 /// # Errors
 /// Returns an error for the first line that is not a valid command. A single invalid line rejects
 /// the whole prompt.
-pub(super) fn parse_prompt(prompt: &str) -> Result<ParsedPrompt, PromptError> {
+pub(super) fn parse_prompt(prompt: &str) -> Result<ParsedPrompt, PromptRejection> {
     let mut lines = prompt.lines().enumerate();
     let mut calls = Vec::new();
     while let Some((index, text)) = lines.next() {
@@ -215,17 +215,17 @@ pub(super) fn parse_prompt(prompt: &str) -> Result<ParsedPrompt, PromptError> {
         if text.is_empty() {
             continue;
         }
-        let (command, rest) = find_command(text).ok_or(PromptError::Unknown { line })?;
+        let (command, rest) = find_command(text).ok_or(PromptRejection::Unknown { line })?;
         let Some(parse) = command.parse else {
             return Ok(ParsedPrompt::Help);
         };
-        let call = parse(rest, &mut lines).map_err(|message| PromptError::Syntax {
+        let call = parse(rest, &mut lines).map_err(|message| PromptRejection::Syntax {
             line,
             command,
             message,
         })?;
         if calls.len() == MAX_CALLS {
-            return Err(PromptError::TooMany);
+            return Err(PromptRejection::TooMany);
         }
         calls.push(call);
     }

@@ -131,7 +131,7 @@ async fn prompts_without_commands_get_a_text_and_no_call() {
         assert!(text.starts_with(expected), "{prompt}: {text}");
     }
     let (text, _, stop) =
-        collect_reply(DirectModel::with_help_footer("Or else.").reply(ModelRequest::default()))
+        collect_reply(DirectModel::with_text_after_help("Or else.").reply(ModelRequest::default()))
             .await;
     assert!(
         text.starts_with("One command a line") && stop == ModelStopReason::EndTurn,

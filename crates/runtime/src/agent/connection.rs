@@ -244,7 +244,7 @@ impl Connection {
             tracing::warn!(count = mcp_servers.len(), "MCP servers are not used yet");
         }
         let (connection, id) = (self.clone(), id.clone());
-        let look = move || connection.prepare_context(&id, cwd, additional);
+        let look = move || connection.create_tool_context(&id, cwd, additional);
         let looked = tokio::task::spawn_blocking(look).await;
         looked.unwrap_or_else(|_panic| Err(errors::internal_error("a session could not be opened")))
     }
@@ -369,7 +369,7 @@ impl Connection {
     }
 
     /// Opens the files that a new session needs. This method blocks.
-    fn prepare_context(
+    fn create_tool_context(
         &self,
         id: &SessionId,
         cwd: PathBuf,

@@ -165,11 +165,11 @@ struct Todos {
 #[derive(Deserialize)]
 struct Todo {
     content: String,
-    #[serde(default = "pending")]
+    #[serde(default = "pending_status")]
     status: String,
 }
 
-fn pending() -> String {
+fn pending_status() -> String {
     "pending".to_owned()
 }
 

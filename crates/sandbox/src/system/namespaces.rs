@@ -323,7 +323,7 @@ fn deliver_signals_to(init: Pid) {
 
 /// Sends the pending signals of the terminal to a process that did not exist when they were sent.
 fn pass_on_pending(process: Pid) {
-    let pending = FROM_TERMINAL.into_iter().filter(|signal| sys::is_pending(*signal));
+    let pending = FROM_TERMINAL.into_iter().filter(|signal| sys::is_signal_pending(*signal));
     pending.for_each(|signal| sys::kill(process.as_raw_nonzero().get(), signal.as_raw()));
 }
 
@@ -428,7 +428,8 @@ impl Init<'_> {
     /// Starts the command. Returns `None` if nothing is to be started.
     fn start_command(&self, rules: Option<Rules>) -> Result<Option<Pid>, SetupFailure> {
         let (mut failure, failure_writer) = pipe().step(SetupStep::Exec)?;
-        let deferred: Vec<_> = DEFERRED.into_iter().filter(|it| sys::is_pending(*it)).collect();
+        let deferred: Vec<_> =
+            DEFERRED.into_iter().filter(|it| sys::is_signal_pending(*it)).collect();
         let command = match sys::fork().step(SetupStep::Exec)? {
             Fork::Child => {
                 // Before the init process could send them, the command might be at its end.

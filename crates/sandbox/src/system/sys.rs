@@ -220,7 +220,7 @@ pub(super) fn unblock_signals(signals: &[Signal]) {
 }
 
 /// Returns whether a blocked signal has arrived.
-pub(super) fn is_pending(signal: Signal) -> bool {
+pub(super) fn is_signal_pending(signal: Signal) -> bool {
     let mut set = signal_set(&[]);
     // SAFETY: the kernel fills a live set, which is then read.
     unsafe { libc::sigpending(&raw mut set) == 0 && libc::sigismember(&set, signal.as_raw()) == 1 }

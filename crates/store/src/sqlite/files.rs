@@ -11,11 +11,11 @@ use crate::record::AttachmentId;
 
 /// The large contents of one session, each in a file whose name is the hash of its content.
 #[derive(Debug)]
-pub(super) struct SessionFiles {
+pub(super) struct LargeContentFolder {
     folder: PathBuf,
 }
 
-impl SessionFiles {
+impl LargeContentFolder {
     pub(super) fn new(folder: PathBuf) -> Self {
         Self { folder }
     }

@@ -7,7 +7,7 @@ use callboard_text::{normalise, unquote_path};
 use rusqlite::{Error, OptionalExtension as _, Row, ToSql, Transaction, params};
 
 use super::fault::TransactionFault;
-use super::files::SessionFiles;
+use super::files::LargeContentFolder;
 use super::row::{COLUMNS, RecordRow, row_id, stream_number};
 use super::write::{folder_checksum, part_checksum, session_row_id_range};
 use crate::error::SessionStoreError;
@@ -294,7 +294,7 @@ fn seq_from_row_id(id: i64) -> u64 {
 /// Fills a page with the next records, and skips damaged pages of the database.
 pub(super) fn next_page(
     transaction: &Transaction<'_>,
-    files: &SessionFiles,
+    files: &LargeContentFolder,
     load: &mut SessionLoadProgress,
 ) -> Result<RecordPage, TransactionFault> {
     let key = find_session_key(transaction, &load.session)?;
@@ -314,7 +314,7 @@ pub(super) fn next_page(
 
 fn fill_page(
     transaction: &Transaction<'_>,
-    files: &SessionFiles,
+    files: &LargeContentFolder,
     key: i64,
     load: &mut SessionLoadProgress,
     page: &mut RecordPage,

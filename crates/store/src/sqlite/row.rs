@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rusqlite::{Error, Row, Transaction, params};
 use sha2::{Digest as _, Sha256};
 
-use super::files::SessionFiles;
+use super::files::LargeContentFolder;
 use crate::limits::FILE_BYTES;
 use crate::record::{AttachmentId, RecordForm, RecordStream, SessionRecord, StoredRecord};
 use crate::time::time_from_millis;
@@ -173,7 +173,7 @@ impl<'a> RecordRow<'a> {
     /// its number is less than `whole_from` or if its whole form is damaged.
     pub(super) fn into_stored_record(
         self,
-        files: &SessionFiles,
+        files: &LargeContentFolder,
         whole_from: u64,
     ) -> (Option<StoredRecord>, bool) {
         let is_brief = self.brief.is_some() && self.seq < whole_from;

@@ -20,10 +20,10 @@ use crate::builtin::unsaved_files::{
 use crate::edit::{Edit, Occurrence};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::workspace::{Workspace, WorkspacePath, guard};
-use crate::files::write::{WriteSafety, write_all_with_progress};
+use crate::files::write::{BackupCoverage, write_all_with_progress};
 use crate::limits::{MAX_EDIT_TIME, MAX_EDITED_BYTES_PER_CALL, MAX_EDITS_PER_CALL};
 use crate::note::Note;
-use crate::progress::{FileProgress, ProgressReporter};
+use crate::progress::{FilesDone, ProgressReporter};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
     ToolOutput, ToolPreview, redact_secrets, run_to_completion,
@@ -110,7 +110,7 @@ pub(crate) struct Plan {
     /// The files that are written to disk. For each of these files, the client had no unsaved
     /// changes when the preview was created.
     saved_files: Vec<WorkspacePath>,
-    write_safety: WriteSafety,
+    backup_coverage: BackupCoverage,
     /// Notes about earlier changes of the files, and about unsaved changes in the client.
     notes: Vec<Note>,
 }
@@ -215,7 +215,7 @@ impl Tool for EditFile {
                 .filter(|file| file.is_written_to_disk())
                 .map(EditedFile::file_write)
                 .collect();
-            let protection = WriteSafety::assess(workspace, &changes)?;
+            let protection = BackupCoverage::assess(workspace, &changes)?;
             Ok(build_preview(files, protection, &held, workspace))
         });
         preview.await
@@ -247,10 +247,16 @@ impl Plan {
                 shared.files.iter().filter(|file| file.is_written_to_disk()).collect();
             let changes: Vec<_> = files.iter().copied().map(EditedFile::file_write).collect();
             if !changes.is_empty() {
-                write_all_with_progress(workspace, &changes, &shared.write_safety, &mut |far| {
-                    reporter
-                        .report_if_due(far, || current_locations(files.get(far.files).copied()));
-                })?;
+                write_all_with_progress(
+                    workspace,
+                    &changes,
+                    &shared.backup_coverage,
+                    &mut |far| {
+                        reporter.report_if_due(far, || {
+                            current_locations(files.get(far.files).copied())
+                        });
+                    },
+                )?;
             }
             Ok(build_tool_output(&shared, workspace))
         });
@@ -305,9 +311,9 @@ impl Args {
 }
 
 /// Returns how many of the files to edit have been read.
-fn file_read_progress(files: &[EditedFile], of_files: usize) -> FileProgress {
+fn file_read_progress(files: &[EditedFile], of_files: usize) -> FilesDone {
     let bytes = files.iter().map(|file| file.old.original_bytes().len()).sum();
-    FileProgress { files: files.len(), total_files: of_files, bytes, total_bytes: None }
+    FilesDone { files: files.len(), total_files: of_files, bytes, total_bytes: None }
 }
 
 /// Returns the locations of the changed lines in the current file. If these lines are not known
@@ -322,7 +328,7 @@ fn current_locations(file: Option<&EditedFile>) -> Vec<Location> {
 
 fn build_preview(
     files: Vec<EditedFile>,
-    protection: WriteSafety,
+    protection: BackupCoverage,
     held: &UnsavedTexts,
     workspace: &Workspace,
 ) -> ToolPreview<Plan> {
@@ -358,7 +364,12 @@ fn build_preview(
         changes,
         pre_image,
         notes: notes.clone(),
-        ..ToolPreview::new(Plan { files, saved_files: as_on_disk, write_safety: protection, notes })
+        ..ToolPreview::new(Plan {
+            files,
+            saved_files: as_on_disk,
+            backup_coverage: protection,
+            notes,
+        })
     }
     .always_ask_if(is_guarded)
 }

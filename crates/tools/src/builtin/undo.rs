@@ -88,7 +88,7 @@ impl Tool for Undo {
             });
             let late = workspace.take_late_writes().into_iter();
             let late = late.map(|late| late.note(workspace.display(&late.path)));
-            let protection = undoing.write_safety();
+            let protection = undoing.backup_coverage();
             let notes = skipped_notes(&undoing, workspace).into_iter().chain(late);
             let notes = notes.chain(protection.notes());
             let is_guarded = is_guarded || protection.can_crash_mix_contents();

@@ -37,7 +37,7 @@ impl<'a> NormalisedView<'a> {
     /// Creates the view of the text of a file. The function [`line_terminator_byte`] determines
     /// which byte ends a line.
     pub(super) fn new(raw: &'a str, level: Normalisation) -> Self {
-        Self::from_lines(raw, level, LineRanges::new(raw))
+        Self::from_lines(raw, level, LineRangeIter::new(raw))
     }
 
     /// Creates the view of a text that is already
@@ -47,11 +47,11 @@ impl<'a> NormalisedView<'a> {
         Self::from_lines(
             raw,
             level,
-            LineRanges { has_crlf: false, feed: b'\n', ..LineRanges::new(raw) },
+            LineRangeIter { has_crlf: false, feed: b'\n', ..LineRangeIter::new(raw) },
         )
     }
 
-    fn from_lines(raw: &'a str, level: Normalisation, lines: LineRanges<'a>) -> Self {
+    fn from_lines(raw: &'a str, level: Normalisation, lines: LineRangeIter<'a>) -> Self {
         let is_plain = match level {
             Normalisation::Exact => true,
             Normalisation::LineEnds => !lines.has_crlf || memchr(b'\r', raw.as_bytes()).is_none(),
@@ -188,7 +188,7 @@ impl ViewBuilder {
 }
 
 /// An iterator over the lines of a text, which returns the offsets of each line.
-struct LineRanges<'a> {
+struct LineRangeIter<'a> {
     raw: &'a str,
     at: usize,
     feed: u8,
@@ -202,13 +202,13 @@ struct LineRange {
     end: usize,
 }
 
-impl<'a> LineRanges<'a> {
+impl<'a> LineRangeIter<'a> {
     fn new(raw: &'a str) -> Self {
         Self { raw, at: 0, feed: line_terminator_byte(raw), has_crlf: true }
     }
 }
 
-impl Iterator for LineRanges<'_> {
+impl Iterator for LineRangeIter<'_> {
     type Item = LineRange;
 
     fn next(&mut self) -> Option<LineRange> {

@@ -16,7 +16,8 @@ use crate::files::state::undo_entry::{Backup, FileOperation, UndoEntry};
 use crate::files::workspace::open::{self, EntryPath};
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::files::write::{
-    FileWrite, PreImage, WriteSafety, read_whole, with_unrestored_files, write_all_without_backups,
+    BackupCoverage, FileWrite, PreImage, read_whole, with_unrestored_files,
+    write_all_without_backups,
 };
 use crate::limits::{MAX_DIFF_TIME, MAX_WHOLE_FILE_BYTES};
 use crate::note::Note;
@@ -41,7 +42,7 @@ use crate::note::Note;
 pub struct UndoPlan {
     number: u64,
     actions: Vec<UndoAction>,
-    write_safety: WriteSafety,
+    backup_coverage: BackupCoverage,
 }
 
 /// The reversal of one file operation.
@@ -104,8 +105,8 @@ impl UndoPlan {
             .rev()
             .map(|deed| UndoAction::prepare_or_skip(workspace, deed));
         let deeds: Vec<_> = deeds.collect::<Result<_, _>>()?;
-        let protection = WriteSafety::assess(workspace, &restoring_file_writes(&deeds))?;
-        Ok(Self { number, actions: deeds, write_safety: protection })
+        let protection = BackupCoverage::assess(workspace, &restoring_file_writes(&deeds))?;
+        Ok(Self { number, actions: deeds, backup_coverage: protection })
     }
 
     /// Returns the number of the undo entry.
@@ -114,8 +115,8 @@ impl UndoPlan {
     }
 
     /// Returns how the files that the undo rewrites are protected from a crash.
-    pub(crate) fn write_safety(&self) -> &WriteSafety {
-        &self.write_safety
+    pub(crate) fn backup_coverage(&self) -> &BackupCoverage {
+        &self.backup_coverage
     }
 
     /// Returns the changes that undoing would cause.
@@ -253,7 +254,7 @@ impl UndoPlan {
     /// deleted or moved entry.
     fn restore_contents(&self, workspace: &Workspace) -> Result<(), ToolError> {
         let replaced = restoring_file_writes(&self.actions);
-        drop(write_all_without_backups(workspace, &replaced, &self.write_safety, &mut |_| {})?);
+        drop(write_all_without_backups(workspace, &replaced, &self.backup_coverage, &mut |_| {})?);
         self.actions.iter().try_for_each(|prepared| match prepared {
             UndoAction::Restore { to, before } => {
                 let (dir, made) = open::create_dirs(workspace, &to.parent)?;

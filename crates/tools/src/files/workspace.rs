@@ -340,7 +340,7 @@ impl Workspace {
             Ok(beneath) if beneath.as_os_str().is_empty() => ".".to_owned(),
             Ok(beneath) => path_text(beneath).into_owned(),
             Err(_) => {
-                let visible = self.temporary.get().and_then(|folder| folder.visible_path(path));
+                let visible = self.temporary.get().and_then(|folder| folder.to_visible_path(path));
                 path_text(visible.as_deref().unwrap_or(path)).into_owned()
             }
         }

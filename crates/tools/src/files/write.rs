@@ -15,8 +15,8 @@
 //! file can be created in the folder, the file is also written in place, and its copies are in the
 //! state folder.
 
+mod backup_coverage;
 mod staged;
-mod write_safety;
 
 use std::collections::HashSet;
 use std::io;
@@ -29,11 +29,11 @@ use crate::files::state::journal::{Journal, JournalFile, next_call_number, tempo
 use crate::files::state::undo_entry::{FileOperation, UndoEntry};
 use crate::files::system::read_to_cap;
 use crate::files::workspace::{Workspace, WorkspacePath};
-use crate::progress::{FileProgress, OnProgress};
+use crate::progress::{FilesDone, OnProgress};
 
+pub(crate) use self::backup_coverage::BackupCoverage;
+use self::backup_coverage::{BackupLocation, ReplaceOrInPlace};
 use self::staged::StagedFile;
-pub(crate) use self::write_safety::WriteSafety;
-use self::write_safety::{BackupLocation, ReplaceOrInPlace};
 
 /// The state of a file at the time when a change of it was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub fn write_all_or_none(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
 ) -> Result<(), ToolError> {
-    let protection = WriteSafety::assess(workspace, changes)?;
+    let protection = BackupCoverage::assess(workspace, changes)?;
     write_all_with_progress(workspace, changes, &protection, &mut |_| {})
 }
 
@@ -126,7 +126,7 @@ pub fn write_all_or_none(
 pub(crate) fn write_all_with_progress(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
-    protection: &WriteSafety,
+    protection: &BackupCoverage,
     watch: &mut OnProgress<'_>,
 ) -> Result<(), ToolError> {
     let written = write_all_without_backups(workspace, changes, protection, watch)?;
@@ -153,7 +153,7 @@ pub(crate) struct WrittenFiles<'a> {
 pub(crate) fn write_all_without_backups<'a>(
     workspace: &'a Workspace,
     changes: &[FileWrite<'a>],
-    protection: &WriteSafety,
+    protection: &BackupCoverage,
     watch: &mut OnProgress<'_>,
 ) -> Result<WrittenFiles<'a>, ToolError> {
     let call = next_call_number();
@@ -166,9 +166,9 @@ pub(crate) fn write_all_without_backups<'a>(
     let of_bytes = changes.iter().map(|change| change.bytes.len()).sum();
     let of_files = changes.len();
     let mut far =
-        FileProgress { files: 0, total_files: of_files, bytes: 0, total_bytes: Some(of_bytes) };
+        FilesDone { files: 0, total_files: of_files, bytes: 0, total_bytes: Some(of_bytes) };
     for (number, (change, manner)) in changes.iter().zip(manners).enumerate() {
-        let mut filled = |bytes| watch(FileProgress { bytes: far.bytes + bytes, ..far });
+        let mut filled = |bytes| watch(FilesDone { bytes: far.bytes + bytes, ..far });
         let temporary = temporary_name(call, number);
         written.staged.push(StagedFile::prepare(
             workspace,
@@ -177,7 +177,7 @@ pub(crate) fn write_all_without_backups<'a>(
             temporary,
             &mut filled,
         )?);
-        far = FileProgress { files: number + 1, bytes: far.bytes + change.bytes.len(), ..far };
+        far = FilesDone { files: number + 1, bytes: far.bytes + change.bytes.len(), ..far };
         watch(far);
     }
     let WrittenFiles { staged, journal } = &mut written;

@@ -54,7 +54,7 @@ impl Context {
     /// Sets the backend for unsaved texts of the client. Pass `None` if the client does not support
     /// this.
     #[must_use]
-    pub fn with_text_backend(self, text: Option<Arc<dyn TextBackend>>) -> Self {
+    pub fn with_unsaved_text_backend(self, text: Option<Arc<dyn TextBackend>>) -> Self {
         Self { text, ..self }
     }
 

@@ -10,7 +10,7 @@ use crate::limits::{MAX_FILE_CHANGE_BYTES, MAX_WHOLE_FILE_DIFF_BYTES};
 use crate::schema::v1::{self, Diff, SessionUpdate, ToolCallContent, ToolCallStatus};
 use crate::{
     Content, FileChange, MessageChunk, Operation, Plan, PlanEntry, PlanPriority, PlanStatus,
-    PromptBlock, Role, Status, TerminalId, diff,
+    ReplayedPromptBlock, Role, Status, TerminalId, diff,
 };
 
 /// Returns the v1 status of a call. A cancelled call is `failed`, and a paused call is
@@ -35,7 +35,7 @@ pub(super) fn encode_message_chunk(chunk: &MessageChunk) -> SessionUpdate {
     }
 }
 
-pub(super) fn prompt_block(part: &PromptBlock) -> SessionUpdate {
+pub(super) fn prompt_block(part: &ReplayedPromptBlock) -> SessionUpdate {
     let chunk = v1::ContentChunk::new(part.block.clone());
     SessionUpdate::UserMessageChunk(chunk.message_id(v1::MessageId::new(&*part.message)))
 }

@@ -112,7 +112,7 @@ async fn run_call_with_change(
     let workspace = Arc::new(workspace.with_state_folder(&tree.outer_folder().join("state")));
     let (buffer, asked) = (editor_buffer(&tree), Arc::default());
     let text: Arc<dyn TextBackend> = Arc::new(FakeEditor { buffer, asked: Arc::clone(&asked) });
-    let context = Context::new(workspace).with_text_backend(Some(text));
+    let context = Context::new(workspace).with_unsaved_text_backend(Some(text));
     let (tree, shown) = (Arc::new(tree), Arc::default());
     let client = |session: &SessionHandle| ApprovingClient {
         session: session.clone(),

@@ -71,7 +71,7 @@ fn editor_session(names: &[&str], refuses: Option<&'static str>) -> EditorSessio
     let editor =
         Arc::new(SavingEditor { texts: Mutex::new(texts), refuses, ..SavingEditor::default() });
     let workspace = Arc::new(tree.workspace.with_state_folder(&tree.outer.path().join("state")));
-    let context = Context::new(workspace).with_text_backend(Some(editor.clone()));
+    let context = Context::new(workspace).with_unsaved_text_backend(Some(editor.clone()));
     EditorSession { _outer: tree.outer, editor, context }
 }
 

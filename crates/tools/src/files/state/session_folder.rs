@@ -127,7 +127,7 @@ fn sweep_with_file_limit(state: &Path, bound: u64, files: u64) -> u64 {
         (JOURNAL_FOLDER, MAX_UNDO_AGE),
     ]
     .into_iter()
-    .flat_map(|(name, age)| list_stored(&state.join(name), age, files))
+    .flat_map(|(name, age)| measure_entries(&state.join(name), age, files))
     .collect();
     stored.sort_by_key(|stored| (!stored.is_undercounted, stored.modified));
     let mut total = stored.iter().map(|stored| stored.bytes).sum();
@@ -175,11 +175,11 @@ pub fn remove_files_of_session(state: &Path, session: &str) {
 
 fn list_session_folders(state: &Path) -> impl Iterator<Item = StoredItem> {
     let folders = [UNDO_FOLDER, OUTPUT_FOLDER].map(|name| state.join(name));
-    let stored = folders.map(|folder| list_stored(&folder, Duration::MAX, MAX_COUNTED_FILES));
+    let stored = folders.map(|folder| measure_entries(&folder, Duration::MAX, MAX_COUNTED_FILES));
     stored.into_iter().flatten().filter(|stored| stored.is_session)
 }
 
-fn list_stored(folder: &Path, age: Duration, files: u64) -> Vec<StoredItem> {
+fn measure_entries(folder: &Path, age: Duration, files: u64) -> Vec<StoredItem> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let entries = entries.filter_map(|entry| {
         let (path, metadata) = (entry.path(), entry.metadata().ok()?);

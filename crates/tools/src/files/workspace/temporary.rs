@@ -39,7 +39,7 @@ impl TemporaryFolder {
     }
 
     /// Returns the path at which commands see a path, if it is in the folder.
-    pub(super) fn visible_path(&self, path: &Path) -> Option<PathBuf> {
+    pub(super) fn to_visible_path(&self, path: &Path) -> Option<PathBuf> {
         Some(self.visible.join(path.strip_prefix(&self.root.path).ok()?))
     }
 }
@@ -84,7 +84,7 @@ mod tests {
         ] {
             assert_eq!(folder.outer_path(base.join(path)), base.join(expected), "{path}");
         }
-        assert_eq!(folder.visible_path(&private.join("own")), Some(system.join("own")));
-        assert_eq!(folder.visible_path(&system.join("own")), None);
+        assert_eq!(folder.to_visible_path(&private.join("own")), Some(system.join("own")));
+        assert_eq!(folder.to_visible_path(&system.join("own")), None);
     }
 }

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::write_safety::{BackupLocation, ReplaceOrInPlace};
+use super::backup_coverage::{BackupLocation, ReplaceOrInPlace};
 use super::{FileWrite, state_folder_error};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;

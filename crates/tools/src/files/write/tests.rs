@@ -8,7 +8,7 @@ mod journal;
 
 use super::staged::StagedFile;
 use super::{
-    FileWrite, PreImage, ReplaceOrInPlace, WriteSafety, atomic_write, read_whole,
+    BackupCoverage, FileWrite, PreImage, ReplaceOrInPlace, atomic_write, read_whole,
     write_all_or_none, write_all_with_progress,
 };
 use crate::error::{ErrorCode, ToolError};
@@ -16,7 +16,7 @@ use crate::files::Durability;
 #[cfg(target_os = "linux")]
 use crate::files::system::simulated_file_system;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
-use crate::progress::FileProgress;
+use crate::progress::FilesDone;
 use pretty_assertions::assert_eq;
 
 fn write(tree: &TestWorkspace, path: &str, text: &str) -> Result<(), ToolError> {
@@ -231,13 +231,12 @@ fn progress_is_reported_in_files_and_in_bytes() {
         FileWrite { path: &new, expected: None, bytes: &large },
     ];
     let mut reports = Vec::new();
-    let protection = WriteSafety::assess(&tree.workspace, &changes).unwrap();
+    let protection = BackupCoverage::assess(&tree.workspace, &changes).unwrap();
     let mut watch = |far| reports.push(far);
     write_all_with_progress(&tree.workspace, &changes, &protection, &mut watch).unwrap();
     let (piece, all) = (4 << 20, (5 << 20) + 4);
     let expected = [(0, 4), (1, 4), (1, 4 + piece), (1, all), (2, all)];
-    let far =
-        |(files, bytes)| FileProgress { files, total_files: 2, bytes, total_bytes: Some(all) };
+    let far = |(files, bytes)| FilesDone { files, total_files: 2, bytes, total_bytes: Some(all) };
     assert_eq!(reports, expected.map(far));
 }
 

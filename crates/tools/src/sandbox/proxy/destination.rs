@@ -17,7 +17,7 @@ impl Destination {
     pub(super) fn parse(authority: &str, default_port: Option<u16>) -> Option<Self> {
         let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
             let (address, port) = rest.split_once(']')?;
-            (address_text(address.parse::<Ipv6Addr>().ok()?.into()), port)
+            (canonical_ip_text(address.parse::<Ipv6Addr>().ok()?.into()), port)
         } else {
             let (host, port) = authority.split_at(authority.find(':').unwrap_or(authority.len()));
             (parse_host(host)?, port)
@@ -53,7 +53,7 @@ impl fmt::Display for Destination {
 pub(super) fn parse_host(host: &str) -> Option<String> {
     let host = host.strip_suffix('.').unwrap_or(host);
     if let Ok(address) = host.parse() {
-        return Some(address_text(address));
+        return Some(canonical_ip_text(address));
     }
     let is_label = |label: &str| {
         let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -69,7 +69,7 @@ pub(super) fn parse_host(host: &str) -> Option<String> {
 }
 
 /// Returns an address as text. An IPv4 address in the form of an IPv6 address becomes the former.
-pub(super) fn address_text(address: IpAddr) -> String {
+pub(super) fn canonical_ip_text(address: IpAddr) -> String {
     address.to_canonical().to_string()
 }
 

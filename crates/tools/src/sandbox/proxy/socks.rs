@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use super::destination::{address_text, parse_host};
+use super::destination::{canonical_ip_text, parse_host};
 use super::{Destination, ProxyRequest, Refusal};
 
 /// First byte of all messages, and so of a connection by SOCKS5.
@@ -91,8 +91,8 @@ async fn read_user_name(
 /// Reads an address. Returns `None` if it is a name that is invalid.
 async fn read_host(client: &mut (impl AsyncRead + Unpin)) -> Result<Option<String>, Refusal> {
     Ok(match client.read_u8().await? {
-        IPV4 => Some(address_text(IpAddr::from(client.read_u32().await?.to_be_bytes()))),
-        IPV6 => Some(address_text(IpAddr::from(client.read_u128().await?.to_be_bytes()))),
+        IPV4 => Some(canonical_ip_text(IpAddr::from(client.read_u32().await?.to_be_bytes()))),
+        IPV6 => Some(canonical_ip_text(IpAddr::from(client.read_u128().await?.to_be_bytes()))),
         NAME => {
             let name = String::from_utf8(read_string(client).await?);
             name.ok().and_then(|name| parse_host(&name))

@@ -245,7 +245,7 @@ impl<'a> MatchCollector<'a> {
 
     fn wants_more(&mut self) -> bool {
         let part = self.spec.range;
-        self.is_cut = self.found >= part.match_limit() || self.bytes > part.byte_limit();
+        self.is_cut = self.found >= part.match_limit() || self.bytes > part.kept_bytes_per_file();
         !self.is_cut
     }
 

@@ -32,7 +32,7 @@ impl PageRange {
     }
 
     /// Returns the maximum number of bytes of lines that the search of one file needs to keep.
-    pub(super) fn byte_limit(self) -> usize {
+    pub(super) fn kept_bytes_per_file(self) -> usize {
         if self.offset == 0 { MAX_MATCHES_TEXT_BYTES } else { MAX_GATHERED_MATCHES_BYTES }
     }
 }
@@ -169,7 +169,7 @@ impl ResultPage {
         let mut matches = self.matches.skipped_matches + self.matches.count;
         let mut bytes = self.bytes;
         let is_enough = |matches: usize, bytes: usize| {
-            matches >= self.range.match_limit() || bytes > self.range.byte_limit()
+            matches >= self.range.match_limit() || bytes > self.range.kept_bytes_per_file()
         };
         if !is_enough(matches + self.waiting_matches, bytes + self.waiting_bytes) {
             return;

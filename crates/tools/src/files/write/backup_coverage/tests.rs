@@ -8,7 +8,7 @@ use pretty_assertions::assert_eq;
 
 use super::super::staged::StagedFile;
 use super::super::{FileWrite, atomic_write, read_whole, write_all_with_progress};
-use super::{BackupLocation, ReplaceOrInPlace, WriteSafety};
+use super::{BackupCoverage, BackupLocation, ReplaceOrInPlace};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::remove::inspect_entry;
 use crate::files::state::journal::{
@@ -88,12 +88,15 @@ fn make_read_only(tree: &TestWorkspace) {
     fs::set_permissions(tree.path("."), Permissions::from_mode(0o555)).unwrap();
 }
 
-fn protection(tree: &TestWorkspace, found: Option<&[u8]>) -> Result<WriteSafety, ToolError> {
+fn protection(tree: &TestWorkspace, found: Option<&[u8]>) -> Result<BackupCoverage, ToolError> {
     let at = tree.resolve("file");
-    WriteSafety::assess(&tree.workspace, &[FileWrite { path: &at, expected: found, bytes: b"new" }])
+    BackupCoverage::assess(
+        &tree.workspace,
+        &[FileWrite { path: &at, expected: found, bytes: b"new" }],
+    )
 }
 
-fn words(protection: &WriteSafety) -> String {
+fn words(protection: &BackupCoverage) -> String {
     protection.notes().map(|note| note.to_string()).collect()
 }
 
@@ -159,7 +162,7 @@ fn an_unwritable_file_is_rejected_before_the_permission_request() {
         for path in ["added", "folder/added"] {
             let at = tree.resolve(path);
             let change = FileWrite { path: &at, expected: None, bytes: b"new" };
-            refused(WriteSafety::assess(&tree.workspace, &[change]).unwrap_err());
+            refused(BackupCoverage::assess(&tree.workspace, &[change]).unwrap_err());
         }
     });
 }

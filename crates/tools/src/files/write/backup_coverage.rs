@@ -11,7 +11,7 @@ use crate::note::Note;
 
 /// How the files of one change are protected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct WriteSafety {
+pub(crate) struct BackupCoverage {
     /// The reason why there are no backups. `None` if there are backups.
     state_unavailable: Option<StateUnavailable>,
     /// Whether the change replaces at least one existing file.
@@ -43,7 +43,7 @@ pub(super) enum BackupLocation {
     NoBackup,
 }
 
-impl WriteSafety {
+impl BackupCoverage {
     /// Determines how a change is protected. Fails if the file system does not permit the change.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl ReplaceOrInPlace {
     ///
     /// # Errors
     ///
-    /// The errors of [`WriteSafety::assess`].
+    /// The errors of [`BackupCoverage::assess`].
     pub(super) fn choose(
         workspace: &Workspace,
         change: FileWrite<'_>,
