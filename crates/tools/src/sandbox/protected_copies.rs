@@ -33,10 +33,17 @@ pub(crate) struct RestoredNames {
 
 #[derive(Debug, Clone)]
 struct ProtectedCopy {
-    root: PathBuf,
+    root: Arc<ProjectFolder>,
     /// The path in the project folder.
     name: PathBuf,
     content: Content,
+}
+
+#[derive(Debug)]
+struct ProjectFolder {
+    path: PathBuf,
+    /// The folder that was at the path before the command.
+    folder: Dir,
 }
 
 /// The content of one path. Links are not followed.
@@ -73,16 +80,17 @@ impl ProtectedCopies {
     ) -> io::Result<Self> {
         let mut budget =
             CopyBudget { entries: MAX_PROTECTED_COPY_ENTRIES, bytes: MAX_PROTECTED_COPY_BYTES };
+        let open = |path: &PathBuf| Ok(Arc::new(ProjectFolder::open(path)?));
+        let roots = roots.iter().map(open).collect::<io::Result<Vec<_>>>()?;
         let mut copies = Vec::new();
         for path in paths {
-            let root = roots.iter().find(|root| path.starts_with(root));
-            let Some((root, name)) = root
-                .and_then(|root| Some((root.clone(), path.strip_prefix(root).ok()?.to_owned())))
-            else {
-                continue;
+            let within = |root: &Arc<ProjectFolder>| {
+                Some((root.clone(), path.strip_prefix(&root.path).ok()?.to_owned()))
             };
-            let content = read_in(&root, &name, &mut budget)?;
-            copies.push(ProtectedCopy { root, name, content });
+            if let Some((root, name)) = roots.iter().find_map(within) {
+                let content = root.read(&name, &mut budget)?;
+                copies.push(ProtectedCopy { root, name, content });
+            }
         }
         Ok(Self { copies, restoring: Mutex::default() })
     }
@@ -124,14 +132,14 @@ impl ProtectedCopies {
 
 impl ProtectedCopy {
     fn path(&self) -> PathBuf {
-        self.root.join(&self.name)
+        self.root.path.join(&self.name)
     }
 
     fn is_changed(&self) -> bool {
         // A folder that a command filled may be too large to be read, and is then different.
         let mut budget =
             CopyBudget { entries: MAX_PROTECTED_COPY_ENTRIES, bytes: MAX_PROTECTED_COPY_BYTES };
-        read_in(&self.root, &self.name, &mut budget).map_or(true, |now| now != self.content)
+        self.root.read(&self.name, &mut budget).map_or(true, |now| now != self.content)
     }
 
     fn restore_if_changed(&self) -> io::Result<bool> {
@@ -139,7 +147,7 @@ impl ProtectedCopy {
             return Ok(false);
         }
         let Some(name) = self.name.file_name() else { return Ok(false) };
-        let parent = open_or_create_parent(&self.root, &self.name)?;
+        let parent = self.root.open_or_create_parent(&self.name)?;
         if parent.entry_kind(name).is_ok() {
             move_aside(&parent, name)?;
         }
@@ -148,53 +156,61 @@ impl ProtectedCopy {
     }
 }
 
-/// Reads a path in a folder, step by step. Links are not followed.
-fn read_in(root: &Path, name: &Path, budget: &mut CopyBudget) -> io::Result<Content> {
-    let mut folder = open_root(root)?;
-    // Other commands run, and keep the name from being created.
-    let is_placeholder = |path: &Path| is_placeholder_at(&root.join(path));
-    let mut path = PathBuf::new();
-    for part in name.parent().into_iter().flat_map(Path::components) {
-        path.push(part);
-        match folder.entry_kind(part.as_os_str()) {
-            Ok(FileKind::Directory) => folder = folder.open_dir(part.as_os_str())?,
-            Ok(_) if is_placeholder(&path) => return Ok(Content::Missing),
-            Ok(_) => return Ok(Content::Special),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::Missing),
-            Err(error) => return Err(error),
-        }
+impl ProjectFolder {
+    fn open(path: &Path) -> io::Result<Self> {
+        let folder = PinnedDirectory::pin(path)?.open_dir_without_links(Path::new("."))?;
+        Ok(Self { path: path.to_owned(), folder })
     }
-    match name.file_name() {
-        Some(_) if is_placeholder(name) => Ok(Content::Missing),
-        Some(name) => Content::read(&folder, name, budget),
-        None => Ok(Content::Missing),
-    }
-}
 
-fn open_root(root: &Path) -> io::Result<Dir> {
-    PinnedDirectory::pin(root)?.open_dir_without_links(Path::new("."))
-}
-
-/// Opens the folder that contains a path, step by step. If something else is in the place of a
-/// folder, it is moved aside.
-fn open_or_create_parent(root: &Path, name: &Path) -> io::Result<Dir> {
-    let mut folder = open_root(root)?;
-    let parts = name.parent().into_iter().flat_map(Path::components);
-    for part in parts {
-        let Component::Normal(part) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
-        match folder.entry_kind(part) {
-            Ok(FileKind::Directory) => {}
-            Ok(_) => {
-                move_aside(&folder, part)?;
-                folder.create_dir(part)?;
+    /// Reads a path in the folder, step by step. Links are not followed.
+    fn read(&self, name: &Path, budget: &mut CopyBudget) -> io::Result<Content> {
+        // Other commands run, and keep the name from being created.
+        let is_placeholder = |path: &Path| is_placeholder_at(&self.path.join(path));
+        let mut deeper: Option<Dir> = None;
+        let mut path = PathBuf::new();
+        for part in name.parent().into_iter().flat_map(Path::components) {
+            let (folder, part) = (deeper.as_ref().unwrap_or(&self.folder), part.as_os_str());
+            path.push(part);
+            match folder.entry_kind(part) {
+                Ok(FileKind::Directory) => deeper = Some(folder.open_dir(part)?),
+                Ok(FileKind::Special) if is_placeholder(&path) => return Ok(Content::Missing),
+                Ok(_) => return Ok(Content::Special),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(Content::Missing);
+                }
+                Err(error) => return Err(error),
             }
-            Err(_) => folder.create_dir(part)?,
         }
-        folder = folder.open_dir(part)?;
-        // The command may have closed it.
-        folder.allow_owner_to_change()?;
+        let Some(last) = name.file_name() else { return Ok(Content::Missing) };
+        match Content::read(deeper.as_ref().unwrap_or(&self.folder), last, budget)? {
+            Content::Special if is_placeholder(name) => Ok(Content::Missing),
+            content => Ok(content),
+        }
     }
-    Ok(folder)
+
+    /// Opens the folder that contains a path, step by step. If something else is in the place of a
+    /// folder, it is moved aside.
+    fn open_or_create_parent(&self, name: &Path) -> io::Result<Dir> {
+        let mut folder = self.folder.open_dir(OsStr::new("."))?;
+        let parts = name.parent().into_iter().flat_map(Path::components);
+        for part in parts {
+            let Component::Normal(part) = part else {
+                return Err(io::ErrorKind::InvalidInput.into());
+            };
+            match folder.entry_kind(part) {
+                Ok(FileKind::Directory) => {}
+                Ok(_) => {
+                    move_aside(&folder, part)?;
+                    folder.create_dir(part)?;
+                }
+                Err(_) => folder.create_dir(part)?,
+            }
+            folder = folder.open_dir(part)?;
+            // The command may have closed it.
+            folder.allow_owner_to_change()?;
+        }
+        Ok(folder)
+    }
 }
 
 /// Renames an entry, so that its content is not lost.
