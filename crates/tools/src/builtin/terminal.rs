@@ -176,18 +176,15 @@ impl Tool for Terminal {
             })
             .with_timeout(timeout);
         let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
-        let (private_tmp, has_namespaces) = match (&*context.isolation, &args.outside_sandbox) {
-            (CommandIsolation::Sandbox(sandbox), None) => {
-                (Some(sandbox.visible_tmp().to_owned()), sandbox.has_namespaces())
-            }
-            _ => (None, false),
+        let private_tmp = match (&*context.isolation, &args.outside_sandbox) {
+            (CommandIsolation::Sandbox(sandbox), None) => Some(sandbox.visible_tmp().to_owned()),
+            _ => None,
         };
         let (line, outside_sandbox) = (args.command, args.outside_sandbox);
         let judged = run_on_blocking_thread(move || {
             let home = command.env.get("HOME").map(PathBuf::from);
-            let (home, tmp) = (home.as_deref(), private_tmp.as_deref());
-            let place =
-                risks::CommandPlace { cwd: &command.cwd, home, private_tmp: tmp, has_namespaces };
+            let (home, private_tmp) = (home.as_deref(), private_tmp.as_deref());
+            let place = risks::CommandPlace { cwd: &command.cwd, home, private_tmp };
             let judged = risks::assess_command(&line, place, &workspace);
             Ok((judged, command))
         });

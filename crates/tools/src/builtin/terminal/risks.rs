@@ -30,17 +30,15 @@ pub(crate) struct CommandPlace<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) home: Option<&'a Path>,
     /// The folder for temporary files that only the commands of the session see, if the command has
-    /// a sandbox.
+    /// a sandbox. A sandbox protects names itself, or their changes are listed afterwards, so most
+    /// protected names are no reason to ask.
     pub(crate) private_tmp: Option<&'a Path>,
-    /// Whether the command has a sandbox with namespaces. Such a sandbox protects names itself, or
-    /// their changes are listed afterwards, so most protected names are no reason to ask.
-    pub(crate) has_namespaces: bool,
 }
 
 /// Assesses a command line. The function accesses the file system to resolve the paths in it.
 pub(crate) fn assess_command(
     line: &str,
-    CommandPlace { cwd, home, private_tmp, has_namespaces }: CommandPlace<'_>,
+    CommandPlace { cwd, home, private_tmp }: CommandPlace<'_>,
     workspace: &Workspace,
 ) -> RiskAssessment {
     let mut place = ShellContext::new(workspace.roots().chain(private_tmp).collect());
@@ -54,7 +52,10 @@ pub(crate) fn assess_command(
             && !workspace.roots().any(|root| path.starts_with(root))
     };
     risks.writes.retain(|path| !is_private(path));
-    let is_guarded = if has_namespaces { guard::is_guarded_in_sandbox } else { guard::is_guarded };
+    let is_guarded = match private_tmp {
+        Some(_) => guard::is_guarded_in_sandbox,
+        None => guard::is_guarded,
+    };
     assessment_from_risks(run, risks, None, workspace, is_guarded)
 }
 

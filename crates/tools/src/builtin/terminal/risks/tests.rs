@@ -20,7 +20,7 @@ fn assess_in_tree(tree: &TestWorkspace, line: &str) -> RiskAssessment {
 }
 
 fn place<'a>(cwd: &'a Path, home: Option<&'a Path>) -> CommandPlace<'a> {
-    CommandPlace { cwd, home, private_tmp: None, has_namespaces: false }
+    CommandPlace { cwd, home, private_tmp: None }
 }
 
 #[test]
@@ -37,12 +37,8 @@ fn the_sandbox_spares_questions_about_names_that_it_protects_or_lists() {
         ("cp a sub/AGENTS.md", [true, true]),
         ("touch a", [false, false]),
     ] {
-        let judged = [false, true].map(|has_namespaces| {
-            let place = CommandPlace {
-                private_tmp: Some(Path::new("/tmp")),
-                has_namespaces,
-                ..place(cwd, None)
-            };
+        let judged = [None, Some(Path::new("/tmp"))].map(|private_tmp| {
+            let place = CommandPlace { private_tmp, ..place(cwd, None) };
             assess_command(line, place, &tree.workspace).effects.is_always_asked()
         });
         assert_eq!(judged, asks, "{line}");
