@@ -54,8 +54,8 @@ impl MadeNames {
     pub(super) fn find(roots: &[PathBuf], since: ChangeTime) -> Self {
         let (mut names, mut is_cut) = (Vec::new(), false);
         let deadline = Instant::now() + MADE_NAMES_DEADLINE;
-        let mut folders: Vec<_> = roots.iter().map(|root| (root.clone(), false)).collect();
-        while !is_cut && let Some((folder, is_hidden)) = folders.pop() {
+        let mut folders: Vec<_> = roots.iter().map(|root| (root.clone(), false, since)).collect();
+        while !is_cut && let Some((folder, is_hidden, since)) = folders.pop() {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 is_cut = names.len() >= MAX_MADE_NAMES || Instant::now() > deadline;
                 if is_cut {
@@ -68,7 +68,9 @@ impl MadeNames {
                 } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
                     && !GENERATED_FOLDERS.iter().any(|generated| name == *generated)
                 {
-                    folders.push((entry.path(), is_hidden));
+                    let is_moved = entry.metadata().is_ok_and(|it| is_moved(&it, since));
+                    let since = if is_moved { ChangeTime::EARLIEST } else { since };
+                    folders.push((entry.path(), is_hidden, since));
                 }
             }
         }
@@ -90,7 +92,16 @@ fn is_made(entry: &DirEntry, is_hidden: bool, since: ChangeTime) -> bool {
     may_be && has(&|it| ChangeTime::of(it) > since && (is_hidden || it.mode() & 0o111 != 0))
 }
 
+/// Returns whether a folder was moved after a time, so that all that it contains is new at its place.
+/// If its content changed afterwards, this cannot be seen.
+fn is_moved(folder: &Metadata, since: ChangeTime) -> bool {
+    let content = ChangeTime { seconds: folder.mtime(), nanoseconds: folder.mtime_nsec() };
+    ChangeTime::of(folder) > since && content <= since
+}
+
 impl ChangeTime {
+    const EARLIEST: Self = Self { seconds: i64::MIN, nanoseconds: 0 };
+
     /// Returns the time now. No earlier change has a later time, but one in the next milliseconds
     /// may have an earlier one: the system may record changes by a coarse clock.
     pub(super) fn now() -> Self {
@@ -151,7 +162,9 @@ mod tests {
         write(root, ".old", 0o644);
         write(root, ".changed", 0o644);
         write(root, ".git/HEAD", 0o644);
+        write(root, "target/old/tool", 0o755);
         let since = time_before_now();
+        fs::rename(root.join("target/old"), root.join("moved")).unwrap();
         let made = [
             "made-executable",
             "run.sh",
@@ -170,8 +183,15 @@ mod tests {
         }
         write(root, "plain.txt", 0o644);
         let found = MadeNames::find(&[root.to_owned()], since);
-        let expected =
-            [".changed", ".hidden/config", "inner/.git", "made-executable", "run.sh", "src/tool"];
+        let expected = [
+            ".changed",
+            ".hidden/config",
+            "inner/.git",
+            "made-executable",
+            "moved/tool",
+            "run.sh",
+            "src/tool",
+        ];
         assert_eq!(found.names, expected.map(|name| root.join(name)));
         assert!(!found.is_cut);
     }
