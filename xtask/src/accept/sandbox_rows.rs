@@ -1,5 +1,6 @@
 //! The rows for commands in the sandbox.
 
+use std::fs;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -45,16 +46,19 @@ pub(super) const SANDBOX_ROWS: &[AcceptanceRow] = &[
 /// the median difference of the times of their turns, in milliseconds.
 fn extra_command_ms(built: &ReleasePrograms, n: u32, isolation: &str) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("sandbox")?;
+    let project = scratch.cwd().join("project");
+    fs::create_dir(&project).map_err(|error| TaskError::Failed(error.to_string()))?;
     let start = |args: &[&str], mode: &str| {
         let mut command = isolated_command(&built.callboard, &scratch);
         if isolation == "landlock" {
-            // A sandbox refuses namespaces to the programs in it, so they use Landlock.
+            // A sandbox refuses namespaces to the programs in it, so they use Landlock. The names
+            // that it protects are those of its own project, which contains that of the agent.
             command.args(["sandbox", "run", "--"]).arg(&built.callboard);
         }
         let args = [&["acp", "--ephemeral", "--model", "direct", "--mode", "auto"], args].concat();
         let mut agent = AgentProcess::start(command.args(args))?;
         initialize(&mut agent)?;
-        let params = json!({"cwd": scratch.cwd(), "mcpServers": []});
+        let params = json!({"cwd": project, "mcpServers": []});
         let mut opened = agent.request_and_wait("session/new", &params, DEADLINE, |_| ())?;
         let isolation = opened["_meta"]["callboard"]["sandbox"]["mode"].take();
         if isolation == mode {
