@@ -25,4 +25,6 @@ pub use run::{
     CommandExit, CommandInput, ExitCause, ResourceUsage, ShellCommand, SpawnError, Streams,
     WindowSize, has_helper, init_command_helper, run_command, run_recorded,
 };
+#[cfg(unix)]
+pub use run::{PipedCommand, PipedProgram, PipedStreams};
 pub use sandbox::CommandSandbox;

@@ -33,17 +33,16 @@ pub(crate) enum Supervision {
     Outside,
 }
 
-/// The output of a program: a pipe or a terminal.
+/// The standard streams of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum StdioKind {
+    /// One pipe for the output and the errors. Standard input is empty.
     Pipe,
+    /// A stream socket for the input and the output, and a pipe for the errors.
+    Socket,
     /// A terminal. If `typed`, the terminal is also standard input; otherwise standard input is
     /// empty.
-    Terminal {
-        cols: u16,
-        rows: u16,
-        typed: bool,
-    },
+    Terminal { cols: u16, rows: u16, typed: bool },
 }
 
 /// The exit of a program after all of its processes are gone.

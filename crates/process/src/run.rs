@@ -2,6 +2,8 @@
 //! thread reads the output, and [`run_command`] connects the two.
 
 mod input;
+#[cfg(unix)]
+mod piped;
 mod running;
 
 use std::collections::BTreeMap;
@@ -25,6 +27,8 @@ use crate::tree::{self, ProcessTree};
 
 pub use self::input::CommandInput;
 use self::input::SilenceTimer;
+#[cfg(unix)]
+pub use self::piped::{PipedCommand, PipedProgram, PipedStreams};
 
 /// A shell command and where it runs.
 #[derive(Debug, Clone)]
@@ -357,13 +361,7 @@ async fn run_supervised(
     let ended = {
         let stop = async {
             asked = wait_for_stop_cause(&cancel, timeout, watched).await;
-            drop(running::signal_tree(tree, ProcessTree::terminate).await);
-            sleep(KILL_GRACE).await;
-            drop(running::signal_tree(tree, ProcessTree::kill).await);
-            // The kernel may be unable to end the command (e.g. on a dead network disk); the call
-            // returns nevertheless.
-            sleep(REAP_DEADLINE).await;
-            tree.kill_helper();
+            end_processes(tree).await;
             Ok(ProgramExit { stopped: true, ..ProgramExit::default() })
         };
         tokio::pin!(stop);
@@ -387,6 +385,16 @@ async fn run_supervised(
     // The timeout is not the cause if it fires while left-over processes are being ended.
     let end = if ended.stopped { asked } else { ExitCause::Exited };
     Ok(command_exit(ended, end, begun))
+}
+
+/// Ends all processes of a program. The kernel may be unable to end one (e.g. on a dead network
+/// disk); the call returns nevertheless, when it has given up.
+async fn end_processes(tree: &Arc<ProcessTree>) {
+    drop(running::signal_tree(tree, ProcessTree::terminate).await);
+    sleep(KILL_GRACE).await;
+    drop(running::signal_tree(tree, ProcessTree::kill).await);
+    sleep(REAP_DEADLINE).await;
+    tree.kill_helper();
 }
 
 fn command_exit(ended: ProgramExit, end: ExitCause, begun: Instant) -> CommandExit {

@@ -33,7 +33,8 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, setr
 use self::group::ShellProcessGroup;
 pub(crate) use self::helper::init_command_helper;
 pub(crate) use self::streams::{
-    ChildOutput, OutputReader, StopReadOnDrop, TerminalWriter, open_output, terminal_writer,
+    ChildOutput, OutputReader, StopReadOnDrop, TerminalWriter, open_output, open_socket,
+    terminal_writer,
 };
 use crate::program::{
     COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Supervision, refuse_sandbox,
@@ -94,10 +95,15 @@ pub(crate) fn start(
         .envs(program.env)
         .env(COMMAND_ID_VARIABLE, program.command_id);
     command.stdin(match end.shape {
-        StdioKind::Terminal { typed: true, .. } => Stdio::from(end.output.try_clone()?),
+        StdioKind::Terminal { typed: true, .. } | StdioKind::Socket => {
+            Stdio::from(end.output.try_clone()?)
+        }
         _ => Stdio::null(),
     });
-    let child = command.stdout(end.output.try_clone()?).stderr(end.output.try_clone()?).spawn();
+    let errors = end.errors.as_ref().unwrap_or(&end.output).try_clone()?;
+    let child = command.stdout(end.output.try_clone()?).stderr(errors).spawn();
+    // The other ends are closed, so that readers notice when the program closes them.
+    drop(command);
     let child = child.map_err(explain)?;
     let group = ShellProcessGroup::new(&child, program.command_id);
     let end = terminal.is_some().then_some(end);
@@ -216,7 +222,7 @@ fn new_session_command(argv: &[impl AsRef<str>], shape: StdioKind) -> io::Result
 fn set_up_child(shape: StdioKind) -> io::Result<()> {
     reset_ignored_signals();
     setsid()?;
-    if shape != StdioKind::Pipe {
+    if matches!(shape, StdioKind::Terminal { .. }) {
         ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
     setrlimit(Resource::Core, Rlimit { current: Some(0), ..getrlimit(Resource::Core) })?;

@@ -109,7 +109,7 @@ pub(crate) fn open_output(
 ) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
     let size = match shape {
         StdioKind::Terminal { cols, rows, .. } => PtySize { cols, rows, ..PtySize::default() },
-        StdioKind::Pipe => PtySize::default(),
+        StdioKind::Pipe | StdioKind::Socket => PtySize::default(),
     };
     let pair = native_pty_system().openpty(size).map_err(io::Error::other)?;
     let reader = pair.master.try_clone_reader().map_err(io::Error::other)?;

@@ -1,6 +1,7 @@
 //! Opens a pipe or a terminal, starts a shell with it, and owns both until the last process has
 //! exited.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
@@ -101,7 +102,7 @@ fn spawn(
     supervision: Supervision,
     recording: Option<Arc<Recording>>,
 ) -> Result<SpawnedCommand, SpawnError> {
-    check_cwd_and_lengths(command)?;
+    check_cwd_and_lengths(&command.cwd, &command.env, [command.line.as_str()])?;
     let (source, reading, end) = tree::open_output(command.streams.into()).map_err(start_error)?;
     let is_typed = matches!(command.streams, Streams::Interactive(_));
     let keys = is_typed.then(|| tree::terminal_writer(&source, &reading)).transpose();
@@ -148,13 +149,17 @@ impl From<Streams> for StdioKind {
     }
 }
 
-/// Returns a precise error for commands that the system would reject.
-fn check_cwd_and_lengths(command: &ShellCommand) -> Result<(), SpawnError> {
-    fs::metadata(command.cwd.join("."))
-        .map_err(|source| SpawnError::Cwd { path: command.cwd.clone(), source })?;
-    let variables =
-        command.env.iter().map(|(name, value)| (name.as_str(), name.len() + value.len()));
-    let mut strings = variables.chain([("the command", command.line.len())]);
+/// Returns a precise error for commands that the system would reject. `words` are the arguments.
+pub(super) fn check_cwd_and_lengths<'a>(
+    cwd: &Path,
+    env: &BTreeMap<String, String>,
+    words: impl IntoIterator<Item = &'a str>,
+) -> Result<(), SpawnError> {
+    fs::metadata(cwd.join("."))
+        .map_err(|source| SpawnError::Cwd { path: cwd.to_owned(), source })?;
+    let variables = env.iter().map(|(name, value)| (name.as_str(), name.len() + value.len()));
+    let words = words.into_iter().map(|word| ("the command", word.len()));
+    let mut strings = variables.chain(words);
     match strings.find(|(_, bytes)| *bytes > MAX_COMMAND_STRING_BYTES) {
         None => Ok(()),
         Some((what, bytes)) => Err(SpawnError::TooLong {
@@ -178,7 +183,7 @@ fn shell_argv(line: &str) -> Vec<&str> {
 }
 
 /// Returns a value that no other command and no other process uses.
-fn new_command_id() -> String {
+pub(super) fn new_command_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -196,6 +201,6 @@ fn forward_output(mut source: OutputReader, chunks: &channel::Sender) {
     }
 }
 
-fn start_error(error: impl Into<Box<dyn Error + Send + Sync>>) -> SpawnError {
+pub(super) fn start_error(error: impl Into<Box<dyn Error + Send + Sync>>) -> SpawnError {
     SpawnError::Start(error.into())
 }

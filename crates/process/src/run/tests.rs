@@ -1,6 +1,7 @@
 //! Tests of [`run_supervised`] with real shells, with and without a helper process.
 
 mod endings;
+mod piped;
 mod sandbox;
 
 use std::fs;

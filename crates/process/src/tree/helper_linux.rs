@@ -56,7 +56,8 @@ pub(super) fn start_helper(
     if program.sandbox.is_none() {
         command.envs(&env);
     }
-    command.stdin(OwnedFd::from(theirs)).stdout(end.output.try_clone()?).stderr(end.output);
+    let errors = end.errors.map_or_else(|| end.output.try_clone(), Ok)?;
+    command.stdin(OwnedFd::from(theirs)).stdout(end.output).stderr(errors);
     let mut child = command.spawn()?;
     // Closes the other ends of the output and of the socket, which `command` owns.
     drop(command);

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ use crate::program::StdioKind;
 #[derive(Debug)]
 pub(crate) struct ChildOutput {
     pub(super) output: OwnedFd,
+    /// Standard error, if it is not the output.
+    pub(super) errors: Option<OwnedFd>,
     pub(super) shape: StdioKind,
     /// The path of the terminal, if the output is a terminal.
     pub(super) terminal: Option<PathBuf>,
@@ -79,14 +82,31 @@ pub(crate) fn open_output(
 ) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
     let (stopped, reading) = io::pipe()?;
     let (source, output, terminal) = match shape {
-        StdioKind::Pipe => {
+        StdioKind::Pipe | StdioKind::Socket => {
             let (source, output) = io::pipe()?;
             (OwnedFd::from(source), output.into(), None)
         }
         StdioKind::Terminal { cols, rows, .. } => open_terminal(cols, rows)?,
     };
     let source = OutputReader { output: source.into(), stop_pipe: stopped };
-    Ok((source, StopReadOnDrop { _pipe: reading }, ChildOutput { output, shape, terminal }))
+    Ok((
+        source,
+        StopReadOnDrop { _pipe: reading },
+        ChildOutput { output, errors: None, shape, terminal },
+    ))
+}
+
+/// Opens a socket for the input and the output of a program, and a pipe for its errors.
+pub(crate) fn open_socket() -> io::Result<(UnixStream, PipeReader, ChildOutput)> {
+    let (socket, theirs) = UnixStream::pair()?;
+    let (errors, writer) = io::pipe()?;
+    let end = ChildOutput {
+        output: theirs.into(),
+        errors: Some(writer.into()),
+        shape: StdioKind::Socket,
+        terminal: None,
+    };
+    Ok((socket, errors, end))
 }
 
 fn open_terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd, Option<PathBuf>)> {

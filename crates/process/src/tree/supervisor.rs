@@ -47,7 +47,9 @@ impl SpawnOrder {
     /// Returns the standard input of the program.
     fn stdin(&self) -> io::Result<OwnedFd> {
         match self.shape {
-            StdioKind::Terminal { typed: true, .. } => stdout().try_clone_to_owned(),
+            StdioKind::Terminal { typed: true, .. } | StdioKind::Socket => {
+                stdout().try_clone_to_owned()
+            }
             _ => open_null(),
         }
     }
@@ -166,10 +168,10 @@ fn spawn_in(sandbox: &CommandSandbox, order: &SpawnOrder) -> io::Result<(Pid, Sa
 fn release_streams(order: &SpawnOrder) -> io::Result<()> {
     let null = open_null()?;
     dup2_stdin(&null)?;
-    // Readers of a pipe wait until the last writer closes it, so the helper must not hold it open.
-    // The helper holds a terminal open until the end, because a command may close the terminal and
+    // Readers of a pipe or socket wait until the last writer closes it, so the helper must not hold
+    // it open. The helper holds a terminal open until the end, because a command may close the terminal and
     // open it again.
-    if order.shape == StdioKind::Pipe {
+    if !matches!(order.shape, StdioKind::Terminal { .. }) {
         dup2_stdout(&null)?;
         dup2_stderr(&null)?;
     }
