@@ -51,8 +51,8 @@ fn extra_command_ms(built: &ReleasePrograms, n: u32, isolation: &str) -> Result<
     let start = |args: &[&str], mode: &str| {
         let mut command = isolated_command(&built.callboard, &scratch);
         if isolation == "landlock" {
-            // A sandbox refuses namespaces to the programs in it, so they use Landlock. The names
-            // that it protects are those of its own project, which contains that of the agent.
+            // A sandbox refuses namespaces to the programs in it, so they use Landlock. It protects
+            // names in its project, but none in the project of the agent, which lies deeper.
             command.args(["sandbox", "run", "--"]).arg(&built.callboard);
         }
         let args = [&["acp", "--ephemeral", "--model", "direct", "--mode", "auto"], args].concat();
