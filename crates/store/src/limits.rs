@@ -67,6 +67,9 @@ pub const MAX_PAGE_PROMPTS: usize = 1000;
 /// Maximum number of records in one page of a load.
 pub(crate) const MAX_PAGE_RECORDS: usize = 256;
 
+/// Maximum number of records in the first page of a load.
+pub(crate) const MAX_FIRST_PAGE_RECORDS: usize = 16;
+
 /// Number of bytes of records after which a page of a load ends. With its last record, a page may
 /// exceed this limit.
 pub(crate) const PAGE_BYTES: usize = 1 << 20;
@@ -132,9 +135,13 @@ pub(crate) const STEP_RECORDS: usize = 128;
 #[cfg(feature = "sqlite")]
 pub(crate) const STEP_PAGES: i64 = 1000;
 
-/// Number of bytes of memory that each of two connections uses for database pages.
+/// Number of bytes of memory that a connection for writes uses for database pages.
 #[cfg(feature = "sqlite")]
 pub(crate) const CACHE_BYTES: i64 = 4 << 20;
+
+/// Number of bytes of memory that a connection for reads uses for database pages.
+#[cfg(feature = "sqlite")]
+pub(crate) const READER_CACHE_BYTES: i64 = 256 << 10;
 
 /// Minimum number of 4 KiB pages in the write-ahead log for a checkpoint, which moves the pages
 /// into the database and empties the log. The first process that opens the database reads the whole

@@ -2,7 +2,7 @@
 
 use acp_types::schema::v1::SessionId;
 
-use crate::limits::{MAX_PAGE_RECORDS, PAGE_BYTES};
+use crate::limits::{MAX_FIRST_PAGE_RECORDS, MAX_PAGE_RECORDS, PAGE_BYTES};
 use crate::record::{RecordStream, StoredRecord};
 
 /// Progress of a load: see [`SessionStore::next_page`](crate::SessionStore::next_page). Only a
@@ -23,13 +23,15 @@ pub struct SessionLoadProgress {
     /// Number of damaged records that were found so far; the actual number may be higher. A damaged
     /// record is skipped. If only its whole form is damaged, it is returned in its short form.
     pub damaged: u64,
+    /// Whether a page was returned already.
+    pub has_begun: bool,
 }
 
 impl SessionLoadProgress {
     /// Creates a load of the records before `end`, from the first record, all in their whole form.
     #[must_use]
     pub fn new(session: SessionId, stream: RecordStream, end: u64) -> Self {
-        Self { session, stream, next: 0, end, whole_from: 0, damaged: 0 }
+        Self { session, stream, next: 0, end, whole_from: 0, damaged: 0, has_begun: false }
     }
 }
 
@@ -57,15 +59,24 @@ pub fn first_whole_record_number<E>(
 }
 
 /// A page of a load to which records are added. A page is full when it has 256 records or at least
-/// 1 MiB.
-#[derive(Debug, Default)]
+/// 1 MiB. The first page of a load has at most 16 records, so that it is there soon.
+#[derive(Debug)]
 pub struct RecordPage {
     /// The records of the page.
     pub records: Vec<StoredRecord>,
     bytes: usize,
+    max_records: usize,
 }
 
 impl RecordPage {
+    /// Creates the next page of a load, without records.
+    #[must_use]
+    pub fn begin(load: &mut SessionLoadProgress) -> Self {
+        let is_first = !std::mem::replace(&mut load.has_begun, true);
+        let max_records = if is_first { MAX_FIRST_PAGE_RECORDS } else { MAX_PAGE_RECORDS };
+        Self { records: Vec::new(), bytes: 0, max_records }
+    }
+
     /// Adds a record.
     pub fn push(&mut self, record: StoredRecord) {
         self.bytes += record.json.len();
@@ -75,7 +86,7 @@ impl RecordPage {
     /// Returns whether the page ends here.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.bytes >= PAGE_BYTES || self.records.len() >= MAX_PAGE_RECORDS
+        self.bytes >= PAGE_BYTES || self.records.len() >= self.max_records
     }
 }
 

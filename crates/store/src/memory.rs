@@ -183,7 +183,7 @@ impl SessionStore for MemorySessionStore {
     ) -> Result<Vec<StoredRecord>, SessionStoreError> {
         let sessions = self.lock_sessions();
         let session = sessions.find_session(&load.session)?;
-        let mut page = RecordPage::default();
+        let mut page = RecordPage::begin(load);
         let range = load.next..load.end;
         for (seq, entry) in session.in_stream(load.stream).filter(|(seq, _)| range.contains(seq)) {
             load.next = seq + 1;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use acp_connection::OpenRequest;
 use acp_store::{NewSession, SessionFilter, SessionFolder, SessionStoreError, SessionSummary};
 use acp_types::wire::v1;
 use agent_client_protocol::v1::schema::{
@@ -16,6 +17,7 @@ use agent_client_protocol::{Client, Error, JsonRpcResponse, Result};
 use callboard_text::{escape_invisible, rfc3339_utc};
 use serde_json::Value;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::CodingAgent;
 use super::connection::{Connection, PreparedSession, SessionStart, check_room};
@@ -23,6 +25,7 @@ use crate::lock::lock;
 use crate::options::{OptionSelection, parse_thought_level};
 use crate::permission_mode::PermissionMode;
 use crate::rewind::{RewindSessionRequest, RewindSessionResponse};
+use crate::session::Session;
 use crate::session_archive::SessionArchive;
 use crate::stored_sessions::{
     OpenedStore, RestoredSession, SessionRecording, StoredSettings, new_session_id, read_messages,
@@ -247,8 +250,15 @@ impl Connection {
             Err(error) => return drop(responder.respond_with_error(error)),
         };
         let (sender, messages) = oneshot::channel();
-        // The messages of the model are read while the client receives the stored updates.
-        let read = read_and_send_messages(&opened, &id, sender);
+        // The messages of the model are read while the client receives the stored updates, but not
+        // before the first of them, because both use the processor.
+        let has_begun = CancellationToken::new();
+        let read = async {
+            if is_replayed {
+                has_begun.cancelled().await;
+            }
+            read_and_send_messages(&opened, &id, sender).await
+        };
         let (start, mut notices) =
             self.prepare_start(&opened, &id, (&prepared, restored), messages).await;
         if is_fork {
@@ -263,8 +273,9 @@ impl Connection {
         let session = self.start_session(prepared, start, client);
         let answer = session.client().open_request(responder);
         let handle = session.client().handle().clone();
-        let replayed =
-            async { if is_replayed { replay(&opened, &id, &handle).await } else { Ok(0) } };
+        let replayed = async {
+            if is_replayed { replay(&opened, &id, &handle, &has_begun).await } else { Ok(0) }
+        };
         let unread = tokio::select! {
             unread = async { tokio::try_join!(replayed, read) } => unread,
             () = session.wait_closed() => return,
@@ -284,6 +295,16 @@ impl Connection {
         if let Some(recording) = session.recording() {
             recording.set_replay(false);
         }
+        self.answer_restored(id, &session, answer).await;
+    }
+
+    /// Answers the request that has restored a session.
+    async fn answer_restored<T: RestoreResponse>(
+        &self,
+        id: SessionId,
+        session: &Arc<Session>,
+        answer: OpenRequest<T>,
+    ) {
         let choices = session.options().inspect_selection(|selection| {
             response_with_choices(&id, selection, &self.agent.meta_key)
         });

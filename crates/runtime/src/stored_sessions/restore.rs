@@ -9,6 +9,7 @@ use acp_store::{
     StoredRecord,
 };
 use agent_client_protocol::v1::schema::SessionId;
+use tokio_util::sync::CancellationToken;
 
 use super::document::read_document;
 use super::{OpenedStore, StoredKnownFiles, StoredPermissions, StoredSettings};
@@ -72,11 +73,13 @@ fn open_when_free<T>(
 }
 
 /// Sends the stored updates of a session to the client, page by page and only as fast as the client
-/// reads. Returns the number of records that could not be read.
+/// reads. Returns the number of records that could not be read. `has_begun` is cancelled when the first
+/// updates are there.
 pub(crate) async fn replay(
     opened: &OpenedStore,
     id: &SessionId,
     handle: &SessionHandle,
+    has_begun: &CancellationToken,
 ) -> Result<u64, SessionStoreError> {
     let session = id.clone();
     let begin = move |store: &dyn SessionStore| {
@@ -91,6 +94,7 @@ pub(crate) async fn replay(
     };
     let (mut load, mut page) = read_page(opened.run(begin).await?).await?;
     let mut unread = 0;
+    has_begun.cancel();
     while !page.is_empty() {
         // The first records are sent while the others are queued.
         for part in page.chunks(QUEUED_RECORDS) {

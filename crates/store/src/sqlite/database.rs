@@ -14,7 +14,9 @@ use super::fault::TransactionFault;
 use super::files::{create_private_file, create_private_folder, restrict_to_owner, sync_folder};
 use super::schema;
 use crate::error::SessionStoreError;
-use crate::limits::{BUSY_PAUSE, BUSY_TIME, CACHE_BYTES, CHECKPOINT_PAGES, STEP_PAGES};
+use crate::limits::{
+    BUSY_PAUSE, BUSY_TIME, CACHE_BYTES, CHECKPOINT_PAGES, READER_CACHE_BYTES, STEP_PAGES,
+};
 
 /// An open database, with one connection for writes and one for reads.
 #[derive(Debug)]
@@ -48,6 +50,9 @@ impl SessionDatabase {
         let mut writer = connect()?;
         prepare_while_busy(&mut writer, &path, random)?;
         let reader = connect()?;
+        // Loads read each page once.
+        let reads = reader.pragma_update(None, "cache_size", -(READER_CACHE_BYTES / 1024));
+        reads.map_err(|error| TransactionFault::from(error).into_store_error(&path))?;
         if !has_log {
             // This sync makes the directory entries of the database and its log survive a power
             // failure.

@@ -298,7 +298,7 @@ pub(super) fn next_page(
     load: &mut SessionLoadProgress,
 ) -> Result<RecordPage, TransactionFault> {
     let key = find_session_key(transaction, &load.session)?;
-    let mut page = RecordPage::default();
+    let mut page = RecordPage::begin(load);
     while load.next < load.end && !page.is_full() {
         match fill_page(transaction, files, key, load, &mut page) {
             Ok(()) => {}

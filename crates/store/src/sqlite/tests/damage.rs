@@ -209,9 +209,14 @@ fn records_of_a_damaged_database_are_returned_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(folder.path());
     let mut load = store.begin_load(&id("a"), RecordStream::Client, u64::MAX).unwrap();
-    let page = store.next_page(&mut load).unwrap();
-    let original: HashMap<_, _> =
-        page.iter().map(|record| (record.seq, record.json.clone())).collect();
+    let mut original = HashMap::new();
+    loop {
+        let page = store.next_page(&mut load).unwrap();
+        if page.is_empty() {
+            break;
+        }
+        original.extend(page.into_iter().map(|record| (record.seq, record.json)));
+    }
     assert_eq!(original.len(), 211);
     drop(store);
     let intact = fs::read(database(folder.path())).unwrap();
