@@ -29,6 +29,7 @@ mod faults;
 mod file_names;
 mod harness;
 mod malformed;
+mod mcp;
 mod missing_resources;
 mod model_selection;
 mod models;

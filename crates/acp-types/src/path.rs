@@ -1,4 +1,7 @@
-//! Serialises paths as text, including paths that are not UTF-8.
+//! Paths as text, including paths that are not UTF-8.
+
+use std::fmt::Write as _;
+use std::path::Path;
 
 /// Serialises a path as its [text](callboard_text::path_text), because any path has such a text.
 /// Use this module as `#[serde(with = "acp_types::path::as_text")]`.
@@ -46,4 +49,19 @@ pub(crate) mod as_optional_text {
         let text = Option::<String>::deserialize(from)?;
         Ok(text.map(|text| unquote_path(&text).into_owned()))
     }
+}
+
+/// Formats an absolute path as a `file` URI (RFC 8089).
+#[must_use]
+pub fn file_uri(path: &Path) -> String {
+    let mut uri = String::from("file://");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri
 }

@@ -4,6 +4,7 @@
 
 mod env_vars;
 mod file;
+mod mcp;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acp_lifecycle::title;
+use acp_mcp::McpServerConfig;
 use callboard_models::check_model_spec;
 use callboard_models::provider::{ApiKey, Provider, ToolCalling};
 use callboard_process::env::is_secret;
@@ -23,6 +25,7 @@ use crate::limits::MAX_CONFIG_FILE_BYTES;
 use crate::{secrets, user_folders};
 
 use file::{ConfigFile, Sessions};
+use mcp::McpServerSection;
 pub(crate) use rows::ConfigRow;
 
 /// A value with its source.
@@ -84,6 +87,10 @@ pub(crate) struct Config {
     pub(crate) stores_sessions: SourcedValue<bool>,
     session_keep_days: SourcedValue<u64>,
     session_bytes: SourcedValue<u64>,
+    /// The MCP servers of each session.
+    pub(crate) mcp_servers: Vec<McpServerConfig>,
+    /// Time for which the first prompt of a session waits for servers, if it is set.
+    pub(crate) first_prompt_wait: Option<Duration>,
     providers: BTreeMap<Provider, ProviderConfig>,
 }
 
@@ -194,7 +201,14 @@ impl Config {
         let session_keep_days = number_or(keep_days, default.keep.as_secs() / SECONDS_OF_DAY);
         let session_bytes = number_or(max_bytes, default.max_bytes);
         let locale = locale.or(written.locale);
+        let server = |(name, section): (&String, &SourcedValue<McpServerSection>)| {
+            let config = section.value.to_server_config(name, file.folder(), env);
+            config.map_err(|what| file.error_at_source(&section.source, what))
+        };
+        let mcp_servers = written.mcp_servers.iter().map(server).collect::<Result<_, _>>()?;
         Ok(Self {
+            mcp_servers,
+            first_prompt_wait: written.mcp.first_prompt_wait.map(Duration::from_secs),
             model,
             mode,
             locale,

@@ -17,5 +17,10 @@ pub(crate) fn process_secrets() -> Secrets {
 
 /// Adds a key to the secrets, so that it is redacted in all later output.
 pub(crate) fn add_key_to_redact(key: &ApiKey) {
-    PROCESS_SECRETS.add(key.expose());
+    add_to_redact(key.expose());
+}
+
+/// Adds a text to the secrets.
+pub(crate) fn add_to_redact(secret: &str) {
+    PROCESS_SECRETS.add(secret);
 }

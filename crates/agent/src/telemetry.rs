@@ -61,7 +61,9 @@ pub(crate) fn start_telemetry() -> Telemetry {
 /// because the parser would slow down every start.
 fn default_log_targets() -> Targets {
     let ours = Targets::new().with_default(LevelFilter::WARN);
+    // Failures of servers are notices of their sessions.
     ours.with_target("agent_client_protocol", LevelFilter::ERROR)
+        .with_target("rmcp", LevelFilter::OFF)
 }
 
 impl Telemetry {

@@ -37,6 +37,11 @@ pub enum Effect {
         server: String,
         /// The tool's name on that server.
         tool: String,
+        /// A digest of the tool's definition, so that a remembered answer covers only the definition
+        /// that the user saw. Empty if there is none. [`Matcher::Mcp`](crate::Matcher::Mcp) covers
+        /// all definitions.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        definition: String,
     },
     /// An unknown effect.
     Unknown,

@@ -148,6 +148,14 @@ impl Rules {
         self.rules.iter().map(|(number, rule)| (*number, rule))
     }
 
+    /// Returns the effects that rules allow exactly, e.g. by remembered answers.
+    pub fn allowed_effects(&self) -> impl Iterator<Item = &Effect> {
+        self.iter().filter_map(|rule| match &rule.matcher {
+            Matcher::Effect(effect) if rule.verdict == Verdict::Allow => Some(effect),
+            _ => None,
+        })
+    }
+
     /// Adds a rule. Returns false, and does not add the rule, if the session already has 4,096
     /// other rules.
     pub fn add_rule(&mut self, rule: Rule) -> bool {

@@ -212,7 +212,11 @@ fn titles_names_and_options_hide_no_characters() {
     assert!(life.title().len() <= MAX_TITLE_BYTES && life.title().ends_with("}…"));
     for effect in [
         Effect::Connect(hostile.to_owned()),
-        Effect::Mcp { server: hostile.to_owned(), tool: hostile.to_owned() },
+        Effect::Mcp {
+            server: hostile.to_owned(),
+            tool: hostile.to_owned(),
+            definition: String::new(),
+        },
         Effect::Run { command: hostile.to_owned(), cwd: format!("/p/{hostile}").into() },
         Effect::Write(format!("/p/{hostile}").into()),
         Effect::Delete(format!("/{hostile}").into()),

@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use acp_lifecycle::{Policy, RuleStore, SessionConfig, title};
+use acp_mcp::McpServerConfig;
 use acp_store::{SessionStore, SessionStoreError};
 use acp_tools::sandbox::CommandIsolation;
 use acp_tools::{Registry, ToolRole};
@@ -30,6 +32,7 @@ use callboard_models::Model;
 
 use crate::authenticator::Authenticator;
 use crate::commands::{SlashCommand, SlashCommands};
+use crate::limits;
 use crate::model_catalogue::{BuiltInModels, ModelCatalogue};
 use crate::permission::OfferedRuleScopes;
 use crate::permission_mode::{PermissionMode, PolicySource};
@@ -88,6 +91,10 @@ pub struct CodingAgent {
     retention: Option<SessionRetention>,
     /// How the user gets a sandbox if none works. `None` if commands run without a sandbox.
     sandbox_remedy: Option<Arc<str>>,
+    /// The servers of each session, in addition to those that the client names.
+    mcp_servers: Arc<[McpServerConfig]>,
+    /// Time for which the first prompt of a session waits for servers that are starting.
+    server_wait: Duration,
 }
 
 /// The tools and the environment of every session. They are created for the first session, because
@@ -130,7 +137,20 @@ impl CodingAgent {
             stored: None,
             retention: None,
             sandbox_remedy: None,
+            mcp_servers: Arc::default(),
+            server_wait: limits::SERVER_WAIT,
         }
+    }
+
+    /// Sets the MCP servers of each session, in addition to those that the client names, and the time
+    /// for which the first prompt of a session waits for servers that are starting (by default 2 s).
+    #[must_use]
+    pub fn with_mcp_servers(
+        self,
+        servers: Vec<McpServerConfig>,
+        first_prompt_wait: Duration,
+    ) -> Self {
+        Self { mcp_servers: servers.into(), server_wait: first_prompt_wait, ..self }
     }
 
     /// Sets the name and version of the agent that clients receive as `agentInfo`.

@@ -3,6 +3,7 @@
 
 mod effort;
 mod help;
+mod mcp;
 mod mode;
 mod model;
 mod permissions;
@@ -15,11 +16,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use acp_lifecycle::{CancellationToken, SessionHandle, ToolUsage};
-use acp_tools::{Context, Registry};
+use acp_tools::Context;
 use acp_types::{AvailableCommand, SessionStatePart};
-use callboard_models::ToolSpec;
 use futures::future::BoxFuture;
 
+use crate::offered_tools::OfferedTools;
 use crate::options::{ActiveOptions, SessionOptions};
 use crate::permission::RulePersister;
 use crate::rewind::SessionRewind;
@@ -42,7 +43,7 @@ pub struct SlashCommand {
     name: Cow<'static, str>,
     description: Cow<'static, str>,
     hint: Cow<'static, str>,
-    is_offered: fn(&ActiveOptions, &Registry) -> bool,
+    is_offered: fn(&ActiveOptions, &OfferedTools) -> bool,
     /// Whether the command needs a stored session.
     needs_storage: bool,
     run: Arc<CommandFn>,
@@ -78,7 +79,7 @@ impl SlashCommand {
 
     /// Lists the command only if the model or the session supports it. If the command is used
     /// anyway, its answer says that the command is not supported.
-    fn with_availability(self, is_offered: fn(&ActiveOptions, &Registry) -> bool) -> Self {
+    fn with_availability(self, is_offered: fn(&ActiveOptions, &OfferedTools) -> bool) -> Self {
         Self { is_offered, ..self }
     }
 
@@ -111,6 +112,7 @@ impl SlashCommands {
             effort::command(),
             mode::command(),
             permissions::command(),
+            mcp::command(),
             undo::command(),
             rewind::rewind_command(),
             rewind::fork_command(),
@@ -143,12 +145,11 @@ impl SlashCommands {
     pub(crate) fn available_commands(
         &self,
         chosen: &ActiveOptions,
-        registry: &Registry,
-        tools: &[ToolSpec],
+        tools: &OfferedTools,
     ) -> SessionStatePart {
-        let ours = self.offered_commands(chosen, registry);
+        let ours = self.offered_commands(chosen, tools);
         let ours = ours.map(|it| available_command(&it.name, &it.description, &it.hint));
-        let models = chosen.model.commands(tools).into_iter();
+        let models = chosen.model.commands(&tools.specs()).into_iter();
         let models = models.filter(|it| self.0.iter().all(|ours| ours.name != it.name));
         let models = models.map(|it| available_command(&it.name, &it.description, &it.hint));
         SessionStatePart::Commands(models.chain(ours).collect())
@@ -157,9 +158,9 @@ impl SlashCommands {
     fn offered_commands(
         &self,
         chosen: &ActiveOptions,
-        registry: &Registry,
+        tools: &OfferedTools,
     ) -> impl Iterator<Item = &SlashCommand> {
-        self.0.iter().filter(|command| (command.is_offered)(chosen, registry))
+        self.0.iter().filter(|command| (command.is_offered)(chosen, tools))
     }
 
     /// Returns the command with which a prompt begins, and the arguments after its name.

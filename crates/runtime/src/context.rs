@@ -102,7 +102,7 @@ struct TrackedFiles {
 struct UnsentMessagesAndSystemPrompt {
     /// Context messages that are ready but have not been sent yet.
     messages: Vec<String>,
-    system: Option<(Option<PermissionMode>, SystemPrompt)>,
+    system: Option<(Option<PermissionMode>, Arc<[ToolSpec]>, SystemPrompt)>,
 }
 
 impl WorkspaceContext {
@@ -155,16 +155,16 @@ impl WorkspaceContext {
         Self { instructions, ..self }
     }
 
-    /// Returns the system prompt for a mode. `tools` must be the same in every call for a session,
-    /// because the prompt is cached.
+    /// Returns the system prompt for a mode and the tools of the next request. The prompt is created
+    /// once for each change.
     pub(crate) fn system_prompt(
         &self,
         mode: Option<PermissionMode>,
-        tools: &[ToolSpec],
+        tools: &Arc<[ToolSpec]>,
     ) -> SystemPrompt {
         let mut pending = lock(&self.pending);
         match &pending.system {
-            Some((of, system)) if *of == mode => system.clone(),
+            Some((of, with, system)) if *of == mode && Arc::ptr_eq(with, tools) => system.clone(),
             _ => {
                 let roots: Vec<_> = self.workspace.roots().collect();
                 let system = SystemPrompt::new(&system_prompt::SystemPromptInputs {
@@ -177,7 +177,7 @@ impl WorkspaceContext {
                     os: OS,
                     date: &self.date,
                 });
-                pending.system = Some((mode, system.clone()));
+                pending.system = Some((mode, tools.clone(), system.clone()));
                 system
             }
         }

@@ -17,6 +17,7 @@ mod errors;
 mod limits;
 mod lock;
 mod model_catalogue;
+mod offered_tools;
 mod options;
 mod permission;
 mod permission_mode;

@@ -319,3 +319,9 @@ pub const MAX_CATALOGUE_CHOICES: usize = MAX_MODEL_CHOICES - MAX_USED_MODEL_CHOI
 /// client's request. This limit keeps the response below 512 bytes, because the transport shortens
 /// longer responses.
 pub(crate) const MAX_MODEL_OPEN_ERROR_BYTES: usize = 256;
+
+/// Time for which the first prompt of a session waits for MCP servers that are starting, by default.
+pub(crate) const SERVER_WAIT: Duration = Duration::from_secs(2);
+
+/// Time after which a notice shows that a prompt waits for MCP servers.
+pub(crate) const SERVER_NOTICE_DELAY: Duration = Duration::from_millis(300);

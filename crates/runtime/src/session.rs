@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use acp_connection::{ClientSession, ClientSessionBuilder, OpenPrompt};
 use acp_lifecycle::{OutboxItem, SessionConfig};
-use acp_tools::{Context, Registry, Workspace};
+use acp_tools::{Context, Workspace};
 use acp_types::{CallEndReason, SessionStatePart, TraceContext, TurnId};
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
@@ -17,7 +17,6 @@ use agent_client_protocol::v1::schema::{
     SetSessionModeRequest, SetSessionModeResponse,
 };
 use agent_client_protocol::{RequestCancellation, Result};
-use callboard_models::ToolSpec;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -26,12 +25,13 @@ use crate::backends::{ClientTerminals, ClientTextFiles};
 use crate::commands::SlashCommands;
 use crate::context::{KnownFile, WorkspaceContext};
 use crate::lock::lock;
+use crate::offered_tools::OfferedTools;
 use crate::options::{ActiveOptions, OptionSelection, SessionOptions};
 use crate::permission::{PermissionSetup, RulePersister};
 use crate::rewind::{RewindSessionResponse, SessionRewind};
 use crate::secrets::{LiveSecrets, SessionSecrets};
 use crate::stored_sessions::{SessionRecording, StoredPermissions};
-use crate::turn::{self, History};
+use crate::turn::History;
 use crate::{errors, limits};
 
 use prompt_runner::{PromptRunner, run_until_closed};
@@ -55,7 +55,7 @@ pub(crate) struct Session {
 /// The parameters of a new session.
 pub(crate) struct SessionSetup {
     pub(crate) selection: OptionSelection,
-    pub(crate) registry: Registry,
+    pub(crate) tools: OfferedTools,
     pub(crate) context: Context,
     pub(crate) secrets: LiveSecrets,
     pub(crate) permission: PermissionSetup,
@@ -113,10 +113,9 @@ fn record_items(
 /// Returns the function that lists the slash commands for the client.
 fn command_menu(
     commands: SlashCommands,
-    registry: Registry,
-    tools: Arc<[ToolSpec]>,
+    tools: Arc<OfferedTools>,
 ) -> impl Fn(&ActiveOptions) -> SessionStatePart {
-    move |chosen| commands.available_commands(chosen, &registry, &tools)
+    move |chosen| commands.available_commands(chosen, &tools)
 }
 
 #[derive(Default)]
@@ -170,7 +169,7 @@ impl Session {
     ) -> Arc<Self> {
         let SessionSetup {
             selection,
-            registry,
+            tools,
             context,
             secrets,
             permission,
@@ -189,7 +188,7 @@ impl Session {
         let cwd = context.workspace.cwd().to_owned();
         let mut core = acp_lifecycle::Session::new(&cwd).with_config(config);
         core.set_secrets(secrets.current());
-        core.set_locale(registry.locale());
+        core.set_locale(tools.registry().locale());
         let folders: Vec<_> = context.workspace.folders().map(Path::to_owned).collect();
         let store = permission.configure_session(&mut core, &folders);
         let mut client = connect(core);
@@ -200,8 +199,8 @@ impl Session {
         }
         let client = record_items(client, recording.clone(), &context.workspace).open();
         history.set_recording(recording.clone());
-        let tools = turn::tool_specs(&registry);
-        let menu = command_menu(commands.clone(), registry.clone(), tools.clone());
+        let tools = Arc::new(tools);
+        let menu = command_menu(commands.clone(), tools.clone());
         let options = SessionOptions::new(selection, handle.clone(), menu, folders);
         let texts = ClientTextFiles::for_client(&client).map(|texts| Arc::new(texts) as _);
         let terminals = ClientTerminals::for_client(&client).map(|own| Arc::new(own) as _);
@@ -220,12 +219,11 @@ impl Session {
         let runner = PromptRunner {
             options,
             commands,
-            tools,
             workspace_context: WorkspaceContext::new(&context, SystemTime::now())
                 .with_instructions(instructions)
                 .with_known_files(known_files, prompt_count)
-                .with_hints(registry.hints()),
-            registry,
+                .with_hints(tools.registry().hints()),
+            tools,
             context: context.with_unsaved_text_backend(texts).with_terminal_backend(terminals),
             secrets: SessionSecrets::new(handle.clone(), secrets),
             handle,

@@ -2,19 +2,19 @@
 //! the results of the calls.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use acp_lifecycle::{CallOutcome, OpenCall, SessionHandle, execute_call};
-use acp_tools::{Context, Registry};
+use acp_tools::Context;
 use acp_types::{CallEndReason, Status, TurnId, id};
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{ContentBlock, StopReason};
-use callboard_models::{ChatMessage, ContentPart, ModelErrorKind, ModelStopReason, ToolSpec};
+use callboard_models::{ChatMessage, ContentPart, ModelErrorKind, ModelStopReason};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
 use crate::context::WorkspaceContext;
+use crate::offered_tools::OfferedTools;
 use crate::options::ActiveOptions;
 use crate::retry::RetryState;
 use crate::secrets::SessionSecrets;
@@ -37,9 +37,7 @@ pub(crate) struct Turn<'a> {
     /// Returns the options for the next request to the model, because the options may change during
     /// the turn.
     pub(crate) active_options: &'a (dyn Fn() -> ActiveOptions + Sync),
-    pub(crate) registry: &'a Registry,
-    /// The tool specifications that are sent to the model: see [`tool_specs`].
-    pub(crate) tools: &'a Arc<[ToolSpec]>,
+    pub(crate) tools: &'a OfferedTools,
     pub(crate) context: &'a Context,
     pub(crate) workspace_context: &'a WorkspaceContext,
     pub(crate) handle: &'a SessionHandle,
@@ -47,19 +45,6 @@ pub(crate) struct Turn<'a> {
     /// redacted from the first event on.
     pub(crate) secrets: &'a SessionSecrets,
     pub(crate) cancel: &'a CancellationToken,
-}
-
-/// Returns the specifications of the tools, as they are sent to the model. The specifications are
-/// created once per session.
-pub(crate) fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
-    let specs = registry.iter().map(|tool| {
-        ToolSpec::new(
-            tool.spec.name.into_owned(),
-            tool.spec.description.into_owned(),
-            tool.input_schema,
-        )
-    });
-    specs.collect()
 }
 
 /// The result of a turn: a stop reason, or the error that ended the turn.
@@ -221,7 +206,14 @@ impl Turn<'_> {
         let is_taken = |id: &str| self.handle.is_id_used(&id.to_owned().into());
         let id =
             id::unique_tool_call_id(self.id, model_id, is_taken, || Ulid::generate().to_string());
-        self.registry.announce_call(self.handle, &id, self.id, name, self.context, self.cancel)
+        self.tools.registry().announce_call(
+            self.handle,
+            &id,
+            self.id,
+            name,
+            self.context,
+            self.cancel,
+        )
     }
 
     /// Runs a call for the user. The model is not informed of the call. Returns `None` if no tool
@@ -229,7 +221,7 @@ impl Turn<'_> {
     ///
     /// The caller must await the returned future until it ends, which is soon after a cancel.
     pub(crate) async fn call_tool_for_user(&self, name: &str, args: Value) -> Option<CallOutcome> {
-        self.registry.spec(name)?;
+        self.tools.registry().spec(name)?;
         let open = self.announce_call(name, name)?;
         Some(self.run_announced_call(open, name, args).await)
     }
@@ -237,7 +229,7 @@ impl Turn<'_> {
     async fn run_announced_call(&self, open: OpenCall, name: &str, args: Value) -> CallOutcome {
         // The call runs in a separate task, so that a panic outside of the tool ends only this
         // call.
-        let tool = self.registry.prepare_call(name, args, self.context);
+        let tool = self.tools.registry().prepare_call(name, args, self.context);
         let ended =
             tokio::spawn(execute_call(open, tool)).await.unwrap_or_else(|_| lost_call_outcome());
         if ended.ends_turn {

@@ -58,6 +58,9 @@ terminal-stop-pending = Befehl im Hintergrund beenden
 
 think = Überlegung: { $thought }
 think-pending = Überlegung
+mcp = { $tool } ({ $server }) { $arguments }
+mcp-plain = { $tool } ({ $server })
+mcp-pending = Werkzeug eines Servers
 
 todo-write = Plan aktualisieren: { $done } von { $count } erledigt
 todo-write-pending = Plan aktualisieren
@@ -81,6 +84,8 @@ connects = Der Befehl will sich mit { $host } verbinden.
 connects-upstream = Der Befehl will sich mit { $host } verbinden, über den Proxy aus deiner Umgebung.
 protected-changed = Der Befehl hat geschützte Dateien geändert, und das konnte NICHT rückgängig gemacht werden: { $names }. Sieh sie an, bevor du in diesem Ordner andere Programme benutzt.
 protected-changed-in-background = Während der Befehl im Hintergrund lief, hat er oder ein anderes Programm geschützte Dateien geändert: { $names }. Sieh sie an, bevor du in diesem Ordner andere Programme benutzt.
+mcp-changed = Die Definition dieses Werkzeugs hat sich geändert, seit es erlaubt wurde. Jetzt beschreibt es sich so: { $now }
+mcp-description-changed = Die Beschreibung dieses Werkzeugs hat sich in dieser Sitzung geändert. Vorher: { $before } Jetzt: { $now }
 sandbox-hides-nothing = Die Sandbox dieses Systems kann deine Schlüssel und den Zustand des Agenten hier nicht verbergen, weil der Projektordner sie enthält.
 sandbox-background = Die Sandbox dieses Systems kann Änderungen geschützter Dateien durch einen Befehl im Hintergrund nicht rückgängig machen.
 protected-restored = Der Befehl hat geschützte Dateien geändert; das wurde rückgängig gemacht: { $names }. Die geänderten liegen daneben, mit .changed-by-command im Namen.

@@ -58,6 +58,9 @@ terminal-stop-pending = Stop a command in the background
 
 think = Think: { $thought }
 think-pending = Think
+mcp = { $tool } ({ $server }) { $arguments }
+mcp-plain = { $tool } ({ $server })
+mcp-pending = Tool of a server
 
 todo-write = Update the plan: { $done } of { $count } done
 todo-write-pending = Update the plan
@@ -81,6 +84,8 @@ connects = The command wants to connect to { $host }.
 connects-upstream = The command wants to connect to { $host }, by the proxy that your environment names.
 protected-changed = The command changed protected files, and the changes COULD NOT be undone: { $names }. Look at them before you use other programs in this folder.
 protected-changed-in-background = While the command ran in the background, it or another program changed protected files: { $names }. Look at them before you use other programs in this folder.
+mcp-changed = The definition of this tool has changed since it was allowed. It is now described as: { $now }
+mcp-description-changed = The description of this tool has changed in this session. Before: { $before } Now: { $now }
 sandbox-hides-nothing = The sandbox of this system cannot hide your keys and the state of the agent here, because the project folder contains them.
 sandbox-background = The sandbox of this system cannot undo changes of protected files by a command in the background.
 protected-restored = The command changed protected files, and the changes were undone: { $names }. The changed files are kept beside them, with .changed-by-command in their names. Use the tools for files to change them.

@@ -101,6 +101,8 @@ pub enum ErrorCode {
     /// The path, or a link in the path, points outside of the project folders. Use a path inside
     /// the project folders.
     OutsideRoots,
+    /// A server failed, or answered with an error. Its message may contain the reason.
+    ServerError,
     /// The time limit was exceeded. Request less work, or a longer time limit.
     TimedOut,
     /// The file or the argument exceeds the size limit of the tool. Request only a part of the
@@ -168,6 +170,7 @@ impl ErrorCode {
             Self::NotFound => "not_found",
             Self::NotPermitted => "not_permitted",
             Self::OutsideRoots => "outside_roots",
+            Self::ServerError => "server_error",
             Self::TimedOut => "timed_out",
             Self::TooLarge => "too_large",
             Self::TooMany => "too_many",

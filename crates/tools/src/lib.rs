@@ -34,7 +34,7 @@ pub use acp_lifecycle::CancellationToken;
 pub use error::{ErrorCode, ToolError, ToolFailure};
 pub use files::workspace::{Workspace, WorkspaceError};
 pub use note::{CATALOGUES, Note};
-pub use registry::{PreparedCall, Registry, ToolDefinition};
+pub use registry::{LiveTools, PreparedCall, Registry, ToolDefinition};
 pub use tool::backend::{
     ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, TextBackend,
 };

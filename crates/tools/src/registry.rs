@@ -2,6 +2,7 @@
 
 pub(crate) mod arguments;
 mod changes;
+mod live_tools;
 mod prepared_call;
 mod results;
 
@@ -28,12 +29,14 @@ use crate::note::CATALOGUES;
 use crate::tool::{CallDescription, Context, DynTool, OutputDisplay, Spec, Tool, ToolRole};
 
 use self::arguments::NormalisedArguments;
+pub use self::live_tools::LiveTools;
 pub use self::prepared_call::PreparedCall;
 
-/// The tools of a session, in the order in which they were added.
+/// The tools of a session, in the order in which they were added. [Live tools](LiveTools) come last.
 #[derive(Debug, Clone)]
 pub struct Registry {
     tools: Vec<Arc<RegisteredTool>>,
+    live_tools: LiveTools,
     titles: Arc<Titles>,
     /// The locale of the titles.
     locale: String,
@@ -61,7 +64,8 @@ impl Registry {
     /// Creates an empty registry that uses the titles of a catalogue.
     #[must_use]
     pub fn new(titles: Titles) -> Self {
-        Self { tools: Vec::new(), titles: Arc::new(titles), locale: String::new() }
+        let titles = Arc::new(titles);
+        Self { tools: Vec::new(), live_tools: LiveTools::default(), titles, locale: String::new() }
     }
 
     /// Creates a registry that contains all built-in tools, with English titles.
@@ -122,28 +126,54 @@ impl Registry {
     /// another key. Therefore a tool of a server cannot get the title of another tool by using that
     /// tool's name.
     pub fn add_dyn(&mut self, tool: Box<dyn DynTool>) {
-        let spec = tool.spec();
-        let title = spec.title_key_unless_name().into();
-        self.insert(Spec { title, ..spec }, tool);
+        self.push(RegisteredTool::new_dyn(tool));
     }
 
     fn insert(&mut self, spec: Spec, tool: Box<dyn DynTool>) {
-        self.tools.retain(|other| other.spec.name != spec.name);
-        self.tools.push(Arc::new(RegisteredTool { tool, spec, schema: OnceLock::new() }));
+        self.push(RegisteredTool { tool, spec, schema: OnceLock::new() });
     }
 
-    /// Removes all tools for which a predicate returns `false`.
+    fn push(&mut self, tool: RegisteredTool) {
+        self.tools.retain(|other| other.spec.name != tool.spec.name);
+        self.tools.push(Arc::new(tool));
+    }
+
+    /// Sets a list of tools that may change later. A tool of the registry itself with the same name
+    /// or alias has priority.
+    #[must_use]
+    pub fn with_live_tools(self, live_tools: LiveTools) -> Self {
+        Self { live_tools, ..self }
+    }
+
+    /// Returns a number that differs after each change of the live tools.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.live_tools.generation()
+    }
+
+    /// Removes all tools, except live ones, for which a predicate returns `false`.
     pub fn retain(&mut self, mut is_wanted: impl FnMut(&Spec) -> bool) {
         self.tools.retain(|entry| is_wanted(&entry.spec));
     }
 
     /// Returns the definitions of all tools, as the model receives them.
     pub fn iter(&self) -> impl Iterator<Item = ToolDefinition> {
-        self.tools.iter().map(|entry| {
+        self.all_tools().into_iter().map(|entry| {
             let mut input_schema = entry.schema().clone();
             arguments::strip_internal_keywords(&mut input_schema);
             ToolDefinition { spec: entry.spec.clone(), input_schema }
         })
+    }
+
+    /// Returns all tools, each name once.
+    fn all_tools(&self) -> Vec<Arc<RegisteredTool>> {
+        let mut all = self.tools.clone();
+        for live in self.live_tools.current().iter() {
+            if self.find(&live.spec.name).is_none_or(|first| Arc::ptr_eq(&first, live)) {
+                all.push(live.clone());
+            }
+        }
+        all
     }
 
     /// Returns the spec of a tool, given its name or an alias.
@@ -291,7 +321,7 @@ impl Registry {
     /// Creates the value that [`execute_call`](acp_lifecycle::execute_call()) needs to run a call.
     #[must_use]
     pub fn prepare_call(&self, name: &str, args: Value, context: &Context) -> PreparedCall {
-        let names = self.tools.iter().map(|entry| entry.spec.name.clone()).collect();
+        let names = self.all_tools().iter().map(|entry| entry.spec.name.clone()).collect();
         PreparedCall::new(self.find(name), names, name, args, context, &self.titles)
     }
 
@@ -299,11 +329,21 @@ impl Registry {
     fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         let named = self.tools.iter().find(|entry| entry.spec.name == name);
         let aliased = || self.tools.iter().find(|entry| entry.spec.aliases.contains(&name));
-        named.or_else(aliased).cloned()
+        let live = || {
+            let live = self.live_tools.current();
+            live.iter().find(|entry| entry.spec.name == name).cloned()
+        };
+        named.or_else(aliased).cloned().or_else(live)
     }
 }
 
 impl RegisteredTool {
+    fn new_dyn(tool: Box<dyn DynTool>) -> Self {
+        let spec = tool.spec();
+        let title = spec.title_key_unless_name().into();
+        Self { tool, spec: Spec { title, ..spec }, schema: OnceLock::new() }
+    }
+
     /// Returns the schema of the arguments, including the internal keywords that [`arguments`]
     /// describes.
     fn schema(&self) -> &Value {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent_client_protocol::v1::schema::Implementation;
 use callboard_models::provider::Provider;
@@ -14,6 +15,7 @@ use super::args::ConfigCommand;
 use super::{block_on_and_shut_down, print_error_and_fail, print_unusable_error};
 use crate::config::{self, Config, ConfigRow, Flags};
 use crate::key_store::{KeyStore, LOGIN_PROVIDERS};
+use crate::limits::{EXEC_SERVER_WAIT, SERVER_WAIT};
 use crate::login::{self, LoginAuthenticator};
 use crate::model_selection::{CONNECT_HELP, ConfiguredModels, HttpNetwork, NoModelError};
 use crate::{secrets, session_store, user_folders};
@@ -42,9 +44,10 @@ pub(super) async fn create_exec_agent(
     let mut choices =
         ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork).without_menu();
     match choices.resolve_default_model().await {
-        Ok(Some(model)) => {
-            Ok((create_configured_agent(model.clone(), choices, env, isolation), model))
-        }
+        Ok(Some(model)) => Ok((
+            create_configured_agent(model.clone(), choices, env, isolation, EXEC_SERVER_WAIT),
+            model,
+        )),
         Ok(None) => Err(print_unusable_error(NO_MODEL)),
         Err(NoModelError::Spec(error)) => Err(print_unusable_error(&error.to_string())),
         Err(NoModelError::Model(error)) => {
@@ -72,7 +75,7 @@ pub(super) fn create_serving_agent(flags: Flags) -> Result<CodingAgent, String> 
     };
     let choices = ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork);
     match choices.create_session_model() {
-        Ok(model) => Ok(create_configured_agent(model, choices, env, isolation)),
+        Ok(model) => Ok(create_configured_agent(model, choices, env, isolation, SERVER_WAIT)),
         Err(error) if names_model => Err(error.to_string()),
         Err(error) => Ok(create_broken_config_agent(error.to_string(), env, isolation)),
     }
@@ -100,11 +103,14 @@ fn create_configured_agent(
     choices: ConfiguredModels,
     env: EnvVars,
     isolation: CommandIsolationChoice,
+    default_wait: Duration,
 ) -> CodingAgent {
     let config = choices.config();
     let (mode, locale) = (config.mode.value, config.locale.clone());
     let env_pass = config.env_pass.as_ref().map(|names| names.value.clone()).unwrap_or_default();
     let retention = config.session_retention();
+    let servers = config.mcp_servers.clone();
+    let wait = config.first_prompt_wait.unwrap_or(default_wait);
     let stored = config.stores_sessions.value.then(|| session_store::folder(&env)).flatten();
     let agent = create_base_agent(model, env, isolation).with_mode(mode);
     let agent = match stored {
@@ -113,7 +119,10 @@ fn create_configured_agent(
             .with_session_retention(retention),
         None => agent,
     };
-    let agent = agent.with_catalogue(Arc::new(choices)).with_env_pass(env_pass);
+    let agent = agent
+        .with_catalogue(Arc::new(choices))
+        .with_env_pass(env_pass)
+        .with_mcp_servers(servers, wait);
     match locale {
         Some(locale) => agent.with_locale(locale.value),
         None => agent,

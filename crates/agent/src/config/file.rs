@@ -9,6 +9,7 @@ use callboard_models::provider::Provider;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
+use super::mcp::{Mcp, McpServerSection};
 use super::{ConfigError, ProviderConfig, SourcedValue, ValueSource};
 
 /// The values of the file.
@@ -20,6 +21,8 @@ pub(super) struct ParsedConfig {
     pub(super) locale: Option<SourcedValue<String>>,
     pub(super) terminal: Terminal,
     pub(super) sessions: Sessions,
+    pub(super) mcp: Mcp,
+    pub(super) mcp_servers: BTreeMap<String, SourcedValue<McpServerSection>>,
     pub(super) providers: BTreeMap<Provider, ProviderConfig>,
 }
 

@@ -84,7 +84,7 @@ fn describe_effect(effect: &Effect, display: &impl Fn(&Path) -> String, titles: 
             cwd => say("what-run-in", &[("command", command.clone()), ("cwd", cwd)]),
         },
         Effect::Connect(host) => say("what-connect", &[("host", host.clone())]),
-        Effect::Mcp { server, tool } => {
+        Effect::Mcp { server, tool, .. } => {
             say("what-mcp", &[("tool", tool.clone()), ("server", server.clone())])
         }
         Effect::Unknown => say("what-unknown", &[]),

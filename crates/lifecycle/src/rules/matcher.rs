@@ -159,7 +159,7 @@ impl Matcher {
     }
 
     fn matches_mcp_call(&self, effect: &Effect) -> bool {
-        let (Self::Mcp { server, tool }, Effect::Mcp { server: other, tool: called }) =
+        let (Self::Mcp { server, tool }, Effect::Mcp { server: other, tool: called, .. }) =
             (self, effect)
         else {
             return false;

@@ -188,7 +188,8 @@ impl Policy for ReadOnlyPolicy {
     }
 }
 
-/// Allows everything inside the roots that no rule denies, and asks about connections to hosts. Use
+/// Allows everything inside the roots that no rule denies, and asks about connections to hosts and
+/// about [sensitive](crate::Effects::with_sensitive_mark) tools of servers. Use
 /// this policy for tests, and for users who chose this mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowInProjectPolicy;
@@ -198,6 +199,14 @@ impl Policy for AllowInProjectPolicy {
         match effect {
             Effect::Connect(_) => Verdict::Ask,
             _ => Verdict::Allow,
+        }
+    }
+
+    /// A server marks tools that may destroy something, and the session those that have changed.
+    fn judge_sensitive(&self, effect: &Effect) -> Verdict {
+        match effect {
+            Effect::Mcp { .. } => Verdict::Ask,
+            effect => self.judge(effect),
         }
     }
 }

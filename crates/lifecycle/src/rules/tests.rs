@@ -373,8 +373,13 @@ fn a_host_is_compared_by_labels_from_the_right() {
 
 #[test]
 fn a_tool_a_kind_and_a_server_are_compared_by_name() {
-    let call = |tool: &str| Effect::Mcp { server: "s".to_owned(), tool: tool.to_owned() };
-    let other = || Effect::Mcp { server: "s2".to_owned(), tool: "t".to_owned() };
+    let call = |tool: &str| Effect::Mcp {
+        server: "s".to_owned(),
+        tool: tool.to_owned(),
+        definition: String::new(),
+    };
+    let other =
+        || Effect::Mcp { server: "s2".to_owned(), tool: "t".to_owned(), definition: String::new() };
     for (matcher, effect, allowed, denied) in [
         (Matcher::Tool("tool".to_owned()), Effect::Unknown, Allow, Deny),
         (Matcher::Tool("too".to_owned()), Effect::Unknown, Ask, Allow),

@@ -53,7 +53,11 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
 
 static EFFECTS: LazyLock<Vec<Effect>> = LazyLock::new(|| {
     let run = |command: &str| Effect::Run { command: command.to_owned(), cwd: "/p".into() };
-    let mcp = |tool: &str| Effect::Mcp { server: "s".to_owned(), tool: tool.to_owned() };
+    let mcp = |tool: &str| Effect::Mcp {
+        server: "s".to_owned(),
+        tool: tool.to_owned(),
+        definition: String::new(),
+    };
     vec![
         Effect::Read("/p/a".into()),
         Effect::Read("/p/.env".into()),

@@ -1,13 +1,12 @@
 //! A program with which the caller exchanges data over its standard streams, e.g. a server.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::io::PipeReader;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use tokio::net::UnixStream;
-use tokio::net::unix::pipe::Receiver;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -41,7 +40,7 @@ pub struct PipedStreams {
     /// side is shut down, the program reads the end of its input.
     pub data: UnixStream,
     /// The standard error.
-    pub errors: Receiver,
+    pub errors: PipeReader,
 }
 
 /// A running program. All of its processes are killed when the value is dropped.
@@ -79,7 +78,7 @@ impl PipedCommand {
     /// Starts the program. With a [helper](super::has_helper), the program is found to be missing
     /// only afterwards, by [`PipedProgram::wait`].
     ///
-    /// Call this function inside a tokio runtime with I/O and time enabled.
+    /// The streams are in blocking mode. Call this function inside a tokio runtime with time enabled.
     ///
     /// # Errors
     /// Returns [`SpawnError`] if nothing was started.
@@ -92,16 +91,11 @@ impl PipedCommand {
             .name("program".into())
             .spawn(move || self.run_thread(begun, started))
             .map_err(start_error)?;
-        let (program, socket, errors) =
-            running.await.unwrap_or_else(|gone| Err(start_error(gone)))?;
-        socket.set_nonblocking(true).map_err(start_error)?;
-        let data = UnixStream::from_std(socket).map_err(start_error)?;
-        let errors = Receiver::from_owned_fd(errors).map_err(start_error)?;
-        Ok((program, PipedStreams { data, errors }))
+        running.await.unwrap_or_else(|gone| Err(start_error(gone)))
     }
 
     fn run_thread(self, begun: Instant, started: oneshot::Sender<Started>) {
-        let (tree, waiter, socket, errors) = match self.spawn() {
+        let (tree, waiter, streams) = match self.spawn() {
             Ok(spawned) => spawned,
             Err(error) => return drop(started.send(Err(error))),
         };
@@ -109,15 +103,15 @@ impl PipedCommand {
         let tree = Arc::new(tree);
         let program = PipedProgram { tree: Arc::clone(&tree), ended, begun };
         // Without a receiver, the program is dropped, which kills the processes.
-        drop(started.send(Ok((program, socket, errors))));
+        drop(started.send(Ok((program, streams))));
         drop(sender.send(tree.wait_and_reap(waiter).map_err(start_error)));
     }
 
-    fn spawn(&self) -> Result<(ProcessTree, ExitWaiter, StdSocket, OwnedFd), SpawnError> {
+    fn spawn(&self) -> Result<(ProcessTree, ExitWaiter, PipedStreams), SpawnError> {
         let argv: Vec<_> =
             [&self.program].into_iter().chain(&self.args).map(String::as_str).collect();
         check_cwd_and_lengths(&self.cwd, &self.env, argv.iter().copied())?;
-        let (socket, errors, end) = tree::open_socket().map_err(start_error)?;
+        let (data, errors, end) = tree::open_socket().map_err(start_error)?;
         let program = SpawnSpec {
             argv,
             cwd: &self.cwd,
@@ -127,12 +121,11 @@ impl PipedCommand {
         };
         let (tree, waiter) =
             tree::start(&program, end, tree::best_supervision()).map_err(start_error)?;
-        Ok((tree, waiter, socket, errors.into()))
+        Ok((tree, waiter, PipedStreams { data, errors }))
     }
 }
 
-type StdSocket = std::os::unix::net::UnixStream;
-type Started = Result<(PipedProgram, StdSocket, OwnedFd), SpawnError>;
+type Started = Result<(PipedProgram, PipedStreams), SpawnError>;
 
 impl PipedProgram {
     /// Waits until the program has exited and all of its processes are gone. Processes that outlive

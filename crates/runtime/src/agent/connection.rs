@@ -8,17 +8,18 @@ use std::sync::{Arc, Mutex};
 
 use acp_connection::ClientSession;
 use acp_lifecycle::rules::RuleStoreError;
+use acp_mcp::{McpServers, SessionFolders};
 use acp_store::{NewSession, SessionFolder};
 use acp_tools::sandbox::{CommandIsolation, remove_placeholders};
-use acp_tools::{Context, Workspace};
+use acp_tools::{Context, LiveTools, Registry, Workspace};
 use acp_types::TraceContext;
 use acp_types::wire::v1;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentAuthCapabilities, AgentCapabilities, AuthenticateRequest, AuthenticateResponse,
     ClientCapabilities, CloseSessionRequest, CloseSessionResponse, InitializeRequest,
-    InitializeResponse, LogoutCapabilities, LogoutResponse, McpServer, Meta, NewSessionRequest,
-    NewSessionResponse, PromptCapabilities, PromptRequest,
+    InitializeResponse, LogoutCapabilities, LogoutResponse, McpCapabilities, McpServer, Meta,
+    NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest,
     SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
     SessionDeleteCapabilities, SessionForkCapabilities, SessionId, SessionListCapabilities,
     SessionResumeCapabilities, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
@@ -36,6 +37,7 @@ use crate::command_sandbox::ShownSandbox;
 use crate::errors;
 use crate::limits;
 use crate::lock::lock;
+use crate::offered_tools::{OfferedTools, server_configs};
 use crate::options::OptionSelection;
 use crate::permission::{PermissionSetup, StoredRules};
 use crate::permission_mode::PolicySource;
@@ -64,6 +66,8 @@ pub(super) struct Connection {
 pub(super) struct PreparedSession {
     pub(super) context: Context,
     tools: SessionTools,
+    /// The servers that the client names.
+    mcp_servers: Vec<McpServer>,
     stored_rules: Option<StoredRules>,
     pub(super) folder: SessionFolder,
 }
@@ -131,6 +135,7 @@ impl Connection {
                     .image(takes(|traits| traits.images))
                     .audio(takes(|traits| traits.audio)),
             )
+            .mcp_capabilities(McpCapabilities::new().http(true))
             .session_capabilities(sessions)
             .auth(match authenticator {
                 Some(_) => auth.logout(LogoutCapabilities::new()),
@@ -223,7 +228,7 @@ impl Connection {
     ) {
         let NewSessionRequest { cwd, additional_directories, mcp_servers, .. } = request;
         let id = new_session_id();
-        let prepared = self.prepare_session(&id, cwd, additional_directories, &mcp_servers).await;
+        let prepared = self.prepare_session(&id, cwd, additional_directories, mcp_servers).await;
         // The connection may already be closed.
         drop(match prepared {
             Ok(prepared) => self.open_session(id, prepared, responder, client),
@@ -237,16 +242,15 @@ impl Connection {
         id: &SessionId,
         cwd: PathBuf,
         additional: Vec<PathBuf>,
-        mcp_servers: &[McpServer],
+        mcp_servers: Vec<McpServer>,
     ) -> Result<PreparedSession> {
         self.refresh_logins().await;
-        if !mcp_servers.is_empty() {
-            tracing::warn!(count = mcp_servers.len(), "MCP servers are not used yet");
-        }
         let (connection, id) = (self.clone(), id.clone());
         let look = move || connection.create_tool_context(&id, cwd, additional);
         let looked = tokio::task::spawn_blocking(look).await;
-        looked.unwrap_or_else(|_panic| Err(errors::internal_error("a session could not be opened")))
+        let looked = looked
+            .unwrap_or_else(|_panic| Err(errors::internal_error("a session could not be opened")));
+        looked.map(|prepared| PreparedSession { mcp_servers, ..prepared })
     }
 
     fn open_session(
@@ -304,7 +308,7 @@ impl Connection {
         start: SessionStart,
         client: ConnectionTo<Client>,
     ) -> Arc<Session> {
-        let PreparedSession { context, tools, stored_rules, .. } = prepared;
+        let PreparedSession { context, tools, mcp_servers, stored_rules, .. } = prepared;
         let SessionStart {
             id,
             selection,
@@ -345,9 +349,10 @@ impl Connection {
             client.with_turn_count(turns)
         };
         let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
+        let (tools, notices) = self.start_servers(tools.registry, mcp_servers, &context.workspace);
         let setup = SessionSetup {
             selection,
-            registry: tools.registry,
+            tools,
             context,
             secrets: self.agent.secrets.clone(),
             permission,
@@ -365,7 +370,28 @@ impl Connection {
         }
         let session = spans::session_span(&id).in_scope(|| Session::open(setup, connect));
         session.options().discover_models();
+        session.add_notices(notices);
         session
+    }
+
+    /// Starts the servers of a session. Returns its tools, and notices for the user.
+    fn start_servers(
+        &self,
+        registry: Registry,
+        named: Vec<McpServer>,
+        workspace: &Workspace,
+    ) -> (OfferedTools, Vec<String>) {
+        let (mut configs, notices) = server_configs(named);
+        configs.extend(self.agent.mcp_servers.iter().cloned());
+        if configs.is_empty() {
+            return (OfferedTools::new(registry), notices);
+        }
+        let live_tools = LiveTools::default();
+        let folders = SessionFolders::new(workspace.cwd(), workspace.roots().map(Path::to_owned));
+        let agent = (&*self.agent.info.name, &*self.agent.info.version);
+        let servers = McpServers::start(configs, folders, live_tools.clone(), agent);
+        let tools = OfferedTools::new(registry.with_live_tools(live_tools));
+        (tools.with_servers(servers, self.agent.server_wait), notices)
     }
 
     /// Opens the files that a new session needs. This method blocks.
@@ -404,7 +430,8 @@ impl Connection {
         let context = Context::new(Arc::new(workspace))
             .with_env(tools.env.clone())
             .with_command_isolation(isolation.unwrap_or_default());
-        Ok(PreparedSession { context, tools, stored_rules, folder })
+        let mcp_servers = Vec::new();
+        Ok(PreparedSession { context, tools, mcp_servers, stored_rules, folder })
     }
 
     pub(super) fn handle_prompt(

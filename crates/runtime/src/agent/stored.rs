@@ -237,7 +237,7 @@ impl Connection {
             check_room(&lock(&self.sessions))?;
             let opened = self.opened_store().await?;
             let prepared =
-                self.prepare_session(&id, cwd, additional_directories, &mcp_servers).await?;
+                self.prepare_session(&id, cwd, additional_directories, mcp_servers).await?;
             if let Some(from) = copied_from {
                 self.store_copy(&opened, from, &id, prepared.folder.clone()).await?;
             }

@@ -15,7 +15,7 @@ fn render_help(asked: CommandContext<'_>) -> String {
     let chosen = asked.options.active_options();
     let mut text = String::new();
     // Writing to a string cannot fail.
-    for command in asked.commands.offered_commands(&chosen, asked.turn.registry) {
+    for command in asked.commands.offered_commands(&chosen, asked.turn.tools) {
         let _ = writeln!(text, "- `{}`: {}", command.usage(), command.description);
     }
     let _ = write!(text, "\nModel: `{}`", model::current_model_name(asked));
@@ -27,7 +27,7 @@ fn render_help(asked: CommandContext<'_>) -> String {
         let _ = writeln!(text, "Mode: `{}`: {}.", mode.id(), mode.description());
     }
     text.push('\n');
-    if let Some(help) = chosen.model.help(asked.turn.tools) {
+    if let Some(help) = chosen.model.help(&asked.turn.tools.specs()) {
         text += &help;
         text.push(' ');
     }

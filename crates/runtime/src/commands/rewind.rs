@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::{CommandContext, SlashCommand};
 use crate::limits::MAX_LISTED_PROMPTS;
+use crate::offered_tools::OfferedTools;
 use crate::rewind::{RewindTool, SessionRewind};
 use crate::turn::Turn;
 
@@ -30,9 +31,9 @@ async fn list_or_rewind(asked: CommandContext<'_>) -> String {
     match parse_number(asked.arguments) {
         Ok(None) => list_prompts(&asked, rewind).await,
         Ok(Some(prompt)) if (1..asked.prompt).contains(&prompt) => {
-            let mut registry = asked.turn.registry.clone();
+            let mut registry = asked.turn.tools.registry().clone();
             registry.add(RewindTool(rewind.clone()));
-            let turn = Turn { registry: &registry, ..asked.turn };
+            let turn = Turn { tools: &OfferedTools::new(registry), ..asked.turn };
             let ended =
                 turn.call_tool_for_user(RewindTool::NAME, json!({ "prompt": prompt })).await;
             ended.map_or_else(|| "Nothing was changed.".to_owned(), |ended| ended.text)

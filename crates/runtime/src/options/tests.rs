@@ -17,6 +17,7 @@ use super::*;
 use crate::command_sandbox::ShownSandbox;
 use crate::commands::SlashCommands;
 use crate::model_catalogue::{ModelCatalogue, ModelChoice};
+use crate::offered_tools::OfferedTools;
 
 /// A model that never replies.
 #[derive(Debug)]
@@ -86,8 +87,8 @@ fn fake_catalogue(models: &[&'static str]) -> Arc<FakeCatalogue> {
 
 /// Returns the function that determines the commands of a session with the built-in tools.
 fn commands() -> impl Fn(&ActiveOptions) -> SessionStatePart + Send + Sync {
-    let registry = Registry::builtin();
-    move |chosen| SlashCommands::builtin().available_commands(chosen, &registry, &[])
+    let tools = OfferedTools::new(Registry::builtin());
+    move |chosen| SlashCommands::builtin().available_commands(chosen, &tools)
 }
 
 fn open(

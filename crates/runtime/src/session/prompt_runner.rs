@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use acp_connection::ClientSession;
 use acp_lifecycle::{SessionHandle, ToolUsage};
-use acp_tools::{Context, Registry};
+use acp_mcp::McpServers;
+use acp_tools::Context;
 use acp_types::{CallEndReason, MessageChunk, Role, TurnId};
 use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason};
 use agent_client_protocol::{RequestCancellation, Result};
-use callboard_models::ToolSpec;
 use futures::FutureExt as _;
+use futures::future::OptionFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -21,6 +22,7 @@ use ulid::Ulid;
 use crate::commands::{CommandContext, SlashCommands};
 use crate::context::WorkspaceContext;
 use crate::lock::lock;
+use crate::offered_tools::OfferedTools;
 use crate::options::SessionOptions;
 use crate::permission::RulePersister;
 use crate::rewind::{FinishedRewind, RewindSessionResponse, SessionRewind};
@@ -40,10 +42,11 @@ pub(super) async fn run_until_closed(
     closed: CancellationToken,
 ) {
     let (context, giving_up) = (runner.context.clone(), runner.aborting.clone());
+    let tools = runner.tools.clone();
     let waiting = runner.queue.clone();
     let work = async {
         runner.run_queued_prompts(work, &closing).await;
-        let _is_over = giving_up.run_until_cancelled(end_background_work(&context)).await;
+        let _is_over = giving_up.run_until_cancelled(end_background_work(&context, &tools)).await;
     };
     // A panic outside a turn ends the session, and every prompt is answered.
     drop(AssertUnwindSafe(work).catch_unwind().await);
@@ -54,9 +57,11 @@ pub(super) async fn run_until_closed(
     closed.cancel();
 }
 
-/// Stops background commands.
-async fn end_background_work(context: &Context) {
-    context.workspace.background_commands().stop_all_and_wait().await;
+/// Stops background commands and servers.
+async fn end_background_work(context: &Context, tools: &OfferedTools) {
+    let servers = OptionFuture::from(tools.servers().map(McpServers::stop));
+    let commands = context.workspace.background_commands().stop_all_and_wait();
+    let ((), _) = tokio::join!(commands, servers);
     // No later turn can report these late writes of other programs.
     for late in context.take_foreign_change_reports().await {
         tracing::warn!("{late}");
@@ -68,8 +73,7 @@ pub(super) struct PromptRunner {
     pub(super) handle: SessionHandle,
     pub(super) options: Arc<SessionOptions>,
     pub(super) commands: SlashCommands,
-    pub(super) registry: Registry,
-    pub(super) tools: Arc<[ToolSpec]>,
+    pub(super) tools: Arc<OfferedTools>,
     pub(super) context: Context,
     pub(super) workspace_context: WorkspaceContext,
     pub(super) secrets: SessionSecrets,
@@ -148,7 +152,6 @@ impl PromptRunner {
             let turn = Turn {
                 id: &name,
                 active_options: &|| self.options.active_options(),
-                registry: &self.registry,
                 tools: &self.tools,
                 context: &self.context,
                 workspace_context: &self.workspace_context,
@@ -167,6 +170,8 @@ impl PromptRunner {
                 match said.await {
                     Some(said) => Ok(send_command_answer(&self.handle, said, &token)),
                     None => {
+                        let show = |notice| turn::send_notice(&self.handle, notice);
+                        self.tools.wait_for_servers(&token, show).await;
                         let (secrets, told) = (&self.secrets, &mut self.model_notice);
                         prepare_model_for_turn(options, &token, &self.handle, secrets, told).await;
                         turn::run_turn(turn, &mut self.history, blocks).await

@@ -13,8 +13,8 @@ use acp_lifecycle::{
     RuleStore, Titles,
 };
 use acp_tools::{
-    CallDescription, Invocation, SideEffects, Spec, Tool, ToolError, ToolOutput, ToolPreview,
-    ToolRole,
+    CallDescription, Invocation, Registry, SideEffects, Spec, Tool, ToolError, ToolOutput,
+    ToolPreview, ToolRole,
 };
 use acp_types::schema::v1::ToolCallStatus;
 use acp_types::{Content, ToolKind};

@@ -55,7 +55,8 @@ pub(super) async fn run_calls(
 /// Returns the files and other resources that each call may use. The disk is read only if there are
 /// several calls and at least one of them changes files.
 async fn call_footprints(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprint> {
-    let reach = |pending: &PendingCall| Some(turn.registry.spec(&pending.call.name)?.side_effects);
+    let reach =
+        |pending: &PendingCall| Some(turn.tools.registry().spec(&pending.call.name)?.side_effects);
     let changes = calls.iter().any(|pending| reach(pending) == Some(SideEffects::Changes));
     let files: Vec<Option<Vec<PathBuf>>> = match changes && calls.len() > 1 {
         false => vec![None; calls.len()],
@@ -76,7 +77,7 @@ async fn touched_files(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec
         .iter()
         .map(|pending| {
             let args = pending.arguments().ok()?;
-            Some(turn.registry.named_locations(&pending.call.name, args, turn.context))
+            Some(turn.tools.registry().named_locations(&pending.call.name, args, turn.context))
         })
         .collect();
     let workspace = turn.context.workspace.clone();

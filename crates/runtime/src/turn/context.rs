@@ -15,7 +15,7 @@ use crate::prompt;
 /// prompt is empty.
 pub(super) fn system_prompt(turn: &Turn<'_>, chosen: &ActiveOptions) -> SystemPrompt {
     match context::model_takes_context(&*chosen.model) {
-        true => turn.workspace_context.system_prompt(chosen.mode, turn.tools),
+        true => turn.workspace_context.system_prompt(chosen.mode, &turn.tools.specs()),
         false => SystemPrompt::default(),
     }
 }
@@ -45,7 +45,7 @@ pub(super) async fn compact_after_refusal(turn: &Turn<'_>, history: &mut History
 }
 
 async fn compact_history(turn: &Turn<'_>, chosen: &ActiveOptions, history: &mut History) -> bool {
-    let plan_tool = turn.registry.for_role(ToolRole::Plan).map(|spec| spec.name);
+    let plan_tool = turn.tools.registry().for_role(ToolRole::Plan).map(|spec| spec.name);
     let maker = Compactor {
         model: &*chosen.model,
         handle: turn.handle,
@@ -93,6 +93,8 @@ fn drop_older_half(turn: &Turn<'_>, history: &mut History) -> bool {
 pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) {
     updates::report_ended_commands(turn, history).await;
     updates::report_late_writes(turn, history).await;
+    let notices = turn.tools.settle_servers(turn.cancel).await;
+    notices.into_iter().for_each(|notice| updates::send_notice(turn.handle, notice));
     let chosen = (turn.active_options)();
     if !context::model_takes_context(&*chosen.model) {
         return;

@@ -183,7 +183,7 @@ fn build_request(
     let mut request = ModelRequest::new(history.messages().clone());
     request.index = history.take_request_index(chosen.model_generation);
     request.system = system;
-    request.tools = turn.tools.clone();
+    request.tools = turn.tools.specs();
     request.effort = chosen.effort;
     request
 }
@@ -244,7 +244,7 @@ impl PendingCall {
         {
             self.reported_bytes = len;
             let (call, name) = (self.open.handle(), &self.call.name);
-            turn.registry.report_partial_call(call, name, &self.arriving, turn.context);
+            turn.tools.registry().report_partial_call(call, name, &self.arriving, turn.context);
         }
     }
 
@@ -256,7 +256,7 @@ impl PendingCall {
         }
         let args = parse_arguments(&self.call.arguments);
         if let Ok(args) = &args {
-            turn.registry.report_call_description(
+            turn.tools.registry().report_call_description(
                 self.open.handle(),
                 &self.call.name,
                 args,

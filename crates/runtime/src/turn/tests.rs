@@ -9,6 +9,7 @@ mod reply_endings;
 mod secrets;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, SystemTime};
@@ -18,8 +19,8 @@ use acp_lifecycle::{
     PinnedPlan, Session, Titles, drive_session,
 };
 use acp_tools::{
-    CallDescription, Invocation, SideEffects, Spec, Tool, ToolError, ToolOutput, ToolPreview,
-    Workspace,
+    CallDescription, Invocation, Registry, SideEffects, Spec, Tool, ToolError, ToolOutput,
+    ToolPreview, Workspace,
 };
 use acp_types::observe::v1::V1Observer;
 use acp_types::wire::v1::{self, V1Projection};
@@ -217,8 +218,7 @@ impl OutboxSink for Client {
 struct TurnFixture {
     folder: TempDir,
     name: TurnId,
-    registry: Registry,
-    tools: Arc<[ToolSpec]>,
+    tools: OfferedTools,
     context: Context,
     surroundings: WorkspaceContext,
     handle: SessionHandle,
@@ -253,13 +253,12 @@ impl TurnFixture {
         let client = Client { handle: handle.clone(), sent, seen: seen.clone() };
         let stop = CancellationToken::new();
         let driver = tokio::spawn(drive_session(handle.clone(), client, stop.clone()));
-        let (tools, cancel) = (tools_of(&registry), CancellationToken::new());
+        let (tools, cancel) = (OfferedTools::new(registry), CancellationToken::new());
         let surroundings = WorkspaceContext::new(&context, SystemTime::UNIX_EPOCH);
         let live = LiveSecrets::from_env(None);
         Self {
             folder,
             name: "t1".into(),
-            registry,
             tools,
             context,
             surroundings,
@@ -290,7 +289,6 @@ impl TurnFixture {
         Turn {
             id: &self.name,
             active_options: chosen,
-            registry: &self.registry,
             tools: &self.tools,
             context: &self.context,
             workspace_context: &self.surroundings,
@@ -316,8 +314,6 @@ impl TurnFixture {
         seen
     }
 }
-
-use super::tool_specs as tools_of;
 
 const TITLES: &str = "look = Look\nlook-pending = Look\nalter = Alter\nalter-pending = Alter\n\
                       order = Order\norder-pending = Order\n";

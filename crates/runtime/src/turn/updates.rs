@@ -77,7 +77,7 @@ pub(crate) fn send_notice(handle: &SessionHandle, text: String) {
 pub(super) async fn report_ended_commands(turn: &Turn<'_>, history: &mut History) {
     let batch = Ulid::generate().to_string();
     let background = turn.context.workspace.background_commands();
-    let tool = turn.registry.for_role(ToolRole::CommandEnd).map(|spec| spec.name);
+    let tool = turn.tools.registry().for_role(ToolRole::CommandEnd).map(|spec| spec.name);
     while !turn.cancel.is_cancelled()
         && let Some(command) = background.take_unreported_ended_id()
     {

@@ -10,10 +10,11 @@ use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock, FileChange, Operation, diff};
 use callboard_text::path_text;
 
-use crate::files::state::outputs::{OutputKind, OutputStore, file_uri};
+use crate::files::state::outputs::{OutputKind, OutputStore};
 use crate::limits::{MAX_CHANGES_NAMED, MAX_CHANGES_SHOWN, MAX_NOTES_SHOWN};
 use crate::note::Note;
 use crate::tool::{Context, run_on_blocking_thread};
+use acp_types::path::file_uri;
 
 /// Returns the content items that show some changes, truncated to the size limit. Also returns
 /// whether all changes are shown completely. If some are not, a patch file of the session contains

@@ -10,9 +10,10 @@ use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock};
 use callboard_text::group_thousands;
 
-use crate::files::state::outputs::{OutputKind, OutputStore, file_uri};
+use crate::files::state::outputs::{OutputKind, OutputStore};
 use crate::limits::{MAX_INLINE_RESULT_BYTES, MAX_OUTPUT_FILE_BYTES};
 use crate::tool::{Context, ToolOutput, run_on_blocking_thread};
+use acp_types::path::file_uri;
 use callboard_text::path_text;
 
 /// Stores a result in a file if it is long and is not stored yet.

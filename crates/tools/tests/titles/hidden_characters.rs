@@ -99,7 +99,7 @@ fn no_option_shows_an_effect_raw() {
             Effect::Write(format!("/{hostile}").into()),
             Effect::Delete(format!("/{hostile}").into()),
             Effect::Connect(text()),
-            Effect::Mcp { server: text(), tool: text() },
+            Effect::Mcp { server: text(), tool: text(), definition: String::new() },
         ];
         for effect in effects {
             let open = stage.announce("x");

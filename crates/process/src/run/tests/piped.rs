@@ -1,7 +1,9 @@
 //! Tests of programs that exchange data with their caller.
 
+use std::io::{Read, Write as _};
+use std::net::Shutdown;
+
 use pretty_assertions::assert_eq;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
 
@@ -11,9 +13,9 @@ async fn start(line: &str) -> (PipedProgram, PipedStreams) {
     command.start().await.unwrap()
 }
 
-async fn read_all(mut from: impl tokio::io::AsyncRead + Unpin) -> String {
+fn read_all(mut from: impl Read) -> String {
     let mut text = String::new();
-    timeout(PATIENCE, from.read_to_string(&mut text)).await.unwrap().unwrap();
+    from.read_to_string(&mut text).unwrap();
     text
 }
 
@@ -21,10 +23,10 @@ async fn read_all(mut from: impl tokio::io::AsyncRead + Unpin) -> String {
 async fn data_and_errors_have_their_own_streams() {
     let (mut program, PipedStreams { mut data, errors }) =
         start("echo problem >&2; while read -r line; do echo got $line; done; exit 3").await;
-    data.write_all(b"one\ntwo\n").await.unwrap();
-    data.shutdown().await.unwrap();
-    assert_eq!(read_all(data).await, "got one\ngot two\n");
-    assert_eq!(read_all(errors).await, "problem\n");
+    data.write_all(b"one\ntwo\n").unwrap();
+    data.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_all(data), "got one\ngot two\n");
+    assert_eq!(read_all(errors), "problem\n");
     let exit = timeout(PATIENCE, program.wait()).await.unwrap().unwrap();
     assert_eq!((exit.code, exit.cause), (Some(3), ExitCause::Exited));
 }
@@ -36,7 +38,7 @@ async fn stopping_and_dropping_leave_nothing_behind() {
         let line =
             format!("trap '' TERM; setsid sleep {sleep} & (sleep {sleep} &); echo; sleep {sleep}");
         let (program, PipedStreams { mut data, .. }) = start(&line).await;
-        assert_eq!(data.read(&mut [0; 9]).await.unwrap(), 1);
+        assert_eq!(data.read(&mut [0; 9]).unwrap(), 1);
         until("all run", || alive(&sleep) >= 3).await;
         if is_stopped {
             timeout(PATIENCE, program.stop()).await.unwrap();

@@ -3,6 +3,7 @@
 use super::PendingCall;
 use crate::context::WorkspaceContext;
 use crate::limits;
+use crate::offered_tools::OfferedTools;
 use crate::options::ActiveOptions;
 use crate::secrets::{LiveSecrets, SessionSecrets};
 use crate::turn::Turn;
@@ -115,14 +116,13 @@ async fn on_a_turn(test: impl AsyncFnOnce(&Turn<'_>)) {
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
     let cwd = workspace.cwd().to_owned();
     let context = Context::new(Arc::new(workspace));
-    let (registry, cancel) = (Registry::builtin(), CancellationToken::new());
+    let cancel = CancellationToken::new();
     let handle = SessionHandle::new(Session::new(&cwd), SystemTime::now);
     let name = "t".into();
     let turn = Turn {
         id: &name,
         active_options: &|| ActiveOptions::for_model(Arc::new(DirectModel::default())),
-        registry: &registry,
-        tools: &crate::turn::tool_specs(&registry),
+        tools: &OfferedTools::new(Registry::builtin()),
         context: &context,
         workspace_context: &WorkspaceContext::new(&context, SystemTime::now()),
         handle: &handle,

@@ -33,8 +33,7 @@ impl Model for BackgroundCommandModel {
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_background_command_is_a_call_and_a_note_of_the_next_turn() {
     let (mut stage, mut history) = (TurnFixture::new(), History::default());
-    stage.registry = Registry::builtin();
-    stage.tools = tools_of(&stage.registry);
+    stage.tools = OfferedTools::new(Registry::builtin());
     let gate = stage.folder.path().join("gate");
     rustix::fs::mkfifoat(rustix::fs::CWD, &gate, rustix::fs::Mode::RWXU).unwrap();
     let model = Arc::new(BackgroundCommandModel { command: "cat gate; exit 3".to_owned() });

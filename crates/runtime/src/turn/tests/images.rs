@@ -49,7 +49,7 @@ async fn a_request_with_a_refused_image_is_repeated_without_the_image() {
 #[tokio::test(start_paused = true)]
 async fn an_image_of_two_megabytes_reaches_the_model() {
     let mut stage = TurnFixture::new();
-    stage.registry = Registry::builtin();
+    stage.tools = OfferedTools::new(Registry::builtin());
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
     png.resize(2_000_000, 0);
     std::fs::write(stage.folder.path().join("shot.png"), &png).unwrap();

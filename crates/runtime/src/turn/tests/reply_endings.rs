@@ -647,7 +647,7 @@ async fn a_turn_that_is_cancelled_while_it_fails_ends_as_cancelled() {
     for is_cancelled in [true, false] {
         let mut stage = TurnFixture::new();
         let cancel = if is_cancelled { stage.cancel.clone() } else { CancellationToken::new() };
-        stage.registry.add(FatalTool(cancel));
+        stage.tools.add(FatalTool(cancel));
         let reply = [call("a", "doom"), vec![stop(ModelStopReason::ToolCalls)]].concat();
         let model = Arc::new(FakeModel::new(vec![reply]));
         let mut history = History::default();

@@ -11,8 +11,8 @@ use callboard_text::path_text;
 use serde_json::{Value, json};
 
 use crate::error::ErrorCode;
-use crate::files::state::outputs::file_uri;
 use crate::tool::{ToolOutput, redact_secrets};
+use acp_types::path::file_uri;
 
 /// Reports to the client and the model how a command ended, and its output. The text `how`
 /// describes the end of the command.

@@ -11,9 +11,9 @@ use base64::engine::general_purpose::STANDARD;
 use callboard_text::{group_thousands, grouped_count_with_noun};
 use infer::MatcherType;
 
-use crate::files::state::outputs::file_uri;
 use crate::files::system::read_to_cap;
 use crate::limits::{MAX_CLIENT_IMAGE_BYTES, MAX_IMAGE_BYTES};
+use acp_types::path::file_uri;
 
 /// A whole image.
 #[derive(Debug)]

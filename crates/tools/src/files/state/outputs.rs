@@ -5,11 +5,12 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
+
+use acp_types::path::file_uri;
 
 use crate::files::state::session_folder::{self, FolderLock};
 use crate::files::system::{Dir, FileVisibility, PinnedDirectory};
@@ -212,27 +213,15 @@ fn output_number(name: &OsStr) -> Option<u64> {
 const OUTPUT_PREFIX: &str = "output-";
 const OUTPUT_SUFFIX: &str = ".txt";
 
-/// Formats an absolute path as a `file` URI (RFC 8089).
-pub(crate) fn file_uri(path: &Path) -> String {
-    let mut uri = String::from("file://");
-    for byte in path.as_os_str().as_encoded_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
-            uri.push(char::from(*byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(uri, "%{byte:02X}");
-        }
-    }
-    uri
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
     use std::sync::Arc;
     use std::time::{Duration, Instant, SystemTime};
 
-    use super::{OutputKind, OutputStore, file_uri};
+    use acp_types::path::file_uri;
+
+    use super::{OutputKind, OutputStore};
     use crate::files::read::read_excerpt;
     use crate::files::state::session_folder;
     use crate::files::state::{OUTPUT_FOLDER, UNDO_FOLDER};

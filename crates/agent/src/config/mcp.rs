@@ -1,0 +1,114 @@
+//! The MCP servers of the configuration.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use acp_mcp::{McpServerConfig, McpTransport};
+use serde::Deserialize;
+
+use super::env_vars::env_value;
+use crate::secrets;
+
+/// The section `[mcp]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mcp {
+    /// Seconds for which the first prompt of a session waits for servers that are starting.
+    pub(super) first_prompt_wait: Option<u64>,
+}
+
+/// A section `[mcp_servers.NAME]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct McpServerSection {
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// Names of variables of the agent's environment that the server gets.
+    #[serde(default)]
+    env_pass: Vec<String>,
+    cwd: Option<PathBuf>,
+    url: Option<String>,
+    /// Headers whose values are in variables of the agent's environment.
+    #[serde(default)]
+    headers_env: BTreeMap<String, String>,
+    startup_timeout: Option<NonZeroU64>,
+    call_timeout: Option<NonZeroU64>,
+    #[serde(default)]
+    tools: ToolNames,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToolNames {
+    allow: Option<Vec<String>>,
+    #[serde(default)]
+    deny: Vec<String>,
+}
+
+impl McpServerSection {
+    /// Converts the section. Relative paths are relative to `folder`. Returns an error if the section
+    /// does not describe exactly one server.
+    pub(super) fn to_server_config(
+        &self,
+        name: &str,
+        folder: &Path,
+        env: &[(String, String)],
+    ) -> Result<McpServerConfig, String> {
+        let transport = match (&self.command, &self.url) {
+            (Some(command), None) if self.headers_env.is_empty() => McpTransport::Stdio {
+                command: command.clone(),
+                args: self.args.clone(),
+                env: self.variables(env),
+                cwd: self.cwd.as_ref().map(|cwd| folder.join(cwd)),
+            },
+            (None, Some(url)) if self.is_without_program() => {
+                let wrong = || format!("mcp_servers.{name}.url must be an http or https URL");
+                super::check_base_url(url).map_err(|_base_url| wrong())?;
+                McpTransport::Http { url: url.clone(), headers: self.headers(name, env) }
+            }
+            _ => {
+                return Err(format!(
+                    "mcp_servers.{name} needs either `command`, with `args`, `env`, `env_pass` and \
+                     `cwd`, or `url`, with `headers_env`"
+                ));
+            }
+        };
+        let mut config = McpServerConfig::new(name, transport);
+        let seconds = |seconds: NonZeroU64| Duration::from_secs(seconds.get());
+        config.startup_timeout = self.startup_timeout.map_or(config.startup_timeout, seconds);
+        config.call_timeout = self.call_timeout.map_or(config.call_timeout, seconds);
+        config.tools.allow.clone_from(&self.tools.allow);
+        config.tools.deny.clone_from(&self.tools.deny);
+        Ok(config)
+    }
+
+    fn is_without_program(&self) -> bool {
+        let has_words = !self.args.is_empty() || !self.env_pass.is_empty();
+        !has_words && self.env.is_empty() && self.cwd.is_none()
+    }
+
+    fn variables(&self, env: &[(String, String)]) -> BTreeMap<String, String> {
+        let passed = self.env_pass.iter();
+        let passed = passed.filter_map(|name| Some((name.clone(), env_value(env, name)?.value)));
+        passed.chain(self.env.clone()).collect()
+    }
+
+    /// Returns the headers whose variables are set. Their values are redacted in all later output.
+    fn headers(&self, name: &str, env: &[(String, String)]) -> Vec<(String, String)> {
+        let header = |(header, variable): (&String, &String)| {
+            let found = env_value(env, variable);
+            if found.is_none() {
+                tracing::warn!("mcp_servers.{name}.headers_env: {variable} is not set");
+            }
+            let value = found?.value;
+            secrets::add_to_redact(&value);
+            Some((header.clone(), value))
+        };
+        self.headers_env.iter().filter_map(header).collect()
+    }
+}

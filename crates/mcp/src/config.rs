@@ -1,0 +1,129 @@
+//! The configuration of a server.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::limits::{CALL_TIMEOUT, STARTUP_TIMEOUT};
+
+/// The configuration of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpServerConfig {
+    /// The name by which rules and the user name the server. Each server of a session has another.
+    pub name: String,
+    /// How the server is reached.
+    pub transport: McpTransport,
+    /// Time after which a server that has not started counts as failed.
+    pub startup_timeout: Duration,
+    /// Time without a result or progress after which a call fails.
+    pub call_timeout: Duration,
+    /// The tools that the model receives.
+    pub tools: ToolFilter,
+}
+
+/// How a server is reached.
+#[derive(Clone, PartialEq, Eq)]
+pub enum McpTransport {
+    /// The server is a program that is started, and speaks over its standard streams.
+    Stdio {
+        /// Name or path of the program.
+        command: String,
+        /// The arguments of the program.
+        args: Vec<String>,
+        /// Variables that the program gets in addition to a few harmless ones, e.g. `PATH`.
+        env: BTreeMap<String, String>,
+        /// The working directory; the one of the session if it is `None`.
+        cwd: Option<PathBuf>,
+    },
+    /// The server speaks streamable HTTP.
+    Http {
+        /// The URL of the server.
+        url: String,
+        /// Additional headers of each request.
+        headers: Vec<(String, String)>,
+    },
+}
+
+/// The tools of a server that the model receives.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolFilter {
+    /// The names of the tools; all tools if it is `None`.
+    pub allow: Option<Vec<String>>,
+    /// The names of tools that are left out, even if they are allowed.
+    pub deny: Vec<String>,
+}
+
+/// The folders of a session.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SessionFolders {
+    /// The working directory, in which servers start.
+    pub cwd: PathBuf,
+    /// The project folders, which servers may ask for.
+    pub roots: Vec<PathBuf>,
+}
+
+impl SessionFolders {
+    /// Creates the folders of a session.
+    #[must_use]
+    pub fn new(cwd: impl Into<PathBuf>, roots: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self { cwd: cwd.into(), roots: roots.into_iter().collect() }
+    }
+}
+
+impl McpServerConfig {
+    /// Creates the configuration of a server with the default timeouts, all of whose tools are used.
+    #[must_use]
+    pub fn new(name: impl Into<String>, transport: McpTransport) -> Self {
+        Self {
+            name: name.into(),
+            transport,
+            startup_timeout: STARTUP_TIMEOUT,
+            call_timeout: CALL_TIMEOUT,
+            tools: ToolFilter::default(),
+        }
+    }
+}
+
+impl McpTransport {
+    /// Creates the transport of a program.
+    #[must_use]
+    pub fn stdio(
+        command: impl Into<String>,
+        args: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let args = args.into_iter().map(Into::into).collect();
+        Self::Stdio { command: command.into(), args, env: BTreeMap::new(), cwd: None }
+    }
+}
+
+impl ToolFilter {
+    /// Returns whether the model receives a tool.
+    #[must_use]
+    pub fn contains(&self, tool: &str) -> bool {
+        self.allow.as_ref().is_none_or(|allow| allow.iter().any(|name| name == tool))
+            && !self.deny.iter().any(|name| name == tool)
+    }
+}
+
+/// Variables and headers may contain keys, so their values are left out.
+impl std::fmt::Debug for McpTransport {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stdio { command, args, cwd, env } => formatter
+                .debug_struct("Stdio")
+                .field("command", command)
+                .field("args", args)
+                .field("cwd", cwd)
+                .field("env", &env.keys())
+                .finish(),
+            Self::Http { url, headers } => formatter
+                .debug_struct("Http")
+                .field("url", url)
+                .field("headers", &headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
+                .finish(),
+        }
+    }
+}

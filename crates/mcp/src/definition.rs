@@ -1,0 +1,137 @@
+//! The definition of a tool, as its server gives it. It is data: its texts are bounded, and decide
+//! about nothing.
+
+use std::fmt::Write as _;
+
+use acp_types::ToolKind;
+use acp_types::tool_kind::{ToolAnnotations, infer_kind};
+use callboard_text::head;
+use rmcp::model::Tool;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::limits::{MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH};
+
+/// The definition of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ToolDefinition {
+    /// The name by which the server knows the tool.
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) input_schema: Value,
+    pub(crate) kind: ToolKind,
+    /// Whether the server says that the tool may destroy something.
+    pub(crate) is_destructive: bool,
+}
+
+impl ToolDefinition {
+    /// Takes the definition of a server, within the limits.
+    pub(crate) fn from_server(tool: &Tool) -> Self {
+        let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+        let hints = tool.annotations.as_ref();
+        let mut annotations = ToolAnnotations::default();
+        annotations.read_only = hints.and_then(|it| it.read_only_hint);
+        annotations.destructive = hints.and_then(|it| it.destructive_hint);
+        annotations.open_world = hints.and_then(|it| it.open_world_hint);
+        Self {
+            name: tool.name.clone().into_owned(),
+            description: head(description, MAX_DESCRIPTION_BYTES).to_owned(),
+            input_schema: usable_schema(&tool.input_schema),
+            kind: infer_kind(None, annotations, &tool.name),
+            is_destructive: annotations.destructive == Some(true),
+        }
+    }
+
+    /// Returns a text that differs if the description or the schema differs.
+    pub(crate) fn digest(&self) -> String {
+        let text = json!([self.description, self.input_schema]).to_string();
+        Sha256::digest(text).iter().take(16).fold(String::new(), |mut digest, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(digest, "{byte:02x}");
+            digest
+        })
+    }
+}
+
+/// Returns a schema that providers accept: one of an object, and neither too large nor too deep.
+fn usable_schema(schema: &Map<String, Value>) -> Value {
+    let any = || json!({ "type": "object", "additionalProperties": true });
+    let mut schema = schema.clone();
+    match schema.get("type") {
+        Some(Value::String(kind)) if kind == "object" => {}
+        None => drop(schema.insert("type".to_owned(), "object".into())),
+        Some(_) => return any(),
+    }
+    if !schema.get("properties").is_none_or(Value::is_object) {
+        return any();
+    }
+    let schema = Value::Object(schema);
+    let is_usable = depth(&schema) <= MAX_SCHEMA_DEPTH
+        && acp_types::json::serialized_len(&schema) <= MAX_SCHEMA_BYTES;
+    if is_usable { schema } else { any() }
+}
+
+/// Returns the depth of a value. Values come from JSON, whose depth is limited.
+fn depth(value: &Value) -> usize {
+    let deepest = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(fields) => fields.values().map(depth).max(),
+        _ => return 0,
+    };
+    1 + deepest.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn tool(json: Value) -> ToolDefinition {
+        ToolDefinition::from_server(&serde_json::from_value(json).unwrap())
+    }
+
+    #[test]
+    fn annotations_choose_the_kind() {
+        for (annotations, kind, is_destructive) in [
+            (json!({"readOnlyHint": true, "openWorldHint": false}), ToolKind::Read, false),
+            (json!({"readOnlyHint": false, "destructiveHint": true}), ToolKind::Delete, true),
+            (json!({}), ToolKind::Other, false),
+        ] {
+            let tool = tool(json!({
+                "name": "widget", "inputSchema": {"type": "object"}, "annotations": annotations,
+            }));
+            assert_eq!((tool.kind, tool.is_destructive), (kind, is_destructive), "{annotations}");
+        }
+    }
+
+    #[test]
+    fn unusable_schemas_accept_anything() {
+        let deep = (0..40).fold(json!({}), |inner, _| json!({ "items": inner }));
+        let large = json!({ "type": "object", "description": "x".repeat(MAX_SCHEMA_BYTES) });
+        for (schema, is_kept) in [
+            (json!({}), true),
+            (json!({"type": "object", "properties": {"a": {"type": "string"}}}), true),
+            (json!({"$ref": "#"}), true),
+            (json!({"type": "array"}), false),
+            (json!({"properties": []}), false),
+            (deep, false),
+            (large, false),
+        ] {
+            let made = tool(json!({"name": "a", "inputSchema": schema})).input_schema;
+            assert_eq!(made["type"], "object");
+            assert_eq!(made.get("additionalProperties").is_none(), is_kept, "{schema}");
+        }
+    }
+
+    #[test]
+    fn digest_changes_with_description_and_schema() {
+        let digest = |description: &str, schema: Value| {
+            tool(json!({"name": "a", "description": description, "inputSchema": schema})).digest()
+        };
+        let first = digest("one", json!({}));
+        assert_eq!(first, digest("one", json!({})));
+        assert_ne!(first, digest("two", json!({})));
+        assert_ne!(first, digest("one", json!({"required": ["x"]})));
+    }
+}

@@ -1,0 +1,19 @@
+//! Servers of the [Model Context Protocol](https://modelcontextprotocol.io) as tools of an agent of
+//! the Agent Client Protocol. The crate does *only* that; the calls of the tools are permitted, shown
+//! and ended by `acp-lifecycle` and `acp-tools`.
+#![doc = include_str!("../README.md")]
+
+mod client;
+mod config;
+mod definition;
+pub mod limits;
+mod lock;
+mod names;
+mod result;
+mod server;
+mod servers;
+mod stderr;
+mod tool;
+
+pub use config::{McpServerConfig, McpTransport, SessionFolders, ToolFilter};
+pub use servers::{McpServerState, McpServerStatus, McpServers};

@@ -1,0 +1,51 @@
+//! The limits of this crate.
+
+use std::time::Duration;
+
+/// Maximum number of servers of a session. The others are left out.
+pub const MAX_SERVERS: usize = 64;
+
+/// Maximum number of tools of a server. The others are left out.
+pub const MAX_SERVER_TOOLS: usize = 512;
+
+/// Maximum length of the description of a tool in bytes. The rest is left out.
+pub const MAX_DESCRIPTION_BYTES: usize = 4096;
+
+/// Maximum length of the schema of a tool's arguments as JSON in bytes. A tool with a longer schema
+/// accepts any arguments.
+pub const MAX_SCHEMA_BYTES: usize = 64 << 10;
+
+/// Maximum depth of the schema of a tool's arguments. A tool with a deeper schema accepts any
+/// arguments.
+pub const MAX_SCHEMA_DEPTH: usize = 32;
+
+/// Maximum length of a tool's name for the model, which is the limit of the model providers.
+pub const MAX_TOOL_NAME_BYTES: usize = 64;
+
+/// Maximum length of a message of a server over its standard output in bytes. A longer message is
+/// dropped.
+pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
+
+/// Maximum length of the end of a server's standard error that is kept, in bytes.
+pub const MAX_STDERR_BYTES: usize = 4096;
+
+/// Number of the last lines of a server's standard error in the notice about its failure.
+pub const SHOWN_STDERR_LINES: usize = 5;
+
+/// Maximum number of notices that wait for the next turn. The others are dropped.
+pub const MAX_NOTICES: usize = 100;
+
+/// Time after which a server that has not started counts as failed, by default.
+pub const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time without a result or progress after which a call fails, by default.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Time for which a request to the model waits for changed lists of tools.
+pub(crate) const LIST_WAIT: Duration = Duration::from_secs(1);
+
+/// Time for which a server may close its connection before its processes are ended.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Time for which the end of a failed server is waited for, so that the notice can name its exit code.
+pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_secs(1);

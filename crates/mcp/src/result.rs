@@ -1,0 +1,104 @@
+//! The result of a call: content for the client, and text for the model.
+
+use acp_tools::{ErrorCode, ToolOutput};
+use acp_types::{CallEndReason, Content, ContentBlock};
+use callboard_text::grouped_count_with_noun;
+use rmcp::model::CallToolResult;
+use serde_json::Value;
+
+/// Converts a result of a server.
+pub(crate) fn to_tool_output(result: CallToolResult) -> ToolOutput {
+    let mut content = Vec::new();
+    let mut texts = Vec::new();
+    for block in result.content {
+        // The blocks of MCP and ACP have the same form.
+        let block = serde_json::to_value(&block).and_then(serde_json::from_value::<ContentBlock>);
+        match block {
+            Ok(block) => {
+                texts.extend(text_for_model(&block));
+                content.push(Content::Block(block));
+            }
+            Err(error) => texts.push(format!("[A part of the result cannot be read: {error}]")),
+        }
+    }
+    if texts.is_empty()
+        && content.is_empty()
+        && let Some(data) = &result.structured_content
+    {
+        let text = serde_json::to_string_pretty(data).unwrap_or_default();
+        content.push(Content::fenced_code_block("json", &text));
+        texts.push(text);
+    }
+    if texts.is_empty() && content.is_empty() {
+        texts.push("[The result is empty.]".to_owned());
+    }
+    let mut output = ToolOutput::new(texts.join("\n"));
+    output.content = (!content.is_empty()).then_some(content);
+    output.raw_output = result.structured_content;
+    if result.is_error == Some(true) {
+        output.failure = Some((ErrorCode::ServerError, CallEndReason::Error));
+    }
+    output
+}
+
+/// Returns the text of a block for the model. An image is passed on as an image.
+fn text_for_model(block: &ContentBlock) -> Option<String> {
+    let size = |data: &str| grouped_count_with_noun(data.len() as u64 / 4 * 3, "byte", "bytes");
+    match block {
+        ContentBlock::Text(text) => Some(text.text.clone()),
+        ContentBlock::Image(_) => None,
+        ContentBlock::Audio(audio) => {
+            Some(format!("[Audio for the user: {}, {}]", audio.mime_type, size(&audio.data)))
+        }
+        ContentBlock::ResourceLink(link) => Some(format!("[Link: {} ({})]", link.uri, link.name)),
+        ContentBlock::Resource(resource) => {
+            let resource = serde_json::to_value(&resource.resource).unwrap_or_default();
+            let uri = resource["uri"].as_str().unwrap_or_default();
+            Some(match &resource["text"] {
+                Value::String(text) => format!("[Resource: {uri}]\n{text}"),
+                _ => format!(
+                    "[Resource for the user: {uri}, {}]",
+                    size(resource["blob"].as_str().unwrap_or_default())
+                ),
+            })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    fn output(result: Value) -> ToolOutput {
+        to_tool_output(serde_json::from_value(result).unwrap())
+    }
+
+    #[test]
+    fn each_kind_of_content_reaches_the_client() {
+        let output = output(json!({"content": [
+            {"type": "text", "text": "one"},
+            {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+            {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"},
+            {"type": "resource_link", "uri": "demo://x", "name": "x"},
+            {"type": "resource", "resource": {"uri": "demo://y", "text": "two"}},
+        ]}));
+        assert_eq!(output.content.unwrap().len(), 5);
+        let expected = "one\n[Audio for the user: audio/wav, 3 bytes]\n[Link: demo://x (x)]\n\
+                        [Resource: demo://y]\ntwo";
+        assert_eq!((output.text.as_str(), output.failure), (expected, None));
+    }
+
+    #[test]
+    fn structured_results_and_errors_are_shown() {
+        let structured = output(json!({"content": [], "structuredContent": {"a": 1}}));
+        assert_eq!(structured.text, "{\n  \"a\": 1\n}");
+        assert_eq!(structured.raw_output, Some(json!({"a": 1})));
+        let failed = output(json!({"content": [{"type": "text", "text": "no"}], "isError": true}));
+        assert_eq!(failed.failure, Some((ErrorCode::ServerError, CallEndReason::Error)));
+        assert_eq!(output(json!({"content": []})).text, "[The result is empty.]");
+    }
+}

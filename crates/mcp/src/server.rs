@@ -1,0 +1,231 @@
+//! The life of one server: it starts, lists its tools, and ends.
+
+use std::collections::HashMap;
+use std::io::{self, PipeReader};
+use std::sync::Arc;
+
+use callboard_process::{PipedCommand, PipedProgram, PipedStreams, env};
+use callboard_text::escape_invisible;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::Tool;
+use rmcp::service::{RoleClient, RunningService, serve_client_with_ct};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe::Receiver;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::ServerMessages;
+use crate::config::{McpServerConfig, McpTransport, SessionFolders};
+use crate::definition::ToolDefinition;
+use crate::limits::{CLOSE_TIMEOUT, EXIT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_SERVER_TOOLS};
+use crate::stderr::StderrTail;
+use crate::tool::ConnectedServer;
+
+/// A server that runs. Its processes are killed when the value is dropped.
+pub(crate) struct RunningServer {
+    service: RunningService<RoleClient, ServerMessages>,
+    messages: ServerMessages,
+    program: Option<ServerProgram>,
+}
+
+/// The program of a server.
+struct ServerProgram {
+    program: PipedProgram,
+    stderr: StderrTail,
+}
+
+/// The tools of a server, and how many were left out.
+pub(crate) struct ListedTools {
+    pub(crate) tools: Vec<Arc<ToolDefinition>>,
+    pub(crate) left_out: usize,
+}
+
+impl RunningServer {
+    /// Starts a server, within its time limit. Returns the reason if it fails, as the end of a
+    /// sentence for the user.
+    pub(crate) async fn start(
+        config: &McpServerConfig,
+        messages: ServerMessages,
+        folders: &SessionFolders,
+        stop: &CancellationToken,
+    ) -> Result<Self, String> {
+        match &config.transport {
+            McpTransport::Stdio { .. } => {
+                Self::start_program(config, messages, folders, stop).await
+            }
+            McpTransport::Http { url, headers } => {
+                let transport = http_transport(url, headers)?;
+                let service = serve_client_with_ct(messages.clone(), transport, stop.child_token());
+                match timeout(config.startup_timeout, service).await {
+                    Ok(Ok(service)) => Ok(Self { service, messages, program: None }),
+                    Ok(Err(error)) => Err(escape_invisible(&error.to_string())),
+                    Err(_elapsed) => Err(startup_timeout_text(config)),
+                }
+            }
+        }
+    }
+
+    async fn start_program(
+        config: &McpServerConfig,
+        messages: ServerMessages,
+        folders: &SessionFolders,
+        stop: &CancellationToken,
+    ) -> Result<Self, String> {
+        let McpTransport::Stdio { command, args, env: own, cwd } = &config.transport else {
+            return Err("it is no program".to_owned());
+        };
+        let mut variables = env::base_env(env::own_env());
+        variables.extend(own.clone());
+        let cwd = cwd.as_ref().unwrap_or(&folders.cwd);
+        let command = PipedCommand::new(command, cwd, variables).with_args(args);
+        let (mut program, streams) = command.start().await.map_err(|error| error.to_string())?;
+        let PipedStreams { data, errors, .. } = streams;
+        let (data, errors) = async_streams(data, errors).map_err(|error| error.to_string())?;
+        let stderr = StderrTail::default();
+        drop(tokio::spawn(stderr.clone().read_all(errors)));
+        let (read, write) = data.into_split();
+        let transport = AsyncRwTransport::new(read, write).with_max_line_length(MAX_MESSAGE_BYTES);
+        let service = serve_client_with_ct(messages.clone(), transport, stop.child_token());
+        match timeout(config.startup_timeout, service).await {
+            Ok(Ok(service)) => {
+                let program = Some(ServerProgram { program, stderr });
+                Ok(Self { service, messages, program })
+            }
+            Ok(Err(error)) => {
+                let why = match timeout(EXIT_TIMEOUT, program.wait()).await {
+                    Ok(Err(error)) => return Err(error.to_string()),
+                    Ok(Ok(exit)) => exit_text(&exit),
+                    Err(_elapsed) => escape_invisible(&error.to_string()),
+                };
+                Err(with_stderr(why, &stderr))
+            }
+            Err(_elapsed) => {
+                drop(program);
+                Err(with_stderr(startup_timeout_text(config), &stderr))
+            }
+        }
+    }
+
+    /// Lists the tools of the server. Returns the reason if it fails.
+    pub(crate) async fn list_tools(&self, config: &McpServerConfig) -> Result<ListedTools, String> {
+        let mut found: Vec<Tool> = Vec::new();
+        let mut cursor = None;
+        let (mut left_out, mut pages) = (0, 0);
+        loop {
+            let params = rmcp::model::PaginatedRequestParams::default().with_cursor(cursor);
+            let page = timeout(config.startup_timeout, self.service.list_tools(Some(params))).await;
+            let page = page.map_err(|_elapsed| "it does not list its tools".to_owned())?;
+            let page = page.map_err(|error| escape_invisible(&error.to_string()))?;
+            let wanted = page.tools.into_iter().filter(|tool| config.tools.contains(&tool.name));
+            for tool in wanted {
+                if found.len() < MAX_SERVER_TOOLS { found.push(tool) } else { left_out += 1 }
+            }
+            cursor = page.next_cursor;
+            pages += 1;
+            if cursor.is_none() || pages > MAX_SERVER_TOOLS {
+                break;
+            }
+        }
+        let tools = found.iter().map(ToolDefinition::from_server).map(Arc::new).collect();
+        Ok(ListedTools { tools, left_out })
+    }
+
+    /// Returns the messages of the server.
+    pub(crate) fn messages(&self) -> &ServerMessages {
+        &self.messages
+    }
+
+    /// Waits until the tools have changed. Returns `false` if the server has ended instead.
+    pub(crate) async fn tools_changed_or_ended(&mut self) -> bool {
+        let ended = async {
+            match &mut self.program {
+                // The connection may outlive the program, e.g. in one of its children.
+                Some(program) => drop(program.program.wait().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.messages.tools_changed() => !self.service.is_closed(),
+            () = ended => false,
+            () = until_closed(&self.service) => false,
+        }
+    }
+
+    /// Ends the server. Returns how it ended, if it ended by itself.
+    pub(crate) async fn end(mut self) -> String {
+        // The connection is closed first, so that a well-behaved server ends by itself.
+        drop(self.service.close_with_timeout(CLOSE_TIMEOUT).await);
+        let Some(ServerProgram { mut program, stderr }) = self.program else {
+            return "its connection was closed".to_owned();
+        };
+        match timeout(CLOSE_TIMEOUT, program.wait()).await {
+            Ok(Ok(exit)) => with_stderr(exit_text(&exit), &stderr),
+            Ok(Err(error)) => error.to_string(),
+            Err(_elapsed) => {
+                program.stop().await;
+                with_stderr("its connection was closed".to_owned(), &stderr)
+            }
+        }
+    }
+
+    /// Returns what calls need of the server.
+    pub(crate) fn connected(&self, config: &McpServerConfig) -> ConnectedServer {
+        ConnectedServer {
+            name: config.name.clone(),
+            peer: self.service.peer().clone(),
+            messages: self.messages.clone(),
+            call_timeout: config.call_timeout,
+        }
+    }
+}
+
+/// Converts streams for the runtime.
+fn async_streams(
+    data: std::os::unix::net::UnixStream,
+    errors: PipeReader,
+) -> io::Result<(UnixStream, Receiver)> {
+    data.set_nonblocking(true)?;
+    Ok((UnixStream::from_std(data)?, Receiver::from_owned_fd(errors.into())?))
+}
+
+/// Waits until the connection of a server is closed.
+async fn until_closed(service: &RunningService<RoleClient, ServerMessages>) {
+    while !service.is_closed() && !service.peer().is_transport_closed() {
+        tokio::time::sleep(CLOSE_TIMEOUT).await;
+    }
+}
+
+fn http_transport(
+    url: &str,
+    headers: &[(String, String)],
+) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+    let header = |(name, value): &(String, String)| {
+        let parsed = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value).ok());
+        parsed.ok_or_else(|| format!("its header {} is malformed", escape_invisible(name)))
+    };
+    let headers: HashMap<_, _> = headers.iter().map(header).collect::<Result<_, _>>()?;
+    let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers);
+    let client = reqwest::Client::builder().build().map_err(|error| error.to_string())?;
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+fn startup_timeout_text(config: &McpServerConfig) -> String {
+    format!("it did not start within {} s", config.startup_timeout.as_secs_f64())
+}
+
+fn exit_text(exit: &callboard_process::CommandExit) -> String {
+    match (exit.code, &exit.signal) {
+        (Some(code), _) => format!("it ended with exit code {code}"),
+        (None, Some(signal)) => format!("it was ended by {signal}"),
+        (None, None) => "it ended".to_owned(),
+    }
+}
+
+/// Adds the last lines of the standard error to a reason.
+fn with_stderr(why: String, stderr: &StderrTail) -> String {
+    let lines = stderr.last_lines();
+    if lines.is_empty() { why } else { format!("{why}; its last lines: {}", lines.join(" / ")) }
+}

@@ -1,0 +1,329 @@
+//! The servers of a session.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use acp_tools::{DynTool, LiveTools};
+use acp_types::path::file_uri;
+use callboard_text::count_with_noun;
+use futures::future::join_all;
+use rmcp::model::Implementation;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::ServerMessages;
+use crate::config::{McpServerConfig, SessionFolders};
+use crate::definition::ToolDefinition;
+use crate::limits::{LIST_WAIT, MAX_NOTICES, MAX_SERVERS};
+use crate::lock::lock;
+use crate::names::model_tool_name;
+use crate::server::RunningServer;
+use crate::tool::{ConnectedServer, McpTool};
+
+/// The servers of a session. They start in the background, and end when the value is dropped.
+#[derive(Debug)]
+pub struct McpServers {
+    state: Arc<ServersState>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    stop: CancellationToken,
+}
+
+/// The state of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum McpServerState {
+    /// The server is starting.
+    Starting,
+    /// The model can call the tools of the server.
+    Ready {
+        /// The names of the tools, as the server knows them.
+        tools: Vec<String>,
+    },
+    /// The server has failed or ended.
+    Failed {
+        /// The reason, as the end of a sentence for the user.
+        reason: String,
+    },
+}
+
+/// The name and the state of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpServerStatus {
+    /// The name of the server.
+    pub name: String,
+    /// The state of the server.
+    pub state: McpServerState,
+}
+
+struct ServersState {
+    entries: Vec<ServerEntry>,
+    live_tools: LiveTools,
+    folders: SessionFolders,
+    info: Implementation,
+    /// The first definition of each tool, by its server and name.
+    first_definitions: Mutex<HashMap<(usize, String), Arc<ToolDefinition>>>,
+    notices: Mutex<Vec<String>>,
+    /// Number of servers that are still starting.
+    starting: watch::Sender<usize>,
+}
+
+struct ServerEntry {
+    config: McpServerConfig,
+    state: Mutex<EntryState>,
+    /// Whether the user is waiting for the server.
+    is_late: AtomicBool,
+    restart: Notify,
+}
+
+enum EntryState {
+    Starting,
+    Ready { server: Arc<ConnectedServer>, tools: Vec<Arc<ToolDefinition>> },
+    Failed { reason: String },
+}
+
+impl McpServers {
+    /// Starts servers in the background. Their tools appear in `live_tools` when they are ready, in
+    /// the order of `configs`. `name` and `version` are those of the agent.
+    ///
+    /// Must be called inside a tokio runtime. Of several servers with the same name, the first is
+    /// used.
+    #[must_use]
+    pub fn start(
+        configs: Vec<McpServerConfig>,
+        folders: SessionFolders,
+        live_tools: LiveTools,
+        (name, version): (&str, &str),
+    ) -> Self {
+        let mut names = BTreeSet::new();
+        let mut notices = Vec::new();
+        let mut entries = Vec::new();
+        for config in configs {
+            if !names.insert(config.name.clone()) {
+                notices.push(format!(
+                    "There are several MCP servers {}; the first is used.",
+                    config.name
+                ));
+            } else if entries.len() == MAX_SERVERS {
+                notices.push(format!(
+                    "The MCP server {} is not used: there are too many.",
+                    config.name
+                ));
+            } else {
+                let state = Mutex::new(EntryState::Starting);
+                let is_late = AtomicBool::new(false);
+                entries.push(ServerEntry { config, state, is_late, restart: Notify::new() });
+            }
+        }
+        let starting = watch::Sender::new(entries.len());
+        let state = Arc::new(ServersState {
+            entries,
+            live_tools,
+            folders,
+            info: Implementation::new(name, version),
+            first_definitions: Mutex::default(),
+            notices: Mutex::new(notices),
+            starting,
+        });
+        let stop = CancellationToken::new();
+        let tasks = (0..state.entries.len())
+            .map(|place| tokio::spawn(state.clone().run_server(place, stop.clone())))
+            .collect();
+        Self { state, tasks: Mutex::new(tasks), stop }
+    }
+
+    /// Waits until no server is starting. Servers have a time limit, but it is long.
+    pub async fn wait_started(&self) {
+        // The sender lives as long as this value.
+        drop(self.state.starting.subscribe().wait_for(|starting| *starting == 0).await);
+    }
+
+    /// Waits until the changes of tools that servers have reported are listed, for a moment.
+    pub async fn wait_changes_listed(&self) {
+        let connected = |entry: &ServerEntry| match &*lock(&entry.state) {
+            EntryState::Ready { server, .. } => Some(server.messages.clone()),
+            _ => None,
+        };
+        let messages: Vec<_> = self.state.entries.iter().filter_map(connected).collect();
+        let listed = join_all(messages.iter().map(ServerMessages::changes_listed));
+        drop(tokio::time::timeout(LIST_WAIT, listed).await);
+    }
+
+    /// Returns the names of the servers that are starting.
+    #[must_use]
+    pub fn starting(&self) -> Vec<String> {
+        let starting = |entry: &&ServerEntry| matches!(*lock(&entry.state), EntryState::Starting);
+        let entries = self.state.entries.iter().filter(starting);
+        entries.map(|entry| entry.config.name.clone()).collect()
+    }
+
+    /// From now on, a notice reports when one of the servers that are starting now is ready.
+    pub fn announce_late_starts(&self) {
+        for entry in &self.state.entries {
+            let is_starting = matches!(*lock(&entry.state), EntryState::Starting);
+            entry.is_late.store(is_starting, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the state of each server.
+    #[must_use]
+    pub fn statuses(&self) -> Vec<McpServerStatus> {
+        let status = |entry: &ServerEntry| McpServerStatus {
+            name: entry.config.name.clone(),
+            state: match &*lock(&entry.state) {
+                EntryState::Starting => McpServerState::Starting,
+                EntryState::Ready { tools, .. } => McpServerState::Ready {
+                    tools: tools.iter().map(|tool| tool.name.clone()).collect(),
+                },
+                EntryState::Failed { reason } => McpServerState::Failed { reason: reason.clone() },
+            },
+        };
+        self.state.entries.iter().map(status).collect()
+    }
+
+    /// Returns the notices for the user since the last call, each one sentence.
+    #[must_use]
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.state.notices))
+    }
+
+    /// Starts a server again, which ends first if it runs. Returns `false` if there is no server with
+    /// this name.
+    pub fn restart(&self, name: &str) -> bool {
+        let entry = self.state.entries.iter().find(|entry| entry.config.name == name);
+        entry.inspect(|entry| entry.restart.notify_one()).is_some()
+    }
+
+    /// Ends all servers, and waits until none of their processes is left.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        drop(join_all(tasks).await);
+    }
+}
+
+impl Drop for McpServers {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl ServersState {
+    /// Runs a server, and starts it again if the user asks for it.
+    async fn run_server(self: Arc<Self>, place: usize, stop: CancellationToken) {
+        let entry = &self.entries[place];
+        loop {
+            let ended = tokio::select! {
+                ended = self.run_server_once(place, &stop) => ended,
+                () = stop.cancelled() => return,
+            };
+            if let Err(reason) = ended {
+                self.add_notice(format!(
+                    "The MCP server {} does not run: {reason}.",
+                    entry.config.name
+                ));
+                self.set_state(place, EntryState::Failed { reason });
+                tokio::select! {
+                    () = entry.restart.notified() => {}
+                    () = stop.cancelled() => return,
+                }
+            }
+            self.set_state(place, EntryState::Starting);
+        }
+    }
+
+    /// Runs a server until it ends, which is an error, or should start again.
+    async fn run_server_once(&self, place: usize, stop: &CancellationToken) -> Result<(), String> {
+        let ServerEntry { config, restart, .. } = &self.entries[place];
+        let roots = self.folders.roots.iter().map(|root| file_uri(root)).collect();
+        let messages = ServerMessages::new(self.info.clone(), roots);
+        let mut server = RunningServer::start(config, messages, &self.folders, stop).await?;
+        loop {
+            let changes = server.messages().reported_changes();
+            match server.list_tools(config).await {
+                Ok(listed) => {
+                    if listed.left_out > 0 {
+                        self.add_notice(format!(
+                            "The MCP server {} has too many tools: {} are left out.",
+                            config.name, listed.left_out
+                        ));
+                    }
+                    let connected = Arc::new(server.connected(config));
+                    let tools = listed.tools;
+                    self.set_state(place, EntryState::Ready { server: connected, tools });
+                    server.messages().set_listed_changes(changes);
+                }
+                Err(reason) => {
+                    server.end().await;
+                    return Err(reason);
+                }
+            }
+            let goes_on = tokio::select! {
+                goes_on = server.tools_changed_or_ended() => goes_on,
+                () = restart.notified() => {
+                    server.end().await;
+                    return Ok(());
+                }
+                () = stop.cancelled() => {
+                    server.end().await;
+                    return Ok(());
+                }
+            };
+            if !goes_on {
+                return Err(server.end().await);
+            }
+        }
+    }
+
+    fn add_notice(&self, notice: String) {
+        let mut notices = lock(&self.notices);
+        if notices.len() < MAX_NOTICES {
+            notices.push(notice);
+        }
+    }
+
+    fn set_state(&self, place: usize, state: EntryState) {
+        let entry = &self.entries[place];
+        if let EntryState::Ready { tools, .. } = &state
+            && entry.is_late.swap(false, Ordering::Relaxed)
+        {
+            let tools = count_with_noun(tools.len() as u64, "tool", "tools");
+            self.add_notice(format!("The MCP server {} is ready: {tools}.", entry.config.name));
+        }
+        *lock(&entry.state) = state;
+        self.publish_tools();
+        let is_starting =
+            |entry: &&ServerEntry| matches!(*lock(&entry.state), EntryState::Starting);
+        let starting = self.entries.iter().filter(is_starting).count();
+        self.starting.send_if_modified(|now| std::mem::replace(now, starting) != starting);
+    }
+
+    /// Offers the tools of all servers that are ready, in the order of the servers.
+    fn publish_tools(&self) {
+        let mut taken = BTreeSet::new();
+        let mut first = lock(&self.first_definitions);
+        let mut all: Vec<Box<dyn DynTool>> = Vec::new();
+        for (place, entry) in self.entries.iter().enumerate() {
+            let EntryState::Ready { server, tools } = &*lock(&entry.state) else { continue };
+            for definition in tools {
+                let key = (place, definition.name.clone());
+                let earlier = first.entry(key).or_insert_with(|| definition.clone());
+                let is_same = earlier.digest() == definition.digest();
+                let earlier = (!is_same).then(|| earlier.clone());
+                let name = model_tool_name(&server.name, &definition.name, &taken);
+                taken.insert(name.clone());
+                let (server, definition) = (server.clone(), definition.clone());
+                all.push(Box::new(McpTool { name, server, definition, earlier }));
+            }
+        }
+        self.live_tools.replace(all);
+    }
+}
+
+impl std::fmt::Debug for ServersState {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ServersState").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,215 @@
+//! A tool of a server, as a tool of the agent.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_lifecycle::{Effect, Effects, ErasedPlan, Grant, PinnedPlan};
+use acp_tools::{
+    CallDescription, Context, DynTool, ErrorCode, Invocation, Note, Spec, ToolError, ToolOutput,
+    ToolPreview,
+};
+use callboard_text::escape_invisible;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
+    ClientRequest, JsonObject, RequestId, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use serde_json::Value;
+
+use crate::client::ServerMessages;
+use crate::definition::ToolDefinition;
+use crate::result::to_tool_output;
+
+/// A tool of a server.
+#[derive(Debug)]
+pub(crate) struct McpTool {
+    /// The name for the model.
+    pub(crate) name: String,
+    pub(crate) server: Arc<ConnectedServer>,
+    pub(crate) definition: Arc<ToolDefinition>,
+    /// The first definition that the session received, if it was another.
+    pub(crate) earlier: Option<Arc<ToolDefinition>>,
+}
+
+/// The connection to a server.
+pub(crate) struct ConnectedServer {
+    pub(crate) name: String,
+    pub(crate) peer: Peer<RoleClient>,
+    pub(crate) messages: ServerMessages,
+    pub(crate) call_timeout: Duration,
+}
+
+impl fmt::Debug for ConnectedServer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ConnectedServer").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl DynTool for McpTool {
+    fn spec(&self) -> Spec {
+        let ToolDefinition { description, kind, .. } = &*self.definition;
+        let description: Cow<'static, str> = description.clone().into();
+        Spec::new(self.name.clone(), description, *kind).with_title("mcp")
+    }
+
+    fn input_schema(&self) -> Value {
+        self.definition.input_schema.clone()
+    }
+
+    fn describe(&self, args: &Value, _: &Context) -> Option<CallDescription> {
+        let is_plain = args.as_object().is_some_and(JsonObject::is_empty);
+        let description = CallDescription::new(if is_plain { "mcp-plain" } else { "mcp" })
+            .with_argument("tool", &self.definition.name)
+            .with_argument("server", &self.server.name);
+        Some(match is_plain {
+            true => description,
+            false => description.with_argument("arguments", args.to_string()),
+        })
+    }
+
+    fn preview<'a>(
+        &'a self,
+        args: Value,
+        invocation: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<ToolPreview<ErasedPlan>, ToolError>> {
+        async move {
+            let Value::Object(args) = args else {
+                return Err(ToolError::invalid_arguments("The arguments are one JSON object."));
+            };
+            let effect = Effect::Mcp {
+                server: self.server.name.clone(),
+                tool: self.definition.name.clone(),
+                definition: self.definition.digest(),
+            };
+            let is_changed = self.earlier.is_some() || was_allowed_otherwise(&effect, invocation);
+            let mut effects = Effects::from(effect);
+            if self.definition.is_destructive || is_changed {
+                effects = effects.with_sensitive_mark();
+            }
+            let mut preview = ToolPreview::new(Box::new(args) as ErasedPlan).with_effects(effects);
+            preview.notes.extend(is_changed.then(|| self.change_note()));
+            Ok(preview)
+        }
+        .boxed()
+    }
+
+    fn run<'a>(
+        &'a self,
+        pinned: PinnedPlan<ErasedPlan>,
+        grant: Grant,
+        invocation: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        async move {
+            let Ok(args) = pinned.release(grant)?.downcast::<JsonObject>() else {
+                return Err(ToolError::fatal("a plan of another tool"));
+            };
+            self.server.call(&self.definition.name, *args, invocation).await
+        }
+        .boxed()
+    }
+}
+
+impl McpTool {
+    /// Returns a note about a tool whose definition has changed since it was allowed.
+    fn change_note(&self) -> Note {
+        let now = escape_invisible(&self.definition.description);
+        match &self.earlier {
+            Some(earlier) if earlier.description != self.definition.description => {
+                let before = escape_invisible(&earlier.description);
+                Note::new("mcp-description-changed")
+                    .with_text("before", before)
+                    .with_text("now", now)
+            }
+            _ => Note::new("mcp-changed").with_text("now", now),
+        }
+    }
+}
+
+/// Returns whether the session remembers an answer about this tool with another definition.
+fn was_allowed_otherwise(effect: &Effect, invocation: Invocation<'_>) -> bool {
+    let Effect::Mcp { server, tool, definition } = effect else { return false };
+    invocation.call.session().update(|session, _| {
+        session.rules().allowed_effects().any(|other| match other {
+            Effect::Mcp { server: s, tool: t, definition: d } => {
+                s == server && t == tool && d != definition
+            }
+            _ => false,
+        })
+    })
+}
+
+impl ConnectedServer {
+    async fn call(
+        &self,
+        tool: &str,
+        args: JsonObject,
+        Invocation { call, .. }: Invocation<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(args);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let options =
+            PeerRequestOptions::with_timeout(self.call_timeout).reset_timeout_on_progress();
+        let sent = self.peer.send_cancellable_request(request, options).await;
+        let sent = sent.map_err(|error| self.error(tool, &error))?;
+        let _progress = self.messages.route_progress(sent.progress_token.clone(), call.clone());
+        let request = sent.id.clone();
+        let answer = tokio::select! {
+            answer = sent.await_response() => answer,
+            () = call.cancel_token().cancelled() => {
+                self.cancel_request(request).await;
+                let message = format!("{tool} of the server {} was cancelled.", self.name);
+                return Err(ToolError::recoverable(ErrorCode::Cancelled, message));
+            }
+        };
+        match answer {
+            Ok(ServerResult::CallToolResult(result)) => Ok(to_tool_output(result)),
+            Ok(_) => {
+                let message =
+                    format!("The server {} answered with no result of a tool.", self.name);
+                Err(ToolError::recoverable(ErrorCode::ServerError, message))
+            }
+            Err(error) => Err(self.error(tool, &error)),
+        }
+    }
+
+    /// Asks the server to end a request, and does not wait for its answer.
+    async fn cancel_request(&self, request: RequestId) {
+        let params = CancelledNotificationParam::new(Some(request), None);
+        let notification = CancelledNotification::new(params);
+        // The server may have ended.
+        drop(self.peer.send_notification(notification.into()).await);
+    }
+
+    fn error(&self, tool: &str, error: &ServiceError) -> ToolError {
+        let server = &self.name;
+        match error {
+            ServiceError::Timeout { timeout } => {
+                let seconds = timeout.as_secs();
+                let message = format!(
+                    "{tool} of the server {server} gave no result and no progress for {seconds} s."
+                );
+                ToolError::recoverable(ErrorCode::TimedOut, message)
+            }
+            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+                let message = format!(
+                    "The server {server} has ended. The user can start it again with /mcp restart \
+                     {server}."
+                );
+                ToolError::recoverable(ErrorCode::ServerError, message)
+            }
+            ServiceError::McpError(error) => {
+                let text = escape_invisible(&error.message);
+                let message = format!("The server {server} answered with an error: {text}");
+                ToolError::recoverable(ErrorCode::ServerError, message)
+            }
+            error => {
+                let message = format!("{tool} of the server {server} failed: {error}");
+                ToolError::recoverable(ErrorCode::ServerError, message)
+            }
+        }
+    }
+}

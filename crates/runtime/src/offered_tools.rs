@@ -1,0 +1,134 @@
+//! The tools of a session, as its model receives them, and the servers that some of them belong to.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use acp_mcp::{McpServerConfig, McpServers, McpTransport};
+use acp_tools::Registry;
+use agent_client_protocol::v1::schema::McpServer;
+use callboard_models::ToolSpec;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::SERVER_NOTICE_DELAY;
+use crate::lock::lock;
+
+/// The tools of a session.
+pub(crate) struct OfferedTools {
+    registry: Registry,
+    servers: Option<McpServers>,
+    /// Time for which the next prompt waits for servers that are starting. `None` after the first.
+    wait: Mutex<Option<Duration>>,
+    /// The specifications of the tools, for one generation of the registry.
+    specs: Mutex<Option<(u64, Arc<[ToolSpec]>)>>,
+}
+
+impl OfferedTools {
+    /// Creates the tools of a session without servers.
+    pub(crate) fn new(registry: Registry) -> Self {
+        Self { registry, servers: None, wait: Mutex::default(), specs: Mutex::default() }
+    }
+
+    /// Adds servers, for which the first prompt waits for a while. The live tools of the registry
+    /// are theirs.
+    pub(crate) fn with_servers(self, servers: McpServers, first_prompt_wait: Duration) -> Self {
+        Self { servers: Some(servers), wait: Mutex::new(Some(first_prompt_wait)), ..self }
+    }
+
+    /// Returns the tools, for calls.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    #[cfg(test)]
+    pub(crate) fn add(&mut self, tool: impl acp_tools::Tool) {
+        self.registry.add(tool);
+    }
+
+    /// Returns the servers of the session, if it has any.
+    pub(crate) fn servers(&self) -> Option<&McpServers> {
+        self.servers.as_ref()
+    }
+
+    /// Returns the specifications of the tools that are ready, as they are sent to the model. They
+    /// are created once for each change.
+    pub(crate) fn specs(&self) -> Arc<[ToolSpec]> {
+        let mut specs = lock(&self.specs);
+        let generation = self.registry.generation();
+        match &*specs {
+            Some((of, specs)) if *of == generation => specs.clone(),
+            _ => {
+                let created = tool_specs(&self.registry);
+                *specs = Some((generation, created.clone()));
+                created
+            }
+        }
+    }
+
+    /// Before the first prompt, waits for a while until the servers have started, and shows that to
+    /// the user.
+    pub(crate) async fn wait_for_servers(&self, cancel: &CancellationToken, show: impl Fn(String)) {
+        let Some((servers, max)) = self.servers.as_ref().zip(lock(&self.wait).take()) else {
+            return;
+        };
+        let show_waiting = async {
+            tokio::time::sleep(SERVER_NOTICE_DELAY).await;
+            let names = servers.starting().join(", ");
+            show(format!("Waiting for MCP servers to start: {names}."));
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = servers.wait_started() => {}
+            () = tokio::time::sleep(max) => {}
+            () = cancel.cancelled() => {}
+            () = show_waiting => {}
+        }
+        servers.announce_late_starts();
+        servers.take_notices().into_iter().for_each(&show);
+    }
+
+    /// Before a request to the model, waits for changed lists of tools for a moment. Returns the
+    /// notices about servers for the user.
+    pub(crate) async fn settle_servers(&self, cancel: &CancellationToken) -> Vec<String> {
+        let Some(servers) = &self.servers else { return Vec::new() };
+        let _is_cancelled = cancel.run_until_cancelled(servers.wait_changes_listed()).await;
+        servers.take_notices()
+    }
+}
+
+fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
+    let specs = registry.iter().map(|tool| {
+        ToolSpec::new(
+            tool.spec.name.into_owned(),
+            tool.spec.description.into_owned(),
+            tool.input_schema,
+        )
+    });
+    specs.collect()
+}
+
+/// Returns the configurations of the servers that a client names, and notices about those that
+/// cannot be used.
+pub(crate) fn server_configs(servers: Vec<McpServer>) -> (Vec<McpServerConfig>, Vec<String>) {
+    let (mut configs, mut notices) = (Vec::new(), Vec::new());
+    for server in servers {
+        match server {
+            McpServer::Stdio(server) => {
+                let env = server.env.into_iter().map(|it| (it.name, it.value)).collect();
+                let command = server.command.to_string_lossy().into_owned();
+                let transport = McpTransport::Stdio { command, args: server.args, env, cwd: None };
+                configs.push(McpServerConfig::new(server.name, transport));
+            }
+            McpServer::Http(server) => {
+                let headers = server.headers.into_iter().map(|it| (it.name, it.value)).collect();
+                let transport = McpTransport::Http { url: server.url, headers };
+                configs.push(McpServerConfig::new(server.name, transport));
+            }
+            McpServer::Sse(server) => notices.push(format!(
+                "The MCP server {} is not used: its transport SSE is not supported.",
+                server.name
+            )),
+            _ => notices.push("An MCP server has an unknown transport and is not used.".to_owned()),
+        }
+    }
+    (configs, notices)
+}

@@ -1,0 +1,92 @@
+"""A server of the Model Context Protocol over standard streams, for tests.
+
+Usage: mcp_server.py LOG BEHAVIOUR...
+"""
+
+import json
+import os
+import sys
+import time
+
+log, behaviours = sys.argv[1], sys.argv[2:]
+
+
+def record(text):
+    with open(log, "a") as file:
+        file.write(text + "\n")
+
+
+def send(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def tools():
+    changed = os.path.exists(log + ".changed")
+    text = "Echoes loudly." if changed else "Echoes."
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    listed = [{"name": "echo", "description": text, "inputSchema": schema}]
+    for name, hints in [
+        ("look", {"readOnlyHint": True}),
+        ("wipe", {"readOnlyHint": False, "destructiveHint": True}),
+        ("wait", {}),
+        ("change", {}),
+        ("fail", {}),
+    ]:
+        listed.append({"name": name, "inputSchema": {"type": "object"}, "annotations": hints})
+    if changed:
+        listed.append({"name": "late", "inputSchema": {"type": "object"}})
+    return listed
+
+
+def call(number, name, arguments, token):
+    if name == "wait":
+        for step in range(1, 4):
+            send({"method": "notifications/progress", "params": {
+                "progressToken": token, "progress": step, "total": 3, "message": f"step {step}"}})
+        record(f"waits in {number}")
+        return
+    if name == "change":
+        open(log + ".changed", "w").close()
+        send({"method": "notifications/tools/list_changed"})
+    if name == "fail":
+        content = [{"type": "text", "text": "It does not work."}]
+        send({"id": number, "result": {"content": content, "isError": True}})
+        return
+    record(f"{name} {json.dumps(arguments)}")
+    text = f"{name}: {arguments.get('text', '')}"
+    send({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
+
+
+record(f"started {os.getpid()} {os.environ.get('TOKEN', '')}")
+if "dies" in behaviours:
+    print("The disk is full.", file=sys.stderr)
+    sys.exit(3)
+if "slow" in behaviours:
+    while not os.path.exists(log + ".go"):
+        time.sleep(0.01)
+if "forks" in behaviours and os.fork() == 0:
+    os.setsid()
+    time.sleep(1000)
+for line in sys.stdin:
+    if "hangs" in behaviours:
+        time.sleep(1000)
+    if "garbage" in behaviours:
+        sys.stdout.write("}{ not JSON\n" * 1000)
+    message = json.loads(line)
+    method, number = message.get("method"), message.get("id")
+    if method == "initialize":
+        send({"id": number, "result": {
+            "protocolVersion": message["params"]["protocolVersion"],
+            "capabilities": {"tools": {"listChanged": True}},
+            "serverInfo": {"name": "test", "version": "1"}}})
+    elif method == "tools/list":
+        send({"id": number, "result": {"tools": tools()}})
+    elif method == "tools/call":
+        params = message["params"]
+        token = params.get("_meta", {}).get("progressToken")
+        call(number, params["name"], params.get("arguments", {}), token)
+    elif method == "notifications/cancelled":
+        record(f"cancelled {message['params']['requestId']}")
+    elif number is not None and method:
+        send({"id": number, "result": {}})

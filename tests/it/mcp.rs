@@ -1,0 +1,223 @@
+//! Servers of the Model Context Protocol: their tools, their failures, and their end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::scratch::Scratch;
+use crate::harness::script::{Model, call, end, text};
+use crate::harness::session::{call_text, meta};
+use crate::harness::{Agent, PermissionReply};
+
+const ALWAYS: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowAlways);
+const ALLOW: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowOnce);
+
+const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/harness/mcp_server.py");
+
+/// Returns the path of the log of a server.
+fn log(scratch: &Scratch, name: &str) -> PathBuf {
+    scratch.path(format!("{name}.log"))
+}
+
+/// Returns a server, as a client names it, with a behaviour of the test server.
+fn server(scratch: &Scratch, name: &str, behaviour: &str) -> Value {
+    let log = log(scratch, name);
+    json!({
+        "name": name, "command": "/usr/bin/env", "args": ["python3", SERVER, log, behaviour],
+        "env": [{"name": "TOKEN", "value": "given"}],
+    })
+}
+
+/// Starts the agent, and opens a session with these servers and their behaviours.
+async fn ready(
+    script: impl Into<Vec<Value>>,
+    mode: &str,
+    servers: &[(&str, &str)],
+    reply: PermissionReply,
+) -> Agent {
+    let scratch = Scratch::new();
+    let model = scratch.model(&Model::from(script.into()));
+    let servers: Vec<_> =
+        servers.iter().map(|(name, behaviour)| server(&scratch, name, behaviour)).collect();
+    let args = ["acp", "--model", &model, "--mode", mode];
+    let mut agent = Agent::start_in(scratch, &args, &[], reply);
+    agent.initialize().await.unwrap();
+    let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": servers});
+    agent.request("session/new", params).await.unwrap();
+    agent
+}
+
+fn one_turn(calls: &[(&str, Value)]) -> Vec<Value> {
+    let calls = calls.iter().flat_map(|(name, args)| [call(name, args.clone()), end()]);
+    calls.chain([text("Done.")]).collect()
+}
+
+/// Returns the titles, states and texts of all calls.
+fn shown(agent: &Agent) -> Vec<(String, ToolCallStatus, String)> {
+    let calls = agent.session().calls();
+    calls.iter().map(|call| (call.title.clone(), call.status, call_text(call))).collect()
+}
+
+fn titles_asked(agent: &Agent) -> Vec<String> {
+    let asked = agent.client.permission_requests.iter();
+    asked.map(|it| it.request.tool_call.fields.title.clone().unwrap_or_default()).collect()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn tools_of_a_server_are_called_with_permission() {
+    let script = one_turn(&[
+        ("mcp__one__echo", json!({"text": "hi"})),
+        ("mcp__one__fail", json!({})),
+        ("mcp__gone__echo", json!({})),
+    ]);
+    let mut agent = ready(script, "ask", &[("one", "forks")], ALLOW).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let shown = shown(&agent);
+    let expected = ("echo (one) `{\"text\":\"hi\"}`", ToolCallStatus::Completed, "echo: hi");
+    assert_eq!((shown[0].0.as_str(), shown[0].1, shown[0].2.as_str()), expected);
+    assert_eq!((shown[1].1, shown[1].2.as_str()), (ToolCallStatus::Failed, "It does not work."));
+    assert!(shown[2].2.contains("There is no tool \"mcp__gone__echo\""), "{}", shown[2].2);
+    assert_eq!(titles_asked(&agent), ["echo (one) `{\"text\":\"hi\"}`", "fail (one)"]);
+    let log = read(&log(&agent.scratch, "one"));
+    assert!(
+        log.starts_with("started ") && log.contains(" given\necho {\"text\": \"hi\"}"),
+        "{log}"
+    );
+    assert!(agent.processes().iter().any(|process| process.contains("mcp_server.py")));
+    // No process of the server is left, not even one in another session.
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_fails_is_named_and_does_not_delay_the_others() {
+    let script = one_turn(&[("mcp__one__echo", json!({"text": "hi"}))]);
+    let servers = [("dies", "dies"), ("hangs", "hangs"), ("noise", "garbage"), ("one", "")];
+    let mut agent = ready(script, "auto", &servers, ALLOW).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let thoughts = agent.session().thought_text();
+    for expected in [
+        "Waiting for MCP servers to start: ",
+        "The MCP server dies does not run: it ended with exit code 3; its last lines: The disk is full.",
+    ] {
+        assert!(thoughts.contains(expected), "{expected}: {thoughts}");
+    }
+    assert_eq!(shown(&agent)[0].1, ToolCallStatus::Completed);
+    agent.turn("/mcp").await;
+    let text = agent.session().message_text();
+    for expected in
+        ["**dies**: does not run", "**hangs**: starting", "**one**: 6 tools: echo, look"]
+    {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_late_tool_is_in_the_next_request() {
+    let calls = [("mcp__late__echo", json!({"text": "1"}))];
+    let script = [one_turn(&calls), vec![json!({"end": "end_turn"})], one_turn(&calls)].concat();
+    let mut agent = ready(script, "auto", &[("late", "slow")], ALLOW).await;
+    agent.turn("too early").await;
+    assert!(shown(&agent)[0].2.contains("There is no tool"), "{:?}", shown(&agent));
+    fs::write(log(&agent.scratch, "late").with_extension("log.go"), "").unwrap();
+    let started = || read(&log(&agent.scratch, "late")).contains("started");
+    assert!(started());
+    // The list of tools follows the start.
+    loop {
+        agent.turn("/mcp").await;
+        if agent.session().message_text().contains("**late**: 6 tools") {
+            break;
+        }
+    }
+    agent.turn("again").await;
+    assert_eq!(shown(&agent).last().unwrap().1, ToolCallStatus::Completed);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn progress_and_cancel_reach_both_sides() {
+    let script = one_turn(&[("mcp__one__wait", json!({}))]);
+    let mut agent = ready(script, "auto", &[("one", "")], ALLOW).await;
+    let session = agent.session_id();
+    let prompt = agent.prompt("go").await;
+    agent
+        .until(|client| {
+            let calls = client.session(&session).calls();
+            calls.first().is_some_and(|call| meta(call)["progress"]["current"] == 3.0)
+        })
+        .await;
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    let log = log(&agent.scratch, "one");
+    while !read(&log).contains("cancelled") {
+        tokio::task::yield_now().await;
+    }
+    let (waits, cancelled) = {
+        let text = read(&log);
+        let word = |before: &str| {
+            text.lines().find_map(|line| line.strip_prefix(before)).map(str::to_owned)
+        };
+        (word("waits in "), word("cancelled "))
+    };
+    assert!(waits.is_some() && waits == cancelled, "{waits:?} {cancelled:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_changes_asks_again_and_shows_it() {
+    let echo = ("mcp__one__echo", json!({"text": "1"}));
+    let script = one_turn(&[
+        echo.clone(),
+        echo.clone(),
+        ("mcp__one__change", json!({})),
+        echo,
+        ("mcp__one__late", json!({})),
+    ]);
+    let mut agent = ready(script, "ask", &[("one", "")], ALWAYS).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let echo = "echo (one) `{\"text\":\"1\"}`";
+    assert_eq!(titles_asked(&agent), [echo, "change (one)", echo, "late (one)"]);
+    let asked = &agent.client.permission_requests[2].request.tool_call.fields.content;
+    let asked = serde_json::to_string(asked).unwrap();
+    assert!(asked.contains("Before: Echoes. Now: Echoes loudly."), "{asked}");
+    assert!(shown(&agent).iter().all(|(_, status, _)| *status == ToolCallStatus::Completed));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn two_servers_may_have_the_same_tool() {
+    let script = one_turn(&[
+        ("mcp__a_b__echo", json!({})),
+        ("mcp__a_b__echo", json!({})),
+        ("mcp__c__echo", json!({})),
+    ]);
+    let mut agent = ready(script, "ask", &[("a.b", ""), ("c", "")], ALWAYS).await;
+    agent.turn("go").await;
+    assert_eq!(titles_asked(&agent), ["echo (a.b)", "echo (c)"]);
+    assert!(read(&log(&agent.scratch, "c")).contains("echo"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn modes_decide_about_tools_of_servers() {
+    for (mode, asked, completed) in [
+        ("read-only", vec![], 0),
+        ("ask", vec!["look (one)", "wipe (one)"], 2),
+        ("auto", vec!["wipe (one)"], 2),
+    ] {
+        let script = one_turn(&[("mcp__one__look", json!({})), ("mcp__one__wipe", json!({}))]);
+        let mut agent = ready(script, mode, &[("one", "")], ALLOW).await;
+        agent.turn("go").await;
+        assert_eq!(titles_asked(&agent), asked, "{mode}");
+        let done = shown(&agent).iter().filter(|it| it.1 == ToolCallStatus::Completed).count();
+        assert_eq!(done, completed, "{mode}");
+        agent.finish().await;
+    }
+}
