@@ -22,6 +22,7 @@ pub mod error;
 pub mod files;
 pub mod limits;
 mod lock;
+mod network;
 pub mod note;
 mod progress;
 pub mod registry;

@@ -13,9 +13,10 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use tokio_util::sync::CancellationToken;
 
-use super::proxy::{ConnectionVerdict, Destination};
+use super::proxy::ConnectionVerdict;
 use crate::limits::{MAX_COMMAND_HOSTS, MAX_REFUSED_HOSTS_SHOWN};
 use crate::lock::lock;
+use crate::network::Destination;
 use crate::note::Note;
 
 /// The commands of a session that may connect to other hosts by the proxy.

@@ -4,13 +4,8 @@
 //! A name is resolved once, after the judge has allowed it, and only addresses that were checked
 //! are connected to.
 
-mod address;
-mod buffered_stream;
-mod connect;
-mod destination;
 mod http;
 mod socks;
-mod upstream;
 
 use std::io;
 use std::sync::Arc;
@@ -22,16 +17,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::{
-    ACCEPT_RETRY_DELAY, CONNECT_TIME, DISCONNECT_CHECK_INTERVAL, MAX_CONNECT_ATTEMPTS,
-    MAX_PROXY_CONNECTIONS, MAX_PROXY_HEAD_BYTES, MAX_PROXY_HEADERS, PROXY_HEAD_TIME, REFUSAL_TIME,
-    RESOLVE_TIME,
+use crate::limits::{ACCEPT_RETRY_DELAY, MAX_PROXY_CONNECTIONS, PROXY_HEAD_TIME, REFUSAL_TIME};
+use crate::network::{
+    AddressKind, BufferedStream, ConnectError, Connector, Destination, Network, UpstreamProxy,
 };
-use address::AddressKind;
-use buffered_stream::BufferedStream;
-use connect::{Connector, Network};
-pub(crate) use destination::Destination;
-pub(crate) use upstream::UpstreamProxy;
 
 /// The decision about a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +52,7 @@ pub(crate) async fn serve_proxy(
     upstream: Option<UpstreamProxy>,
     cancel: CancellationToken,
 ) {
-    let connector = Connector { upstream, network: Network::of_host() };
+    let connector = Connector { upstream, network: Arc::new(Network::of_host()) };
     serve_with(listener, Proxy { judge, connector }, cancel).await;
 }
 
@@ -222,6 +211,15 @@ enum Refusal {
     Forbidden(String),
     /// The destination cannot be resolved or connected to.
     Unreachable(String),
+}
+
+impl From<ConnectError> for Refusal {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Forbidden(reason) => Self::Forbidden(reason),
+            ConnectError::Unreachable(reason) => Self::Unreachable(reason),
+        }
+    }
 }
 
 impl From<io::Error> for Refusal {

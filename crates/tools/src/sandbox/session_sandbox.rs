@@ -22,11 +22,12 @@ use super::connections::SessionConnections;
 use super::denied_reads::{denied_reads, find_denied};
 use super::private_folder::PrivateFolder;
 use super::protected_copies::ProtectedCopies;
-use super::proxy::{UpstreamProxy, serve_proxy};
+use super::proxy::serve_proxy;
 use super::sandbox_policy;
 use crate::files::workspace::Workspace;
 use crate::limits::{MAX_SANDBOX_FILE_BYTES, MAX_SANDBOX_PROCESSES, MAX_STOPPED_COMMANDS};
 use crate::lock::lock;
+use crate::network::UpstreamProxy;
 use crate::note::Note;
 
 /// How the commands of a session are isolated from the rest of the system.

@@ -6,7 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use httparse::{EMPTY_HEADER, Header};
 
-use super::{Destination, ForwardedRequest, MAX_PROXY_HEADERS, ProxyRequest, Refusal};
+use super::{ForwardedRequest, ProxyRequest, Refusal};
+use crate::limits::MAX_PROXY_HEADERS;
+use crate::network::Destination;
 
 /// Fields that concern only the connection of the client to the proxy, besides `Proxy-*`. `Host` is
 /// written anew.

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use super::destination::{canonical_ip_text, parse_host};
-use super::{Destination, ProxyRequest, Refusal};
+use super::{ProxyRequest, Refusal};
+use crate::network::{Destination, canonical_ip_text, parse_host};
 
 /// First byte of all messages, and so of a connection by SOCKS5.
 pub(super) const VERSION: u8 = 5;

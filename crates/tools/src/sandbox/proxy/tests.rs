@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::limits::MAX_PROXY_HEAD_BYTES;
 
 /// Names and their addresses. A name may have several.
 const NAMES: &[(&str, &str)] = &[
@@ -26,6 +27,7 @@ const NAMES: &[(&str, &str)] = &[
     ("metadata.example", "169.254.169.254"),
     ("metadata.example", "::ffff:127.0.0.1"),
     ("proxy.example", "127.0.0.1"),
+    ("own.example", "203.0.113.99"),
     ("empty.example", ""),
 ];
 
@@ -54,7 +56,7 @@ impl RunningProxy {
         let address = listener.local_addr().unwrap();
         let (sender, judged) = mpsc::unbounded_channel();
         let (resolved, connected) = (Arc::default(), Arc::default());
-        let network = test_network(Arc::clone(&resolved), Arc::clone(&connected));
+        let network = Arc::new(test_network(Arc::clone(&resolved), Arc::clone(&connected)));
         let judge = Arc::new(move |credentials, destination| {
             sender.send((Option::clone(&credentials), Destination::clone(&destination))).unwrap();
             judge((credentials, destination))
@@ -97,6 +99,7 @@ fn test_network(resolved: Arc<Mutex<Vec<String>>>, connected: Arc<Mutex<Vec<IpAd
             connected.lock().unwrap().push(address.ip());
             Box::pin(TcpStream::connect(("127.0.0.1", address.port())))
         }),
+        is_own_address: Box::new(|address| address.to_string() == "203.0.113.99"),
     }
 }
 
@@ -235,6 +238,8 @@ async fn addresses_of_refused_kinds_are_never_connected_to() {
         ("private.example:1", "private.example has only private addresses."),
         ("local.example:1", "local.example has only loopback addresses."),
         ("metadata.example:1", "metadata.example has only link-local and loopback addresses."),
+        ("own.example:1", "own.example has only machine-local addresses."),
+        ("203.0.113.99:1", "203.0.113.99 is a machine-local address."),
         ("[fd00::1]:1", "fd00::1 is a private address."),
         ("[::ffff:127.0.0.1]:1", "127.0.0.1 is a loopback address."),
     ] {

@@ -1,11 +1,11 @@
-//! The kinds of IP addresses, by which the proxy decides what it connects to.
+//! The kinds of IP addresses, which decide what is connected to.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The kind of an address. Only public and private addresses can be connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AddressKind {
+pub(crate) enum AddressKind {
     /// All others, including those for documentation and benchmarks.
     Public,
     /// Addresses of local networks, and those that carriers share.
@@ -21,6 +21,8 @@ pub(super) enum AddressKind {
     Multicast,
     /// Broadcast, and addresses that are reserved for protocols or for the future.
     Reserved,
+    /// Another address of this computer, by which it reaches what listens on it like by loopback.
+    OwnInterface,
 }
 
 /// Formats the kind as an adjective.
@@ -35,6 +37,7 @@ impl fmt::Display for AddressKind {
             Self::Metadata => "cloud metadata",
             Self::Multicast => "multicast",
             Self::Reserved => "reserved",
+            Self::OwnInterface => "machine-local",
         })
     }
 }
@@ -68,10 +71,11 @@ fn classify_ipv6(address: Ipv6Addr) -> AddressKind {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0] => AddressKind::Unspecified,
         [0, 0, 0, 0, 0, 0, 0, 1] => AddressKind::Loopback,
-        // Amazon and Google.
-        [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => {
-            AddressKind::Metadata
-        }
+        // Amazon, Google, Oracle and Scaleway.
+        [0xfd00, 0xec2, ..]
+        | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254]
+        | [0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe]
+        | [0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42] => AddressKind::Metadata,
         // IPv4-compatible, IPv4-mapped, IPv4-translated, and NAT64 (RFC 6052).
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
@@ -114,11 +118,12 @@ mod tests {
         (LinkLocal, &["169.254.0.1", "169.254.169.254", "fe80::1", "febf::1", "::ffff:a9fe:a9fe"]),
         (LinkLocal, &["64:ff9b::169.254.169.254", "2002:a9fe:a9fe::1"]),
         (Metadata, &["fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16"]),
-        (Metadata, &["::ffff:100.100.100.200", "64:ff9b::100.100.100.200"]),
+        (Metadata, &["::ffff:100.100.100.200", "64:ff9b::100.100.100.200", "fd00:ec2::253"]),
+        (Metadata, &["fd00:ec2:ffff::1", "fd00:c1::a9fe:a9fe", "fd00:42::42"]),
         (Multicast, &["224.0.0.1", "239.255.255.255", "ff02::1", "::ffff:224.0.0.1"]),
         (Reserved, &["255.255.255.255", "240.0.0.1", "192.0.0.192", "::ffff:255.255.255.255"]),
         (Private, &["10.0.0.0", "10.255.255.255", "172.16.0.1", "172.31.255.255", "192.168.1.1"]),
-        (Private, &["100.64.0.1", "100.127.255.255", "fc00::1", "fdff::1", "fd00:ec2::253"]),
+        (Private, &["100.64.0.1", "100.127.255.255", "fc00::1", "fdff::1", "fd00:ec3::254"]),
         (Private, &["::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "2002:c0a8:101::1", "fec0::1"]),
         (Private, &["64:ff9b:1::8.8.8.8", "::10.0.0.1"]),
         (Public, &["1.1.1.1", "9.255.255.255", "11.0.0.0", "172.15.0.1", "172.32.0.1"]),

@@ -7,9 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
+use super::Destination;
 use super::buffered_stream::BufferedStream;
 use super::destination::parse_host;
-use super::{Destination, MAX_PROXY_HEADERS};
+use crate::limits::MAX_PROXY_HEADERS;
 
 /// Variables with the URL of a proxy. The first one that is valid counts.
 const PROXY_VARIABLES: [&str; 6] =
@@ -52,8 +53,14 @@ impl UpstreamProxy {
     }
 
     /// Returns where the proxy listens.
-    pub(super) fn address(&self) -> &Destination {
+    pub(crate) fn address(&self) -> &Destination {
         &self.address
+    }
+
+    /// Returns the value of the field `Proxy-Authorization`, if the proxy needs one.
+    #[cfg(feature = "web")]
+    pub(super) fn authorization(&self) -> Option<&str> {
+        self.authorization.as_deref()
     }
 
     /// Returns whether a destination is connected to by the proxy.

@@ -8,14 +8,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use super::{DISCONNECT_CHECK_INTERVAL, MAX_PROXY_HEAD_BYTES};
+use crate::limits::{DISCONNECT_CHECK_INTERVAL, MAX_PROXY_HEAD_BYTES};
 
 /// Maximum number of bytes that one read adds to the buffer.
 const FILL_BYTES: u64 = 8 * 1024;
 
 /// A TCP connection. Readers receive the buffered bytes first.
 #[derive(Debug)]
-pub(super) struct BufferedStream {
+pub(crate) struct BufferedStream {
     stream: TcpStream,
     /// Bytes that were received and not read, at most [`MAX_PROXY_HEAD_BYTES`] + [`FILL_BYTES`].
     buffer: Vec<u8>,
@@ -24,19 +24,19 @@ pub(super) struct BufferedStream {
 }
 
 impl BufferedStream {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: TcpStream) -> Self {
         Self { stream, buffer: Vec::new(), remaining: None }
     }
 
     /// Limits what readers still receive. All further bytes are discarded, so a second request on
     /// the connection has no effect. The end of the stream is reported as before, because a server
     /// may cancel a request when it seems that the client has disconnected.
-    pub(super) fn limit_reading(&mut self, bytes: Option<u64>) {
+    pub(crate) fn limit_reading(&mut self, bytes: Option<u64>) {
         self.remaining = bytes;
     }
 
     /// Returns the first byte without removing it from the stream.
-    pub(super) async fn first_byte(&mut self) -> io::Result<u8> {
+    pub(crate) async fn first_byte(&mut self) -> io::Result<u8> {
         if self.buffer.is_empty() {
             self.fill().await?;
         }
@@ -44,7 +44,7 @@ impl BufferedStream {
     }
 
     /// Reads an HTTP head, up to and including the empty line at its end.
-    pub(super) async fn read_head(&mut self) -> io::Result<Vec<u8>> {
+    pub(crate) async fn read_head(&mut self) -> io::Result<Vec<u8>> {
         let mut scanned = 0;
         loop {
             if let Some(end) = find_head_end(&self.buffer, scanned) {
@@ -67,7 +67,7 @@ impl BufferedStream {
     ///
     /// The end of a stream is received in order. If the other side has sent more than the buffers
     /// of the proxy and the system hold (together some 100 KiB), only a reset is noticed.
-    pub(super) async fn disconnected(&mut self) {
+    pub(crate) async fn disconnected(&mut self) {
         while self.buffer.len() < MAX_PROXY_HEAD_BYTES {
             if matches!(self.fill().await, Ok(0) | Err(_)) {
                 return;

@@ -14,7 +14,7 @@ pub(crate) struct Destination {
 impl Destination {
     /// Parses `name:port`, `IPv4:port` or `[IPv6]:port`. A missing port is replaced by
     /// `default_port`, if there is one.
-    pub(super) fn parse(authority: &str, default_port: Option<u16>) -> Option<Self> {
+    pub(crate) fn parse(authority: &str, default_port: Option<u16>) -> Option<Self> {
         let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
             let (address, port) = rest.split_once(']')?;
             (canonical_ip_text(address.parse::<Ipv6Addr>().ok()?.into()), port)
@@ -31,7 +31,7 @@ impl Destination {
     }
 
     /// Returns the address if the host is one rather than a name.
-    pub(super) fn address(&self) -> Option<IpAddr> {
+    pub(crate) fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 }
@@ -50,7 +50,7 @@ impl fmt::Display for Destination {
 ///
 /// Resolvers accept other forms of IPv4 addresses, e.g. `0x7f.1` and `2130706433`. A name with a
 /// numeric last label is therefore invalid, as in URLs (<https://url.spec.whatwg.org/#host-parsing>).
-pub(super) fn parse_host(host: &str) -> Option<String> {
+pub(crate) fn parse_host(host: &str) -> Option<String> {
     let host = host.strip_suffix('.').unwrap_or(host);
     if let Ok(address) = host.parse() {
         return Some(canonical_ip_text(address));
@@ -69,7 +69,7 @@ pub(super) fn parse_host(host: &str) -> Option<String> {
 }
 
 /// Returns an address as text. An IPv4 address in the form of an IPv6 address becomes the former.
-pub(super) fn canonical_ip_text(address: IpAddr) -> String {
+pub(crate) fn canonical_ip_text(address: IpAddr) -> String {
     address.to_canonical().to_string()
 }
 

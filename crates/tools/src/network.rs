@@ -1,0 +1,16 @@
+//! Connections to other hosts: a name is resolved once, its addresses are checked, and only checked
+//! addresses are connected to. The proxy of sandboxed commands and the tools for the web use it.
+
+mod address;
+mod buffered_stream;
+mod connector;
+mod destination;
+mod upstream;
+
+pub(crate) use address::AddressKind;
+pub(crate) use buffered_stream::BufferedStream;
+pub(crate) use connector::{ConnectError, Connector, Network};
+#[cfg(feature = "web")]
+pub(crate) use connector::{PlainStream, Route};
+pub(crate) use destination::{Destination, canonical_ip_text, parse_host};
+pub(crate) use upstream::UpstreamProxy;

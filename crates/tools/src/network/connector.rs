@@ -1,0 +1,302 @@
+//! Connections to destinations, directly or by an upstream proxy.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
+use tokio::time::timeout;
+
+use super::address::{AddressKind, classify_address};
+use super::buffered_stream::BufferedStream;
+use super::{Destination, UpstreamProxy};
+use crate::limits::{CONNECT_TIME, MAX_CONNECT_ATTEMPTS, RESOLVE_TIME};
+
+/// Returns the addresses of a name.
+type ResolveName =
+    dyn Fn(Destination) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync;
+
+/// Connects to an address.
+type ConnectTo = dyn Fn(SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> + Send + Sync;
+
+/// Returns whether an address belongs to an interface of this computer.
+type IsOwnAddress = dyn Fn(IpAddr) -> bool + Send + Sync;
+
+/// The network that destinations are in. Tests replace it.
+pub(crate) struct Network {
+    pub(crate) resolve: Box<ResolveName>,
+    pub(crate) connect: Box<ConnectTo>,
+    pub(crate) is_own_address: Box<IsOwnAddress>,
+}
+
+impl Network {
+    /// Returns the network of this process.
+    pub(crate) fn of_host() -> Self {
+        Self {
+            resolve: Box::new(|name| {
+                Box::pin(async move { Ok(lookup_host((name.host, name.port)).await?.collect()) })
+            }),
+            connect: Box::new(|address| Box::pin(connect_socket(address))),
+            is_own_address: Box::new(is_own_address),
+        }
+    }
+
+    fn classify(&self, address: IpAddr) -> AddressKind {
+        match classify_address(address) {
+            AddressKind::Public | AddressKind::Private if (self.is_own_address)(address) => {
+                AddressKind::OwnInterface
+            }
+            kind => kind,
+        }
+    }
+}
+
+async fn connect_socket(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // An open connection has no time limit, so the system must detect that a host is gone.
+    socket.set_keepalive(true)?;
+    socket.set_nodelay(true)?;
+    socket.connect(address).await
+}
+
+/// Asks the system from which address it would send to an address. For an address of this computer,
+/// it is the same one, or one of the loopback interface. Nothing is sent.
+fn is_own_address(address: IpAddr) -> bool {
+    let unspecified: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let source = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
+        // Any port will do, because nothing is sent.
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    });
+    source.is_ok_and(|source| source.ip() == address || source.ip().is_loopback())
+}
+
+/// How a destination is connected to. Its addresses were checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) destination: Destination,
+    /// The checked addresses. `None` means that the upstream proxy connects, which resolves names
+    /// itself.
+    pub(crate) addresses: Option<Vec<SocketAddr>>,
+}
+
+/// A connection by which plain HTTP is sent.
+#[cfg(feature = "web")]
+pub(crate) struct PlainStream {
+    pub(crate) stream: BufferedStream,
+    /// Whether the other side is a proxy, which needs the whole URL.
+    pub(crate) is_proxied: bool,
+    /// The value of the field `Proxy-Authorization`, if the proxy needs one.
+    pub(crate) authorization: Option<String>,
+}
+
+/// The reason why a destination cannot be connected to. Each text is a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectError {
+    /// None of the addresses has an allowed kind.
+    Forbidden(String),
+    /// The destination cannot be resolved or connected to.
+    Unreachable(String),
+}
+
+/// Connects to destinations that were allowed.
+pub(crate) struct Connector {
+    pub(crate) upstream: Option<UpstreamProxy>,
+    pub(crate) network: Arc<Network>,
+}
+
+impl Connector {
+    /// Connects to a destination, at an address of an allowed kind. An upstream proxy resolves names
+    /// itself, so the addresses of names are then not checked.
+    pub(crate) async fn connect(
+        &self,
+        destination: &Destination,
+        allowed: &[AddressKind],
+    ) -> Result<BufferedStream, ConnectError> {
+        self.open(&self.check(destination, allowed).await?).await
+    }
+
+    /// Resolves a destination, and removes the addresses of other kinds than the allowed ones.
+    /// Connects to nothing.
+    pub(crate) async fn check(
+        &self,
+        destination: &Destination,
+        allowed: &[AddressKind],
+    ) -> Result<Route, ConnectError> {
+        let addresses = if self.upstream_of(destination).is_none() {
+            let mut addresses = self.resolve(destination).await?;
+            self.check_addresses(&destination.host, &mut addresses, allowed)?;
+            Some(addresses)
+        } else {
+            if let Some(address) = known_address(destination) {
+                let mut addresses = vec![SocketAddr::new(address, destination.port)];
+                self.check_addresses(&destination.host, &mut addresses, allowed)?;
+            }
+            None
+        };
+        Ok(Route { destination: destination.clone(), addresses })
+    }
+
+    /// Connects to a destination by a route, which this connector has returned.
+    pub(crate) async fn open(&self, route: &Route) -> Result<BufferedStream, ConnectError> {
+        let Route { destination, addresses } = route;
+        if let Some(addresses) = addresses {
+            return self.connect_to_any(destination, addresses).await.map(BufferedStream::new);
+        }
+        let (proxy, stream) = self.connect_to_upstream(destination).await?;
+        let opened = timeout(CONNECT_TIME, proxy.open_tunnel(stream, destination)).await;
+        let proxy = proxy.address();
+        opened.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(|error| {
+            let message = format!("The proxy {proxy} cannot connect to {destination}: {error}.");
+            ConnectError::Unreachable(message)
+        })
+    }
+
+    /// Connects to a destination for plain HTTP. An upstream proxy then receives the request
+    /// itself, because many proxies open tunnels only to the port of HTTPS.
+    #[cfg(feature = "web")]
+    pub(crate) async fn open_plain(&self, route: &Route) -> Result<PlainStream, ConnectError> {
+        if route.addresses.is_some() {
+            let stream = self.open(route).await?;
+            return Ok(PlainStream { stream, is_proxied: false, authorization: None });
+        }
+        let (proxy, stream) = self.connect_to_upstream(&route.destination).await?;
+        let authorization = proxy.authorization().map(str::to_owned);
+        let stream = BufferedStream::new(stream);
+        Ok(PlainStream { stream, is_proxied: true, authorization })
+    }
+
+    /// Returns the route to another port of the same host, with the same addresses. Returns `None`
+    /// for another host, and if only one of the ports is reached by the upstream proxy.
+    #[cfg(feature = "web")]
+    pub(crate) fn reroute(&self, route: &Route, destination: &Destination) -> Option<Route> {
+        let is_direct = self.upstream_of(destination).is_none();
+        if route.destination.host != destination.host || route.addresses.is_some() != is_direct {
+            return None;
+        }
+        let with_port = |address: &SocketAddr| SocketAddr::new(address.ip(), destination.port);
+        let addresses = route.addresses.as_ref();
+        let addresses = addresses.map(|addresses| addresses.iter().map(with_port).collect());
+        Some(Route { destination: destination.clone(), addresses })
+    }
+
+    fn upstream_of(&self, destination: &Destination) -> Option<&UpstreamProxy> {
+        self.upstream.as_ref().filter(|upstream| upstream.serves(destination))
+    }
+
+    async fn connect_to_upstream(
+        &self,
+        destination: &Destination,
+    ) -> Result<(&UpstreamProxy, TcpStream), ConnectError> {
+        let Some(upstream) = self.upstream_of(destination) else {
+            let message = format!("There is no proxy for {destination} any more.");
+            return Err(ConnectError::Unreachable(message));
+        };
+        let proxy = upstream.address();
+        let stream = self.connect_to_any(proxy, &self.resolve(proxy).await?).await?;
+        Ok((upstream, stream))
+    }
+
+    async fn resolve(&self, destination: &Destination) -> Result<Vec<SocketAddr>, ConnectError> {
+        let Destination { host, port } = destination;
+        if let Some(address) = destination.address() {
+            return Ok(vec![SocketAddr::new(address, *port)]);
+        }
+        let why = match timeout(RESOLVE_TIME, (self.network.resolve)(destination.clone())).await {
+            Ok(Ok(addresses)) if !addresses.is_empty() => return Ok(addresses),
+            Ok(Ok(_)) => "it has no addresses".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", RESOLVE_TIME.as_secs()),
+        };
+        Err(ConnectError::Unreachable(format!("The name {host} cannot be resolved: {why}.")))
+    }
+
+    /// Connects to the first address that works.
+    async fn connect_to_any(
+        &self,
+        destination: &Destination,
+        addresses: &[SocketAddr],
+    ) -> Result<TcpStream, ConnectError> {
+        let mut failures = Vec::new();
+        for address in addresses.iter().take(MAX_CONNECT_ATTEMPTS) {
+            match timeout(CONNECT_TIME, (self.network.connect)(*address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => failures.push(format!("{}: {error}", address.ip())),
+                Err(_) => failures.push(format!("{}: no answer", address.ip())),
+            }
+        }
+        let failures = failures.join("; ");
+        Err(ConnectError::Unreachable(format!("No connection to {destination} ({failures}).")))
+    }
+
+    /// Removes addresses of other kinds than the allowed ones.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no address remains.
+    fn check_addresses(
+        &self,
+        host: &str,
+        addresses: &mut Vec<SocketAddr>,
+        allowed: &[AddressKind],
+    ) -> Result<(), ConnectError> {
+        let mut refused: Vec<String> = Vec::new();
+        addresses.retain(|address| {
+            let kind = self.network.classify(address.ip());
+            let (is_allowed, kind) = (allowed.contains(&kind), kind.to_string());
+            if !is_allowed && !refused.contains(&kind) {
+                refused.push(kind);
+            }
+            is_allowed
+        });
+        if !addresses.is_empty() {
+            return Ok(());
+        }
+        let kinds = refused.join(" and ");
+        Err(ConnectError::Forbidden(match host.parse::<IpAddr>() {
+            Ok(address) => format!("{address} is a {kinds} address."),
+            Err(_) => format!("{host} has only {kinds} addresses."),
+        }))
+    }
+}
+
+/// Returns the address of a destination that needs no resolver. `localhost` and the names beneath
+/// it always mean this computer (RFC 6761).
+fn known_address(destination: &Destination) -> Option<IpAddr> {
+    let is_localhost = destination.host.rsplit('.').next() == Some("localhost");
+    destination.address().or_else(|| is_localhost.then_some(Ipv6Addr::LOCALHOST.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, UdpSocket};
+
+    use super::{AddressKind, Network, is_own_address};
+
+    /// Returns an address by which this computer would send to the internet, if it has one.
+    fn own_address() -> Option<IpAddr> {
+        let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+        socket.connect("192.0.2.1:9").ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    }
+
+    #[test]
+    fn addresses_of_this_computer_are_recognised() {
+        for address in ["127.0.0.1", "127.1.2.3"] {
+            assert!(is_own_address(address.parse().unwrap()), "{address}");
+        }
+        for address in ["192.0.2.1", "203.0.113.9", "2001:db8::1", "8.8.8.8"] {
+            assert!(!is_own_address(address.parse().unwrap()), "{address}");
+        }
+        // A computer without a network has no such address.
+        if let Some(address) = own_address().filter(|address| !address.is_loopback()) {
+            assert!(is_own_address(address), "{address}");
+            let kind = Network::of_host().classify(address);
+            assert_eq!(kind, AddressKind::OwnInterface, "{address}");
+        }
+    }
+}
