@@ -29,6 +29,8 @@ pub mod registry;
 pub mod sandbox;
 pub mod search;
 pub mod tool;
+#[cfg(feature = "web")]
+mod web;
 
 /// The token that cancels calls, re-exported from tokio-util.
 pub use acp_lifecycle::CancellationToken;
@@ -43,6 +45,9 @@ pub use tool::{
     CallDescription, Context, DynTool, Invocation, OutputDisplay, SideEffects, Spec, Tool,
     ToolHint, ToolOutput, ToolPreview, ToolRole,
 };
+
+#[cfg(feature = "web")]
+pub use web::{WebSearch, WebSearchError, WebSearchShape};
 
 // The examples in the README are run as doctests.
 #[cfg(doctest)]

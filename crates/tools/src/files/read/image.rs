@@ -12,6 +12,8 @@ use callboard_text::{group_thousands, grouped_count_with_noun};
 use infer::MatcherType;
 
 use crate::files::system::read_to_cap;
+#[cfg(feature = "web")]
+use crate::limits::SNIFF_BYTES;
 use crate::limits::{MAX_CLIENT_IMAGE_BYTES, MAX_IMAGE_BYTES};
 use acp_types::path::file_uri;
 
@@ -25,6 +27,17 @@ pub(crate) struct ImageFile {
 }
 
 impl ImageFile {
+    /// Returns the bytes as an image, if they are one that clients and models support. Otherwise
+    /// returns the bytes.
+    #[cfg(feature = "web")]
+    pub(crate) fn detect(bytes: Vec<u8>) -> Result<Self, Vec<u8>> {
+        let media_type = sniff_media_type(&bytes[..bytes.len().min(SNIFF_BYTES)]);
+        match media_type.filter(|_| bytes.len() as u64 <= MAX_IMAGE_BYTES) {
+            Some(media_type) => Ok(Self { media_type, bytes }),
+            None => Err(bytes),
+        }
+    }
+
     /// Returns the image encoded as Base64.
     pub(crate) fn to_base64(&self) -> acp_types::Image {
         acp_types::Image::new(self.media_type, STANDARD.encode(&self.bytes))

@@ -1,0 +1,202 @@
+//! The body of a response: decompressed while it is received, and bounded.
+
+use std::io::{self, Write};
+
+use flate2::write::MultiGzDecoder;
+
+/// The beginning of a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Body {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether the body has more bytes.
+    pub(crate) is_truncated: bool,
+}
+
+/// The reason why a body cannot be decoded, as the end of a sentence.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BodyError(pub(crate) String);
+
+/// Receives a body piece by piece.
+pub(crate) struct BodyCollector {
+    decoder: Decoder,
+    max: usize,
+    received: usize,
+}
+
+enum Decoder {
+    Identity(BoundedBuffer),
+    Gzip(Box<MultiGzDecoder<BoundedBuffer>>),
+}
+
+impl BodyCollector {
+    /// Creates a collector of at most `max` bytes, both as received and after decompression.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the content encoding is not supported.
+    pub(crate) fn try_new(content_encoding: &str, max: usize) -> Result<Self, BodyError> {
+        let buffer = BoundedBuffer { bytes: Vec::new(), max, is_full: false };
+        let decoder = match content_encoding.trim().to_ascii_lowercase().as_str() {
+            "" | "identity" => Decoder::Identity(buffer),
+            "gzip" | "x-gzip" => Decoder::Gzip(Box::new(MultiGzDecoder::new(buffer))),
+            _ => {
+                let reason = "it is compressed in a way that was not requested";
+                return Err(BodyError(reason.to_owned()));
+            }
+        };
+        Ok(Self { decoder, max, received: 0 })
+    }
+
+    /// Adds received bytes. Returns whether more bytes can be added.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the bytes cannot be decompressed.
+    pub(crate) fn push(&mut self, received: &[u8]) -> Result<bool, BodyError> {
+        // Compressed data may also be endless without a byte of content.
+        self.received += received.len();
+        let written = match &mut self.decoder {
+            Decoder::Identity(buffer) => buffer.write_all(received),
+            Decoder::Gzip(decoder) => decoder.write_all(received),
+        };
+        match written {
+            _ if self.buffer().is_full => Ok(false),
+            Ok(()) => Ok(self.received <= self.max),
+            Err(error) => Err(BodyError(format!("it cannot be decompressed ({error})"))),
+        }
+    }
+
+    /// Returns the number of bytes after decompression.
+    pub(crate) fn len(&self) -> usize {
+        self.buffer().bytes.len()
+    }
+
+    /// Returns the collected bytes. `is_complete` is whether the end of the body was received.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if compressed data ends too early.
+    pub(crate) fn finish(mut self, is_complete: bool) -> Result<Body, BodyError> {
+        if let Decoder::Gzip(decoder) = &mut self.decoder
+            && let Err(error) = decoder.try_finish()
+            && is_complete
+            && !decoder.get_ref().is_full
+        {
+            return Err(BodyError(format!("it cannot be decompressed ({error})")));
+        }
+        let buffer = match &mut self.decoder {
+            Decoder::Identity(buffer) => buffer,
+            Decoder::Gzip(decoder) => decoder.get_mut(),
+        };
+        let is_truncated = !is_complete || buffer.is_full;
+        Ok(Body { bytes: std::mem::take(&mut buffer.bytes), is_truncated })
+    }
+
+    fn buffer(&self) -> &BoundedBuffer {
+        match &self.decoder {
+            Decoder::Identity(buffer) => buffer,
+            Decoder::Gzip(decoder) => decoder.get_ref(),
+        }
+    }
+}
+
+/// A buffer that fails to grow over its maximum. The bytes before are kept.
+struct BoundedBuffer {
+    bytes: Vec<u8>,
+    max: usize,
+    is_full: bool,
+}
+
+impl Write for BoundedBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = self.max - self.bytes.len();
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        if bytes.len() > room {
+            self.is_full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use pretty_assertions::assert_eq;
+
+    use super::{Body, BodyCollector};
+
+    fn gzip(content: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn collect(encoding: &str, pieces: &[&[u8]], max: usize) -> Result<Body, String> {
+        let mut collector = BodyCollector::try_new(encoding, max).map_err(|error| error.0)?;
+        for piece in pieces {
+            if !collector.push(piece).map_err(|error| error.0)? {
+                assert!(collector.len() <= max);
+                return collector.finish(false).map_err(|error| error.0);
+            }
+        }
+        collector.finish(true).map_err(|error| error.0)
+    }
+
+    fn body(bytes: &[u8], is_truncated: bool) -> Body {
+        Body { bytes: bytes.to_vec(), is_truncated }
+    }
+
+    #[test]
+    fn bodies_are_bounded() {
+        assert_eq!(collect("", &[b"abc", b"de"], 5), Ok(body(b"abcde", false)));
+        assert_eq!(collect("identity", &[b"abc", b"def"], 5), Ok(body(b"abcde", true)));
+        assert_eq!(collect("", &[], 5), Ok(body(b"", false)));
+        let compressed = gzip(b"abcde");
+        let max = compressed.len();
+        assert_eq!(collect("gzip", &[&compressed], max), Ok(body(b"abcde", false)));
+        let bytes: Vec<_> = compressed.iter().map(std::slice::from_ref).collect();
+        assert_eq!(collect("X-Gzip", &bytes, max), Ok(body(b"abcde", false)));
+        assert_eq!(collect("gzip", &[&gzip(b"ab"), &gzip(b"cd")], 99), Ok(body(b"abcd", false)));
+    }
+
+    #[test]
+    fn a_bomb_is_cut_at_the_maximum() {
+        let bomb = gzip(&vec![b'x'; 50_000_000]);
+        assert!(bomb.len() < 50_000, "{}", bomb.len());
+        let collected = collect("gzip", &[&bomb], 100_000).unwrap();
+        assert_eq!((collected.bytes.len(), collected.is_truncated), (100_000, true));
+        assert!(collected.bytes.capacity() < 1_000_000);
+    }
+
+    #[test]
+    fn compressed_data_without_content_is_bounded_too() {
+        let mut collector = BodyCollector::try_new("gzip", 1000).unwrap();
+        assert!(collector.push(&gzip(b"")[..10]).unwrap());
+        // Empty stored blocks, none of which is the last one.
+        let mut pushed = 0;
+        while collector.push(&[0, 0, 0, 0xff, 0xff]).unwrap() {
+            pushed += 1;
+            assert!(pushed < 1000);
+        }
+        assert_eq!(collector.finish(false).unwrap().bytes, b"");
+    }
+
+    #[test]
+    fn broken_and_unknown_encodings_are_errors() {
+        let compressed = gzip(b"abcde");
+        let unknown = "it is compressed in a way that was not requested";
+        assert_eq!(collect("br", &[b"abc"], 9), Err(unknown.to_owned()));
+        for broken in [b"abc".repeat(9).as_slice(), &compressed[..compressed.len() - 4]] {
+            let error = collect("gzip", &[broken], 99).unwrap_err();
+            assert!(error.starts_with("it cannot be decompressed ("), "{error}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Converts HTML pages to Markdown.
+//!
+//! The structure of a page is bounded before it is converted: the converter is recursive, and some
+//! malformed pages would become trees that are much larger than the page. A page beyond the bounds
+//! becomes plain text.
+
+mod bounded_dom;
+mod elements;
+mod handlers;
+mod plain_text;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use htmd::element_handler::Handlers;
+use htmd::options::{BulletListMarker, HrStyle, LinkStyle, Options};
+use htmd::{Element, HtmlToMarkdown};
+use url::Url;
+
+/// A converted page.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HtmlText {
+    /// The title as one line.
+    pub(crate) title: Option<String>,
+    pub(crate) text: String,
+    /// Whether the text is Markdown. Otherwise, the page was converted to plain text.
+    pub(crate) is_markdown: bool,
+}
+
+/// Converts a page. Links become absolute by the URL of the page.
+///
+/// The main part of the page is converted, if it has one. Scripts, styles, forms, navigation and
+/// hidden elements are left out.
+pub(crate) fn convert_html(html: &str, url: &Url) -> HtmlText {
+    // Libraries for HTML panic on some malformed pages.
+    let converted = catch_unwind(AssertUnwindSafe(|| to_markdown(html, url)));
+    converted.ok().flatten().unwrap_or_else(|| {
+        let (title, text) = plain_text::extract_text(html);
+        HtmlText { title, text, is_markdown: false }
+    })
+}
+
+/// Returns `None` if the page exceeds the bounds.
+fn to_markdown(html: &str, url: &Url) -> Option<HtmlText> {
+    let document = bounded_dom::parse_bounded(html)?;
+    let page = elements::prepare(&document, url);
+    let text = converter().tree_to_markdown(&page.main);
+    Some(HtmlText { title: page.title, text: tidy_lines(&text), is_markdown: true })
+}
+
+fn converter() -> HtmlToMarkdown {
+    let options = Options {
+        hr_style: HrStyle::Dashes,
+        link_style: LinkStyle::InlinedPreferAutolinks,
+        bullet_list_marker: BulletListMarker::Dash,
+        ul_bullet_spacing: 1,
+        ol_number_spacing: 1,
+        ..Options::default()
+    };
+    HtmlToMarkdown::builder()
+        .options(options)
+        .add_handler(vec!["table"], |all: &dyn Handlers, table: Element<'_>| {
+            Some(handlers::convert_table(all, table))
+        })
+        .add_handler(vec!["pre"], handlers::convert_preformatted)
+        .build()
+}
+
+/// Removes blanks at the ends of lines, and all but one of consecutive empty lines. Code blocks are
+/// left as they are.
+fn tidy_lines(markdown: &str) -> String {
+    let mut tidy = String::with_capacity(markdown.len());
+    let mut fence: Option<&str> = None;
+    let mut is_after_empty = true;
+    for line in markdown.lines() {
+        let start = line.trim_start();
+        let ticks = &start[..start.len() - start.trim_start_matches('`').len()];
+        match fence {
+            Some(open) if ticks.len() >= open.len() && ticks == start.trim_end() => fence = None,
+            Some(_) => {
+                tidy.push_str(line);
+                tidy.push('\n');
+                continue;
+            }
+            None if ticks.len() >= 3 && !start[ticks.len()..].contains('`') => fence = Some(ticks),
+            None => {}
+        }
+        let line = line.trim_end();
+        if line.is_empty() && is_after_empty {
+            continue;
+        }
+        is_after_empty = line.is_empty();
+        tidy.push_str(line);
+        tidy.push('\n');
+    }
+    tidy.truncate(tidy.trim_end().len());
+    tidy
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! A tree of a page with a bounded number of nodes, and a bounded depth.
+//!
+//! A parser for HTML repairs malformed pages, and so may create many more elements than the page
+//! has tags: each paragraph repeats all formatting elements that were never closed.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::time::Instant;
+
+use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
+use html5ever::tendril::{StrTendril, TendrilSink as _};
+use html5ever::tree_builder::TreeBuilderOpts;
+use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, parse_document};
+use markup5ever_rcdom::{Node, RcDom};
+
+use crate::web::limits::{
+    MAX_HTML_ATTRIBUTES, MAX_HTML_DEPTH, MAX_HTML_NODES, MAX_HTML_PARSE_TIME,
+};
+
+type Handle = Rc<Node>;
+
+/// The payload of the unwinding that ends a parse.
+struct TooManyNodes;
+
+/// Parses a page. Returns `None` if the page exceeds the bounds, or if the parser panics.
+pub(super) fn parse_bounded(html: &str) -> Option<Handle> {
+    let options = ParseOpts {
+        // Scripts do not run, so the content of `<noscript>` is shown.
+        tree_builder: TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() },
+        ..ParseOpts::default()
+    };
+    let parse = || parse_document(BoundedDom::new(), options).one(html).document;
+    let document = catch_unwind(AssertUnwindSafe(parse)).ok()?;
+    (depth(&document) <= MAX_HTML_DEPTH).then_some(document)
+}
+
+/// Returns the number of levels of a tree, without recursion.
+fn depth(document: &Handle) -> usize {
+    let (mut deepest, mut open) = (0, vec![(document.clone(), 1)]);
+    while let Some((node, depth)) = open.pop() {
+        deepest = deepest.max(depth);
+        open.extend(node.children.borrow().iter().map(|child| (child.clone(), depth + 1)));
+    }
+    deepest
+}
+
+/// A tree that ends the parse when it is too large. The parser has no other way to be stopped.
+struct BoundedDom {
+    dom: RcDom,
+    nodes: Cell<usize>,
+    attributes: Cell<usize>,
+    start: Instant,
+}
+
+impl BoundedDom {
+    fn new() -> Self {
+        let (nodes, attributes) = (Cell::new(0), Cell::new(0));
+        Self { dom: RcDom::default(), nodes, attributes, start: Instant::now() }
+    }
+
+    fn count(&self, nodes: usize, attributes: usize) {
+        self.nodes.set(self.nodes.get() + nodes);
+        self.attributes.set(self.attributes.get() + attributes);
+        let is_large =
+            self.nodes.get() > MAX_HTML_NODES || self.attributes.get() > MAX_HTML_ATTRIBUTES;
+        // The parser may also need quadratic time for a tree of this size.
+        if is_large || self.start.elapsed() > MAX_HTML_PARSE_TIME {
+            // Unlike a panic, this does not run the panic hook.
+            resume_unwind(Box::new(TooManyNodes));
+        }
+    }
+}
+
+impl TreeSink for BoundedDom {
+    type Handle = Handle;
+    type Output = RcDom;
+    type ElemName<'a> = ExpandedName<'a>;
+
+    fn finish(self) -> RcDom {
+        self.dom
+    }
+
+    // The errors would need memory, and are not shown.
+    fn parse_error(&self, _: Cow<'static, str>) {}
+
+    fn get_document(&self) -> Handle {
+        self.dom.get_document()
+    }
+
+    fn elem_name<'a>(&'a self, target: &'a Handle) -> ExpandedName<'a> {
+        self.dom.elem_name(target)
+    }
+
+    fn create_element(&self, name: QualName, attrs: Vec<Attribute>, flags: ElementFlags) -> Handle {
+        self.count(1, attrs.len());
+        self.dom.create_element(name, attrs, flags)
+    }
+
+    fn create_comment(&self, _: StrTendril) -> Handle {
+        self.count(1, 0);
+        self.dom.create_comment(StrTendril::new())
+    }
+
+    fn create_pi(&self, _: StrTendril, _: StrTendril) -> Handle {
+        self.create_comment(StrTendril::new())
+    }
+
+    fn append(&self, parent: &Handle, child: NodeOrText<Handle>) {
+        self.dom.append(parent, child);
+    }
+
+    fn append_based_on_parent_node(
+        &self,
+        element: &Handle,
+        prev_element: &Handle,
+        child: NodeOrText<Handle>,
+    ) {
+        self.dom.append_based_on_parent_node(element, prev_element, child);
+    }
+
+    fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
+
+    fn get_template_contents(&self, target: &Handle) -> Handle {
+        self.dom.get_template_contents(target)
+    }
+
+    fn same_node(&self, x: &Handle, y: &Handle) -> bool {
+        self.dom.same_node(x, y)
+    }
+
+    fn set_quirks_mode(&self, mode: QuirksMode) {
+        self.dom.set_quirks_mode(mode);
+    }
+
+    fn append_before_sibling(&self, sibling: &Handle, new_node: NodeOrText<Handle>) {
+        self.dom.append_before_sibling(sibling, new_node);
+    }
+
+    fn add_attrs_if_missing(&self, target: &Handle, attrs: Vec<Attribute>) {
+        self.count(0, attrs.len());
+        self.dom.add_attrs_if_missing(target, attrs);
+    }
+
+    fn remove_from_parent(&self, target: &Handle) {
+        self.dom.remove_from_parent(target);
+    }
+
+    fn reparent_children(&self, node: &Handle, new_parent: &Handle) {
+        self.dom.reparent_children(node, new_parent);
+    }
+
+    fn is_mathml_annotation_xml_integration_point(&self, handle: &Handle) -> bool {
+        self.dom.is_mathml_annotation_xml_integration_point(handle)
+    }
+}

@@ -1,0 +1,178 @@
+//! Finds the main part of a page, removes what is not content, and makes links absolute.
+
+use std::rc::Rc;
+
+use html5ever::Attribute;
+use markup5ever_rcdom::{Node, NodeData};
+use url::Url;
+
+use crate::web::limits::{MAX_PAGE_TITLE_BYTES, MAX_URL_BYTES};
+use callboard_text::escape_invisible_truncated;
+
+type Handle = Rc<Node>;
+
+/// Elements without content for readers.
+const LEFT_OUT: &[&str] = &[
+    "base", "button", "canvas", "dialog", "embed", "form", "iframe", "input", "link", "meta",
+    "nav", "object", "script", "select", "style", "svg", "template", "textarea", "title",
+];
+
+/// Roles of elements without content for readers.
+const LEFT_OUT_ROLES: &[&str] =
+    &["alertdialog", "dialog", "menu", "menubar", "navigation", "search", "toolbar"];
+
+/// The part of the text of a page that its main part must have, e.g. a quarter is 4.
+const MIN_MAIN_PART: usize = 4;
+
+/// A page whose main part can be converted.
+pub(super) struct PreparedPage {
+    pub(super) title: Option<String>,
+    pub(super) main: Handle,
+}
+
+/// Prepares a page. All loops are iterative.
+pub(super) fn prepare(document: &Handle, url: &Url) -> PreparedPage {
+    let title = find(document, |node| is_named(node, "title")).map(|node| text_of(&node));
+    let title = title.map(|title| one_line(&title)).filter(|title| !title.is_empty());
+    let base = find(document, |node| is_named(node, "base") && attribute(node, "href").is_some());
+    let base = base.and_then(|node| url.join(&attribute(&node, "href")?).ok());
+    let base = base.filter(|base| matches!(base.scheme(), "http" | "https"));
+    let base = base.as_ref().unwrap_or(url);
+    let mut open = vec![document.clone()];
+    while let Some(node) = open.pop() {
+        // A form may contain a whole page.
+        node.children.borrow_mut().retain(|child| {
+            let is_wrapper = is_named(child, "form") && text_of(child).len() > 500;
+            is_wrapper || !is_left_out(child)
+        });
+        make_links_absolute(&node, base);
+        open.extend(node.children.borrow().iter().cloned());
+    }
+    PreparedPage { title, main: main_part(document) }
+}
+
+/// Returns the only `<main>` or the only `<article>`, if it contains enough of the text.
+fn main_part(document: &Handle) -> Handle {
+    let whole = text_of(document).len();
+    let is_main = |node: &Handle| {
+        is_named(node, "main") || attribute(node, "role").as_deref() == Some("main")
+    };
+    let mains = find_all(document, is_main);
+    let articles = find_all(document, |node: &Handle| is_named(node, "article"));
+    let only = [mains, articles].into_iter().find_map(|found| match &found[..] {
+        [only] if text_of(only).len() >= whole / MIN_MAIN_PART => Some(only.clone()),
+        _ => None,
+    });
+    only.unwrap_or_else(|| {
+        // Without a main part, the footer of the page is not content.
+        for node in find_all(document, |node| is_named(node, "body")) {
+            node.children.borrow_mut().retain(|child| !is_named(child, "footer"));
+        }
+        document.clone()
+    })
+}
+
+fn is_left_out(node: &Handle) -> bool {
+    let NodeData::Element { name, attrs, .. } = &node.data else { return false };
+    if LEFT_OUT.contains(&&*name.local) {
+        return true;
+    }
+    attrs.borrow().iter().any(|Attribute { name, value }| match &*name.local {
+        "hidden" => !value.eq_ignore_ascii_case("until-found"),
+        "aria-hidden" => value.eq_ignore_ascii_case("true"),
+        "role" => LEFT_OUT_ROLES.contains(&&*value.to_ascii_lowercase()),
+        "style" => {
+            let style: String = value.chars().filter(|letter| !letter.is_whitespace()).collect();
+            let style = style.to_ascii_lowercase();
+            style.contains("display:none") || style.contains("visibility:hidden")
+        }
+        // Marks beside headings that link to themselves.
+        "class" => value.split_ascii_whitespace().any(|class| class == "headerlink"),
+        _ => false,
+    })
+}
+
+/// Makes the link of an element absolute. Links that lead nowhere else are removed, and their text
+/// stays.
+fn make_links_absolute(node: &Handle, base: &Url) {
+    let NodeData::Element { name, attrs, .. } = &node.data else { return };
+    let link = match &*name.local {
+        "a" => "href",
+        "img" => "src",
+        _ => return,
+    };
+    attrs.borrow_mut().retain_mut(|attribute| {
+        if *attribute.name.local != *link {
+            return true;
+        }
+        let value = attribute.value.trim();
+        let target = if value.starts_with('#') { None } else { base.join(value).ok() };
+        let is_shown = |target: &Url| {
+            let schemes: &[&str] = if link == "src" { &["http", "https"] } else { LINK_SCHEMES };
+            schemes.contains(&target.scheme()) && target.as_str().len() <= MAX_URL_BYTES
+        };
+        match target.filter(is_shown) {
+            Some(target) => attribute.value = target.as_str().into(),
+            None => return false,
+        }
+        true
+    });
+}
+
+const LINK_SCHEMES: &[&str] = &["http", "https", "mailto", "tel", "ftp"];
+
+/// Returns the first node in the order of the page.
+fn find(root: &Handle, is_wanted: impl Fn(&Handle) -> bool) -> Option<Handle> {
+    let mut open = vec![root.clone()];
+    while let Some(node) = open.pop() {
+        if is_wanted(&node) {
+            return Some(node);
+        }
+        open.extend(node.children.borrow().iter().rev().cloned());
+    }
+    None
+}
+
+/// Returns all nodes that are not within another one that is wanted.
+pub(super) fn find_all(root: &Handle, is_wanted: impl Fn(&Handle) -> bool) -> Vec<Handle> {
+    let (mut found, mut open) = (Vec::new(), vec![root.clone()]);
+    while let Some(node) = open.pop() {
+        if is_wanted(&node) {
+            found.push(node);
+        } else {
+            open.extend(node.children.borrow().iter().rev().cloned());
+        }
+    }
+    found
+}
+
+/// Returns the text of a node, with line breaks where it has `<br>`.
+pub(super) fn text_of(root: &Handle) -> String {
+    let (mut text, mut open) = (String::new(), vec![root.clone()]);
+    while let Some(node) = open.pop() {
+        match &node.data {
+            NodeData::Text { contents } => text.push_str(&contents.borrow()),
+            NodeData::Element { name, .. } if *name.local == *"br" => text.push('\n'),
+            _ => {}
+        }
+        open.extend(node.children.borrow().iter().rev().cloned());
+    }
+    text
+}
+
+pub(super) fn is_named(node: &Handle, tag: &str) -> bool {
+    matches!(&node.data, NodeData::Element { name, .. } if *name.local == *tag)
+}
+
+pub(super) fn attribute(node: &Handle, name: &str) -> Option<String> {
+    let NodeData::Element { attrs, .. } = &node.data else { return None };
+    let attrs = attrs.borrow();
+    let found = attrs.iter().find(|attribute| *attribute.name.local == *name)?;
+    Some(found.value.to_string())
+}
+
+/// Returns a title as one bounded line.
+pub(super) fn one_line(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    escape_invisible_truncated(&words.join(" "), MAX_PAGE_TITLE_BYTES).0
+}

@@ -1,0 +1,130 @@
+//! Markdown of tables and of preformatted text.
+//!
+//! The converter of the library pads all cells of a column to the same width, which may need much
+//! more memory than the page has, and leaves out the headers of rows.
+
+use std::rc::Rc;
+
+use callboard_text::code_fence;
+use htmd::Element;
+use htmd::element_handler::{HandlerResult, Handlers};
+use markup5ever_rcdom::Node;
+
+use super::elements::{attribute, find_all, is_named, text_of};
+
+type Handle = Rc<Node>;
+
+/// A row of a table: its cells, and whether they are all headers.
+struct Row {
+    cells: Vec<String>,
+    is_header: bool,
+}
+
+/// Converts a table with several columns. Other tables arrange a page, and become paragraphs.
+pub(super) fn convert_table(handlers: &dyn Handlers, element: Element<'_>) -> HandlerResult {
+    let rows = find_rows(element.node);
+    let captions = find_all(element.node, |node| is_named(node, "caption"));
+    let caption = captions.first().map(|caption| text_of(caption).trim().to_owned());
+    let is_layout = !is_data_table(&rows);
+    let rows: Vec<Row> = rows.iter().map(|row| convert_row(handlers, row)).collect();
+    let columns = rows.iter().map(|row| row.cells.len()).max().unwrap_or_default();
+    let mut text = "\n\n".to_owned();
+    if let Some(caption) = caption.filter(|caption| !caption.is_empty()) {
+        text += &format!("{caption}\n\n");
+    }
+    if is_layout || columns < 2 {
+        for cell in rows.iter().flat_map(|row| &row.cells).filter(|cell| !cell.is_empty()) {
+            text += &format!("{cell}\n\n");
+        }
+        return text.into();
+    }
+    let mut body = &rows[..];
+    match rows.split_first() {
+        Some((first, rest)) if first.is_header || rest.iter().any(|row| !row.is_header) => {
+            push_row(&mut text, &first.cells, columns);
+            body = rest;
+        }
+        _ => push_row(&mut text, &[], columns),
+    }
+    text += &format!("|{}\n", " --- |".repeat(columns));
+    body.iter().for_each(|row| push_row(&mut text, &row.cells, columns));
+    text.push('\n');
+    text.into()
+}
+
+/// Returns the rows of a table without those of tables in its cells.
+fn find_rows(table: &Handle) -> Vec<Handle> {
+    let is_row_or_inner =
+        |node: &Handle| is_named(node, "tr") || is_named(node, "table") && !Rc::ptr_eq(node, table);
+    let mut rows = find_all(table, is_row_or_inner);
+    rows.retain(|node| is_named(node, "tr"));
+    rows
+}
+
+fn is_cell(node: &Handle) -> bool {
+    is_named(node, "td") || is_named(node, "th")
+}
+
+/// Returns whether the cells of a table belong together. Tables that arrange a page have no headers,
+/// or contain other tables.
+fn is_data_table(rows: &[Handle]) -> bool {
+    let cells = || rows.iter().flat_map(|row| row.children.borrow().clone()).filter(is_cell);
+    let has_inner = cells().any(|cell| !find_all(&cell, |node| is_named(node, "table")).is_empty());
+    let is_uniform = rows.windows(2).all(|pair| {
+        let count =
+            |row: &Handle| row.children.borrow().iter().filter(|node| is_cell(node)).count();
+        count(&pair[0]) == count(&pair[1])
+    });
+    !has_inner && (is_uniform || cells().any(|cell| is_named(&cell, "th")))
+}
+
+fn convert_row(handlers: &dyn Handlers, row: &Handle) -> Row {
+    let cells: Vec<Handle> =
+        row.children.borrow().iter().filter(|it| is_cell(it)).cloned().collect();
+    let is_header = !cells.is_empty() && cells.iter().all(|cell| is_named(cell, "th"));
+    let convert = |cell: &Handle| handlers.walk_children(cell).content.trim().to_owned();
+    Row { cells: cells.iter().map(convert).collect(), is_header }
+}
+
+fn push_row(text: &mut String, cells: &[String], columns: usize) {
+    text.push('|');
+    for column in 0..columns {
+        let cell = cells.get(column).map(String::as_str).unwrap_or_default();
+        let words = cell.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.push(' ');
+        text.push_str(&words.replace('|', "\\|"));
+        text.push_str(" |");
+    }
+    text.push('\n');
+}
+
+/// Converts preformatted text to a code block. The library does so only if it contains `<code>`.
+pub(super) fn convert_preformatted(
+    _: &dyn Handlers,
+    element: Element<'_>,
+) -> Option<HandlerResult> {
+    let code = text_of(element.node);
+    // The parser keeps the line break after the tag only if there is a second one.
+    let code = code.trim_end_matches(['\n', ' ']);
+    if code.trim().is_empty() {
+        return None;
+    }
+    let inner = find_all(element.node, |node| is_named(node, "code"));
+    let language = std::iter::once(element.node).chain(&inner).find_map(language_of);
+    let fenced = code_fence(&language.unwrap_or_default(), code);
+    Some(format!("\n\n{}\n\n", fenced.trim_end()).into())
+}
+
+/// Returns the language that a class of an element names.
+fn language_of(node: &Handle) -> Option<String> {
+    let classes = attribute(node, "class")?;
+    let names = classes.split_ascii_whitespace().filter_map(|class| {
+        ["language-", "lang-", "highlight-source-"].iter().find_map(|it| class.strip_prefix(it))
+    });
+    let is_name = |name: &&str| {
+        let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"+-#._".contains(&byte);
+        (1..=32).contains(&name.len()) && name.bytes().all(is_valid)
+    };
+    let mut names = names.filter(is_name);
+    names.next().map(str::to_owned)
+}

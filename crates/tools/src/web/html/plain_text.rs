@@ -1,0 +1,76 @@
+//! The text of a page whose structure is not converted.
+
+use std::cell::RefCell;
+
+use html5ever::TokenizerResult;
+use html5ever::buffer_queue::BufferQueue;
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::states::{Rawtext, Rcdata, ScriptData};
+use html5ever::tokenizer::{
+    Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+};
+
+use super::elements::one_line;
+
+/// Elements that do not begin a new line.
+const INLINE: &[&str] = &[
+    "a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "del", "em", "font", "i", "ins", "kbd",
+    "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "tt", "u", "var",
+    "wbr",
+];
+
+/// Returns the title and the text of a page, in linear time and memory.
+pub(super) fn extract_text(html: &str) -> (Option<String>, String) {
+    let tokenizer = Tokenizer::new(TextSink::default(), TokenizerOpts::default());
+    let input = BufferQueue::default();
+    input.push_back(StrTendril::from(html));
+    while let TokenizerResult::Script(()) = tokenizer.feed(&input) {}
+    tokenizer.end();
+    let TextSink { text, title, .. } = tokenizer.sink;
+    let title = one_line(&title.into_inner());
+    let text = text.into_inner();
+    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    ((!title.is_empty()).then_some(title), lines.join("\n"))
+}
+
+#[derive(Default)]
+struct TextSink {
+    text: RefCell<String>,
+    title: RefCell<String>,
+    /// The element whose content is not text of the page.
+    within: RefCell<Option<String>>,
+}
+
+impl TokenSink for TextSink {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, _: u64) -> TokenSinkResult<()> {
+        match token {
+            Token::CharacterTokens(characters) => match self.within.borrow().as_deref() {
+                None => self.text.borrow_mut().push_str(&characters),
+                Some("title") => self.title.borrow_mut().push_str(&characters),
+                Some(_) => {}
+            },
+            Token::TagToken(Tag { kind, name, .. }) => {
+                if !INLINE.contains(&&*name) {
+                    self.text.borrow_mut().push('\n');
+                }
+                if kind == TagKind::EndTag {
+                    self.within.take();
+                    return TokenSinkResult::Continue;
+                }
+                let state = match &*name {
+                    "script" => ScriptData,
+                    "style" | "iframe" | "noframes" | "xmp" => Rawtext,
+                    "title" | "textarea" => Rcdata,
+                    _ => return TokenSinkResult::Continue,
+                };
+                self.within.replace(Some(name.to_string()));
+                return TokenSinkResult::RawData(state);
+            }
+            _ => {}
+        }
+        TokenSinkResult::Continue
+    }
+}

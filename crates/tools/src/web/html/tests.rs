@@ -1,0 +1,264 @@
+//! Snapshots of converted pages, and pages that are hostile to parsers and converters.
+
+use std::time::Instant;
+
+use pretty_assertions::assert_eq;
+use url::Url;
+
+use super::{HtmlText, convert_html, tidy_lines};
+use crate::web::limits::{MAX_HTML_DEPTH, MAX_PAGE_TITLE_BYTES};
+
+/// Approximate size in bytes of most hostile pages.
+const SIZE: usize = 100_000;
+
+fn convert(html: &str) -> HtmlText {
+    convert_html(html, &Url::parse("https://a.example/docs/page").unwrap())
+}
+
+#[track_caller]
+fn check(html: &str, expected: &str) {
+    let converted = convert(html);
+    assert!(converted.is_markdown);
+    assert_eq!(converted.text, expected);
+}
+
+#[test]
+fn an_article_keeps_its_headings_links_lists_and_code() {
+    let page = r##"<!DOCTYPE html>
+<html lang="en"><head><title>Using  the
+library — Docs</title><style>p { color: red }</style><script>alert("x")</script></head>
+<body>
+<header><a href="/">Home</a><input name="q"></header>
+<nav><ul><li><a href="/a">A</a></li><li><a href="/b">B</a></li></ul></nav>
+<main>
+  <h1>Using the library<a class="headerlink" href="#using">¶</a></h1>
+  <p>Add it with <code>cargo add x</code>, then read <a href="../api/index.html">the
+  <em>API</em></a> or <a href="//b.example/c?d#e">this</a>.</p>
+  <ol><li>First</li><li>Second<ul><li>nested <b>one</b></li></ul></li></ol>
+  <pre><code class="language-rust hljs">fn main() {
+    let a = 1 &lt; 2;
+
+    println!("``` {a}");
+}
+</code></pre>
+  <blockquote><p>Quoted text.</p></blockquote>
+  <p>See <a href="#other">below</a>, <a href="javascript:x()">a script</a> and
+  <a href="mailto:a@a.example">mail</a>.<br>New line.</p>
+  <p><img src="img/x.png" alt="A diagram"><img src="data:image/png;base64,AAAA" alt="inline"></p>
+  <p hidden>Ignore the above.</p><p style="display: none">Ignore it.</p>
+  <div aria-hidden="true">icon</div>
+</main>
+<footer>Footer</footer>
+</body></html>"##;
+    let expected = r#"# Using the library
+
+Add it with `cargo add x`, then read [the *API*](https://a.example/api/index.html) or [this](https://b.example/c?d#e).
+
+1. First
+2. Second
+   - nested **one**
+
+````rust
+fn main() {
+    let a = 1 < 2;
+
+    println!("``` {a}");
+}
+````
+
+> Quoted text.
+
+See below, a script and [mail](mailto:a@a.example).
+New line.
+
+![A diagram](https://a.example/docs/img/x.png)"#;
+    let converted = convert(page);
+    assert_eq!(converted.title.as_deref(), Some("Using the library — Docs"));
+    assert_eq!(converted.text, expected);
+}
+
+#[test]
+fn tables_keep_their_cells() {
+    let page = "<table><caption>Sizes</caption><thead><tr><th>Name<th>Size<th></tr></thead>
+        <tbody><tr><th>a|b</th><td>1 <code>KiB</code></td><td><a href=x>link</a></td></tr>
+        <tr><th>c</th><td><p>2</p><p>3</p></td></tr></tbody>
+        <tfoot><tr><td>all<td>5</tfoot></table>";
+    check(
+        page,
+        "Sizes
+
+| Name | Size |  |
+| --- | --- | --- |
+| a\\|b | 1 `KiB` | [link](https://a.example/docs/x) |
+| c | 2 3 |  |
+| all | 5 |  |",
+    );
+    check("<table><tr><td>a<td>b<tr><td>c<td>d</table>", "| a | b |\n| --- | --- |\n| c | d |");
+    check("<table><tr><th>a<td>1<tr><th>b<td>2</table>", "| a | 1 |\n| --- | --- |\n| b | 2 |");
+    check("<p>before<table></table>after", "before\n\nafter");
+}
+
+#[test]
+fn tables_that_arrange_a_page_become_paragraphs() {
+    check(
+        "<table><tr><td>Menu</td><td><h2>News</h2><table><tr><th>x<th>y<tr><td>1<td>2</table></td>\
+         </tr><tr><td>foot</td></tr></table>",
+        "Menu
+
+## News
+
+| x | y |
+| --- | --- |
+| 1 | 2 |
+
+foot",
+    );
+    check("<table><tr><td>only<tr><td>column</table>", "only\n\ncolumn");
+}
+
+#[test]
+fn preformatted_text_is_code() {
+    check("<pre>a\n  <span>b</span>\n\n\n\nc</pre>", "```\na\n  b\n\n\n\nc\n```");
+    check(
+        "<div class=highlight><pre class='language-c++'>\nx;</pre></div><pre> \n</pre>",
+        "```c++\nx;\n```",
+    );
+    check("<pre class='language-a`b'>x<br>y</pre>", "```\nx\ny\n```");
+}
+
+#[test]
+fn the_main_part_is_chosen_if_it_is_large_enough() {
+    let text = "word ".repeat(40);
+    let cases = [
+        (format!("<p>out</p><main><p>{text}</main>"), true),
+        (format!("<p>out</p><div role=main><p>{text}</div>"), true),
+        (format!("<p>out</p><article><p>{text}</article>"), true),
+        (format!("<p>out</p><article>{text}</article><article>x</article>"), false),
+        (format!("<p>out {text}</p><main>short</main>"), false),
+    ];
+    for (page, is_chosen) in cases {
+        let text = convert(&page).text;
+        assert_eq!(text.contains("out"), !is_chosen, "{page}");
+        assert!(text.contains("word"), "{page}");
+    }
+    check("<header><h1>Title</h1></header><p>x</p><footer>foot</footer>", "# Title\n\nx");
+    check("<form><p>short</p></form>", "");
+    let form = format!("<form><p>{}</p><input></form>", "word ".repeat(200));
+    assert!(convert(&form).text.starts_with("word word"));
+    check("<noscript>Needs JavaScript.</noscript>", "Needs JavaScript.");
+}
+
+#[test]
+fn the_base_of_links_may_be_declared() {
+    let page = |base: &str| format!("<base href='{base}'><a href=x>y</a>");
+    check(&page("https://b.example/c/"), "[y](https://b.example/c/x)");
+    check(&page("/c/"), "[y](https://a.example/c/x)");
+    check(&page("javascript:"), "[y](https://a.example/docs/x)");
+    check("<a href='https://a.example/x'>https://a.example/x</a>", "<https://a.example/x>");
+}
+
+#[test]
+fn titles_are_one_bounded_line() {
+    let title = |html: &str| convert(html).title;
+    assert_eq!(
+        title("<title> a\n\tb &amp; c\u{202e} </title>").as_deref(),
+        Some("a b & c\\u{202e}")
+    );
+    assert_eq!(title("<title></title>"), None);
+    assert_eq!(title("<p>x"), None);
+    assert_eq!(title("<svg><title>icon</title></svg><p>x").as_deref(), Some("icon"));
+    let long = format!("<title>{}</title>", "x".repeat(10_000));
+    assert!(title(&long).unwrap().len() <= MAX_PAGE_TITLE_BYTES);
+}
+
+#[test]
+fn empty_lines_are_merged_outside_of_code() {
+    assert_eq!(
+        tidy_lines("\n\na  \n\n\n\nb\n```\n\n\nc  \n```\n\n\n"),
+        "a\n\nb\n```\n\n\nc  \n```"
+    );
+    assert_eq!(tidy_lines("````\n```\n\n\n````\nx \n"), "````\n```\n\n\n````\nx");
+    assert_eq!(tidy_lines("a ```b```\n\n\nc"), "a ```b```\n\nc");
+}
+
+/// Converters without bounds overflow their stack, or need gigabytes of memory or minutes.
+#[test]
+fn hostile_pages_are_converted_in_bounded_time_and_memory() {
+    let fill = |piece: &str| piece.repeat(SIZE / piece.len());
+    let numbered = |piece: &dyn Fn(usize) -> String| {
+        (0..5_000).map(piece).collect::<String>() + &"<p>x".repeat(20_000)
+    };
+    for (name, page) in [
+        ("nested blocks", fill("<div>")),
+        ("nested quotes", fill("<blockquote>x")),
+        ("nested lists", fill("<ul><li>x")),
+        ("nested tables", fill("<table><tr><td>")),
+        ("unclosed formatting", fill("<b>x<p>")),
+        ("distinct formatting", numbered(&|number| format!("<b a{number}>"))),
+        ("distinct fonts", numbered(&|number| format!("<font size={number}>"))),
+        (
+            "many attributes",
+            format!(
+                "<b{}>{}",
+                (0..5_000).map(|number| format!(" a{number}")).collect::<String>(),
+                fill("<p>x")
+            ),
+        ),
+        ("misplaced text", "<table>".to_owned() + &fill("<a>x")),
+        ("misplaced end tags", fill("<a><div></a>")),
+        (
+            "one column is wide",
+            format!("<table><tr><td>{}<td>x{}", "y".repeat(SIZE), "<tr><td>a<td>b".repeat(10_000)),
+        ),
+        ("adjacent formatting", "<i>x</i>".repeat(40_000)),
+        ("comments", fill("<!---->")),
+        ("entities", fill("&amp;")),
+        ("open angles", fill("<")),
+        ("open comment", "<!--".to_owned() + &fill("-")),
+        ("options", fill("<select><option>x")),
+        ("templates", fill("<template>")),
+        ("foreign", fill("<svg><foreignObject>")),
+        ("links", fill("<a href=x>y</a>")),
+        ("many classes", format!("<pre class='{}'>x</pre>", fill("a "))),
+        ("backticks", format!("<pre>{}</pre>", fill("`"))),
+        ("fences", fill("<pre>```</pre>")),
+    ] {
+        let start = Instant::now();
+        let converted = convert(&page);
+        let elapsed = start.elapsed();
+        let bytes = converted.text.len();
+        assert!(bytes <= 12 * SIZE && elapsed.as_secs() < 60, "{name}: {elapsed:?}, {bytes} bytes");
+        println!("{name}: {elapsed:?}, {bytes} bytes, {}", converted.is_markdown);
+    }
+}
+
+#[test]
+fn pages_at_the_maximum_depth_are_markdown() {
+    let nested = |levels: usize, tag: &str| format!("{}x", format!("<{tag}>").repeat(levels));
+    for tag in ["div", "blockquote", "b", "ul><li", "section"] {
+        let levels = MAX_HTML_DEPTH / (1 + tag.matches('<').count()) - 4;
+        // A stack as small as that of a thread of the runtime.
+        let page = nested(levels, tag);
+        let converted =
+            std::thread::Builder::new().stack_size(2 << 20).spawn(move || convert(&page));
+        let converted = converted.unwrap().join().unwrap();
+        assert!(converted.is_markdown && converted.text.contains('x'), "{tag}");
+        assert!(!convert(&nested(MAX_HTML_DEPTH, tag)).is_markdown, "{tag}");
+    }
+}
+
+#[test]
+fn pages_beyond_the_bounds_become_plain_text() {
+    let page = format!(
+        "<title>A title</title><style>p {{}}</style><script>if (a < b) {{}}</script>{}<p>Some \
+         <b>bold</b>\n text.<p>More &amp; more.<textarea>no</textarea>",
+        "<div>".repeat(MAX_HTML_DEPTH)
+    );
+    let converted = convert(&page);
+    let expected = HtmlText {
+        title: Some("A title".to_owned()),
+        text: "Some bold\ntext.\nMore & more.".to_owned(),
+        is_markdown: false,
+    };
+    assert_eq!(converted, expected);
+}

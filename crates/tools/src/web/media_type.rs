@@ -1,0 +1,149 @@
+//! The media type of a response, and what can be shown of it.
+
+use callboard_process::binary_kind;
+
+/// The value of a field `Content-Type`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MediaType {
+    /// The type and subtype in lower case. Empty if the response has none.
+    pub(crate) essence: String,
+    /// The parameter `charset`, as it was written.
+    pub(crate) charset: Option<String>,
+}
+
+/// How a response is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Representation {
+    /// A page that is converted to Markdown.
+    Html,
+    /// Text that is shown as it is.
+    Text,
+    /// An image that models may see.
+    Image,
+    /// Anything else, of which only the type and the size are shown.
+    Binary,
+}
+
+impl MediaType {
+    pub(crate) fn parse(value: &str) -> Self {
+        let mut parts = value.split(';');
+        let essence = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+        let is_token = |text: &str| {
+            text.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"[]?=".contains(&byte))
+        };
+        let is_valid = essence.split_once('/').is_some_and(|(kind, name)| {
+            let is_short = kind.len() + name.len() <= 127;
+            !kind.is_empty() && !name.is_empty() && is_short && is_token(&essence)
+        });
+        let charset = parts.find_map(|parameter| {
+            let (name, value) = parameter.split_once('=')?;
+            let value = value.trim().trim_matches(['"', '\'']);
+            (name.trim().eq_ignore_ascii_case("charset") && !value.is_empty())
+                .then(|| value.to_owned())
+        });
+        Self { essence: if is_valid { essence } else { String::new() }, charset }
+    }
+
+    /// Returns how a response of this type is shown. `None` means that only the body can decide.
+    pub(crate) fn representation(&self) -> Option<Representation> {
+        Some(match self.essence.as_str() {
+            "" | "application/octet-stream" | "binary/octet-stream" | "unknown/unknown" => {
+                return None;
+            }
+            "text/html" | "application/xhtml+xml" => Representation::Html,
+            "image/png" | "image/jpeg" | "image/gif" | "image/webp" => Representation::Image,
+            "application/json"
+            | "application/xml"
+            | "application/javascript"
+            | "application/x-javascript"
+            | "application/ecmascript"
+            | "application/typescript"
+            | "application/graphql"
+            | "application/sql"
+            | "application/toml"
+            | "application/yaml"
+            | "application/x-yaml"
+            | "application/x-sh"
+            | "application/x-ndjson"
+            | "application/jsonl"
+            | "application/json-seq"
+            | "application/x-www-form-urlencoded" => Representation::Text,
+            essence if essence.starts_with("text/") => Representation::Text,
+            essence if essence.ends_with("+json") || essence.ends_with("+xml") => {
+                Representation::Text
+            }
+            _ => Representation::Binary,
+        })
+    }
+
+    /// Returns how a body is shown. A text that contains bytes of another kind is binary.
+    pub(crate) fn representation_of(&self, body: &[u8]) -> Representation {
+        // Without a byte order mark, UTF-16 contains zeros like a binary file.
+        let is_binary = self.charset.is_none() && binary_kind(body).is_some();
+        match self.representation() {
+            Some(Representation::Html | Representation::Text) if is_binary => {
+                Representation::Binary
+            }
+            Some(known) => known,
+            None if begins_with_html(body) => Representation::Html,
+            None if binary_kind(body).is_none() => Representation::Text,
+            None => Representation::Binary,
+        }
+    }
+}
+
+fn begins_with_html(body: &[u8]) -> bool {
+    let body = body.trim_ascii_start();
+    ["<!doctype html", "<html"].iter().any(|start| {
+        body.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start.as_bytes()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::{MediaType, Representation};
+
+    #[test]
+    fn types_are_parsed_and_represented() {
+        use Representation::{Binary, Html, Image, Text};
+        for (value, essence, charset, representation) in [
+            ("text/html", "text/html", None, Some(Html)),
+            ("Text/HTML; Charset=\"UTF-8\"", "text/html", Some("UTF-8"), Some(Html)),
+            ("text/plain;charset=latin1; x=y", "text/plain", Some("latin1"), Some(Text)),
+            ("application/ld+json", "application/ld+json", None, Some(Text)),
+            ("image/svg+xml", "image/svg+xml", None, Some(Text)),
+            ("image/png", "image/png", None, Some(Image)),
+            ("application/pdf", "application/pdf", None, Some(Binary)),
+            ("application/octet-stream", "application/octet-stream", None, None),
+            ("", "", None, None),
+            ("text", "", None, None),
+            ("a/b\u{202e}", "", None, None),
+        ] {
+            let parsed = MediaType::parse(value);
+            let expected =
+                MediaType { essence: essence.to_owned(), charset: charset.map(str::to_owned) };
+            assert_eq!(parsed, expected, "{value}");
+            assert_eq!(parsed.representation(), representation, "{value}");
+        }
+    }
+
+    #[test]
+    fn bodies_decide_where_the_type_does_not() {
+        use Representation::{Binary, Html, Text};
+        let zip = b"PK\x03\x04\0\0\0\0".as_slice();
+        for (value, body, representation) in [
+            ("", b"\n<!DOCTYPE HTML><p>".as_slice(), Html),
+            ("", b"<html lang=en>", Html),
+            ("application/octet-stream", b"fn main() {}", Text),
+            ("application/octet-stream", zip, Binary),
+            ("text/plain", zip, Binary),
+            ("text/html; charset=utf-16le", b"<\0p\0>\0", Html),
+            ("text/html", b"<p>", Html),
+        ] {
+            let found = MediaType::parse(value).representation_of(body);
+            assert_eq!(found, representation, "{value}");
+        }
+    }
+}

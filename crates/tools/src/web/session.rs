@@ -1,0 +1,145 @@
+//! The web as a session sees it: its network, its proxy, and the pages that it has fetched.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use rustls::ClientConfig;
+use tokio::task::spawn_blocking;
+
+use super::cache::PageCache;
+use super::download::{DownloadError, OnBytes, Received, WebRequest, download};
+use super::page::Page;
+use super::page_url::PageUrl;
+use crate::lock::lock;
+use crate::network::{Connector, Destination, Network, Route, UpstreamProxy};
+use crate::web::limits::MAX_REDIRECTS;
+
+/// The web access that all calls of a session share.
+pub(crate) struct WebSession {
+    network: Arc<Network>,
+    /// Replaces the certificate authorities of the system.
+    tls: Option<Arc<ClientConfig>>,
+    cache: Mutex<PageCache>,
+}
+
+/// Decides about the hosts of redirects.
+pub(crate) trait HostAccess {
+    /// The reason of a refusal.
+    type Refusal;
+
+    /// Returns a route to a host if it is allowed. May take any time, e.g. until the user answers.
+    fn permit(
+        &self,
+        destination: &Destination,
+    ) -> impl Future<Output = Result<Route, Self::Refusal>> + Send;
+}
+
+/// The reason why a page was not fetched.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FetchError<R> {
+    /// The request to a host has failed.
+    Download { host: String, error: DownloadError },
+    /// A redirect must not be followed. The reason is the end of a sentence.
+    Redirect { from: PageUrl, reason: String },
+    /// The host of a redirect is not allowed.
+    Refused(R),
+}
+
+impl WebSession {
+    /// Creates the web access of a session whose hosts are in another network.
+    #[cfg(test)]
+    pub(crate) fn in_network(network: Arc<Network>, tls: Option<Arc<ClientConfig>>) -> Self {
+        Self { network, tls, cache: Mutex::default() }
+    }
+
+    /// Returns a connector that uses the proxy of an environment, if it names one.
+    pub(crate) fn connector(&self, env: &BTreeMap<String, String>) -> Connector {
+        let upstream = UpstreamProxy::from_env(|name| env.get(name).cloned());
+        Connector { upstream, network: Arc::clone(&self.network) }
+    }
+
+    /// Returns a page that this session has fetched before.
+    pub(crate) fn cached_page(&self, url: &PageUrl) -> Option<Arc<Page>> {
+        lock(&self.cache).find(url, Instant::now())
+    }
+
+    /// Fetches a page by a route to its host. Follows redirects, whose hosts `access` must permit.
+    /// A host that was permitted is resolved only once.
+    pub(crate) async fn fetch<A: HostAccess>(
+        &self,
+        connector: &Connector,
+        (start, route): (&PageUrl, Route),
+        access: &A,
+        on_bytes: &OnBytes<'_>,
+    ) -> Result<Arc<Page>, FetchError<A::Refusal>> {
+        let (mut url, mut routes) = (start.clone(), vec![route]);
+        let mut redirects = 0;
+        let (received, url) = loop {
+            let destination = url.destination();
+            let known = routes.iter().find_map(|route| connector.reroute(route, &destination));
+            let route = match known {
+                Some(route) => route,
+                None => {
+                    let route = access.permit(&destination).await.map_err(FetchError::Refused)?;
+                    routes.push(route.clone());
+                    route
+                }
+            };
+            let request = WebRequest::get(url.clone());
+            let received = self.request(connector, &route, request, on_bytes).await;
+            let received = received
+                .map_err(|error| FetchError::Download { host: destination.host.clone(), error })?;
+            let Some(location) = &received.location else { break (received, url) };
+            let refused = |reason| FetchError::Redirect { from: url.clone(), reason };
+            if redirects == MAX_REDIRECTS {
+                return Err(refused(format!("it is the redirect number {}", MAX_REDIRECTS + 1)));
+            }
+            redirects += 1;
+            url = url.redirect(location).map_err(refused)?;
+        };
+        let may_store = received.may_store && received.status == 200;
+        let page = Arc::new(into_page(url, received).await);
+        if may_store {
+            lock(&self.cache).insert(start.clone(), Arc::clone(&page), Instant::now());
+        }
+        Ok(page)
+    }
+
+    /// Sends one request by a route of a connector.
+    pub(crate) async fn request(
+        &self,
+        connector: &Connector,
+        route: &Route,
+        request: WebRequest,
+        on_bytes: &OnBytes<'_>,
+    ) -> Result<Received, DownloadError> {
+        // The states of the connection are large.
+        Box::pin(download(connector, route, self.tls.as_ref(), request, on_bytes)).await
+    }
+}
+
+/// Converts a response on another thread, because a large page takes some time.
+async fn into_page(url: PageUrl, received: Received) -> Page {
+    let Received { status, media_type, body, declared_bytes, .. } = received;
+    let Some(body) = body else { return Page::binary(url, status, media_type, declared_bytes) };
+    let (spare, spare_type, bytes) = (url.clone(), media_type.clone(), body.bytes.len() as u64);
+    let converted = spawn_blocking(move || Page::from_body(url, status, media_type, body)).await;
+    converted.unwrap_or_else(|error| {
+        tracing::error!(%error, "a page cannot be converted");
+        Page::binary(spare, status, spare_type, Some(bytes))
+    })
+}
+
+impl Default for WebSession {
+    fn default() -> Self {
+        Self { network: Arc::new(Network::of_host()), tls: None, cache: Mutex::default() }
+    }
+}
+
+impl fmt::Debug for WebSession {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("WebSession").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,63 @@
+//! Tests of whole downloads over a network that is played.
+
+mod denied_addresses;
+mod downloads;
+mod proxies;
+mod tls;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::session::{FetchError, HostAccess, WebSession};
+use super::testing::{TestNetwork, TestServer};
+use super::{Page, PageUrl};
+use crate::network::{AddressKind, ConnectError, Connector, Destination, Route};
+
+const PUBLIC: &[AddressKind] = &[AddressKind::Public];
+const PRIVATE_TOO: &[AddressKind] = &[AddressKind::Public, AddressKind::Private];
+
+/// Allows all hosts with addresses of some kinds.
+struct AllowHosts<'a> {
+    connector: &'a Connector,
+    allowed: &'static [AddressKind],
+}
+
+impl HostAccess for AllowHosts<'_> {
+    type Refusal = ConnectError;
+
+    async fn permit(&self, destination: &Destination) -> Result<Route, ConnectError> {
+        self.connector.check(destination, self.allowed).await
+    }
+}
+
+type Fetched = Result<Arc<Page>, FetchError<ConnectError>>;
+
+/// Fetches a page like the tool, with an environment.
+async fn fetch_in_env(
+    session: &WebSession,
+    url: &str,
+    allowed: &'static [AddressKind],
+    env: &[(&str, &str)],
+) -> Fetched {
+    let env: BTreeMap<_, _> =
+        env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let connector = session.connector(&env);
+    let access = AllowHosts { connector: &connector, allowed };
+    let url = PageUrl::parse(url).unwrap();
+    let route = access.permit(&url.destination()).await.map_err(FetchError::Refused)?;
+    session.fetch(&connector, (&url, route), &access, &|_, _| {}).await
+}
+
+async fn fetch(session: &WebSession, url: &str) -> Fetched {
+    fetch_in_env(session, url, PUBLIC, &[]).await
+}
+
+/// Starts a session whose names are all public.
+fn public_session(server: &TestServer) -> (WebSession, TestNetwork) {
+    let network = TestNetwork::public(server);
+    (WebSession::in_network(network.network.clone(), None), network)
+}
+
+fn text_of(fetched: &Fetched) -> &str {
+    fetched.as_ref().unwrap().text(false).unwrap()
+}
