@@ -56,6 +56,13 @@ terminal-wait-pending = Auf einen Befehl im Hintergrund warten
 terminal-stop = `{ $command }` beenden
 terminal-stop-pending = Befehl im Hintergrund beenden
 
+fetch = { $url } abrufen
+fetch-from = { $url } abrufen, ab Zeile { $first }
+fetch-pending = Seite abrufen
+
+web-search = Im Web nach `{ $query }` suchen
+web-search-pending = Im Web suchen
+
 think = Überlegung: { $thought }
 think-pending = Überlegung
 mcp = { $tool } ({ $server }) { $arguments }
@@ -82,6 +89,10 @@ outside-sandbox = Er läuft außerhalb der Sandbox. Grund: { $why }
 outside-sandbox-stopped = Er läuft außerhalb der Sandbox, die ihn vielleicht aufgehalten hat ({ $line }). Grund: { $why }
 connects = Der Befehl will sich mit { $host } verbinden.
 connects-upstream = Der Befehl will sich mit { $host } verbinden, über den Proxy aus deiner Umgebung.
+fetch-address = { $host } hat die Adresse { $addresses }.
+fetch-by-proxy = Der Proxy aus deiner Umgebung verbindet mit { $host }, deshalb wird die Adresse nicht geprüft.
+fetch-redirect = Die Seite leitet weiter zu { $host } mit der Adresse { $addresses }.
+fetch-redirect-by-proxy = Die Seite leitet weiter zu { $host }. Der Proxy aus deiner Umgebung verbindet damit, deshalb wird die Adresse nicht geprüft.
 protected-changed = Der Befehl hat geschützte Dateien geändert, und das konnte NICHT rückgängig gemacht werden: { $names }. Sieh sie an, bevor du in diesem Ordner andere Programme benutzt.
 protected-changed-in-background = Während der Befehl im Hintergrund lief, hat er oder ein anderes Programm geschützte Dateien geändert: { $names }. Sieh sie an, bevor du in diesem Ordner andere Programme benutzt.
 mcp-changed = Die Definition dieses Werkzeugs hat sich geändert, seit es erlaubt wurde. Jetzt beschreibt es sich so: { $now }

@@ -56,6 +56,13 @@ terminal-wait-pending = Wait for a command in the background
 terminal-stop = Stop `{ $command }`
 terminal-stop-pending = Stop a command in the background
 
+fetch = Fetch { $url }
+fetch-from = Fetch { $url }, from line { $first }
+fetch-pending = Fetch a page
+
+web-search = Search the web for `{ $query }`
+web-search-pending = Search the web
+
 think = Think: { $thought }
 think-pending = Think
 mcp = { $tool } ({ $server }) { $arguments }
@@ -82,6 +89,10 @@ outside-sandbox = It runs outside of the sandbox. Reason: { $why }
 outside-sandbox-stopped = It runs outside of the sandbox, which may have stopped it ({ $line }). Reason: { $why }
 connects = The command wants to connect to { $host }.
 connects-upstream = The command wants to connect to { $host }, by the proxy that your environment names.
+fetch-address = { $host } has the address { $addresses }.
+fetch-by-proxy = The proxy that your environment names connects to { $host }, so its address is not checked.
+fetch-redirect = The page redirects to { $host }, which has the address { $addresses }.
+fetch-redirect-by-proxy = The page redirects to { $host }. The proxy that your environment names connects to it, so its address is not checked.
 protected-changed = The command changed protected files, and the changes COULD NOT be undone: { $names }. Look at them before you use other programs in this folder.
 protected-changed-in-background = While the command ran in the background, it or another program changed protected files: { $names }. Look at them before you use other programs in this folder.
 mcp-changed = The definition of this tool has changed since it was allowed. It is now described as: { $now }

@@ -8,6 +8,8 @@ use crate::tool::DynTool;
 
 mod delete_path;
 mod edit_file;
+#[cfg(feature = "web")]
+mod fetch;
 mod find_path;
 mod grep;
 mod list_directory;
@@ -23,6 +25,10 @@ mod think;
 mod todo_write;
 mod undo;
 mod unsaved_files;
+#[cfg(feature = "web")]
+mod web_errors;
+#[cfg(feature = "web")]
+mod web_search;
 mod write_file;
 
 use self::delete_path::DeletePath;
@@ -64,6 +70,16 @@ pub(crate) fn all_tools() -> Vec<Box<dyn DynTool>> {
         Box::new(Think),
         Box::new(TodoWrite),
     ]
+}
+
+/// Returns the tools for the web. Without settings, there is no search.
+#[cfg(feature = "web")]
+pub(crate) fn web_tools(search: Option<crate::web::WebSearch>) -> Vec<Box<dyn DynTool>> {
+    let mut tools: Vec<Box<dyn DynTool>> = vec![Box::new(fetch::Fetch)];
+    if let Some(settings) = search {
+        tools.push(Box::new(web_search::WebSearchTool(settings)));
+    }
+    tools
 }
 
 /// Returns the locations of the first changed lines. The line numbers are those after the changes.

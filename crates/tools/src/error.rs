@@ -82,6 +82,9 @@ pub enum ErrorCode {
     ChangedSinceRead,
     /// The command ran, but its exit code was not 0. Its output may contain the reason.
     CommandFailed,
+    /// A server of the web has answered with the status of an error. The result may contain its
+    /// text.
+    HttpStatus,
     /// The arguments are invalid or contradict each other. Correct the arguments.
     InvalidArguments,
     /// A system error without a more specific code.
@@ -114,6 +117,8 @@ pub enum ErrorCode {
     /// The text contains a character that the encoding of the file cannot represent. Use another
     /// character.
     Unencodable,
+    /// A host cannot be resolved, connected to or understood. Check the host, or try again later.
+    Unreachable,
     /// The client has unsaved changes of the file, but does not accept a new text or could not
     /// decode the file. The user must save the changes.
     UnsavedChanges,
@@ -161,6 +166,7 @@ impl ErrorCode {
             Self::ChangedSincePreview => "changed_since_preview",
             Self::ChangedSinceRead => "changed_since_read",
             Self::CommandFailed => "command_failed",
+            Self::HttpStatus => "http_status",
             Self::InvalidArguments => "invalid_arguments",
             Self::Io => "io",
             Self::IsADirectory => "is_a_directory",
@@ -175,6 +181,7 @@ impl ErrorCode {
             Self::TooLarge => "too_large",
             Self::TooMany => "too_many",
             Self::Unencodable => "unencodable",
+            Self::Unreachable => "unreachable",
             Self::UnsavedChanges => "unsaved_changes",
             Self::UnknownEncoding => "unknown_encoding",
         }

@@ -108,6 +108,16 @@ impl Registry {
         registry
     }
 
+    /// Adds the tools for the web: `fetch`, and with the settings of a search service also
+    /// `web_search`.
+    ///
+    /// Both use the proxy that [`Context::env`] names. `fetch` asks about each host, unless a rule
+    /// or the policy decides.
+    #[cfg(feature = "web")]
+    pub fn add_web_tools(&mut self, search: Option<crate::web::WebSearch>) {
+        builtin::web_tools(search).into_iter().for_each(|tool| self.insert(tool.spec(), tool));
+    }
+
     /// Returns the locale of the titles. The locale is empty if the registry was created with
     /// [`Registry::new`].
     #[must_use]

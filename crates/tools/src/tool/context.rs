@@ -14,6 +14,8 @@ use crate::error::ToolError;
 use crate::files::LateWrite;
 use crate::files::workspace::{Workspace, WorkspacePath, guard};
 use crate::sandbox::CommandIsolation;
+#[cfg(feature = "web")]
+use crate::web::WebSession;
 
 /// The context that all calls of a session share.
 #[derive(Clone)]
@@ -29,6 +31,9 @@ pub struct Context {
     pub terminal: Option<Arc<dyn TerminalBackend>>,
     /// The isolation of commands. By default, commands run without a sandbox.
     pub isolation: Arc<CommandIsolation>,
+    /// The network and the fetched pages of the tools for the web.
+    #[cfg(feature = "web")]
+    pub(crate) web: Arc<WebSession>,
 }
 
 impl Context {
@@ -42,6 +47,8 @@ impl Context {
             text: None,
             terminal: None,
             isolation: Arc::default(),
+            #[cfg(feature = "web")]
+            web: Arc::default(),
         }
     }
 
