@@ -117,9 +117,11 @@ impl Tool for Fetch {
         }
         let connector = context.web.connector(&context.env);
         let route = check_host(&connector, &destination, verdict).await?;
-        let note = host_note("fetch-address", "fetch-by-proxy", &route);
+        // The URL in the title may show the address.
+        let is_shown = destination.address().is_some() && route.addresses.is_some();
+        let note = (!is_shown).then(|| host_note("fetch-address", "fetch-by-proxy", &route));
         let mut preview = preview(PageAccess::Route(route)).with_effects(effects);
-        preview.notes.push(note);
+        preview.notes.extend(note);
         Ok(preview)
     }
 

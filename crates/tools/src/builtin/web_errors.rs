@@ -98,3 +98,6 @@ fn to_progress(bytes: u64, total: Option<u64>) -> Progress {
     let total = total.map(|total| total as f64);
     Progress::new(bytes as f64).with_total(total).with_message(format!("{of}bytes"))
 }
+
+#[cfg(test)]
+mod tests;

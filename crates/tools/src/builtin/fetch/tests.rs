@@ -129,6 +129,8 @@ async fn a_page_is_fetched_after_a_question_with_its_address() {
     let (ended, report) = stage.call("fetch", json!({ "url": "HTTP://a.EXAMPLE/b#c" })).await;
     assert_eq!(ended.status, Status::Completed, "{}", ended.text);
     assert_eq!(stage.asked(), ["[Connect(\"a.example\")]: a.example has the address 203.0.113.1."]);
+    stage.call("fetch", json!({ "url": "http://203.0.113.7" })).await;
+    assert_eq!(stage.asked(), ["[Connect(\"203.0.113.7\")]: "]);
     assert_eq!(report.title, "Fetch `http://a.example/b`");
 }
 
@@ -332,7 +334,7 @@ async fn the_status_of_an_error_fails_the_call_with_its_text() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_closes_its_connection() {
+async fn a_cancelled_call_does_not_wait_for_the_server() {
     let cancel = CancellationToken::new();
     let stop = cancel.clone();
     let respond = move |_: &str| {

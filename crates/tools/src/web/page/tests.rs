@@ -48,9 +48,9 @@ fn parts_are_bounded_and_continue() {
 
 #[test]
 fn long_lines_are_split_after_a_space() {
-    let text = "1234567 ".repeat(MAX_PAGE_LINE_BYTES);
+    let text = "12345678 ".repeat(MAX_PAGE_LINE_BYTES);
     let part = PagePart::starting_at(&text, 2).unwrap();
-    assert!(part.text.lines().all(|line| line.starts_with('1') && line.ends_with("7 ")));
+    assert!(part.text.lines().all(|line| line.starts_with('1') && line.ends_with("8 ")));
 }
 
 #[test]

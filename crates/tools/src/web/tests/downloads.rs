@@ -1,6 +1,7 @@
 //! Tests of redirects, and of servers that send too much, too little or nonsense.
 
 use std::io::Write as _;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use flate2::Compression;
@@ -174,6 +175,23 @@ async fn slow_servers_are_given_up() {
     assert_eq!(error, DownloadError::TooSlow);
     assert!(start.elapsed() >= MAX_DOWNLOAD_TIME, "{:?}", start.elapsed());
     sent.await.unwrap();
+}
+
+#[tokio::test]
+async fn received_bytes_are_reported() {
+    let pages = vec![("/", page("text/plain", &[b'x'; 500_000]))];
+    let server = TestServer::with_pages(pages).await;
+    let (session, _) = public_session(&server);
+    let connector = session.connector(&BTreeMap::new());
+    let url = PageUrl::parse("http://a.example").unwrap();
+    let route = connector.check(&url.destination(), PUBLIC).await.unwrap();
+    let reports = Mutex::new(Vec::new());
+    let on_bytes = |bytes, total| reports.lock().unwrap().push((bytes, total));
+    session.request(&connector, &route, WebRequest::get(url), &on_bytes).await.unwrap();
+    let reports = reports.into_inner().unwrap();
+    assert!(reports.len() > 1 && reports.is_sorted());
+    assert!(reports.iter().all(|(_, total)| *total == Some(500_000)));
+    assert_eq!(reports.last().unwrap().0, 500_000);
 }
 
 #[tokio::test]

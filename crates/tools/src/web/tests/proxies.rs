@@ -61,6 +61,23 @@ async fn a_proxy_does_not_reach_known_addresses_that_are_denied() {
     assert_eq!(server.request_count(), 1);
 }
 
+/// A redirect may lead from a port that the proxy reaches to one that it does not.
+#[tokio::test]
+async fn an_exception_is_checked_after_a_redirect_to_it() {
+    let respond = |_: &str| Answer::Whole(redirect("http://b.example:81/"));
+    let server = TestServer::start(respond).await;
+    let network = TestNetwork::new(&server, |name, _| match name {
+        "proxy.example" => vec!["203.0.113.8"],
+        _ => vec!["10.0.0.1"],
+    });
+    let session = WebSession::in_network(network.network.clone(), None);
+    let env = [PROXY, ("NO_PROXY", "b.example:81")];
+    let fetched = fetch_in_env(&session, "http://b.example/", PUBLIC, &env).await;
+    assert!(matches!(fetched, Err(FetchError::Refused(ConnectError::Forbidden(_)))), "{fetched:?}");
+    assert_eq!(network.resolved(), ["proxy.example", "b.example"]);
+    assert_eq!(network.connected(), ["203.0.113.8"]);
+}
+
 #[tokio::test]
 async fn exceptions_are_resolved_and_checked() {
     let server = TestServer::start(|_| Answer::Whole(page("text/plain", b"text"))).await;
