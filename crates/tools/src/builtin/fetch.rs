@@ -19,7 +19,6 @@ use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
     ToolOutput, ToolPreview,
 };
-use crate::web::limits::MAX_ADDRESSES_SHOWN;
 use crate::web::{FetchError, HostAccess, Page, PageContent, PagePart, PageUrl};
 
 /// The tool `fetch`.
@@ -56,6 +55,8 @@ enum PageAccess {
     Cached(Arc<Page>),
     /// The host is connected to at addresses that were checked.
     Route(Route),
+    /// The name of the host is resolved after the user's answer.
+    Unresolved,
     /// The host was not resolved, because connections to it are denied.
     Denied,
 }
@@ -116,12 +117,11 @@ impl Tool for Fetch {
             return Ok(preview(PageAccess::Cached(page)));
         }
         let connector = context.web.connector(&context.env);
-        let route = check_host(&connector, &destination, verdict).await?;
-        // The URL in the title may show the address.
-        let is_shown = destination.address().is_some() && route.addresses.is_some();
-        let note = (!is_shown).then(|| host_note("fetch-address", "fetch-by-proxy", &route));
-        let mut preview = preview(PageAccess::Route(route)).with_effects(effects);
-        preview.notes.extend(note);
+        let route = check_before_question(&connector, &destination, verdict).await?;
+        let is_proxied = route.as_ref().is_some_and(Route::is_proxied);
+        let access = route.map_or(PageAccess::Unresolved, PageAccess::Route);
+        let mut preview = preview(access).with_effects(effects);
+        preview.notes.extend(is_proxied.then(|| host_note("fetch-by-proxy", &destination)));
         Ok(preview)
     }
 
@@ -134,17 +134,19 @@ impl Tool for Fetch {
         let Plan { args, url, access } = pinned.release(grant)?;
         let (page, is_cached) = match access {
             PageAccess::Cached(page) => (page, true),
-            PageAccess::Route(route) => (fetch_page(&url, route, invocation).await?, false),
+            PageAccess::Route(route) => (fetch_page(&url, Some(route), invocation).await?, false),
+            PageAccess::Unresolved => (fetch_page(&url, None, invocation).await?, false),
             PageAccess::Denied => return Err(denied_host(&url.destination().host)),
         };
         page_output(&page, &args, is_cached)
     }
 }
 
-/// Fetches a page, and asks about each other host to which it redirects.
+/// Fetches a page, and asks about each other host to which it redirects. Without a route, the host
+/// is resolved first.
 async fn fetch_page(
     url: &PageUrl,
-    route: Route,
+    route: Option<Route>,
     invocation: Invocation<'_>,
 ) -> Result<Arc<Page>, ToolError> {
     let Invocation { call, context, .. } = invocation;
@@ -152,7 +154,15 @@ async fn fetch_page(
     let access = RedirectAccess { invocation, connector: &connector };
     let reporter = BytesReporter::for_call(call.clone());
     let on_bytes = |bytes, total| reporter.report(bytes, total);
-    let fetched = context.web.fetch(&connector, (url, route), &access, &on_bytes);
+    let fetched = async {
+        let route = match route {
+            Some(route) => route,
+            None => check_host(&connector, &url.destination(), Verdict::Ask)
+                .await
+                .map_err(FetchError::Refused)?,
+        };
+        context.web.fetch(&connector, (url, route), &access, &on_bytes).await
+    };
     match call.cancel_token().run_until_cancelled(fetched).await {
         Some(Ok(page)) => Ok(page),
         Some(Err(FetchError::Download { host, error })) => Err(download_failure(&host, error)),
@@ -184,20 +194,39 @@ impl HostAccess for RedirectAccess<'_> {
         if verdict == Verdict::Deny {
             return Err(denied_host(&destination.host));
         }
-        let route = check_host(self.connector, destination, verdict).await?;
+        let route = check_before_question(self.connector, destination, verdict).await?;
         if verdict == Verdict::Ask {
-            let note = host_note("fetch-redirect", "fetch-redirect-by-proxy", &route);
-            self.invocation.append_note(&note);
+            let key = match route.as_ref().is_some_and(Route::is_proxied) {
+                true => "fetch-redirect-by-proxy",
+                false => "fetch-redirect",
+            };
+            self.invocation.append_note(&host_note(key, destination));
         }
-        match call.request_further_effects(&effects).await {
-            true => Ok(route),
-            false => Err(denied_host(&destination.host)),
+        if !call.request_further_effects(&effects).await {
+            return Err(denied_host(&destination.host));
+        }
+        match route {
+            Some(route) => Ok(route),
+            None => check_host(self.connector, destination, verdict).await,
         }
     }
 }
 
 fn connect_effects(destination: &Destination) -> Effects {
     Effect::Connect(destination.host.clone()).into()
+}
+
+/// Checks a host without sending its name to a name server that the user was not asked about: the
+/// labels of a name can carry data. Returns `None` if the name must first be resolved.
+async fn check_before_question(
+    connector: &Connector,
+    destination: &Destination,
+    verdict: Verdict,
+) -> Result<Option<Route>, ToolError> {
+    if verdict == Verdict::Ask && connector.must_resolve(destination) {
+        return Ok(None);
+    }
+    check_host(connector, destination, verdict).await.map(Some)
 }
 
 /// Resolves a host and checks its addresses. Private ones are acceptable if a rule names the host,
@@ -215,19 +244,9 @@ async fn check_host(
     route.map_err(|error| route_failure(&destination.host, error))
 }
 
-/// Returns the note about a host for the question: its addresses, or that a proxy resolves it.
-fn host_note(direct: &'static str, by_proxy: &'static str, route: &Route) -> Note {
-    let host = escape_invisible(&route.destination.host);
-    let Some(addresses) = &route.addresses else {
-        return Note::new(by_proxy).with_text("host", host);
-    };
-    let shown: Vec<_> = addresses
-        .iter()
-        .take(MAX_ADDRESSES_SHOWN)
-        .map(|address| address.ip().to_string())
-        .collect();
-    let more = if addresses.len() > shown.len() { ", ..." } else { "" };
-    Note::new(direct).with_text("host", host).with_text("addresses", shown.join(", ") + more)
+/// Returns a note about a host for the question.
+fn host_note(key: &'static str, destination: &Destination) -> Note {
+    Note::new(key).with_text("host", escape_invisible(&destination.host))
 }
 
 fn denied_host(host: &str) -> ToolError {

@@ -84,6 +84,14 @@ pub(crate) struct Route {
     pub(crate) addresses: Option<Vec<SocketAddr>>,
 }
 
+impl Route {
+    /// Returns whether the upstream proxy connects, so that no address was checked.
+    #[cfg(feature = "web")]
+    pub(crate) fn is_proxied(&self) -> bool {
+        self.addresses.is_none()
+    }
+}
+
 /// A connection by which plain HTTP is sent.
 #[cfg(feature = "web")]
 pub(crate) struct PlainStream {
@@ -139,6 +147,12 @@ impl Connector {
             None
         };
         Ok(Route { destination: destination.clone(), addresses })
+    }
+
+    /// Returns whether [`check`](Self::check) sends the name of a destination to a name server.
+    #[cfg(feature = "web")]
+    pub(crate) fn must_resolve(&self, destination: &Destination) -> bool {
+        destination.address().is_none() && self.upstream_of(destination).is_none()
     }
 
     /// Connects to a destination by a route, which this connector has returned.

@@ -56,9 +56,6 @@ pub(crate) const MAX_CACHED_PAGES_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum age of a page that is shown without fetching it again.
 pub(crate) const MAX_CACHED_PAGE_AGE: Duration = Duration::from_secs(15 * 60);
 
-/// Maximum number of addresses of a host that a question shows.
-pub(crate) const MAX_ADDRESSES_SHOWN: usize = 3;
-
 /// Maximum length in bytes of a query of a web search.
 pub(crate) const MAX_SEARCH_QUERY_BYTES: usize = 1_000;
 
