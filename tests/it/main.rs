@@ -59,3 +59,4 @@ mod terminal;
 mod titles;
 mod turn;
 mod unsaved;
+mod web;

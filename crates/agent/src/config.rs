@@ -6,6 +6,7 @@ mod env_vars;
 mod file;
 mod mcp;
 mod rows;
+mod web;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use acp_lifecycle::title;
 use acp_mcp::McpServerConfig;
+use acp_tools::WebSearch;
 use callboard_models::check_model_spec;
 use callboard_models::provider::{ApiKey, Provider, ToolCalling};
 use callboard_process::env::is_secret;
@@ -91,6 +93,8 @@ pub(crate) struct Config {
     pub(crate) mcp_servers: Vec<McpServerConfig>,
     /// Time for which the first prompt of a session waits for servers, if it is set.
     pub(crate) first_prompt_wait: Option<Duration>,
+    /// The service for searches of the web.
+    pub(crate) web_search: Option<WebSearch>,
     providers: BTreeMap<Provider, ProviderConfig>,
 }
 
@@ -206,7 +210,12 @@ impl Config {
             config.map_err(|what| file.error_at_source(&section.source, what))
         };
         let mcp_servers = written.mcp_servers.iter().map(server).collect::<Result<_, _>>()?;
+        let search = written.web.search.map(|section| {
+            let search = section.value.to_web_search(env);
+            search.map_err(|what| file.error_at_source(&section.source, what))
+        });
         Ok(Self {
+            web_search: search.transpose()?,
             mcp_servers,
             first_prompt_wait: written.mcp.first_prompt_wait.map(Duration::from_secs),
             model,

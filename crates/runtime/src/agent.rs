@@ -16,7 +16,7 @@ use acp_lifecycle::{Policy, RuleStore, SessionConfig, title};
 use acp_mcp::McpServerConfig;
 use acp_store::{SessionStore, SessionStoreError};
 use acp_tools::sandbox::CommandIsolation;
-use acp_tools::{Registry, ToolRole};
+use acp_tools::{Registry, ToolRole, WebSearch};
 use acp_transport::{Transport, TransportCounters};
 use acp_types::meta::DEFAULT_KEY;
 use agent_client_protocol::v1::schema::{
@@ -95,6 +95,8 @@ pub struct CodingAgent {
     mcp_servers: Arc<[McpServerConfig]>,
     /// Time for which the first prompt of a session waits for servers that are starting.
     server_wait: Duration,
+    /// The service for searches of the web.
+    web_search: Option<WebSearch>,
 }
 
 /// The tools and the environment of every session. They are created for the first session, because
@@ -139,7 +141,14 @@ impl CodingAgent {
             sandbox_remedy: None,
             mcp_servers: Arc::default(),
             server_wait: limits::SERVER_WAIT,
+            web_search: None,
         }
+    }
+
+    /// Sets the service for searches of the web. Without one, there is no tool `web_search`.
+    #[must_use]
+    pub fn with_web_search(self, search: WebSearch) -> Self {
+        Self { web_search: Some(search), tools: Arc::default(), ..self }
     }
 
     /// Sets the MCP servers of each session, in addition to those that the client names, and the time
@@ -327,6 +336,7 @@ impl CodingAgent {
 
     fn builtin_registry(&self) -> Registry {
         let mut registry = Registry::builtin_in_locale(&self.locale());
+        registry.add_web_tools(self.web_search.clone());
         // Without a state folder, replaced file contents are not stored.
         if self.state.is_none()
             && let Some(undo) = registry.for_role(ToolRole::Undo)

@@ -110,6 +110,7 @@ fn create_configured_agent(
     let env_pass = config.env_pass.as_ref().map(|names| names.value.clone()).unwrap_or_default();
     let retention = config.session_retention();
     let servers = config.mcp_servers.clone();
+    let search = config.web_search.clone();
     let wait = config.first_prompt_wait.unwrap_or(default_wait);
     let stored = config.stores_sessions.value.then(|| session_store::folder(&env)).flatten();
     let agent = create_base_agent(model, env, isolation).with_mode(mode);
@@ -123,6 +124,10 @@ fn create_configured_agent(
         .with_catalogue(Arc::new(choices))
         .with_env_pass(env_pass)
         .with_mcp_servers(servers, wait);
+    let agent = match search {
+        Some(search) => agent.with_web_search(search),
+        None => agent,
+    };
     match locale {
         Some(locale) => agent.with_locale(locale.value),
         None => agent,

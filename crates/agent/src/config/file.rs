@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::mcp::{Mcp, McpServerSection};
+use super::web::Web;
 use super::{ConfigError, ProviderConfig, SourcedValue, ValueSource};
 
 /// The values of the file.
@@ -22,6 +23,7 @@ pub(super) struct ParsedConfig {
     pub(super) terminal: Terminal,
     pub(super) sessions: Sessions,
     pub(super) mcp: Mcp,
+    pub(super) web: Web,
     pub(super) mcp_servers: BTreeMap<String, SourcedValue<McpServerSection>>,
     pub(super) providers: BTreeMap<Provider, ProviderConfig>,
 }

@@ -256,3 +256,31 @@ mod files {
         assert!(load().unwrap_err().to_string().ends_with("it is no file"));
     }
 }
+
+#[test]
+fn a_search_service_needs_an_address_and_an_encrypted_key() {
+    let key = [("KEY", "k-123")];
+    let host =
+        |text: &str| config(text, &key, Flags::default()).map(|it| it.web_search.unwrap().host());
+    for (section, expected) in [
+        ("service = 'brave'\nkey_env = 'KEY'", Ok("api.search.brave.com")),
+        ("service = 'tavily'", Ok("api.tavily.com")),
+        ("service = 'searxng'\nurl = 'https://s.example/search'", Ok("s.example")),
+        ("service = 'brave'\nurl = 'http://127.0.0.1:8/x'\nkey_env = 'KEY'", Ok("127.0.0.1")),
+        ("service = 'searxng'", Err("web.search.url is missing")),
+        ("service = 'other'", Err("must be `searxng`, `brave` or `tavily`")),
+        ("service = 'brave'\nurl = 'http://s.example'\nkey_env = 'KEY'", Err("unencrypted")),
+        ("service = 'brave'\nurl = 'file:///x'", Err("web.search: ")),
+        ("service = 'brave'\nkey = 'k-123'", Err("unknown field")),
+    ] {
+        match (host(&format!("[web.search]\n{section}")), expected) {
+            (Ok(host), Ok(expected)) => assert_eq!(host, expected),
+            (Err(error), Err(part)) => {
+                assert!(error.starts_with("/c/config.toml:") && error.contains(part), "{error}");
+                assert!(!error.contains("k-123"), "{error}");
+            }
+            (other, _) => panic!("{section}: {other:?}"),
+        }
+    }
+    assert!(config("", &[], Flags::default()).unwrap().web_search.is_none());
+}

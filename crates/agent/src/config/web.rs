@@ -1,0 +1,59 @@
+//! The search service of the configuration.
+
+use acp_tools::{WebSearch, WebSearchShape};
+use serde::Deserialize;
+
+use super::SourcedValue;
+use super::env_vars::env_value;
+use crate::secrets;
+
+/// The section `[web]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Web {
+    pub(super) search: Option<SourcedValue<SearchSection>>,
+}
+
+/// The section `[web.search]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SearchSection {
+    service: String,
+    /// The URL of the search itself. Brave Search and Tavily have a default.
+    url: Option<String>,
+    /// Name of the variable with the key.
+    key_env: Option<String>,
+}
+
+impl SearchSection {
+    /// Converts the section. The key is redacted in all later output.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the service is not known, if it needs a URL, or if the URL or the key
+    /// cannot be used. The text never contains the key.
+    pub(super) fn to_web_search(&self, env: &[(String, String)]) -> Result<WebSearch, String> {
+        let shape = WebSearchShape::from_name(&self.service).ok_or_else(|| {
+            "web.search.service must be `searxng`, `brave` or `tavily`".to_owned()
+        })?;
+        let default = match shape {
+            WebSearchShape::Brave => Some("https://api.search.brave.com/res/v1/web/search"),
+            WebSearchShape::Tavily => Some("https://api.tavily.com/search"),
+            _ => None,
+        };
+        let url = self.url.as_deref().or(default).ok_or_else(|| {
+            format!("web.search.url is missing: `{}` has no address of its own", self.service)
+        })?;
+        let key = self.key_env.as_ref().and_then(|variable| {
+            let found = env_value(env, variable);
+            if found.is_none() {
+                tracing::warn!("web.search.key_env: {variable} is not set");
+            }
+            found.map(|found| found.value)
+        });
+        if let Some(key) = &key {
+            secrets::add_to_redact(key);
+        }
+        WebSearch::try_new(url, shape, key).map_err(|error| format!("web.search: {error}"))
+    }
+}
