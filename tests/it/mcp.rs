@@ -194,13 +194,13 @@ async fn a_tool_that_changes_asks_again_and_shows_it() {
 #[tokio::test]
 async fn two_servers_may_have_the_same_tool() {
     let script = one_turn(&[
-        ("mcp__a_b__echo", json!({})),
-        ("mcp__a_b__echo", json!({})),
+        ("mcp__a-b__echo", json!({})),
+        ("mcp__a-b__echo", json!({})),
         ("mcp__c__echo", json!({})),
     ]);
-    let mut agent = ready(script, "ask", &[("a.b", ""), ("c", "")], ALWAYS).await;
+    let mut agent = ready(script, "ask", &[("a-b", ""), ("c", "")], ALWAYS).await;
     agent.turn("go").await;
-    assert_eq!(titles_asked(&agent), ["echo (a.b)", "echo (c)"]);
+    assert_eq!(titles_asked(&agent), ["echo (a-b)", "echo (c)"]);
     assert!(read(&log(&agent.scratch, "c")).contains("echo"));
     agent.finish().await;
 }
@@ -220,4 +220,42 @@ async fn modes_decide_about_tools_of_servers() {
         assert_eq!(done, completed, "{mode}");
         agent.finish().await;
     }
+}
+
+#[tokio::test]
+async fn a_server_that_ends_is_reported_and_can_be_started_again() {
+    let call = ("mcp__one__echo", json!({"text": "hi"}));
+    let script = one_turn(&[call.clone(), call]);
+    let mut agent = ready(script, "auto", &[("one", "quits")], ALLOW).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let calls = shown(&agent);
+    assert_eq!([calls[0].1, calls[1].1], [ToolCallStatus::Failed; 2], "{calls:?}");
+    loop {
+        agent.turn("/mcp").await;
+        let text = agent.session().message_text();
+        if text.contains("**one**: does not run: it ended with exit code 4") {
+            break;
+        }
+    }
+    agent.turn("/mcp restart one").await;
+    loop {
+        agent.turn("/mcp").await;
+        if agent.session().message_text().contains("**one**: 6 tools") {
+            break;
+        }
+    }
+    assert_eq!(read(&log(&agent.scratch, "one")).matches("started").count(), 2);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_may_end_by_itself_when_its_session_ends() {
+    let script = one_turn(&[("mcp__one__echo", json!({"text": "hi"}))]);
+    let mut agent = ready(script, "auto", &[("one", "")], ALLOW).await;
+    agent.turn("go").await;
+    let id = agent.session_id();
+    agent.request("session/close", json!({"sessionId": id})).await.unwrap();
+    let log = log(&agent.scratch, "one");
+    assert!(read(&log).ends_with("closed\n"), "{}", read(&log));
+    agent.finish().await;
 }

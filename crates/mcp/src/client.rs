@@ -13,7 +13,7 @@ use rmcp::model::{
     ProgressNotificationParam, ProgressToken, Root, RootsCapabilities,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::lock::lock;
 
@@ -26,7 +26,7 @@ struct MessageState {
     info: Implementation,
     /// The URIs of the project folders.
     roots: Vec<String>,
-    calls: Mutex<HashMap<ProgressToken, CallHandle>>,
+    calls: Mutex<HashMap<ProgressToken, (CallHandle, Arc<Notify>)>>,
     changes: watch::Sender<ToolChanges>,
 }
 
@@ -44,6 +44,14 @@ struct ToolChanges {
 pub(crate) struct ProgressRoute {
     messages: ServerMessages,
     token: ProgressToken,
+    progressed: Arc<Notify>,
+}
+
+impl ProgressRoute {
+    /// Waits for progress since the last call.
+    pub(crate) async fn progressed(&self) {
+        self.progressed.notified().await;
+    }
 }
 
 impl ServerMessages {
@@ -77,8 +85,9 @@ impl ServerMessages {
 
     /// Passes the progress of a request to a call.
     pub(crate) fn route_progress(&self, token: ProgressToken, call: CallHandle) -> ProgressRoute {
-        lock(&self.0.calls).insert(token.clone(), call);
-        ProgressRoute { messages: self.clone(), token }
+        let progressed = Arc::<Notify>::default();
+        lock(&self.0.calls).insert(token.clone(), (call, progressed.clone()));
+        ProgressRoute { messages: self.clone(), token, progressed }
     }
 }
 
@@ -108,7 +117,8 @@ impl ClientHandler for ServerMessages {
         _: NotificationContext<RoleClient>,
     ) {
         let call = lock(&self.0.calls).get(&progress.progress_token).cloned();
-        if let Some(call) = call {
+        if let Some((call, progressed)) = call {
+            progressed.notify_one();
             let reported = Progress::new(progress.progress).with_total(progress.total);
             call.report_progress(reported.with_message(progress.message));
         }

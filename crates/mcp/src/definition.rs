@@ -42,9 +42,11 @@ impl ToolDefinition {
         }
     }
 
-    /// Returns a text that differs if the description or the schema differs.
+    /// Returns a text that differs if anything differs that a user or a policy judges: the
+    /// description, the schema, the kind, or the mark as destructive.
     pub(crate) fn digest(&self) -> String {
-        let text = json!([self.description, self.input_schema]).to_string();
+        let Self { description, input_schema, kind, is_destructive, name: _ } = self;
+        let text = json!([description, input_schema, kind, is_destructive]).to_string();
         Sha256::digest(text).iter().take(16).fold(String::new(), |mut digest, byte| {
             // Writing to a string cannot fail.
             let _ = write!(digest, "{byte:02x}");
@@ -133,5 +135,9 @@ mod tests {
         assert_eq!(first, digest("one", json!({})));
         assert_ne!(first, digest("two", json!({})));
         assert_ne!(first, digest("one", json!({"required": ["x"]})));
+        let hints = json!({"name": "a", "description": "one", "inputSchema": {}, "annotations": {
+            "destructiveHint": true,
+        }});
+        assert_ne!(first, tool(hints).digest());
     }
 }

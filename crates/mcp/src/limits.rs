@@ -8,6 +8,16 @@ pub const MAX_SERVERS: usize = 64;
 /// Maximum number of tools of a server. The others are left out.
 pub const MAX_SERVER_TOOLS: usize = 512;
 
+/// Maximum length of the name of a tool in bytes. A tool with a longer name is left out.
+pub const MAX_SERVER_TOOL_NAME_BYTES: usize = 128;
+
+/// Maximum number of tools whose first definition a session remembers. Each further tool needs
+/// permission for each call.
+pub const MAX_KNOWN_TOOLS: usize = 8192;
+
+/// Maximum number of redirects that a request to a server follows, all at the same origin.
+pub(crate) const MAX_REDIRECTS: usize = 5;
+
 /// Maximum length of the description of a tool in bytes. The rest is left out.
 pub const MAX_DESCRIPTION_BYTES: usize = 4096;
 
@@ -40,6 +50,9 @@ pub const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time without a result or progress after which a call fails, by default.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Minimum time between two lists of the tools of a server.
+pub(crate) const LIST_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Time for which a request to the model waits for changed lists of tools.
 pub(crate) const LIST_WAIT: Duration = Duration::from_secs(1);

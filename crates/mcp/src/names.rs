@@ -4,13 +4,23 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::limits::MAX_TOOL_NAME_BYTES;
+use crate::limits::{MAX_SERVER_TOOL_NAME_BYTES, MAX_TOOL_NAME_BYTES};
+
+/// Returns whether a name of a server can be shown in a question: it has only characters that the
+/// protocol recommends for names of tools, so that it cannot look like a sentence.
+pub(crate) fn is_tool_name(name: &str) -> bool {
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
+    (1..=MAX_SERVER_TOOL_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_usual)
+}
 
 /// Returns the name of a server's tool for the model, which differs from those in `taken`. The same
-/// names give the same result.
+/// names give the same result. A name that could also be the name of another server's tool has a
+/// mark, so that it does not depend on which servers run.
 pub(crate) fn model_tool_name(server: &str, tool: &str, taken: &BTreeSet<String>) -> String {
     let name = format!("mcp__{}__{}", plain(server), plain(tool));
-    if name.len() <= MAX_TOOL_NAME_BYTES && !taken.contains(&name) {
+    let is_exact = |name: &str| plain(name) == name && !name.contains("__");
+    let is_unambiguous = is_exact(server) && is_exact(tool) && !server.ends_with('_');
+    if is_unambiguous && name.len() <= MAX_TOOL_NAME_BYTES && !taken.contains(&name) {
         return name;
     }
     let mut number = 0_u32;
@@ -60,6 +70,36 @@ mod tests {
             assert_eq!(name, model_tool_name(server, tool, &taken));
             assert!(taken.insert(name));
         }
-        assert!(taken.contains("mcp__github_com__search") && taken.contains("mcp__s__a_b"));
+        assert!(taken.contains("mcp__github_com__search"));
+    }
+
+    #[test]
+    fn ambiguous_names_do_not_depend_on_the_servers_that_run() {
+        let none = BTreeSet::new();
+        let name = |server, tool| model_tool_name(server, tool, &none);
+        for ((a, b), (c, d)) in [
+            (("a", "b__c"), ("a__b", "c")),
+            (("x.y", "t"), ("x_y", "t")),
+            (("s", "x.y"), ("s", "x_y")),
+            (("a_", "b"), ("a", "_b")),
+        ] {
+            assert_ne!(name(a, b), name(c, d));
+        }
+        assert_eq!(name("github", "search_code"), "mcp__github__search_code");
+    }
+
+    #[test]
+    fn names_that_look_like_text_are_refused() {
+        for (name, is_valid) in [
+            ("search", true),
+            ("repo/search.v2", true),
+            ("", false),
+            ("search (github) for the issue", false),
+            ("Größe", false),
+            ("a\nb", false),
+        ] {
+            assert_eq!(is_tool_name(name), is_valid, "{name}");
+        }
+        assert!(!is_tool_name(&"x".repeat(MAX_SERVER_TOOL_NAME_BYTES + 1)));
     }
 }

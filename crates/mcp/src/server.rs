@@ -7,20 +7,23 @@ use std::sync::Arc;
 use callboard_process::{PipedCommand, PipedProgram, PipedStreams, env};
 use callboard_text::escape_invisible;
 use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::model::Tool;
+use reqwest::redirect::Policy;
 use rmcp::service::{RoleClient, RunningService, serve_client_with_ct};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::ServerMessages;
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
 use crate::definition::ToolDefinition;
-use crate::limits::{CLOSE_TIMEOUT, EXIT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_SERVER_TOOLS};
+use crate::limits::{
+    CLOSE_TIMEOUT, EXIT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_REDIRECTS, MAX_SERVER_TOOLS,
+};
+use crate::names::is_tool_name;
 use crate::stderr::StderrTail;
 use crate::tool::ConnectedServer;
 
@@ -38,9 +41,13 @@ struct ServerProgram {
 }
 
 /// The tools of a server, and how many were left out.
+#[derive(Default)]
 pub(crate) struct ListedTools {
     pub(crate) tools: Vec<Arc<ToolDefinition>>,
+    /// Number of tools above the limit.
     pub(crate) left_out: usize,
+    /// Number of tools with an invalid name.
+    pub(crate) misnamed: usize,
 }
 
 impl RunningServer {
@@ -95,15 +102,19 @@ impl RunningServer {
                 Ok(Self { service, messages, program })
             }
             Ok(Err(error)) => {
-                let why = match timeout(EXIT_TIMEOUT, program.wait()).await {
-                    Ok(Err(error)) => return Err(error.to_string()),
-                    Ok(Ok(exit)) => exit_text(&exit),
-                    Err(_elapsed) => escape_invisible(&error.to_string()),
+                let exit = stop.run_until_cancelled(timeout(EXIT_TIMEOUT, program.wait())).await;
+                let why = match exit {
+                    Some(Ok(Err(error))) => return Err(error.to_string()),
+                    Some(Ok(Ok(exit))) => exit_text(&exit),
+                    Some(Err(_)) | None => {
+                        program.stop().await;
+                        escape_invisible(&error.to_string())
+                    }
                 };
                 Err(with_stderr(why, &stderr))
             }
             Err(_elapsed) => {
-                drop(program);
+                program.stop().await;
                 Err(with_stderr(startup_timeout_text(config), &stderr))
             }
         }
@@ -111,26 +122,33 @@ impl RunningServer {
 
     /// Lists the tools of the server. Returns the reason if it fails.
     pub(crate) async fn list_tools(&self, config: &McpServerConfig) -> Result<ListedTools, String> {
-        let mut found: Vec<Tool> = Vec::new();
+        let listed = timeout(config.startup_timeout, self.list_all_pages(config)).await;
+        listed.unwrap_or_else(|_elapsed| Err("it does not list its tools".to_owned()))
+    }
+
+    async fn list_all_pages(&self, config: &McpServerConfig) -> Result<ListedTools, String> {
+        let mut listed = ListedTools::default();
         let mut cursor = None;
-        let (mut left_out, mut pages) = (0, 0);
-        loop {
+        for _ in 0..MAX_SERVER_TOOLS {
             let params = rmcp::model::PaginatedRequestParams::default().with_cursor(cursor);
-            let page = timeout(config.startup_timeout, self.service.list_tools(Some(params))).await;
-            let page = page.map_err(|_elapsed| "it does not list its tools".to_owned())?;
+            let page = self.service.list_tools(Some(params)).await;
             let page = page.map_err(|error| escape_invisible(&error.to_string()))?;
-            let wanted = page.tools.into_iter().filter(|tool| config.tools.contains(&tool.name));
+            let wanted = page.tools.iter().filter(|tool| config.tools.contains(&tool.name));
             for tool in wanted {
-                if found.len() < MAX_SERVER_TOOLS { found.push(tool) } else { left_out += 1 }
+                if !is_tool_name(&tool.name) {
+                    listed.misnamed += 1;
+                } else if listed.tools.len() < MAX_SERVER_TOOLS {
+                    listed.tools.push(Arc::new(ToolDefinition::from_server(tool)));
+                } else {
+                    listed.left_out += 1;
+                }
             }
             cursor = page.next_cursor;
-            pages += 1;
-            if cursor.is_none() || pages > MAX_SERVER_TOOLS {
+            if cursor.is_none() {
                 break;
             }
         }
-        let tools = found.iter().map(ToolDefinition::from_server).map(Arc::new).collect();
-        Ok(ListedTools { tools, left_out })
+        Ok(listed)
     }
 
     /// Returns the messages of the server.
@@ -138,8 +156,9 @@ impl RunningServer {
         &self.messages
     }
 
-    /// Waits until the tools have changed. Returns `false` if the server has ended instead.
-    pub(crate) async fn tools_changed_or_ended(&mut self) -> bool {
+    /// Waits until the tools have changed, and until `earliest`. Returns `false` if the server has
+    /// ended instead.
+    pub(crate) async fn tools_changed_or_ended(&mut self, earliest: Instant) -> bool {
         let ended = async {
             match &mut self.program {
                 // The connection may outlive the program, e.g. in one of its children.
@@ -147,8 +166,12 @@ impl RunningServer {
                 None => std::future::pending().await,
             }
         };
+        let changed = async {
+            self.messages.tools_changed().await;
+            sleep_until(earliest).await;
+        };
         tokio::select! {
-            () = self.messages.tools_changed() => !self.service.is_closed(),
+            () = changed => !self.service.is_closed(),
             () = ended => false,
             () = until_closed(&self.service) => false,
         }
@@ -208,7 +231,17 @@ fn http_transport(
     };
     let headers: HashMap<_, _> = headers.iter().map(header).collect::<Result<_, _>>()?;
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers);
-    let client = reqwest::Client::builder().build().map_err(|error| error.to_string())?;
+    // Another host must not get the headers.
+    let same_origin = Policy::custom(|attempt| match attempt.previous() {
+        [first, more @ ..]
+            if first.origin() == attempt.url().origin() && more.len() < MAX_REDIRECTS =>
+        {
+            attempt.follow()
+        }
+        _ => attempt.stop(),
+    });
+    let client = reqwest::Client::builder().redirect(same_origin).build();
+    let client = client.map_err(|error| error.to_string())?;
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 

@@ -11,12 +11,13 @@ use futures::future::join_all;
 use rmcp::model::Implementation;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::ServerMessages;
 use crate::config::{McpServerConfig, SessionFolders};
 use crate::definition::ToolDefinition;
-use crate::limits::{LIST_WAIT, MAX_NOTICES, MAX_SERVERS};
+use crate::limits::{LIST_INTERVAL, LIST_WAIT, MAX_KNOWN_TOOLS, MAX_NOTICES, MAX_SERVERS};
 use crate::lock::lock;
 use crate::names::model_tool_name;
 use crate::server::RunningServer;
@@ -215,10 +216,10 @@ impl ServersState {
     async fn run_server(self: Arc<Self>, place: usize, stop: CancellationToken) {
         let entry = &self.entries[place];
         loop {
-            let ended = tokio::select! {
-                ended = self.run_server_once(place, &stop) => ended,
-                () = stop.cancelled() => return,
-            };
+            let ended = self.run_server_once(place, &stop).await;
+            if stop.is_cancelled() {
+                return;
+            }
             if let Err(reason) = ended {
                 self.add_notice(format!(
                     "The MCP server {} does not run: {reason}.",
@@ -242,12 +243,23 @@ impl ServersState {
         let mut server = RunningServer::start(config, messages, &self.folders, stop).await?;
         loop {
             let changes = server.messages().reported_changes();
-            match server.list_tools(config).await {
-                Ok(listed) => {
+            let next_list = Instant::now() + LIST_INTERVAL;
+            match stop.run_until_cancelled(server.list_tools(config)).await {
+                None => {
+                    server.end().await;
+                    return Ok(());
+                }
+                Some(Ok(listed)) => {
                     if listed.left_out > 0 {
                         self.add_notice(format!(
                             "The MCP server {} has too many tools: {} are left out.",
                             config.name, listed.left_out
+                        ));
+                    }
+                    if listed.misnamed > 0 {
+                        self.add_notice(format!(
+                            "The MCP server {} has tools with invalid names: {} are left out.",
+                            config.name, listed.misnamed
                         ));
                     }
                     let connected = Arc::new(server.connected(config));
@@ -255,13 +267,13 @@ impl ServersState {
                     self.set_state(place, EntryState::Ready { server: connected, tools });
                     server.messages().set_listed_changes(changes);
                 }
-                Err(reason) => {
+                Some(Err(reason)) => {
                     server.end().await;
                     return Err(reason);
                 }
             }
             let goes_on = tokio::select! {
-                goes_on = server.tools_changed_or_ended() => goes_on,
+                goes_on = server.tools_changed_or_ended(next_list) => goes_on,
                 () = restart.notified() => {
                     server.end().await;
                     return Ok(());
@@ -309,9 +321,16 @@ impl ServersState {
             let EntryState::Ready { server, tools } = &*lock(&entry.state) else { continue };
             for definition in tools {
                 let key = (place, definition.name.clone());
-                let earlier = first.entry(key).or_insert_with(|| definition.clone());
-                let is_same = earlier.digest() == definition.digest();
-                let earlier = (!is_same).then(|| earlier.clone());
+                let earlier = match first.get(&key) {
+                    Some(first) if first.digest() == definition.digest() => None,
+                    Some(first) => Some(first.clone()),
+                    // A tool that cannot be remembered counts as changed.
+                    None if first.len() >= MAX_KNOWN_TOOLS => Some(definition.clone()),
+                    None => {
+                        first.insert(key, definition.clone());
+                        None
+                    }
+                };
                 let name = model_tool_name(&server.name, &definition.name, &taken);
                 taken.insert(name.clone());
                 let (server, definition) = (server.clone(), definition.clone());

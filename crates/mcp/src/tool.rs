@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use serde_json::Value;
 
 use crate::client::ServerMessages;
 use crate::definition::ToolDefinition;
+use crate::limits::CLOSE_TIMEOUT;
 use crate::result::to_tool_output;
 
 /// A tool of a server.
@@ -151,18 +153,25 @@ impl ConnectedServer {
     ) -> Result<ToolOutput, ToolError> {
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(args);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let options =
-            PeerRequestOptions::with_timeout(self.call_timeout).reset_timeout_on_progress();
-        let sent = self.peer.send_cancellable_request(request, options).await;
+        let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::default()).await;
         let sent = sent.map_err(|error| self.error(tool, &error))?;
-        let _progress = self.messages.route_progress(sent.progress_token.clone(), call.clone());
+        let progress = self.messages.route_progress(sent.progress_token.clone(), call.clone());
         let request = sent.id.clone();
-        let answer = tokio::select! {
-            answer = sent.await_response() => answer,
-            () = call.cancel_token().cancelled() => {
-                self.cancel_request(request).await;
-                let message = format!("{tool} of the server {} was cancelled.", self.name);
-                return Err(ToolError::recoverable(ErrorCode::Cancelled, message));
+        let mut answer = pin!(sent.await_response());
+        // The timeout of the SDK would wait for the server to read its notification.
+        let answer = loop {
+            tokio::select! {
+                answer = &mut answer => break answer,
+                () = progress.progressed() => {}
+                () = call.cancel_token().cancelled() => {
+                    self.cancel_request(request).await;
+                    let message = format!("{tool} of the server {} was cancelled.", self.name);
+                    return Err(ToolError::recoverable(ErrorCode::Cancelled, message));
+                }
+                () = tokio::time::sleep(self.call_timeout) => {
+                    self.cancel_request(request).await;
+                    break Err(ServiceError::Timeout { timeout: self.call_timeout });
+                }
             }
         };
         match answer {
@@ -180,8 +189,9 @@ impl ConnectedServer {
     async fn cancel_request(&self, request: RequestId) {
         let params = CancelledNotificationParam::new(Some(request), None);
         let notification = CancelledNotification::new(params);
-        // The server may have ended.
-        drop(self.peer.send_notification(notification.into()).await);
+        // The server may have ended, or it may read nothing.
+        let sent = self.peer.send_notification(notification.into());
+        drop(tokio::time::timeout(CLOSE_TIMEOUT, sent).await);
     }
 
     fn error(&self, tool: &str, error: &ServiceError) -> ToolError {

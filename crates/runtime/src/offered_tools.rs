@@ -7,10 +7,12 @@ use acp_mcp::{McpServerConfig, McpServers, McpTransport};
 use acp_tools::Registry;
 use agent_client_protocol::v1::schema::McpServer;
 use callboard_models::ToolSpec;
+use callboard_process::env::is_secret;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::SERVER_NOTICE_DELAY;
 use crate::lock::lock;
+use crate::secrets::LiveSecrets;
 
 /// The tools of a session.
 pub(crate) struct OfferedTools {
@@ -107,18 +109,29 @@ fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
 }
 
 /// Returns the configurations of the servers that a client names, and notices about those that
-/// cannot be used.
-pub(crate) fn server_configs(servers: Vec<McpServer>) -> (Vec<McpServerConfig>, Vec<String>) {
+/// cannot be used. Adds the values of variables and headers that look secret to `secrets`.
+pub(crate) fn server_configs(
+    servers: Vec<McpServer>,
+    secrets: &LiveSecrets,
+) -> (Vec<McpServerConfig>, Vec<String>) {
+    let redact = |name: &str, value: &str| {
+        let header = name.replace('-', "_");
+        if is_secret(&header, value) || header.eq_ignore_ascii_case("authorization") {
+            secrets.add(value);
+        }
+    };
     let (mut configs, mut notices) = (Vec::new(), Vec::new());
     for server in servers {
         match server {
             McpServer::Stdio(server) => {
+                server.env.iter().for_each(|it| redact(&it.name, &it.value));
                 let env = server.env.into_iter().map(|it| (it.name, it.value)).collect();
                 let command = server.command.to_string_lossy().into_owned();
                 let transport = McpTransport::Stdio { command, args: server.args, env, cwd: None };
                 configs.push(McpServerConfig::new(server.name, transport));
             }
             McpServer::Http(server) => {
+                server.headers.iter().for_each(|it| redact(&it.name, &it.value));
                 let headers = server.headers.into_iter().map(|it| (it.name, it.value)).collect();
                 let transport = McpTransport::Http { url: server.url, headers };
                 configs.push(McpServerConfig::new(server.name, transport));

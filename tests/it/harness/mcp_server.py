@@ -83,6 +83,8 @@ for line in sys.stdin:
     elif method == "tools/list":
         send({"id": number, "result": {"tools": tools()}})
     elif method == "tools/call":
+        if "quits" in behaviours:
+            sys.exit(4)
         params = message["params"]
         token = params.get("_meta", {}).get("progressToken")
         call(number, params["name"], params.get("arguments", {}), token)
@@ -90,3 +92,4 @@ for line in sys.stdin:
         record(f"cancelled {message['params']['requestId']}")
     elif number is not None and method:
         send({"id": number, "result": {}})
+record("closed")

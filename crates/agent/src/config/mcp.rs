@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use acp_mcp::{McpServerConfig, McpTransport};
+use callboard_process::env::is_secret;
 use serde::Deserialize;
 
 use super::env_vars::env_value;
@@ -92,7 +93,10 @@ impl McpServerSection {
         !has_words && self.env.is_empty() && self.cwd.is_none()
     }
 
+    /// Returns the variables of the server. Values that look secret are redacted in all later output.
     fn variables(&self, env: &[(String, String)]) -> BTreeMap<String, String> {
+        let written = self.env.iter().filter(|(name, value)| is_secret(name, value));
+        written.for_each(|(_, value)| secrets::add_to_redact(value));
         let passed = self.env_pass.iter();
         let passed = passed.filter_map(|name| Some((name.clone(), env_value(env, name)?.value)));
         passed.chain(self.env.clone()).collect()

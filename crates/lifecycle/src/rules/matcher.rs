@@ -112,6 +112,8 @@ impl Matcher {
     /// matched by [`ArgvPrefix::allows`].
     pub(super) fn allows(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> bool {
         match (self, seen.effect) {
+            // The kind is what the server says.
+            (Self::Kind(_), Effect::Mcp { .. }) => false,
             (Self::Tool(_) | Self::Kind(_), _) => {
                 // An allowed tool is allowed only inside the roots, so paths outside the roots are
                 // not covered.
@@ -176,6 +178,17 @@ impl FileAccess {
     }
 }
 
+/// Returns whether two effects are calls of one tool, maybe with different definitions.
+fn is_same_mcp_tool(one: &Effect, other: &Effect) -> bool {
+    match (one, other) {
+        (
+            Effect::Mcp { server, tool, .. },
+            Effect::Mcp { server: other_server, tool: other_tool, .. },
+        ) => server == other_server && tool == other_tool,
+        _ => false,
+    }
+}
+
 /// Returns the certainty with which an effect includes the denied effect. Examples are a command
 /// that contains the denied command, and a deleted or searched folder that contains the denied
 /// file. For a possibly denied effect, the client is asked.
@@ -196,7 +209,7 @@ fn certainty_of_related_effect(denied: &Effect, seen: &ParsedEffect<'_>) -> Matc
             denied.denying_also_denies(access)
                 && (file == path || is_tree && file.starts_with(path))
         }
-        _ => false,
+        _ => is_same_mcp_tool(denied.effect, seen.effect),
     };
     if is_near { MatchCertainty::Maybe } else { MatchCertainty::No }
 }

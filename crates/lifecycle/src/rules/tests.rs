@@ -380,6 +380,11 @@ fn a_tool_a_kind_and_a_server_are_compared_by_name() {
     };
     let other =
         || Effect::Mcp { server: "s2".to_owned(), tool: "t".to_owned(), definition: String::new() };
+    let changed = || Effect::Mcp {
+        server: "s".to_owned(),
+        tool: "t".to_owned(),
+        definition: "another".to_owned(),
+    };
     for (matcher, effect, allowed, denied) in [
         (Matcher::Tool("tool".to_owned()), Effect::Unknown, Allow, Deny),
         (Matcher::Tool("too".to_owned()), Effect::Unknown, Ask, Allow),
@@ -389,6 +394,11 @@ fn a_tool_a_kind_and_a_server_are_compared_by_name() {
         (mcp(Some("t")), call("t"), Allow, Deny),
         (mcp(Some("t")), call("u"), Ask, Allow),
         (mcp(None), other(), Ask, Allow),
+        // The server itself names the kind, so it cannot allow.
+        (Matcher::Kind(ToolKind::Execute), call("t"), Ask, Deny),
+        // A denied tool with another definition may be the denied one.
+        (Matcher::Effect(changed()), call("t"), Ask, Ask),
+        (Matcher::Effect(changed()), call("u"), Ask, Allow),
     ] {
         check(Allow, &matcher, effect.clone(), allowed);
         check(Deny, &matcher, effect, denied);

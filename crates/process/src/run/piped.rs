@@ -48,6 +48,8 @@ pub struct PipedStreams {
 pub struct PipedProgram {
     tree: Arc<ProcessTree>,
     ended: oneshot::Receiver<Result<ProgramExit, SpawnError>>,
+    /// The exit, after it was received.
+    exit: Option<CommandExit>,
     begun: Instant,
 }
 
@@ -101,7 +103,7 @@ impl PipedCommand {
         };
         let (sender, ended) = oneshot::channel();
         let tree = Arc::new(tree);
-        let program = PipedProgram { tree: Arc::clone(&tree), ended, begun };
+        let program = PipedProgram { tree: Arc::clone(&tree), ended, exit: None, begun };
         // Without a receiver, the program is dropped, which kills the processes.
         drop(started.send(Ok((program, streams))));
         drop(sender.send(tree.wait_and_reap(waiter).map_err(start_error)));
@@ -129,14 +131,22 @@ type Started = Result<(PipedProgram, PipedStreams), SpawnError>;
 
 impl PipedProgram {
     /// Waits until the program has exited and all of its processes are gone. Processes that outlive
-    /// the program are ended.
+    /// the program are ended. Each later call returns the same exit at once.
     ///
     /// # Errors
-    /// Returns [`SpawnError`] if the program was not started.
+    /// The first call returns [`SpawnError`] if the program was not started.
     pub async fn wait(&mut self) -> Result<CommandExit, SpawnError> {
-        let ended = (&mut self.ended).await.unwrap_or_else(|_gone| Ok(ProgramExit::default()))?;
+        if let Some(exit) = &self.exit {
+            return Ok(exit.clone());
+        }
+        let ended = (&mut self.ended).await.unwrap_or_else(|_gone| Ok(ProgramExit::default()));
+        let (ended, error) = match ended {
+            Ok(ended) => (ended, None),
+            Err(error) => (ProgramExit::default(), Some(error)),
+        };
         let cause = if ended.stopped { ExitCause::Cancelled } else { ExitCause::Exited };
-        Ok(command_exit(ended, cause, self.begun))
+        let exit = self.exit.insert(command_exit(ended, cause, self.begun)).clone();
+        error.map_or(Ok(exit), Err)
     }
 
     /// Ends all processes of the program: SIGTERM, and SIGKILL after

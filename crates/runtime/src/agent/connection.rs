@@ -381,7 +381,7 @@ impl Connection {
         named: Vec<McpServer>,
         workspace: &Workspace,
     ) -> (OfferedTools, Vec<String>) {
-        let (mut configs, notices) = server_configs(named);
+        let (mut configs, notices) = server_configs(named, &self.agent.secrets);
         configs.extend(self.agent.mcp_servers.iter().cloned());
         if configs.is_empty() {
             return (OfferedTools::new(registry), notices);
