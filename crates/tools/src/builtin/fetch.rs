@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan, Verdict};
+use acp_lifecycle::{AskAlwaysPolicy, CallHandle, Effect, Effects, Grant, PinnedPlan, Verdict};
 use acp_types::schema::v1::ResourceLink;
 use acp_types::{CallEndReason, Content, ContentBlock, ToolKind};
 use callboard_text::escape_invisible;
@@ -109,15 +109,23 @@ impl Tool for Fetch {
         let destination = url.destination();
         let effects = connect_effects(&destination);
         let verdict = call.judge_effects(&effects);
+        // A page that is read again may have changed. The same text is needed to continue it, or to
+        // see its source.
+        let is_continued = args.offset.unwrap_or(1) > 1 || args.raw == Some(true);
         let preview = |access| ToolPreview::new(Plan { args, url: url.clone(), access });
         if verdict == Verdict::Deny {
             return Ok(preview(PageAccess::Denied).with_effects(effects));
         }
-        if let Some(page) = context.web.cached_page(&url) {
+        let known = context.web.cached_page(&url).filter(|page| {
+            let shown = connect_effects(&page.url.destination());
+            is_continued && call.judge_effects(&shown) != Verdict::Deny
+        });
+        if let Some(page) = known {
             return Ok(preview(PageAccess::Cached(page)));
         }
         let connector = context.web.connector(&context.env);
-        let route = check_before_question(&connector, &destination, verdict).await?;
+        let is_named = is_host_allowed(call, &effects);
+        let route = check_before_question(&connector, &destination, (verdict, is_named)).await?;
         let is_proxied = route.as_ref().is_some_and(Route::is_proxied);
         let access = route.map_or(PageAccess::Unresolved, PageAccess::Route);
         let mut preview = preview(access).with_effects(effects);
@@ -157,7 +165,7 @@ async fn fetch_page(
     let fetched = async {
         let route = match route {
             Some(route) => route,
-            None => check_host(&connector, &url.destination(), Verdict::Ask)
+            None => check_host(&connector, &url.destination(), false)
                 .await
                 .map_err(FetchError::Refused)?,
         };
@@ -194,7 +202,8 @@ impl HostAccess for RedirectAccess<'_> {
         if verdict == Verdict::Deny {
             return Err(denied_host(&destination.host));
         }
-        let route = check_before_question(self.connector, destination, verdict).await?;
+        let is_named = is_host_allowed(call, &effects);
+        let route = check_before_question(self.connector, destination, (verdict, is_named)).await?;
         if verdict == Verdict::Ask {
             let key = match route.as_ref().is_some_and(Route::is_proxied) {
                 true => "fetch-redirect-by-proxy",
@@ -207,7 +216,7 @@ impl HostAccess for RedirectAccess<'_> {
         }
         match route {
             Some(route) => Ok(route),
-            None => check_host(self.connector, destination, verdict).await,
+            None => check_host(self.connector, destination, is_named).await,
         }
     }
 }
@@ -221,12 +230,19 @@ fn connect_effects(destination: &Destination) -> Effects {
 async fn check_before_question(
     connector: &Connector,
     destination: &Destination,
-    verdict: Verdict,
+    (verdict, is_named): (Verdict, bool),
 ) -> Result<Option<Route>, ToolError> {
     if verdict == Verdict::Ask && connector.must_resolve(destination) {
         return Ok(None);
     }
-    check_host(connector, destination, verdict).await.map(Some)
+    check_host(connector, destination, is_named).await.map(Some)
+}
+
+/// Returns whether a rule allows the host itself, and not only the tool or all hosts.
+fn is_host_allowed(call: &CallHandle, effects: &Effects) -> bool {
+    let verdict =
+        call.session().update(|session, _| session.rules().judge_call(effects, &AskAlwaysPolicy));
+    verdict == Verdict::Allow
 }
 
 /// Resolves a host and checks its addresses. Private ones are acceptable if a rule names the host,
@@ -234,11 +250,11 @@ async fn check_before_question(
 async fn check_host(
     connector: &Connector,
     destination: &Destination,
-    verdict: Verdict,
+    is_named: bool,
 ) -> Result<Route, ToolError> {
-    let allowed: &[AddressKind] = match verdict {
-        Verdict::Allow => &[AddressKind::Public, AddressKind::Private],
-        _ => &[AddressKind::Public],
+    let allowed: &[AddressKind] = match is_named {
+        true => &[AddressKind::Public, AddressKind::Private],
+        false => &[AddressKind::Public],
     };
     let route = connector.check(destination, allowed).await;
     route.map_err(|error| route_failure(&destination.host, error))
@@ -299,7 +315,7 @@ fn text_output(
     offset: Option<u32>,
 ) -> Result<ToolOutput, ToolError> {
     let Some(part) = PagePart::starting_at(text, offset.unwrap_or(1) as usize) else {
-        let lines = text.lines().count();
+        let lines = PagePart::starting_at(text, 1).map_or(0, |part| part.total_lines);
         let message = format!(
             "The offset {} is beyond the end of {}, which has {lines} lines. Use a smaller offset.",
             offset.unwrap_or(1),

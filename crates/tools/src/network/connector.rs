@@ -140,8 +140,7 @@ impl Connector {
             self.check_addresses(&destination.host, &mut addresses, allowed)?;
             Some(addresses)
         } else {
-            if let Some(address) = known_address(destination) {
-                let mut addresses = vec![SocketAddr::new(address, destination.port)];
+            if let Some(mut addresses) = known_addresses(destination) {
                 self.check_addresses(&destination.host, &mut addresses, allowed)?;
             }
             None
@@ -152,7 +151,7 @@ impl Connector {
     /// Returns whether [`check`](Self::check) sends the name of a destination to a name server.
     #[cfg(feature = "web")]
     pub(crate) fn must_resolve(&self, destination: &Destination) -> bool {
-        destination.address().is_none() && self.upstream_of(destination).is_none()
+        known_addresses(destination).is_none() && self.upstream_of(destination).is_none()
     }
 
     /// Connects to a destination by a route, which this connector has returned.
@@ -199,7 +198,10 @@ impl Connector {
     }
 
     fn upstream_of(&self, destination: &Destination) -> Option<&UpstreamProxy> {
-        self.upstream.as_ref().filter(|upstream| upstream.serves(destination))
+        // For a proxy, this computer would be another one.
+        let known = known_addresses(destination).unwrap_or_default();
+        let is_local = known.iter().any(|address| address.ip().is_loopback());
+        self.upstream.as_ref().filter(|upstream| !is_local && upstream.serves(destination))
     }
 
     async fn connect_to_upstream(
@@ -216,9 +218,9 @@ impl Connector {
     }
 
     async fn resolve(&self, destination: &Destination) -> Result<Vec<SocketAddr>, ConnectError> {
-        let Destination { host, port } = destination;
-        if let Some(address) = destination.address() {
-            return Ok(vec![SocketAddr::new(address, *port)]);
+        let Destination { host, .. } = destination;
+        if let Some(addresses) = known_addresses(destination) {
+            return Ok(addresses);
         }
         let why = match timeout(RESOLVE_TIME, (self.network.resolve)(destination.clone())).await {
             Ok(Ok(addresses)) if !addresses.is_empty() => return Ok(addresses),
@@ -278,11 +280,16 @@ impl Connector {
     }
 }
 
-/// Returns the address of a destination that needs no resolver. `localhost` and the names beneath
+/// Returns the addresses of a destination that needs no resolver. `localhost` and the names beneath
 /// it always mean this computer (RFC 6761).
-fn known_address(destination: &Destination) -> Option<IpAddr> {
+fn known_addresses(destination: &Destination) -> Option<Vec<SocketAddr>> {
+    let with_port = |address| SocketAddr::new(address, destination.port);
+    if let Some(address) = destination.address() {
+        return Some(vec![with_port(address)]);
+    }
+    let local = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     let is_localhost = destination.host.rsplit('.').next() == Some("localhost");
-    destination.address().or_else(|| is_localhost.then_some(Ipv6Addr::LOCALHOST.into()))
+    is_localhost.then(|| local.map(with_port).to_vec())
 }
 
 #[cfg(test)]

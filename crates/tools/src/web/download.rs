@@ -102,8 +102,8 @@ pub(super) async fn download(
     let exchange = async {
         let url = request.url.clone();
         if url.is_https() {
-            let stream = unless_stalled(connector.open(route)).await?;
-            let stream = stream.map_err(DownloadError::Connect)?;
+            // Each attempt to connect has its own limit.
+            let stream = connector.open(route).await.map_err(DownloadError::Connect)?;
             let config = match tls {
                 Some(config) => Arc::clone(config),
                 None => system_config().await.map_err(DownloadError::Tls)?,
@@ -116,9 +116,8 @@ pub(super) async fn download(
             let target = url.path_and_query();
             exchange(stream, http_request(request, &target, None)?, on_bytes).await
         } else {
-            let opened = unless_stalled(connector.open_plain(route)).await?;
-            let PlainStream { stream, is_proxied, authorization } =
-                opened.map_err(DownloadError::Connect)?;
+            let opened = connector.open_plain(route).await.map_err(DownloadError::Connect)?;
+            let PlainStream { stream, is_proxied, authorization } = opened;
             let target = if is_proxied { url.to_string() } else { url.path_and_query() };
             let request = http_request(request, &target, authorization.as_deref())?;
             exchange(stream, request, on_bytes).await
@@ -197,7 +196,8 @@ async fn receive(
     let media_type = MediaType::parse(&field(CONTENT_TYPE).unwrap_or_default());
     let declared_bytes = field(CONTENT_LENGTH).and_then(|length| length.parse().ok());
     let is_redirect = matches!(head.status.as_u16(), 301 | 302 | 303 | 307 | 308);
-    let may_store = !field(CACHE_CONTROL).is_some_and(|value| value.contains("no-store"));
+    let may_store =
+        !field(CACHE_CONTROL).is_some_and(|value| value.to_ascii_lowercase().contains("no-store"));
     let mut received = Received {
         status: head.status.as_u16(),
         body: None,

@@ -27,6 +27,20 @@ pub(crate) const META_SCAN_BYTES: usize = 1_024;
 /// converted to plain text. The converter needs quadratic time for some pages.
 pub(crate) const MAX_HTML_NODES: usize = 50_000;
 
+/// Maximum number of cells of a table that is converted to a table, with the cells that are missing
+/// in short rows.
+pub(crate) const MAX_TABLE_CELLS: usize = 100_000;
+
+/// Maximum number of bytes that quotes and lists may add to the lines of a page that is converted to
+/// Markdown.
+pub(crate) const MAX_HTML_INDENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// Maximum number of bytes of the absolute links of a page. Further links are removed.
+pub(crate) const MAX_HTML_LINK_BYTES: usize = 8 * 1024 * 1024;
+
+/// Number of bytes of a page that are parsed between two checks of the time.
+pub(crate) const HTML_CHUNK_BYTES: usize = 4 * 1024;
+
 /// Maximum number of attributes of a page that is converted to Markdown.
 pub(crate) const MAX_HTML_ATTRIBUTES: usize = 500_000;
 

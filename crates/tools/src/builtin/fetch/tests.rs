@@ -228,6 +228,28 @@ async fn a_rule_opens_a_private_host_without_a_question() {
     assert_eq!(stage.network.connected().len(), 1);
 }
 
+#[tokio::test]
+async fn a_rule_about_the_tool_opens_no_private_host() {
+    let mut stage = WebStage::start(whole(page("text/plain", b"text")), &[]).await;
+    let rule = Rule::new(RuleScope::Session, Matcher::Tool("fetch".to_owned()), Verdict::Allow);
+    assert!(stage.session.update(|session, _| session.add_rule(rule)));
+    let (ended, _) = stage.call("fetch", json!({ "url": "http://intern.example" })).await;
+    assert!(ended.text.contains("only private addresses"), "{}", ended.text);
+    assert_eq!(stage.network.connected(), [""; 0]);
+    let (ended, _) = stage.call("fetch", json!({ "url": "http://a.example" })).await;
+    assert_eq!(ended.status, Status::Completed, "{}", ended.text);
+}
+
+#[tokio::test]
+async fn a_page_that_is_read_again_is_fetched_again() {
+    let mut stage = WebStage::start(whole(page("text/plain", b"text")), &["a.example"]).await;
+    for _ in 0..2 {
+        let (_, report) = stage.call("fetch", json!({ "url": "http://a.example" })).await;
+        assert_eq!(report.raw_output.unwrap()["cached"], false);
+    }
+    assert_eq!(stage.server.request_count(), 2);
+}
+
 /// Redirects from `a.example` to the host that the path names.
 fn redirecting(request: &str) -> Answer {
     let path = request.split(' ').nth(1).unwrap().trim_start_matches('/');

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::time::Instant;
 
+use callboard_text::head;
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::tendril::{StrTendril, TendrilSink as _};
 use html5ever::tree_builder::TreeBuilderOpts;
@@ -16,13 +17,24 @@ use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, parse_document};
 use markup5ever_rcdom::{Node, RcDom};
 
 use crate::web::limits::{
-    MAX_HTML_ATTRIBUTES, MAX_HTML_DEPTH, MAX_HTML_NODES, MAX_HTML_PARSE_TIME,
+    HTML_CHUNK_BYTES, MAX_HTML_ATTRIBUTES, MAX_HTML_DEPTH, MAX_HTML_NODES, MAX_HTML_PARSE_TIME,
 };
+
+use super::elements::is_named;
 
 type Handle = Rc<Node>;
 
 /// The payload of the unwinding that ends a parse.
 struct TooManyNodes;
+
+/// Returns the parts of a page, which end at character boundaries.
+pub(super) fn chunks(mut html: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let (chunk, rest) = html.split_at(head(html, HTML_CHUNK_BYTES).len());
+        html = rest;
+        (!chunk.is_empty()).then_some(chunk)
+    })
+}
 
 /// Parses a page. Returns `None` if the page exceeds the bounds, or if the parser panics.
 pub(super) fn parse_bounded(html: &str) -> Option<Handle> {
@@ -31,17 +43,39 @@ pub(super) fn parse_bounded(html: &str) -> Option<Handle> {
         tree_builder: TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() },
         ..ParseOpts::default()
     };
-    let parse = || parse_document(BoundedDom::new(), options).one(html).document;
+    let deadline = Instant::now() + MAX_HTML_PARSE_TIME;
+    let parse = || {
+        let mut parser = parse_document(BoundedDom::new(deadline), options);
+        for chunk in chunks(html) {
+            // The parser may need quadratic time for the attributes of one tag.
+            if Instant::now() > deadline {
+                resume_unwind(Box::new(TooManyNodes));
+            }
+            parser.process(chunk.into());
+        }
+        parser.finish().document
+    };
     let document = catch_unwind(AssertUnwindSafe(parse)).ok()?;
     (depth(&document) <= MAX_HTML_DEPTH).then_some(document)
 }
 
-/// Returns the number of levels of a tree, without recursion.
+/// Returns the number of levels of a tree.
 fn depth(document: &Handle) -> usize {
-    let (mut deepest, mut open) = (0, vec![(document.clone(), 1)]);
-    while let Some((node, depth)) = open.pop() {
+    deepest(document, |_| true)
+}
+
+/// Returns the largest number of quotes and lists around a node.
+pub(super) fn indent_depth(document: &Handle) -> usize {
+    deepest(document, |node| ["blockquote", "ul", "ol", "dl"].iter().any(|it| is_named(node, it)))
+}
+
+/// Returns the largest number of counted nodes from the root to a leaf, without recursion.
+fn deepest(document: &Handle, is_counted: impl Fn(&Handle) -> bool) -> usize {
+    let (mut deepest, mut open) = (0, vec![(document.clone(), 0)]);
+    while let Some((node, above)) = open.pop() {
+        let depth = above + usize::from(is_counted(&node));
         deepest = deepest.max(depth);
-        open.extend(node.children.borrow().iter().map(|child| (child.clone(), depth + 1)));
+        open.extend(node.children.borrow().iter().map(|child| (child.clone(), depth)));
     }
     deepest
 }
@@ -51,13 +85,13 @@ struct BoundedDom {
     dom: RcDom,
     nodes: Cell<usize>,
     attributes: Cell<usize>,
-    start: Instant,
+    deadline: Instant,
 }
 
 impl BoundedDom {
-    fn new() -> Self {
+    fn new(deadline: Instant) -> Self {
         let (nodes, attributes) = (Cell::new(0), Cell::new(0));
-        Self { dom: RcDom::default(), nodes, attributes, start: Instant::now() }
+        Self { dom: RcDom::default(), nodes, attributes, deadline }
     }
 
     fn count(&self, nodes: usize, attributes: usize) {
@@ -66,7 +100,7 @@ impl BoundedDom {
         let is_large =
             self.nodes.get() > MAX_HTML_NODES || self.attributes.get() > MAX_HTML_ATTRIBUTES;
         // The parser may also need quadratic time for a tree of this size.
-        if is_large || self.start.elapsed() > MAX_HTML_PARSE_TIME {
+        if is_large || Instant::now() > self.deadline {
             // Unlike a panic, this does not run the panic hook.
             resume_unwind(Box::new(TooManyNodes));
         }
@@ -108,6 +142,7 @@ impl TreeSink for BoundedDom {
     }
 
     fn append(&self, parent: &Handle, child: NodeOrText<Handle>) {
+        self.count(0, 0);
         self.dom.append(parent, child);
     }
 
@@ -135,6 +170,7 @@ impl TreeSink for BoundedDom {
     }
 
     fn append_before_sibling(&self, sibling: &Handle, new_node: NodeOrText<Handle>) {
+        self.count(0, 0);
         self.dom.append_before_sibling(sibling, new_node);
     }
 
@@ -144,6 +180,7 @@ impl TreeSink for BoundedDom {
     }
 
     fn remove_from_parent(&self, target: &Handle) {
+        self.count(0, 0);
         self.dom.remove_from_parent(target);
     }
 

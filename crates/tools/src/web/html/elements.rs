@@ -6,7 +6,7 @@ use html5ever::Attribute;
 use markup5ever_rcdom::{Node, NodeData};
 use url::Url;
 
-use crate::web::limits::{MAX_PAGE_TITLE_BYTES, MAX_URL_BYTES};
+use crate::web::limits::{MAX_HTML_LINK_BYTES, MAX_PAGE_TITLE_BYTES, MAX_URL_BYTES};
 use callboard_text::escape_invisible_truncated;
 
 type Handle = Rc<Node>;
@@ -38,6 +38,7 @@ pub(super) fn prepare(document: &Handle, url: &Url) -> PreparedPage {
     let base = base.and_then(|node| url.join(&attribute(&node, "href")?).ok());
     let base = base.filter(|base| matches!(base.scheme(), "http" | "https"));
     let base = base.as_ref().unwrap_or(url);
+    let mut link_bytes = 0;
     let mut open = vec![document.clone()];
     while let Some(node) = open.pop() {
         // A form may contain a whole page.
@@ -45,7 +46,7 @@ pub(super) fn prepare(document: &Handle, url: &Url) -> PreparedPage {
             let is_wrapper = is_named(child, "form") && text_of(child).len() > 500;
             is_wrapper || !is_left_out(child)
         });
-        make_links_absolute(&node, base);
+        make_links_absolute(&node, base, &mut link_bytes);
         open.extend(node.children.borrow().iter().cloned());
     }
     PreparedPage { title, main: main_part(document) }
@@ -92,9 +93,9 @@ fn is_left_out(node: &Handle) -> bool {
     })
 }
 
-/// Makes the link of an element absolute. Links that lead nowhere else are removed, and their text
-/// stays.
-fn make_links_absolute(node: &Handle, base: &Url) {
+/// Makes the link of an element absolute, and adds its length to `bytes`. Links that lead nowhere
+/// else are removed, and their text stays. So are links above the total limit.
+fn make_links_absolute(node: &Handle, base: &Url, bytes: &mut usize) {
     let NodeData::Element { name, attrs, .. } = &node.data else { return };
     let link = match &*name.local {
         "a" => "href",
@@ -109,10 +110,14 @@ fn make_links_absolute(node: &Handle, base: &Url) {
         let target = if value.starts_with('#') { None } else { base.join(value).ok() };
         let is_shown = |target: &Url| {
             let schemes: &[&str] = if link == "src" { &["http", "https"] } else { LINK_SCHEMES };
-            schemes.contains(&target.scheme()) && target.as_str().len() <= MAX_URL_BYTES
+            let room = MAX_URL_BYTES.min(MAX_HTML_LINK_BYTES - *bytes);
+            schemes.contains(&target.scheme()) && target.as_str().len() <= room
         };
         match target.filter(is_shown) {
-            Some(target) => attribute.value = target.as_str().into(),
+            Some(target) => {
+                *bytes += target.as_str().len();
+                attribute.value = target.as_str().into();
+            }
             None => return false,
         }
         true

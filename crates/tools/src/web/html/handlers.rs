@@ -10,6 +10,8 @@ use htmd::Element;
 use htmd::element_handler::{HandlerResult, Handlers};
 use markup5ever_rcdom::Node;
 
+use crate::web::limits::MAX_TABLE_CELLS;
+
 use super::elements::{attribute, find_all, is_named, text_of};
 
 type Handle = Rc<Node>;
@@ -32,7 +34,9 @@ pub(super) fn convert_table(handlers: &dyn Handlers, element: Element<'_>) -> Ha
     if let Some(caption) = caption.filter(|caption| !caption.is_empty()) {
         text += &format!("{caption}\n\n");
     }
-    if is_layout || columns < 2 {
+    // Padding a short row to the columns of a long one may need much more memory than the page has.
+    let is_sparse = rows.len().saturating_mul(columns) > MAX_TABLE_CELLS;
+    if is_layout || is_sparse || columns < 2 {
         for cell in rows.iter().flat_map(|row| &row.cells).filter(|cell| !cell.is_empty()) {
             text += &format!("{cell}\n\n");
         }

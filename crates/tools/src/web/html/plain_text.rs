@@ -1,6 +1,7 @@
 //! The text of a page whose structure is not converted.
 
 use std::cell::RefCell;
+use std::time::Instant;
 
 use html5ever::TokenizerResult;
 use html5ever::buffer_queue::BufferQueue;
@@ -10,6 +11,9 @@ use html5ever::tokenizer::{
     Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
 };
 
+use crate::web::limits::MAX_HTML_PARSE_TIME;
+
+use super::bounded_dom::chunks;
 use super::elements::one_line;
 
 /// Elements that do not begin a new line.
@@ -19,18 +23,33 @@ const INLINE: &[&str] = &[
     "wbr",
 ];
 
-/// Returns the title and the text of a page, in linear time and memory.
+/// Returns the title and the text of a page, in bounded time. Of a page that takes longer, the text
+/// ends with a note.
 pub(super) fn extract_text(html: &str) -> (Option<String>, String) {
     let tokenizer = Tokenizer::new(TextSink::default(), TokenizerOpts::default());
     let input = BufferQueue::default();
-    input.push_back(StrTendril::from(html));
-    while let TokenizerResult::Script(()) = tokenizer.feed(&input) {}
-    tokenizer.end();
+    let deadline = Instant::now() + MAX_HTML_PARSE_TIME;
+    let mut is_complete = true;
+    for chunk in chunks(html) {
+        // The tokenizer may need quadratic time for the attributes of one tag.
+        if Instant::now() > deadline {
+            is_complete = false;
+            break;
+        }
+        input.push_back(StrTendril::from(chunk));
+        while let TokenizerResult::Script(()) = tokenizer.feed(&input) {}
+    }
+    if is_complete {
+        tokenizer.end();
+    }
     let TextSink { text, title, .. } = tokenizer.sink;
     let title = one_line(&title.into_inner());
     let text = text.into_inner();
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
-    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    let mut lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    if !is_complete {
+        lines.push("[The rest of the page takes too long to read.]".to_owned());
+    }
     ((!title.is_empty()).then_some(title), lines.join("\n"))
 }
 

@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use url::Url;
 
 use super::{HtmlText, convert_html, tidy_lines};
-use crate::web::limits::{MAX_HTML_DEPTH, MAX_PAGE_TITLE_BYTES};
+use crate::web::limits::{MAX_HTML_DEPTH, MAX_HTML_LINK_BYTES, MAX_PAGE_TITLE_BYTES};
 
 /// Approximate size in bytes of most hostile pages.
 const SIZE: usize = 100_000;
@@ -210,6 +210,15 @@ fn hostile_pages_are_converted_in_bounded_time_and_memory() {
             "one column is wide",
             format!("<table><tr><td>{}<td>x{}", "y".repeat(SIZE), "<tr><td>a<td>b".repeat(10_000)),
         ),
+        (
+            "one row is wide",
+            format!("<table><tr>{}{}", "<th>x".repeat(20_000), "<tr><td>y".repeat(10_000)),
+        ),
+        (
+            "one tag with many attributes",
+            format!("<b {}>", (0..200_000).map(|number| format!("a{number} ")).collect::<String>()),
+        ),
+        ("quoted lines", format!("{}<pre>{}x", "<blockquote>".repeat(180), "\n".repeat(1_000_000))),
         ("adjacent formatting", "<i>x</i>".repeat(40_000)),
         ("comments", fill("<!---->")),
         ("entities", fill("&amp;")),
@@ -230,6 +239,15 @@ fn hostile_pages_are_converted_in_bounded_time_and_memory() {
         assert!(bytes <= 12 * SIZE && elapsed.as_secs() < 60, "{name}: {elapsed:?}, {bytes} bytes");
         println!("{name}: {elapsed:?}, {bytes} bytes, {}", converted.is_markdown);
     }
+}
+
+#[test]
+fn links_above_the_total_limit_are_removed() {
+    let base = format!("<base href='https://a.example/{}/'>", "b".repeat(4_000));
+    let converted = convert(&(base + &"<p><a href=x>y</a>".repeat(5_000)));
+    let links = converted.text.matches("[y](https://a.example/bbb").count();
+    assert!((1_000..2_200).contains(&links), "{links}");
+    assert!(converted.text.len() <= MAX_HTML_LINK_BYTES + SIZE, "{}", converted.text.len());
 }
 
 #[test]

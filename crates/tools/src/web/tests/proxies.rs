@@ -25,6 +25,16 @@ async fn a_proxy_receives_plain_requests_and_is_not_checked() {
 }
 
 #[tokio::test]
+async fn a_proxy_gets_no_request_to_this_computer() {
+    let server = TestServer::start(|_| Answer::Whole(page("text/plain", b"text"))).await;
+    let (session, network) = public_session(&server);
+    let allowed = &[AddressKind::Loopback];
+    let fetched = fetch_in_env(&session, "http://x.localhost/", allowed, &[PROXY]).await;
+    assert_eq!(text_of(&fetched), "text");
+    assert_eq!((network.resolved(), network.connected()), (vec![], vec!["127.0.0.1".to_owned()]));
+}
+
+#[tokio::test]
 async fn a_proxy_opens_tunnels_for_encrypted_requests() {
     let server = TestServer::start(|request| {
         assert!(request.starts_with("CONNECT a.example:443 HTTP/1.1\r\n"), "{request}");
