@@ -29,6 +29,7 @@ use crate::{secrets, user_folders};
 use file::{ConfigFile, Sessions};
 use mcp::McpServerSection;
 pub(crate) use rows::ConfigRow;
+use web::SearchSection;
 
 /// A value with its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,11 +91,11 @@ pub(crate) struct Config {
     session_keep_days: SourcedValue<u64>,
     session_bytes: SourcedValue<u64>,
     /// The MCP servers of each session.
-    pub(crate) mcp_servers: Vec<McpServerConfig>,
-    /// Time for which the first prompt of a session waits for servers, if it is set.
-    pub(crate) first_prompt_wait: Option<Duration>,
+    pub(crate) mcp_servers: Vec<SourcedValue<McpServerConfig>>,
+    /// Seconds for which the first prompt of a session waits for servers, if they are set.
+    pub(crate) first_prompt_wait: Option<SourcedValue<u64>>,
     /// The service for searches of the web.
-    pub(crate) web_search: Option<WebSearch>,
+    pub(crate) web_search: Option<SourcedValue<WebSearch>>,
     providers: BTreeMap<Provider, ProviderConfig>,
 }
 
@@ -205,19 +206,17 @@ impl Config {
         let session_keep_days = number_or(keep_days, default.keep.as_secs() / SECONDS_OF_DAY);
         let session_bytes = number_or(max_bytes, default.max_bytes);
         let locale = locale.or(written.locale);
-        let server = |(name, section): (&String, &SourcedValue<McpServerSection>)| {
-            let config = section.value.to_server_config(name, file.folder(), env);
-            config.map_err(|what| file.error_at_source(&section.source, what))
-        };
-        let mcp_servers = written.mcp_servers.iter().map(server).collect::<Result<_, _>>()?;
-        let search = written.web.search.map(|section| {
-            let search = section.value.to_web_search(env);
-            search.map_err(|what| file.error_at_source(&section.source, what))
+        let mcp_servers = written.mcp_servers.into_iter().map(|(name, section)| {
+            let to_config = |it: McpServerSection| it.to_server_config(&name, file.folder(), env);
+            file.convert_value(section, to_config)
         });
+        let mcp_servers = mcp_servers.collect::<Result<_, _>>()?;
+        let to_search = |section: SearchSection| section.to_web_search(env);
+        let search = written.web.search.map(|section| file.convert_value(section, to_search));
         Ok(Self {
             web_search: search.transpose()?,
             mcp_servers,
-            first_prompt_wait: written.mcp.first_prompt_wait.map(Duration::from_secs),
+            first_prompt_wait: written.mcp.first_prompt_wait,
             model,
             mode,
             locale,

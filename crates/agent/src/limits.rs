@@ -50,8 +50,6 @@ pub(crate) const MODEL_LIST_MAX_AGE: Duration = Duration::from_secs(10 * 60);
 /// Time limit for reading the file of logins, which may be on a network drive.
 pub(crate) const LOGIN_FILE_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time for which the first prompt of a session waits for MCP servers that are starting.
-pub(crate) const SERVER_WAIT: Duration = Duration::from_secs(2);
-
-/// The same time for `callboard exec`, whose first prompt is often its last.
+/// Time for which the first prompt of `callboard exec` waits for MCP servers that are starting. It is
+/// often the last prompt too.
 pub(crate) const EXEC_SERVER_WAIT: Duration = Duration::from_secs(10);

@@ -152,14 +152,15 @@ impl CodingAgent {
     }
 
     /// Sets the MCP servers of each session, in addition to those that the client names, and the time
-    /// for which the first prompt of a session waits for servers that are starting (by default 2 s).
+    /// for which the first prompt of a session waits for servers that are starting (2 s without one).
     #[must_use]
     pub fn with_mcp_servers(
         self,
         servers: Vec<McpServerConfig>,
-        first_prompt_wait: Duration,
+        first_prompt_wait: impl Into<Option<Duration>>,
     ) -> Self {
-        Self { mcp_servers: servers.into(), server_wait: first_prompt_wait, ..self }
+        let server_wait = first_prompt_wait.into().unwrap_or(limits::SERVER_WAIT);
+        Self { mcp_servers: servers.into(), server_wait, ..self }
     }
 
     /// Sets the name and version of the agent that clients receive as `agentInfo`.

@@ -15,7 +15,7 @@ use super::args::ConfigCommand;
 use super::{block_on_and_shut_down, print_error_and_fail, print_unusable_error};
 use crate::config::{self, Config, ConfigRow, Flags};
 use crate::key_store::{KeyStore, LOGIN_PROVIDERS};
-use crate::limits::{EXEC_SERVER_WAIT, SERVER_WAIT};
+use crate::limits::EXEC_SERVER_WAIT;
 use crate::login::{self, LoginAuthenticator};
 use crate::model_selection::{CONNECT_HELP, ConfiguredModels, HttpNetwork, NoModelError};
 use crate::{secrets, session_store, user_folders};
@@ -45,7 +45,7 @@ pub(super) async fn create_exec_agent(
         ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork).without_menu();
     match choices.resolve_default_model().await {
         Ok(Some(model)) => Ok((
-            create_configured_agent(model.clone(), choices, env, isolation, EXEC_SERVER_WAIT),
+            create_configured_agent(model.clone(), choices, env, isolation, Some(EXEC_SERVER_WAIT)),
             model,
         )),
         Ok(None) => Err(print_unusable_error(NO_MODEL)),
@@ -75,7 +75,7 @@ pub(super) fn create_serving_agent(flags: Flags) -> Result<CodingAgent, String> 
     };
     let choices = ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork);
     match choices.create_session_model() {
-        Ok(model) => Ok(create_configured_agent(model, choices, env, isolation, SERVER_WAIT)),
+        Ok(model) => Ok(create_configured_agent(model, choices, env, isolation, None)),
         Err(error) if names_model => Err(error.to_string()),
         Err(error) => Ok(create_broken_config_agent(error.to_string(), env, isolation)),
     }
@@ -103,15 +103,16 @@ fn create_configured_agent(
     choices: ConfiguredModels,
     env: EnvVars,
     isolation: CommandIsolationChoice,
-    default_wait: Duration,
+    default_wait: Option<Duration>,
 ) -> CodingAgent {
     let config = choices.config();
     let (mode, locale) = (config.mode.value, config.locale.clone());
     let env_pass = config.env_pass.as_ref().map(|names| names.value.clone()).unwrap_or_default();
     let retention = config.session_retention();
-    let servers = config.mcp_servers.clone();
-    let search = config.web_search.clone();
-    let wait = config.first_prompt_wait.unwrap_or(default_wait);
+    let servers = config.mcp_servers.iter().map(|server| server.value.clone()).collect();
+    let search = config.web_search.as_ref().map(|search| search.value.clone());
+    let wait = config.first_prompt_wait.as_ref().map(|wait| Duration::from_secs(wait.value));
+    let wait = wait.or(default_wait);
     let stored = config.stores_sessions.value.then(|| session_store::folder(&env)).flatten();
     let agent = create_base_agent(model, env, isolation).with_mode(mode);
     let agent = match stored {

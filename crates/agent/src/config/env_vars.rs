@@ -3,11 +3,27 @@
 use callboard_models::provider::{ApiKey, Provider, ProviderSettings};
 
 use super::{ProviderConfig, SourcedValue, ValueSource};
+use crate::secrets;
 
 /// Returns the value of a variable. A variable with an empty value counts as unset.
 pub(super) fn env_value(env: &[(String, String)], name: &str) -> Option<SourcedValue<String>> {
     let (name, value) = env.iter().find(|(other, value)| other == name && !value.is_empty())?;
     Some(SourcedValue { value: value.clone(), source: ValueSource::Variable(name.clone()) })
+}
+
+/// Returns the secret in a variable that the key `named_by` of the file names. It is redacted in all
+/// later output. A missing variable is logged.
+pub(super) fn env_secret(
+    env: &[(String, String)],
+    variable: &str,
+    named_by: &str,
+) -> Option<String> {
+    let found = env_value(env, variable).map(|found| found.value);
+    match &found {
+        Some(secret) => secrets::add_to_redact(secret),
+        None => tracing::warn!("{named_by}: {variable} is not set"),
+    }
+    found
 }
 
 /// Overrides the base URL of the file with the base URL from the environment.

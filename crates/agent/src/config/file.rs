@@ -78,6 +78,18 @@ impl ConfigFile {
         })
     }
 
+    /// Converts a value. Adds the location of the value to an error.
+    pub(super) fn convert_value<T, U>(
+        &self,
+        SourcedValue { value, source }: SourcedValue<T>,
+        convert: impl FnOnce(T) -> Result<U, String>,
+    ) -> Result<SourcedValue<U>, ConfigError> {
+        match convert(value) {
+            Ok(value) => Ok(SourcedValue { value, source }),
+            Err(what) => Err(self.error_at_source(&source, what)),
+        }
+    }
+
     /// Checks a value, if the file contains the value. Adds the location of the value to an error.
     pub(super) fn check_value<T>(
         &self,

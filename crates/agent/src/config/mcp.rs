@@ -9,7 +9,8 @@ use acp_mcp::{McpServerConfig, McpTransport};
 use callboard_process::env::is_secret;
 use serde::Deserialize;
 
-use super::env_vars::env_value;
+use super::SourcedValue;
+use super::env_vars::{env_secret, env_value};
 use crate::secrets;
 
 /// The section `[mcp]`.
@@ -17,7 +18,7 @@ use crate::secrets;
 #[serde(deny_unknown_fields)]
 pub(super) struct Mcp {
     /// Seconds for which the first prompt of a session waits for servers that are starting.
-    pub(super) first_prompt_wait: Option<u64>,
+    pub(super) first_prompt_wait: Option<SourcedValue<u64>>,
 }
 
 /// A section `[mcp_servers.NAME]`.
@@ -105,12 +106,7 @@ impl McpServerSection {
     /// Returns the headers whose variables are set. Their values are redacted in all later output.
     fn headers(&self, name: &str, env: &[(String, String)]) -> Vec<(String, String)> {
         let header = |(header, variable): (&String, &String)| {
-            let found = env_value(env, variable);
-            if found.is_none() {
-                tracing::warn!("mcp_servers.{name}.headers_env: {variable} is not set");
-            }
-            let value = found?.value;
-            secrets::add_to_redact(&value);
+            let value = env_secret(env, variable, &format!("mcp_servers.{name}.headers_env"))?;
             Some((header.clone(), value))
         };
         self.headers_env.iter().filter_map(header).collect()

@@ -1,5 +1,7 @@
 //! The configuration as rows: key, value and source. API keys are hidden.
 
+use acp_mcp::McpTransport;
+use acp_tools::WebSearch;
 use callboard_models::provider::Provider;
 use serde::Serialize;
 
@@ -16,8 +18,8 @@ pub(crate) struct ConfigRow {
 }
 
 impl Config {
-    /// Returns all values that are not specific to a provider, and those values of providers that
-    /// are set.
+    /// Returns all values that are not specific to a provider, a server or a service, and those of
+    /// the latter that are set.
     pub(crate) fn display_rows(&self) -> Vec<ConfigRow> {
         let mut rows = vec![
             self.display_row("model", self.model.as_ref(), Clone::clone),
@@ -32,6 +34,19 @@ impl Config {
             ),
             self.display_row("sessions.max_bytes", Some(&self.session_bytes), ToString::to_string),
         ];
+        let wait = self.first_prompt_wait.as_ref();
+        let search = self.web_search.as_ref();
+        rows.extend(
+            wait.map(|it| self.display_row("mcp.first_prompt_wait", Some(it), ToString::to_string)),
+        );
+        rows.extend(self.mcp_servers.iter().map(|server| {
+            let key = format!("mcp_servers.{}", server.value.name);
+            self.display_row(&key, Some(server), |server| match &server.transport {
+                McpTransport::Stdio { command, .. } => command.clone(),
+                McpTransport::Http { url, .. } => url.clone(),
+            })
+        }));
+        rows.extend(search.map(|it| self.display_row("web.search", Some(it), WebSearch::host)));
         for provider in Provider::ALL {
             let of = self.provider(provider);
             let set = [

@@ -260,8 +260,9 @@ mod files {
 #[test]
 fn a_search_service_needs_an_address_and_an_encrypted_key() {
     let key = [("KEY", "k-123")];
-    let host =
-        |text: &str| config(text, &key, Flags::default()).map(|it| it.web_search.unwrap().host());
+    let host = |text: &str| {
+        config(text, &key, Flags::default()).map(|it| it.web_search.unwrap().value.host())
+    };
     for (section, expected) in [
         ("service = 'brave'\nkey_env = 'KEY'", Ok("api.search.brave.com")),
         ("service = 'tavily'", Ok("api.tavily.com")),
@@ -283,4 +284,31 @@ fn a_search_service_needs_an_address_and_an_encrypted_key() {
         }
     }
     assert!(config("", &[], Flags::default()).unwrap().web_search.is_none());
+}
+
+#[test]
+fn servers_and_the_search_service_are_shown_without_their_secrets() {
+    let file = "[mcp]
+first_prompt_wait = 5
+[mcp_servers.one]
+command = 'one-server'
+env = { TOKEN = 'k-123' }
+[mcp_servers.two]
+url = 'https://two.example/mcp'
+headers_env = { X-Key = 'KEY' }
+[web.search]
+service = 'brave'
+key_env = 'KEY'
+";
+    let config = config(file, &[("KEY", "k-123")], Flags::default()).unwrap();
+    for (key, value, line) in [
+        ("mcp.first_prompt_wait", "5", 2),
+        ("mcp_servers.one", "one-server", 3),
+        ("mcp_servers.two", "https://two.example/mcp", 6),
+        ("web.search", "api.search.brave.com", 9),
+    ] {
+        assert_eq!(shown_row(&config, key), Some(pair(value, &format!("{FILE}:{line}"))), "{key}");
+    }
+    let rows = config.display_rows();
+    assert!(!format!("{rows:?}").contains("k-123"), "{rows:?}");
 }

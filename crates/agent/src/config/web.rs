@@ -4,8 +4,7 @@ use acp_tools::{WebSearch, WebSearchShape};
 use serde::Deserialize;
 
 use super::SourcedValue;
-use super::env_vars::env_value;
-use crate::secrets;
+use super::env_vars::env_secret;
 
 /// The section `[web]`.
 #[derive(Debug, Default, Deserialize)]
@@ -44,16 +43,8 @@ impl SearchSection {
         let url = self.url.as_deref().or(default).ok_or_else(|| {
             format!("web.search.url is missing: `{}` has no address of its own", self.service)
         })?;
-        let key = self.key_env.as_ref().and_then(|variable| {
-            let found = env_value(env, variable);
-            if found.is_none() {
-                tracing::warn!("web.search.key_env: {variable} is not set");
-            }
-            found.map(|found| found.value)
-        });
-        if let Some(key) = &key {
-            secrets::add_to_redact(key);
-        }
+        let key = self.key_env.as_ref();
+        let key = key.and_then(|variable| env_secret(env, variable, "web.search.key_env"));
         WebSearch::try_new(url, shape, key).map_err(|error| format!("web.search: {error}"))
     }
 }
