@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
 use crate::harness::scratch::Scratch;
 use crate::harness::script::{Model, call, end, text};
@@ -70,6 +72,21 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
+/// Runs `/mcp` until its answer contains a text.
+async fn until_listed(agent: &mut Agent, expected: &str) {
+    let listed = async {
+        loop {
+            let before = agent.session().message_text().len();
+            agent.turn("/mcp").await;
+            if agent.session().message_text()[before..].contains(expected) {
+                break;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(timeout(Duration::from_secs(30), listed).await.is_ok(), "{expected}");
+}
+
 #[tokio::test]
 async fn tools_of_a_server_are_called_with_permission() {
     let script = one_turn(&[
@@ -127,15 +144,7 @@ async fn a_late_tool_is_in_the_next_request() {
     agent.turn("too early").await;
     assert!(shown(&agent)[0].2.contains("There is no tool"), "{:?}", shown(&agent));
     fs::write(log(&agent.scratch, "late").with_extension("log.go"), "").unwrap();
-    let started = || read(&log(&agent.scratch, "late")).contains("started");
-    assert!(started());
-    // The list of tools follows the start.
-    loop {
-        agent.turn("/mcp").await;
-        if agent.session().message_text().contains("**late**: 6 tools") {
-            break;
-        }
-    }
+    until_listed(&mut agent, "**late**: 6 tools").await;
     agent.turn("again").await;
     assert_eq!(shown(&agent).last().unwrap().1, ToolCallStatus::Completed);
     agent.finish().await;
@@ -230,20 +239,9 @@ async fn a_server_that_ends_is_reported_and_can_be_started_again() {
     assert_eq!(agent.turn("go").await, "end_turn");
     let calls = shown(&agent);
     assert_eq!([calls[0].1, calls[1].1], [ToolCallStatus::Failed; 2], "{calls:?}");
-    loop {
-        agent.turn("/mcp").await;
-        let text = agent.session().message_text();
-        if text.contains("**one**: does not run: it ended with exit code 4") {
-            break;
-        }
-    }
+    until_listed(&mut agent, "**one**: does not run: it ended with exit code 4").await;
     agent.turn("/mcp restart one").await;
-    loop {
-        agent.turn("/mcp").await;
-        if agent.session().message_text().contains("**one**: 6 tools") {
-            break;
-        }
-    }
+    until_listed(&mut agent, "**one**: 6 tools").await;
     assert_eq!(read(&log(&agent.scratch, "one")).matches("started").count(), 2);
     agent.finish().await;
 }

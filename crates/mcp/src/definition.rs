@@ -22,6 +22,9 @@ pub(crate) struct ToolDefinition {
     pub(crate) kind: ToolKind,
     /// Whether the server says that the tool may destroy something.
     pub(crate) is_destructive: bool,
+    /// A text that differs if anything differs that a user or a policy judges: the description, the
+    /// schema, the kind, or the mark as destructive.
+    pub(crate) digest: String,
 }
 
 impl ToolDefinition {
@@ -33,26 +36,24 @@ impl ToolDefinition {
         annotations.read_only = hints.and_then(|it| it.read_only_hint);
         annotations.destructive = hints.and_then(|it| it.destructive_hint);
         annotations.open_world = hints.and_then(|it| it.open_world_hint);
-        Self {
-            name: tool.name.clone().into_owned(),
-            description: head(description, MAX_DESCRIPTION_BYTES).to_owned(),
-            input_schema: usable_schema(&tool.input_schema),
-            kind: infer_kind(None, annotations, &tool.name),
-            is_destructive: annotations.destructive == Some(true),
-        }
+        let description = head(description, MAX_DESCRIPTION_BYTES).to_owned();
+        let input_schema = usable_schema(&tool.input_schema);
+        let kind = infer_kind(None, annotations, &tool.name);
+        let is_destructive = annotations.destructive == Some(true);
+        let judged = json!([description, input_schema, kind, is_destructive]).to_string();
+        let name = tool.name.clone().into_owned();
+        let digest = short_digest(&judged);
+        Self { name, description, input_schema, kind, is_destructive, digest }
     }
+}
 
-    /// Returns a text that differs if anything differs that a user or a policy judges: the
-    /// description, the schema, the kind, or the mark as destructive.
-    pub(crate) fn digest(&self) -> String {
-        let Self { description, input_schema, kind, is_destructive, name: _ } = self;
-        let text = json!([description, input_schema, kind, is_destructive]).to_string();
-        Sha256::digest(text).iter().take(16).fold(String::new(), |mut digest, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(digest, "{byte:02x}");
-            digest
-        })
-    }
+/// Returns the first 16 bytes of the SHA-256 of a text, in hexadecimal digits.
+fn short_digest(text: &str) -> String {
+    Sha256::digest(text).iter().take(16).fold(String::new(), |mut digest, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(digest, "{byte:02x}");
+        digest
+    })
 }
 
 /// Returns a schema that providers accept: one of an object, and neither too large nor too deep.
@@ -129,7 +130,7 @@ mod tests {
     #[test]
     fn digest_changes_with_description_and_schema() {
         let digest = |description: &str, schema: Value| {
-            tool(json!({"name": "a", "description": description, "inputSchema": schema})).digest()
+            tool(json!({"name": "a", "description": description, "inputSchema": schema})).digest
         };
         let first = digest("one", json!({}));
         assert_eq!(first, digest("one", json!({})));
@@ -138,6 +139,6 @@ mod tests {
         let hints = json!({"name": "a", "description": "one", "inputSchema": {}, "annotations": {
             "destructiveHint": true,
         }});
-        assert_ne!(first, tool(hints).digest());
+        assert_ne!(first, tool(hints).digest);
     }
 }

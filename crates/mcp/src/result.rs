@@ -1,10 +1,10 @@
 //! The result of a call: content for the client, and text for the model.
 
 use acp_tools::{ErrorCode, ToolOutput};
+use acp_types::schema::v1::EmbeddedResourceResource;
 use acp_types::{CallEndReason, Content, ContentBlock};
 use callboard_text::grouped_count_with_noun;
 use rmcp::model::CallToolResult;
-use serde_json::Value;
 
 /// Converts a result of a server.
 pub(crate) fn to_tool_output(result: CallToolResult) -> ToolOutput {
@@ -43,7 +43,10 @@ pub(crate) fn to_tool_output(result: CallToolResult) -> ToolOutput {
 
 /// Returns the text of a block for the model. An image is passed on as an image.
 fn text_for_model(block: &ContentBlock) -> Option<String> {
-    let size = |data: &str| grouped_count_with_noun(data.len() as u64 / 4 * 3, "byte", "bytes");
+    let size = |base64: &str| {
+        let digits = base64.trim_end_matches('=').len() as u64;
+        grouped_count_with_noun(digits * 3 / 4, "byte", "bytes")
+    };
     match block {
         ContentBlock::Text(text) => Some(text.text.clone()),
         ContentBlock::Image(_) => None,
@@ -51,17 +54,15 @@ fn text_for_model(block: &ContentBlock) -> Option<String> {
             Some(format!("[Audio for the user: {}, {}]", audio.mime_type, size(&audio.data)))
         }
         ContentBlock::ResourceLink(link) => Some(format!("[Link: {} ({})]", link.uri, link.name)),
-        ContentBlock::Resource(resource) => {
-            let resource = serde_json::to_value(&resource.resource).unwrap_or_default();
-            let uri = resource["uri"].as_str().unwrap_or_default();
-            Some(match &resource["text"] {
-                Value::String(text) => format!("[Resource: {uri}]\n{text}"),
-                _ => format!(
-                    "[Resource for the user: {uri}, {}]",
-                    size(resource["blob"].as_str().unwrap_or_default())
-                ),
-            })
-        }
+        ContentBlock::Resource(resource) => match &resource.resource {
+            EmbeddedResourceResource::TextResourceContents(it) => {
+                Some(format!("[Resource: {}]\n{}", it.uri, it.text))
+            }
+            EmbeddedResourceResource::BlobResourceContents(it) => {
+                Some(format!("[Resource for the user: {}, {}]", it.uri, size(&it.blob)))
+            }
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -69,7 +70,7 @@ fn text_for_model(block: &ContentBlock) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -85,10 +86,12 @@ mod tests {
             {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"},
             {"type": "resource_link", "uri": "demo://x", "name": "x"},
             {"type": "resource", "resource": {"uri": "demo://y", "text": "two"}},
+            {"type": "resource", "resource": {"uri": "demo://z", "blob": "aGk="}},
         ]}));
-        assert_eq!(output.content.unwrap().len(), 5);
-        let expected = "one\n[Audio for the user: audio/wav, 3 bytes]\n[Link: demo://x (x)]\n\
-                        [Resource: demo://y]\ntwo";
+        assert_eq!(output.content.unwrap().len(), 6);
+        let expected = "one\n[Audio for the user: audio/wav, 2 bytes]\n[Link: demo://x (x)]\n\
+                        [Resource: demo://y]\ntwo\n\
+                        [Resource for the user: demo://z, 2 bytes]";
         assert_eq!((output.text.as_str(), output.failure), (expected, None));
     }
 

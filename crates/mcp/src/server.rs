@@ -16,6 +16,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
+use url::{Host, Url};
 
 use crate::client::ServerMessages;
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
@@ -145,10 +146,10 @@ impl RunningServer {
             }
             cursor = page.next_cursor;
             if cursor.is_none() {
-                break;
+                return Ok(listed);
             }
         }
-        Ok(listed)
+        Err("its list of tools has too many pages".to_owned())
     }
 
     /// Returns the messages of the server.
@@ -240,9 +241,21 @@ fn http_transport(
         }
         _ => attempt.stop(),
     });
-    let client = reqwest::Client::builder().redirect(same_origin).build();
-    let client = client.map_err(|error| error.to_string())?;
+    let client = reqwest::Client::builder().redirect(same_origin);
+    // For a proxy, this computer would be another one, which must not get the headers either.
+    let client = if is_loopback(url) { client.no_proxy() } else { client };
+    let client = client.build().map_err(|error| error.to_string())?;
     Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+/// Returns whether a URL is on this computer.
+fn is_loopback(url: &str) -> bool {
+    match Url::parse(url).ok().as_ref().and_then(Url::host) {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 fn startup_timeout_text(config: &McpServerConfig) -> String {
@@ -261,4 +274,26 @@ fn exit_text(exit: &callboard_process::CommandExit) -> String {
 fn with_stderr(why: String, stderr: &StderrTail) -> String {
     let lines = stderr.last_lines();
     if lines.is_empty() { why } else { format!("{why}; its last lines: {}", lines.join(" / ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_urls_are_on_this_computer() {
+        for (url, expected) in [
+            ("http://localhost:8/mcp", true),
+            ("http://a.LOCALHOST", true),
+            ("http://127.1:80/", true),
+            ("http://[::1]/", true),
+            ("http://localhost.example/", false),
+            ("http://127.0.0.1.example/", false),
+            ("https://10.0.0.1/", false),
+            ("http://user@a.example/?127.0.0.1", false),
+            ("nonsense", false),
+        ] {
+            assert_eq!(is_loopback(url), expected, "{url}");
+        }
+    }
 }

@@ -20,7 +20,7 @@ use crate::definition::ToolDefinition;
 use crate::limits::{LIST_INTERVAL, LIST_WAIT, MAX_KNOWN_TOOLS, MAX_NOTICES, MAX_SERVERS};
 use crate::lock::lock;
 use crate::names::model_tool_name;
-use crate::server::RunningServer;
+use crate::server::{ListedTools, RunningServer};
 use crate::tool::{ConnectedServer, McpTool};
 
 /// The servers of a session. They start in the background, and end when the value is dropped.
@@ -77,6 +77,12 @@ struct ServerEntry {
     /// Whether the user is waiting for the server.
     is_late: AtomicBool,
     restart: Notify,
+}
+
+impl ServerEntry {
+    fn is_starting(&self) -> bool {
+        matches!(*lock(&self.state), EntryState::Starting)
+    }
 }
 
 enum EntryState {
@@ -155,16 +161,14 @@ impl McpServers {
     /// Returns the names of the servers that are starting.
     #[must_use]
     pub fn starting(&self) -> Vec<String> {
-        let starting = |entry: &&ServerEntry| matches!(*lock(&entry.state), EntryState::Starting);
-        let entries = self.state.entries.iter().filter(starting);
+        let entries = self.state.entries.iter().filter(|entry| entry.is_starting());
         entries.map(|entry| entry.config.name.clone()).collect()
     }
 
     /// From now on, a notice reports when one of the servers that are starting now is ready.
     pub fn announce_late_starts(&self) {
         for entry in &self.state.entries {
-            let is_starting = matches!(*lock(&entry.state), EntryState::Starting);
-            entry.is_late.store(is_starting, Ordering::Relaxed);
+            entry.is_late.store(entry.is_starting(), Ordering::Relaxed);
         }
     }
 
@@ -237,54 +241,52 @@ impl ServersState {
 
     /// Runs a server until it ends, which is an error, or should start again.
     async fn run_server_once(&self, place: usize, stop: &CancellationToken) -> Result<(), String> {
-        let ServerEntry { config, restart, .. } = &self.entries[place];
         let roots = self.folders.roots.iter().map(|root| file_uri(root)).collect();
         let messages = ServerMessages::new(self.info.clone(), roots);
+        let config = &self.entries[place].config;
         let mut server = RunningServer::start(config, messages, &self.folders, stop).await?;
+        let served = self.offer_tools(place, &mut server, stop).await;
+        // Each way to end is followed by this, so that the server can end by itself.
+        let how = server.end().await;
+        served.map_err(|reason| reason.unwrap_or(how))
+    }
+
+    /// Offers the tools of a server until it should end or start again. Returns an error if it cannot
+    /// list its tools, with the reason, or if it has ended by itself.
+    async fn offer_tools(
+        &self,
+        place: usize,
+        server: &mut RunningServer,
+        stop: &CancellationToken,
+    ) -> Result<(), Option<String>> {
+        let ServerEntry { config, restart, .. } = &self.entries[place];
         loop {
             let changes = server.messages().reported_changes();
             let next_list = Instant::now() + LIST_INTERVAL;
-            match stop.run_until_cancelled(server.list_tools(config)).await {
-                None => {
-                    server.end().await;
-                    return Ok(());
-                }
-                Some(Ok(listed)) => {
-                    if listed.left_out > 0 {
-                        self.add_notice(format!(
-                            "The MCP server {} has too many tools: {} are left out.",
-                            config.name, listed.left_out
-                        ));
-                    }
-                    if listed.misnamed > 0 {
-                        self.add_notice(format!(
-                            "The MCP server {} has tools with invalid names: {} are left out.",
-                            config.name, listed.misnamed
-                        ));
-                    }
-                    let connected = Arc::new(server.connected(config));
-                    let tools = listed.tools;
-                    self.set_state(place, EntryState::Ready { server: connected, tools });
-                    server.messages().set_listed_changes(changes);
-                }
-                Some(Err(reason)) => {
-                    server.end().await;
-                    return Err(reason);
-                }
+            let listed = stop.run_until_cancelled(server.list_tools(config)).await;
+            let Some(listed) = listed else { return Ok(()) };
+            let ListedTools { tools, left_out, misnamed } = listed.map_err(Some)?;
+            let name = &config.name;
+            if left_out > 0 {
+                self.add_notice(format!(
+                    "The MCP server {name} has too many tools: {left_out} are left out."
+                ));
             }
-            let goes_on = tokio::select! {
-                goes_on = server.tools_changed_or_ended(next_list) => goes_on,
-                () = restart.notified() => {
-                    server.end().await;
-                    return Ok(());
-                }
-                () = stop.cancelled() => {
-                    server.end().await;
-                    return Ok(());
-                }
-            };
-            if !goes_on {
-                return Err(server.end().await);
+            if misnamed > 0 {
+                self.add_notice(format!(
+                    "The MCP server {name} has tools with invalid names: {misnamed} are left out."
+                ));
+            }
+            let connected = Arc::new(server.connected(config));
+            self.set_state(place, EntryState::Ready { server: connected, tools });
+            server.messages().set_listed_changes(changes);
+            tokio::select! {
+                goes_on = server.tools_changed_or_ended(next_list) => match goes_on {
+                    true => {}
+                    false => return Err(None),
+                },
+                () = restart.notified() => return Ok(()),
+                () = stop.cancelled() => return Ok(()),
             }
         }
     }
@@ -306,9 +308,7 @@ impl ServersState {
         }
         *lock(&entry.state) = state;
         self.publish_tools();
-        let is_starting =
-            |entry: &&ServerEntry| matches!(*lock(&entry.state), EntryState::Starting);
-        let starting = self.entries.iter().filter(is_starting).count();
+        let starting = self.entries.iter().filter(|entry| entry.is_starting()).count();
         self.starting.send_if_modified(|now| std::mem::replace(now, starting) != starting);
     }
 
@@ -322,7 +322,7 @@ impl ServersState {
             for definition in tools {
                 let key = (place, definition.name.clone());
                 let earlier = match first.get(&key) {
-                    Some(first) if first.digest() == definition.digest() => None,
+                    Some(first) if first.digest == definition.digest => None,
                     Some(first) => Some(first.clone()),
                     // A tool that cannot be remembered counts as changed.
                     None if first.len() >= MAX_KNOWN_TOOLS => Some(definition.clone()),

@@ -85,7 +85,7 @@ impl DynTool for McpTool {
             let effect = Effect::Mcp {
                 server: self.server.name.clone(),
                 tool: self.definition.name.clone(),
-                definition: self.definition.digest(),
+                definition: self.definition.digest.clone(),
             };
             let is_changed = self.earlier.is_some() || was_allowed_otherwise(&effect, invocation);
             let mut effects = Effects::from(effect);
