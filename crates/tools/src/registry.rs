@@ -7,6 +7,7 @@ mod prepared_call;
 mod results;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -177,13 +178,13 @@ impl Registry {
 
     /// Returns all tools, each name once.
     fn all_tools(&self) -> Vec<Arc<RegisteredTool>> {
-        let mut all = self.tools.clone();
-        for live in self.live_tools.current().iter() {
-            if self.find(&live.spec.name).is_none_or(|first| Arc::ptr_eq(&first, live)) {
-                all.push(live.clone());
-            }
-        }
-        all
+        let own_names = self.tools.iter().flat_map(|entry| {
+            std::iter::once(&*entry.spec.name).chain(entry.spec.aliases.iter().copied())
+        });
+        let mut names: HashSet<&str> = own_names.collect();
+        let live = self.live_tools.current();
+        let live = live.iter().filter(|entry| names.insert(&entry.spec.name));
+        self.tools.iter().chain(live).cloned().collect()
     }
 
     /// Returns the spec of a tool, given its name or an alias.
@@ -331,8 +332,12 @@ impl Registry {
     /// Creates the value that [`execute_call`](acp_lifecycle::execute_call()) needs to run a call.
     #[must_use]
     pub fn prepare_call(&self, name: &str, args: Value, context: &Context) -> PreparedCall {
-        let names = self.all_tools().iter().map(|entry| entry.spec.name.clone()).collect();
-        PreparedCall::new(self.find(name), names, name, args, context, &self.titles)
+        let tool = self.find(name);
+        let names = match tool {
+            Some(_) => Vec::new(),
+            None => self.all_tools().iter().map(|entry| entry.spec.name.clone()).collect(),
+        };
+        PreparedCall::new(tool, names, name, args, context, &self.titles)
     }
 
     /// Finds a tool by its name, or by an alias if no tool has this name.

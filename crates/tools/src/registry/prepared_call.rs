@@ -159,7 +159,7 @@ impl Drop for PreparedCall {
 }
 
 impl PreparedCall {
-    /// Creates a call of a tool. `tool_names` are the names of all registered tools. If the tool is
+    /// Creates a call of a tool. `tool_names` are the names of all tools, for the error if there is no tool. If the tool is
     /// unknown, the error lists them.
     pub(super) fn new(
         tool: Option<Arc<RegisteredTool>>,
