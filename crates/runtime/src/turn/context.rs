@@ -1,9 +1,12 @@
 //! The context of a turn's requests: notes about changes, and the compaction that keeps the session
 //! within the model's window.
 
+use std::sync::Arc;
+
 use acp_tools::ToolRole;
 use acp_types::ToolCallId;
 use agent_client_protocol::v1::schema::ContentBlock;
+use callboard_models::ToolSpec;
 
 use super::history::History;
 use super::{Turn, updates};
@@ -11,11 +14,15 @@ use crate::context::{self, CompactionOutcome, Compactor, ImplicitReadRules, Syst
 use crate::options::ActiveOptions;
 use crate::prompt;
 
-/// Returns the system prompt for the selected options. For a model that takes no context, the
+/// Returns the system prompt for the selected options and the tools of a request. For a model that takes no context, the
 /// prompt is empty.
-pub(super) fn system_prompt(turn: &Turn<'_>, chosen: &ActiveOptions) -> SystemPrompt {
+pub(super) fn system_prompt(
+    turn: &Turn<'_>,
+    chosen: &ActiveOptions,
+    tools: &Arc<[ToolSpec]>,
+) -> SystemPrompt {
     match context::model_takes_context(&*chosen.model) {
-        true => turn.workspace_context.system_prompt(chosen.mode, &turn.tools.specs()),
+        true => turn.workspace_context.system_prompt(chosen.mode, tools),
         false => SystemPrompt::default(),
     }
 }
@@ -26,7 +33,8 @@ pub(super) async fn compact_if_needed(turn: &Turn<'_>, history: &mut History) {
     if !context::model_takes_context(&*chosen.model) {
         return;
     }
-    let weight = system_prompt(turn, &chosen).estimated_bytes + history.estimated_bytes();
+    let weight = system_prompt(turn, &chosen, &turn.tools.specs()).estimated_bytes
+        + history.estimated_bytes();
     if history.budget_for_model(&chosen).needs_compaction(weight) {
         compact_history(turn, &chosen, history).await;
     }
@@ -39,7 +47,8 @@ pub(super) async fn compact_after_refusal(turn: &Turn<'_>, history: &mut History
     if !context::model_takes_context(&*chosen.model) {
         return drop_older_half(turn, history);
     }
-    let weight = system_prompt(turn, &chosen).estimated_bytes + history.estimated_bytes();
+    let weight = system_prompt(turn, &chosen, &turn.tools.specs()).estimated_bytes
+        + history.estimated_bytes();
     history.budget_for_model(&chosen).shrink_window(weight);
     compact_history(turn, &chosen, history).await
 }
@@ -50,7 +59,7 @@ async fn compact_history(turn: &Turn<'_>, chosen: &ActiveOptions, history: &mut 
         model: &*chosen.model,
         handle: turn.handle,
         cancel: turn.cancel,
-        overhead_bytes: system_prompt(turn, chosen).estimated_bytes,
+        overhead_bytes: system_prompt(turn, chosen, &turn.tools.specs()).estimated_bytes,
         index: history.request_count_of_model(chosen.model_generation),
         plan_tool: plan_tool.as_deref(),
     };

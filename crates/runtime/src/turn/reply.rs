@@ -8,7 +8,7 @@ use acp_lifecycle::{CallEnd, OpenCall, PartialArguments};
 use acp_types::{CallEndReason, MessageChunk, Role};
 use callboard_models::{
     ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStopReason, ModelToolCall,
-    ProviderReplay, ReplyStream, TokenUsage,
+    ProviderReplay, ReplyStream, TokenUsage, ToolSpec,
 };
 use serde_json::{Value, json};
 use ulid::Ulid;
@@ -62,9 +62,10 @@ impl StreamedReply {
     /// Sends a request to the model, and shows the reply to the client while it arrives.
     pub(super) async fn request_and_receive(turn: &Turn<'_>, history: &mut History) -> Self {
         let chosen = (turn.active_options)();
-        let system = context::system_prompt(turn, &chosen);
+        let tools = turn.tools.specs();
+        let system = context::system_prompt(turn, &chosen, &tools);
         let weight = system.estimated_bytes + history.estimated_bytes();
-        let mut stream = chosen.model.reply(build_request(turn, &chosen, system.text, history));
+        let mut stream = chosen.model.reply(build_request(tools, &chosen, system.text, history));
         let mut reply = Self::new();
         while reply.stop.is_none() && reply.error.is_none() && !reply.is_cancelled {
             tokio::select! {
@@ -175,7 +176,7 @@ impl StreamedReply {
 }
 
 fn build_request(
-    turn: &Turn<'_>,
+    tools: Arc<[ToolSpec]>,
     chosen: &ActiveOptions,
     system: Arc<str>,
     history: &mut History,
@@ -183,7 +184,7 @@ fn build_request(
     let mut request = ModelRequest::new(history.messages().clone());
     request.index = history.take_request_index(chosen.model_generation);
     request.system = system;
-    request.tools = turn.tools.specs();
+    request.tools = tools;
     request.effort = chosen.effort;
     request
 }
