@@ -1,6 +1,7 @@
 //! The background commands of one session. Commands stay in the list after they end.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -269,11 +270,13 @@ impl EndRecorder {
 impl Drop for EndRecorder {
     fn drop(&mut self) {
         let exit = self.exit.take().unwrap_or_else(|| Err(SpawnError::Start("it was lost".into())));
+        // This may take a while, so no other reader of the output waits for it.
+        let examined = |examine: Examination| catch_unwind(AssertUnwindSafe(examine)).ok();
+        let notes = self.examine.take().and_then(examined).unwrap_or_default();
         let position = self.shared.output_position(&self.id).unwrap_or_default();
         let mut mark = lock(&position);
         let rest = self.recording.take_new(&mut mark);
         let recorded = self.recording.finish();
-        let notes = self.examine.take().map(|examine| examine()).unwrap_or_default();
         let mut state = lock(&self.shared.state);
         if let Some(entry) = state.entry(&self.id) {
             let lasted = entry.command.info.begun.elapsed();

@@ -68,8 +68,8 @@ impl MadeNames {
                 } else if entry.file_type().is_ok_and(|kind| kind.is_dir())
                     && !GENERATED_FOLDERS.iter().any(|generated| name == *generated)
                 {
-                    let is_moved = entry.metadata().is_ok_and(|it| is_moved(&it, since));
-                    let since = if is_moved { ChangeTime::EARLIEST } else { since };
+                    let may_be_moved = entry.metadata().is_ok_and(|it| may_be_moved(&it, since));
+                    let since = if may_be_moved { ChangeTime::EARLIEST } else { since };
                     folders.push((entry.path(), is_hidden, since));
                 }
             }
@@ -93,8 +93,9 @@ fn is_made(entry: &DirEntry, is_hidden: bool, since: ChangeTime) -> bool {
 }
 
 /// Returns whether a folder was moved after a time, so that all that it contains is new at its place.
-/// If its content changed afterwards, this cannot be seen.
-fn is_moved(folder: &Metadata, since: ChangeTime) -> bool {
+/// A change of its mode or owner looks the same. If its content changed afterwards, a move cannot be
+/// seen.
+fn may_be_moved(folder: &Metadata, since: ChangeTime) -> bool {
     let content = ChangeTime { seconds: folder.mtime(), nanoseconds: folder.mtime_nsec() };
     ChangeTime::of(folder) > since && content <= since
 }
@@ -163,8 +164,10 @@ mod tests {
         write(root, ".changed", 0o644);
         write(root, ".git/HEAD", 0o644);
         write(root, "target/old/tool", 0o755);
+        write(root, "closed/tool", 0o755);
         let since = time_before_now();
         fs::rename(root.join("target/old"), root.join("moved")).unwrap();
+        fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
         let made = [
             "made-executable",
             "run.sh",
@@ -186,6 +189,7 @@ mod tests {
         let expected = [
             ".changed",
             ".hidden/config",
+            "closed/tool",
             "inner/.git",
             "made-executable",
             "moved/tool",
