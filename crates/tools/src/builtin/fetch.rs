@@ -53,10 +53,8 @@ pub(crate) struct Plan {
 enum PageAccess {
     /// The session has fetched the page before.
     Cached(Arc<Page>),
-    /// The host is connected to at addresses that were checked.
-    Route(Route),
-    /// The name of the host is resolved after the user's answer.
-    Unresolved,
+    /// The host is connected to. Without a route, its name is resolved after the user's answer.
+    Host(Option<Route>),
     /// The host was not resolved, because connections to it are denied.
     Denied,
 }
@@ -127,8 +125,7 @@ impl Tool for Fetch {
         let is_named = is_host_allowed(call, &effects);
         let route = check_before_question(&connector, &destination, (verdict, is_named)).await?;
         let is_proxied = route.as_ref().is_some_and(Route::is_proxied);
-        let access = route.map_or(PageAccess::Unresolved, PageAccess::Route);
-        let mut preview = preview(access).with_effects(effects);
+        let mut preview = preview(PageAccess::Host(route)).with_effects(effects);
         preview.notes.extend(is_proxied.then(|| host_note("fetch-by-proxy", &destination)));
         Ok(preview)
     }
@@ -142,8 +139,7 @@ impl Tool for Fetch {
         let Plan { args, url, access } = pinned.release(grant)?;
         let (page, is_cached) = match access {
             PageAccess::Cached(page) => (page, true),
-            PageAccess::Route(route) => (fetch_page(&url, Some(route), invocation).await?, false),
-            PageAccess::Unresolved => (fetch_page(&url, None, invocation).await?, false),
+            PageAccess::Host(route) => (fetch_page(&url, route, invocation).await?, false),
             PageAccess::Denied => return Err(denied_host(&url.destination().host)),
         };
         page_output(&page, &args, is_cached)

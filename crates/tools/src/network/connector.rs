@@ -199,8 +199,7 @@ impl Connector {
 
     fn upstream_of(&self, destination: &Destination) -> Option<&UpstreamProxy> {
         // For a proxy, this computer would be another one.
-        let known = known_addresses(destination).unwrap_or_default();
-        let is_local = known.iter().any(|address| address.ip().is_loopback());
+        let is_local = destination.is_loopback();
         self.upstream.as_ref().filter(|upstream| !is_local && upstream.serves(destination))
     }
 
@@ -280,16 +279,14 @@ impl Connector {
     }
 }
 
-/// Returns the addresses of a destination that needs no resolver. `localhost` and the names beneath
-/// it always mean this computer (RFC 6761).
+/// Returns the addresses of a destination that needs no resolver.
 fn known_addresses(destination: &Destination) -> Option<Vec<SocketAddr>> {
     let with_port = |address| SocketAddr::new(address, destination.port);
     if let Some(address) = destination.address() {
         return Some(vec![with_port(address)]);
     }
     let local = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    let is_localhost = destination.host.rsplit('.').next() == Some("localhost");
-    is_localhost.then(|| local.map(with_port).to_vec())
+    destination.is_loopback().then(|| local.map(with_port).to_vec())
 }
 
 #[cfg(test)]

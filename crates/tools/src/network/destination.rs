@@ -30,6 +30,13 @@ impl Destination {
         Some(Self { host, port })
     }
 
+    /// Returns whether the host is a name or an address of this computer's loopback interface.
+    /// `localhost` and the names beneath it always are (RFC 6761).
+    pub(crate) fn is_loopback(&self) -> bool {
+        let is_localhost = self.host.rsplit('.').next() == Some("localhost");
+        is_localhost || self.address().is_some_and(|address| address.is_loopback())
+    }
+
     /// Returns the address if the host is one rather than a name.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()

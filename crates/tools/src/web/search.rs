@@ -101,8 +101,7 @@ impl WebSearch {
         let endpoint = PageUrl::parse(endpoint).map_err(WebSearchError::InvalidEndpoint)?;
         let search = Self { endpoint, shape, key };
         let host = search.host();
-        let is_loopback = host.rsplit('.').next() == Some("localhost")
-            || search.endpoint.destination().address().is_some_and(|it| it.is_loopback());
+        let is_loopback = search.endpoint.destination().is_loopback();
         match &search.key {
             Some(_) if !search.endpoint.is_https() && !is_loopback => {
                 Err(WebSearchError::UnencryptedKey { host })

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::*;
+use crate::limits::MAX_FIRST_PAGE_RECORDS;
 use crate::record::RecordForm;
 use pretty_assertions::assert_eq;
 
@@ -210,14 +211,19 @@ fn records_of_a_damaged_database_are_returned_unchanged() {
     let store = filled(folder.path());
     let mut load = store.begin_load(&id("a"), RecordStream::Client, u64::MAX).unwrap();
     let mut original = HashMap::new();
+    let mut page_lengths = Vec::new();
     loop {
         let page = store.next_page(&mut load).unwrap();
         if page.is_empty() {
             break;
         }
+        page_lengths.push(page.len());
         original.extend(page.into_iter().map(|record| (record.seq, record.json)));
     }
     assert_eq!(original.len(), 211);
+    // Only the first page is short, so that a client sees something soon.
+    assert_eq!(page_lengths[0], MAX_FIRST_PAGE_RECORDS);
+    assert!(page_lengths[1] > MAX_FIRST_PAGE_RECORDS, "{page_lengths:?}");
     drop(store);
     let intact = fs::read(database(folder.path())).unwrap();
     let mut total = 0;

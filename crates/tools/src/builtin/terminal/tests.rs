@@ -72,8 +72,7 @@ impl TestSession {
         // ends, and the timeout fails the test.
         let running = execute_call(open, registry.prepare_call(name, args, context));
         let ended = timeout(Duration::from_secs(200), running).await.expect(name);
-        let report = session.update(|session, _| session.board().history().get(&id).cloned());
-        (ended, report.unwrap())
+        (ended, session.call_report(&id).unwrap())
     }
 }
 
