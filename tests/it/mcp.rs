@@ -13,6 +13,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::script::{Model, call, end, text};
 use crate::harness::session::{call_text, meta};
 use crate::harness::{Agent, PermissionReply};
+use acp_conformance::{ClientBehaviour, FormReply};
 
 const ALWAYS: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowAlways);
 const ALLOW: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowOnce);
@@ -38,14 +39,14 @@ async fn ready(
     script: impl Into<Vec<Value>>,
     mode: &str,
     servers: &[(&str, &str)],
-    reply: PermissionReply,
+    client: impl Into<ClientBehaviour>,
 ) -> Agent {
     let scratch = Scratch::new();
     let model = scratch.model(&Model::from(script.into()));
     let servers: Vec<_> =
         servers.iter().map(|(name, behaviour)| server(&scratch, name, behaviour)).collect();
     let args = ["acp", "--model", &model, "--mode", mode];
-    let mut agent = Agent::start_in(scratch, &args, &[], reply);
+    let mut agent = Agent::start_in(scratch, &args, &[], client);
     agent.initialize().await.unwrap();
     let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": servers});
     agent.request("session/new", params).await.unwrap();
@@ -104,7 +105,9 @@ async fn tools_of_a_server_are_called_with_permission() {
     assert_eq!(titles_asked(&agent), ["echo (one) `{\"text\":\"hi\"}`", "fail (one)"]);
     let log = read(&log(&agent.scratch, "one"));
     assert!(
-        log.starts_with("started ") && log.contains(" given\necho {\"text\": \"hi\"}"),
+        log.starts_with("started ")
+            && log.contains(" given\n")
+            && log.contains("\necho {\"text\": \"hi\"}"),
         "{log}"
     );
     assert!(agent.processes().iter().any(|process| process.contains("mcp_server.py")));
@@ -255,5 +258,157 @@ async fn a_server_may_end_by_itself_when_its_session_ends() {
     agent.request("session/close", json!({"sessionId": id})).await.unwrap();
     let log = log(&agent.scratch, "one");
     assert!(read(&log).ends_with("closed\n"), "{}", read(&log));
+    agent.finish().await;
+}
+
+/// Returns a client that allows each request once, and answers forms.
+fn client_with_forms(form: FormReply, elicitation: Value) -> ClientBehaviour {
+    let client = ClientBehaviour::from(ALLOW).with_form(form);
+    client.with_capabilities(json!({ "elicitation": elicitation }))
+}
+
+/// Returns the answers that the server received.
+fn answers(agent: &Agent) -> Vec<Value> {
+    let log = read(&log(&agent.scratch, "one"));
+    let answers = log.lines().filter_map(|line| line.strip_prefix("answer "));
+    answers.map(|answer| serde_json::from_str(answer).unwrap()).collect()
+}
+
+fn question(fields: &Value) -> Value {
+    let schema = json!({"type": "object", "properties": fields, "required": []});
+    json!({"message": "Which\u{1b}[2J branch?", "requestedSchema": schema})
+}
+
+#[tokio::test]
+async fn questions_of_a_server_are_forms_of_the_client() {
+    let fields = json!({
+        "branch": {"type": "string", "title": "Branch", "enum": ["main", "dev"]},
+        "note": {"type": "string", "maxLength": 10},
+    });
+    for (form, answer) in [
+        (
+            FormReply::Fill("main"),
+            json!({"action": "accept", "content": {"branch": "main", "note": "main"}}),
+        ),
+        (FormReply::Decline, json!({"action": "decline"})),
+        (FormReply::Cancel, json!({"action": "cancel"})),
+        (FormReply::Error, json!({"action": "cancel"})),
+    ] {
+        let script = one_turn(&[("mcp__one__ask", question(&fields))]);
+        let client = client_with_forms(form, json!({}));
+        let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
+        assert_eq!(agent.turn("go").await, "end_turn");
+        assert_eq!(answers(&agent), [answer], "{form:?}");
+        let asked = agent.client.forms[0].clone();
+        let expected = "The MCP server one asks: Which\\u{1b}[2J branch?";
+        assert_eq!((&asked["mode"], &asked["message"]), (&json!("form"), &json!(expected)));
+        assert_eq!(asked["requestedSchema"]["properties"], fields);
+        assert_eq!(asked["toolCallId"], json!(agent.session().calls()[0].tool_call_id));
+        let log = read(&log(&agent.scratch, "one"));
+        let capabilities =
+            r#"capabilities {"elicitation": {"form": {}}, "roots": {}, "sampling": {}}"#;
+        assert!(log.contains(capabilities), "{log}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_cannot_ask_a_client_without_forms() {
+    let script = one_turn(&[("mcp__one__ask", question(&json!({})))]);
+    let mut agent = ready(script, "auto", &[("one", "asks")], ALLOW).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(answers(&agent)[0]["message"], "This question cannot be shown.");
+    let log = read(&log(&agent.scratch, "one"));
+    assert!(log.contains(r#"capabilities {"roots": {}, "sampling": {}}"#), "{log}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_page_is_shown_and_reported_as_finished() {
+    let page =
+        |url: &str| json!({"mode": "url", "message": "Log in.", "url": url, "elicitationId": "e1"});
+    let script = one_turn(&[
+        ("mcp__one__ask", page("https://example.com/login")),
+        ("mcp__one__ask", page("file:///etc/passwd")),
+    ]);
+    let client = client_with_forms(FormReply::LeaveEmpty, json!({"url": {}}));
+    let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let asked = &agent.client.forms;
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert_eq!(asked[0]["url"], "https://example.com/login");
+    let id = asked[0]["elicitationId"].as_str().unwrap().to_owned();
+    let is_completion = |line: &str| line.contains("elicitation/complete") && line.contains(&id);
+    agent.until(|client| client.transcript().lines().any(is_completion)).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_open_form_is_withdrawn_with_its_call() {
+    let script = one_turn(&[("mcp__one__ask", question(&json!({})))]);
+    let client = client_with_forms(FormReply::NoReply, json!({}));
+    let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
+    let prompt = agent.prompt("go").await;
+    agent.until(|client| !client.forms.is_empty()).await;
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    agent.until(|client| !client.cancelled_requests.is_empty()).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn questions_have_a_limit_and_come_one_by_one() {
+    let mut many = question(&json!({}));
+    many["count"] = json!(100);
+    let script = one_turn(&[("mcp__one__ask", many)]);
+    let client = client_with_forms(FormReply::LeaveEmpty, json!({}));
+    let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let answers = answers(&agent);
+    assert_eq!(answers.len(), 100);
+    let accepted = answers.iter().filter(|answer| answer["action"] == "accept").count();
+    assert!((1..=32).contains(&accepted), "{accepted}");
+    assert_eq!(agent.client.forms.len(), accepted);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_asks_the_model_only_with_permission() {
+    let request = json!({
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Say hello."}}],
+        "systemPrompt": "Be brief.", "maxTokens": 5,
+    });
+    for (mode, reply, completed) in [
+        ("auto", ALLOW, true),
+        ("auto", PermissionReply::Select(PermissionOptionKind::RejectOnce), false),
+    ] {
+        let calls = one_turn(&[("mcp__one__sample", request.clone())]);
+        let script = [vec![text("Hello.")], calls].concat();
+        let mut agent = ready(script, mode, &[("one", "asks")], reply).await;
+        agent.turn("go").await;
+        let answer = &answers(&agent)[0];
+        let asked = &agent.client.permission_requests;
+        assert_eq!(asked.len(), 1, "{asked:?}");
+        let shown = serde_json::to_string(&agent.session().calls()[0].content).unwrap();
+        match completed {
+            true => {
+                assert_eq!(answer["content"], json!({"type": "text", "text": "Hello."}));
+                assert_eq!(answer["role"], "assistant");
+            }
+            false => assert_eq!(answer["message"], "The user does not permit it."),
+        }
+        assert!(shown.contains("Be brief.\\n\\nSay hello."), "{shown}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn structured_results_are_compared_with_their_schema() {
+    let script =
+        one_turn(&[("mcp__one__point", json!({"x": 1})), ("mcp__one__point", json!({"x": "one"}))]);
+    let mut agent = ready(script, "auto", &[("one", "asks")], ALLOW).await;
+    agent.turn("go").await;
+    let calls = shown(&agent);
+    assert_eq!([calls[0].1, calls[1].1], [ToolCallStatus::Completed, ToolCallStatus::Failed]);
     agent.finish().await;
 }

@@ -19,7 +19,8 @@ pub struct ClientBehaviour {
     pub permission: PermissionReply,
     /// The time at which the client replies to permission requests.
     pub timing: ReplyTiming,
-    /// Reply to forms; `None` if the client supports no forms.
+    /// Reply to forms, and to pages if the [capabilities](Self::capabilities) contain them; `None` if
+    /// the client supports no forms.
     pub form: Option<FormReply>,
     /// Delay after each line that the client reads.
     pub read_delay: Duration,
@@ -70,7 +71,7 @@ impl ClientBehaviour {
             advertised["fs"] = json!({"readTextFile": true, "writeTextFile": writes});
         }
         if self.form.is_some() {
-            advertised["elicitation"] = json!({"form": {}});
+            advertised["elicitation"]["form"] = json!({});
         }
         if self.terminals.is_some() {
             advertised["terminal"] = json!(true);

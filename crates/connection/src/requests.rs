@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use acp_lifecycle::{AgentRequestId, SessionHandle};
-use agent_client_protocol::JsonRpcRequest;
 use agent_client_protocol::v1::SentRequest;
+use agent_client_protocol::{JsonRpcNotification, JsonRpcRequest};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -145,6 +145,12 @@ impl ClientRequestSender {
             drop(await_response(deadline, asked.block_task()).await);
         });
         self.enqueue(RequestKind::Release, send);
+    }
+
+    /// Sends a notification at once, i.e. before items of the session that wait.
+    pub fn send_notification(&self, notification: impl JsonRpcNotification) {
+        // Ignore the error: a disconnected client needs no notification.
+        drop(self.line.notify(notification));
     }
 
     /// Sends a queued request, unless its caller has dropped it. Called when the outbox has sent

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::limits::{MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH};
+use crate::output_schema::OutputSchema;
 
 /// The definition of a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +20,8 @@ pub(crate) struct ToolDefinition {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) input_schema: Value,
+    /// The schema of structured results; `None` if they are not compared with one.
+    pub(crate) output_schema: Option<OutputSchema>,
     pub(crate) kind: ToolKind,
     /// Whether the server says that the tool may destroy something.
     pub(crate) is_destructive: bool,
@@ -38,12 +41,13 @@ impl ToolDefinition {
         annotations.open_world = hints.and_then(|it| it.open_world_hint);
         let description = head(description, MAX_DESCRIPTION_BYTES).to_owned();
         let input_schema = usable_schema(&tool.input_schema);
+        let output_schema = tool.output_schema.as_deref().and_then(OutputSchema::from_server);
         let kind = infer_kind(None, annotations, &tool.name);
         let is_destructive = annotations.destructive == Some(true);
         let judged = json!([description, input_schema, kind, is_destructive]).to_string();
         let name = tool.name.clone().into_owned();
         let digest = short_digest(&judged);
-        Self { name, description, input_schema, kind, is_destructive, digest }
+        Self { name, description, input_schema, output_schema, kind, is_destructive, digest }
     }
 }
 

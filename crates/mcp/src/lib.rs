@@ -9,6 +9,8 @@ mod definition;
 pub mod limits;
 mod lock;
 mod names;
+mod output_schema;
+mod requests;
 mod result;
 mod server;
 mod servers;
@@ -16,4 +18,8 @@ mod stderr;
 mod tool;
 
 pub use config::{McpServerConfig, McpTransport, SessionFolders, ToolFilter};
+pub use requests::{
+    McpElicitation, McpElicitationMode, McpRequestHandler, McpRequestSupport, McpSample,
+    McpSampling, McpSamplingMessage,
+};
 pub use servers::{McpServerState, McpServerStatus, McpServers};

@@ -62,3 +62,44 @@ pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Time for which the end of a failed server is waited for, so that the notice can name its exit code.
 pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Maximum number of requests that a server may send during one call: questions to the user and
+/// requests to the model.
+pub const MAX_CALL_REQUESTS: usize = 32;
+
+/// Maximum number of requests of a server that are handled at the same time. Others are refused.
+pub(crate) const MAX_OPEN_REQUESTS: usize = 8;
+
+/// Maximum length of the text of a server's question to the user in bytes. The rest is left out.
+pub const MAX_ELICITATION_BYTES: usize = 4096;
+
+/// Maximum length of the form of a question as JSON in bytes. A longer form is refused.
+pub const MAX_FORM_BYTES: usize = 16 << 10;
+
+/// Maximum length of the URL of a question in bytes. A longer URL is refused.
+pub const MAX_PAGE_URL_BYTES: usize = 2048;
+
+/// Maximum number of pages that the user was sent to and has not finished. Others are not reported as
+/// finished.
+pub(crate) const MAX_OPEN_PAGES: usize = 32;
+
+/// Maximum length of a request to the model, as JSON, in bytes. A longer request is refused.
+pub const MAX_SAMPLING_BYTES: usize = 256 << 10;
+
+/// Maximum length of the text of a request to the model, or of its reply, that the user sees, in
+/// bytes.
+pub const MAX_SHOWN_SAMPLING_BYTES: usize = 4096;
+
+/// Maximum length of a reply of the model to a server in tokens. A longer maximum of the server is
+/// reduced to this one.
+pub const MAX_SAMPLING_TOKENS: u32 = 4096;
+
+/// Maximum length of the schema of a tool's results as JSON in bytes, with its references replaced.
+/// Results are not compared with a longer schema.
+pub const MAX_OUTPUT_SCHEMA_BYTES: usize = 64 << 10;
+
+/// Maximum length of a structured result as JSON that is compared with its schema, in bytes.
+pub const MAX_CHECKED_RESULT_BYTES: usize = 256 << 10;
+
+/// Time for the comparison of a structured result with its schema.
+pub(crate) const OUTPUT_CHECK_TIMEOUT: Duration = Duration::from_secs(5);

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::limits::{MAX_SERVER_TOOL_NAME_BYTES, MAX_TOOL_NAME_BYTES};
+use crate::requests::SAMPLING;
 
 /// Returns whether a name of a server can be shown in a question: it has only characters that the
 /// protocol recommends for names of tools, so that it cannot look like a sentence.
 pub(crate) fn is_tool_name(name: &str) -> bool {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
-    (1..=MAX_SERVER_TOOL_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_usual)
+    let is_short = (1..=MAX_SERVER_TOOL_NAME_BYTES).contains(&name.len());
+    is_short && name.bytes().all(is_usual) && name != SAMPLING
 }
 
 /// Returns the name of a server's tool for the model, which differs from those in `taken`. The same
@@ -97,6 +99,7 @@ mod tests {
             ("search (github) for the issue", false),
             ("Größe", false),
             ("a\nb", false),
+            ("sampling/createMessage", false),
         ] {
             assert_eq!(is_tool_name(name), is_valid, "{name}");
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use acp_tools::{DynTool, LiveTools};
 use acp_types::path::file_uri;
@@ -14,12 +14,13 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::ServerMessages;
+use crate::client::{AgentSide, ServerMessages};
 use crate::config::{McpServerConfig, SessionFolders};
 use crate::definition::ToolDefinition;
 use crate::limits::{LIST_INTERVAL, LIST_WAIT, MAX_KNOWN_TOOLS, MAX_NOTICES, MAX_SERVERS};
 use crate::lock::lock;
 use crate::names::model_tool_name;
+use crate::requests::{McpRequestHandler, McpRequestSupport};
 use crate::server::{ListedTools, RunningServer};
 use crate::tool::{ConnectedServer, McpTool};
 
@@ -63,7 +64,7 @@ struct ServersState {
     entries: Vec<ServerEntry>,
     live_tools: LiveTools,
     folders: SessionFolders,
-    info: Implementation,
+    agent: AgentSide,
     /// The first definition of each tool, by its server and name.
     first_definitions: Mutex<HashMap<(usize, String), Arc<ToolDefinition>>>,
     notices: Mutex<Vec<String>>,
@@ -93,7 +94,8 @@ enum EntryState {
 
 impl McpServers {
     /// Starts servers in the background. Their tools appear in `live_tools` when they are ready, in
-    /// the order of `configs`. `name` and `version` are those of the agent.
+    /// the order of `configs`. `name` and `version` are those of the agent. Requests in `support`
+    /// are answered by the [handler](Self::set_request_handler).
     ///
     /// Must be called inside a tokio runtime. Of several servers with the same name, the first is
     /// used.
@@ -103,6 +105,7 @@ impl McpServers {
         folders: SessionFolders,
         live_tools: LiveTools,
         (name, version): (&str, &str),
+        support: McpRequestSupport,
     ) -> Self {
         let mut names = BTreeSet::new();
         let mut notices = Vec::new();
@@ -125,11 +128,17 @@ impl McpServers {
             }
         }
         let starting = watch::Sender::new(entries.len());
+        let agent = AgentSide {
+            info: Implementation::new(name, version),
+            roots: folders.roots.iter().map(|root| file_uri(root)).collect(),
+            support,
+            handler: Arc::default(),
+        };
         let state = Arc::new(ServersState {
             entries,
             live_tools,
             folders,
-            info: Implementation::new(name, version),
+            agent,
             first_definitions: Mutex::default(),
             notices: Mutex::new(notices),
             starting,
@@ -139,6 +148,12 @@ impl McpServers {
             .map(|place| tokio::spawn(state.clone().run_server(place, stop.clone())))
             .collect();
         Self { state, tasks: Mutex::new(tasks), stop }
+    }
+
+    /// Sets what answers the requests of servers, once. It is not kept alive.
+    pub fn set_request_handler(&self, handler: Weak<dyn McpRequestHandler>) {
+        // A second handler is ignored.
+        drop(self.state.agent.handler.set(handler));
     }
 
     /// Waits until no server is starting. Servers have a time limit, but it is long.
@@ -241,9 +256,8 @@ impl ServersState {
 
     /// Runs a server until it ends, which is an error, or should start again.
     async fn run_server_once(&self, place: usize, stop: &CancellationToken) -> Result<(), String> {
-        let roots = self.folders.roots.iter().map(|root| file_uri(root)).collect();
-        let messages = ServerMessages::new(self.info.clone(), roots);
         let config = &self.entries[place].config;
+        let messages = ServerMessages::new(config.name.clone(), self.agent.clone());
         let mut server = RunningServer::start(config, messages, &self.folders, stop).await?;
         let served = self.offer_tools(place, &mut server, stop).await;
         // Each way to end is followed by this, so that the server can end by itself.

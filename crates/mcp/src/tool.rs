@@ -11,12 +11,13 @@ use acp_tools::{
     CallDescription, Context, DynTool, ErrorCode, Invocation, Note, Spec, ToolError, ToolOutput,
     ToolPreview,
 };
+use acp_types::CallEndReason;
 use callboard_text::escape_invisible;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
-    ClientRequest, JsonObject, RequestId, ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
+    CancelledNotificationParam, ClientRequest, JsonObject, RequestId, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::Value;
@@ -24,6 +25,7 @@ use serde_json::Value;
 use crate::client::ServerMessages;
 use crate::definition::ToolDefinition;
 use crate::limits::CLOSE_TIMEOUT;
+use crate::requests::RunningCall;
 use crate::result::to_tool_output;
 
 /// A tool of a server.
@@ -109,7 +111,7 @@ impl DynTool for McpTool {
             let Ok(args) = pinned.release(grant)?.downcast::<JsonObject>() else {
                 return Err(ToolError::fatal("a plan of another tool"));
             };
-            self.server.call(&self.definition.name, *args, invocation).await
+            self.server.call(&self.definition, *args, invocation).await
         }
         .boxed()
     }
@@ -144,38 +146,64 @@ fn was_allowed_otherwise(effect: &Effect, invocation: Invocation<'_>) -> bool {
     })
 }
 
+/// Compares a result with the schema of the tool's results. Returns the first difference.
+async fn wrong_result(definition: &ToolDefinition, result: &CallToolResult) -> Option<String> {
+    let schema = definition.output_schema.as_ref()?;
+    match &result.structured_content {
+        // The text of an error needs no schema.
+        _ if result.is_error == Some(true) => None,
+        Some(result) => schema.first_difference(result).await,
+        None => Some("there is no structured result".to_owned()),
+    }
+}
+
 impl ConnectedServer {
     async fn call(
         &self,
-        tool: &str,
+        definition: &ToolDefinition,
         args: JsonObject,
-        Invocation { call, .. }: Invocation<'_>,
+        Invocation { call, titles, .. }: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
+        let tool = definition.name.as_str();
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(args);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::default()).await;
         let sent = sent.map_err(|error| self.error(tool, &error))?;
-        let progress = self.messages.route_progress(sent.progress_token.clone(), call.clone());
+        let running = RunningCall::new(call.clone(), titles.clone());
+        let route = self.messages.route_to_call(sent.progress_token.clone(), running);
         let request = sent.id.clone();
         let mut answer = pin!(sent.await_response());
         // The timeout of the SDK would wait for the server to read its notification.
         let answer = loop {
             tokio::select! {
                 answer = &mut answer => break answer,
-                () = progress.progressed() => {}
+                () = route.call.progressed() => {}
                 () = call.cancel_token().cancelled() => {
                     self.cancel_request(request).await;
                     let message = format!("{tool} of the server {} was cancelled.", self.name);
                     return Err(ToolError::recoverable(ErrorCode::Cancelled, message));
                 }
-                () = tokio::time::sleep(self.call_timeout) => {
+                () = route.call.idle_for(self.call_timeout) => {
                     self.cancel_request(request).await;
                     break Err(ServiceError::Timeout { timeout: self.call_timeout });
                 }
             }
         };
         match answer {
-            Ok(ServerResult::CallToolResult(result)) => Ok(to_tool_output(result)),
+            Ok(ServerResult::CallToolResult(result)) => {
+                let difference = wrong_result(definition, &result).await;
+                let mut output = to_tool_output(result);
+                if let Some(content) = &mut output.content {
+                    content.splice(0..0, route.call.take_notes());
+                }
+                if let Some(difference) = difference {
+                    output.text.push_str(&format!(
+                        "\n[The result of the server is not as its schema says: {difference}]"
+                    ));
+                    output.failure = Some((ErrorCode::ServerError, CallEndReason::Error));
+                }
+                Ok(output)
+            }
             Ok(_) => {
                 let message =
                     format!("The server {} answered with no result of a tool.", self.name);

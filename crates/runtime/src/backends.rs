@@ -1,11 +1,13 @@
-//! The parts of the client that a session's tools use: the texts of open files, and terminals.
+//! The parts of the client that a session's tools use: the texts of open files, terminals, and forms.
 
+mod server_requests;
 mod terminals;
 mod text_files;
 
 use acp_connection::ClientRequestError;
 use acp_tools::ClientError;
 
+pub(crate) use server_requests::ServerRequests;
 pub(crate) use terminals::ClientTerminals;
 pub(crate) use text_files::ClientTextFiles;
 

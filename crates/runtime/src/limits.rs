@@ -325,3 +325,9 @@ pub(crate) const SERVER_WAIT: Duration = Duration::from_secs(2);
 
 /// Time after which a notice shows that a prompt waits for MCP servers.
 pub(crate) const SERVER_NOTICE_DELAY: Duration = Duration::from_millis(300);
+
+/// Maximum time that a question of an MCP server waits for the user.
+pub(crate) const ELICITATION_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Maximum length of a reply of the model to an MCP server in bytes. The rest is left out.
+pub(crate) const MAX_SAMPLE_BYTES: usize = 64 << 10;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use acp_mcp::{McpServerConfig, McpServers, McpTransport};
 use acp_tools::Registry;
 use agent_client_protocol::v1::schema::McpServer;
-use callboard_models::ToolSpec;
+use callboard_models::{TokenUsage, ToolSpec};
 use callboard_process::env::is_secret;
 use tokio_util::sync::CancellationToken;
 
@@ -22,12 +22,15 @@ pub(crate) struct OfferedTools {
     wait: Mutex<Option<Duration>>,
     /// The specifications of the tools, for one generation of the registry.
     specs: Mutex<Option<(u64, Arc<[ToolSpec]>)>>,
+    /// Tokens that replies to servers have used since the last request of the turn.
+    usage: Mutex<Vec<TokenUsage>>,
 }
 
 impl OfferedTools {
     /// Creates the tools of a session without servers.
     pub(crate) fn new(registry: Registry) -> Self {
-        Self { registry, servers: None, wait: Mutex::default(), specs: Mutex::default() }
+        let (wait, specs, usage) = Default::default();
+        Self { registry, servers: None, wait, specs, usage }
     }
 
     /// Adds servers, for which the first prompt waits for a while. The live tools of the registry
@@ -64,6 +67,16 @@ impl OfferedTools {
                 created
             }
         }
+    }
+
+    /// Adds the tokens of a reply to a server.
+    pub(crate) fn add_usage(&self, usage: &TokenUsage) {
+        lock(&self.usage).push(*usage);
+    }
+
+    /// Returns the tokens of replies to servers since the last call.
+    pub(crate) fn take_usage(&self) -> Vec<TokenUsage> {
+        std::mem::take(&mut *lock(&self.usage))
     }
 
     /// Before the first prompt, waits for a while until the servers have started, and shows that to

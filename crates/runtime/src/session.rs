@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::backends::{ClientTerminals, ClientTextFiles};
+use crate::backends::{ClientTerminals, ClientTextFiles, ServerRequests};
 use crate::commands::SlashCommands;
 use crate::context::{KnownFile, WorkspaceContext};
 use crate::lock::lock;
@@ -217,6 +217,7 @@ impl Session {
             rewind: rewind.clone(),
         });
         let runner = PromptRunner {
+            _server_requests: ServerRequests::connect(&client, &options, &tools, &secrets),
             options,
             commands,
             workspace_context: WorkspaceContext::new(&context, SystemTime::now())

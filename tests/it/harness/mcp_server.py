@@ -34,6 +34,11 @@ def tools():
         ("fail", {}),
     ]:
         listed.append({"name": name, "inputSchema": {"type": "object"}, "annotations": hints})
+    if "asks" in behaviours:
+        point = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+        for name in ["ask", "sample", "point"]:
+            listed.append({"name": name, "inputSchema": {"type": "object"}})
+        listed[-1]["outputSchema"] = point
     if changed:
         listed.append({"name": "late", "inputSchema": {"type": "object"}})
     return listed
@@ -53,9 +58,31 @@ def call(number, name, arguments, token):
         content = [{"type": "text", "text": "It does not work."}]
         send({"id": number, "result": {"content": content, "isError": True}})
         return
+    if name in ["ask", "sample"]:
+        method = {"ask": "elicitation/create", "sample": "sampling/createMessage"}[name]
+        for count in range(arguments.pop("count", 1)):
+            asked[f"{number}/{count}"] = number
+            send({"id": f"{number}/{count}", "method": method, "params": arguments})
+        return
+    if name == "point":
+        send({"id": number, "result": {"content": [], "structuredContent": arguments}})
+        return
     record(f"{name} {json.dumps(arguments)}")
     text = f"{name}: {arguments.get('text', '')}"
     send({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
+
+
+asked = {}
+
+
+def answered(message):
+    number = asked.pop(message["id"])
+    answer = message.get("result", message.get("error"))
+    record(f"answer {json.dumps(answer, sort_keys=True)}")
+    if number not in asked.values():
+        text = json.dumps(answer, sort_keys=True)
+        send({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
+        send({"method": "notifications/elicitation/complete", "params": {"elicitationId": "e1"}})
 
 
 record(f"started {os.getpid()} {os.environ.get('TOKEN', '')}")
@@ -76,6 +103,7 @@ for line in sys.stdin:
     message = json.loads(line)
     method, number = message.get("method"), message.get("id")
     if method == "initialize":
+        record(f"capabilities {json.dumps(message['params']['capabilities'], sort_keys=True)}")
         send({"id": number, "result": {
             "protocolVersion": message["params"]["protocolVersion"],
             "capabilities": {"tools": {"listChanged": True}},
@@ -90,6 +118,8 @@ for line in sys.stdin:
         call(number, params["name"], params.get("arguments", {}), token)
     elif method == "notifications/cancelled":
         record(f"cancelled {message['params']['requestId']}")
+    elif method is None and number in asked:
+        answered(message)
     elif number is not None and method:
         send({"id": number, "result": {}})
 record("closed")

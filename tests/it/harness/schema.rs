@@ -46,6 +46,7 @@ fn check_request(method: &str, params: &Value) {
         "terminal/kill" => check::<v1::KillTerminalRequest>(params),
         "terminal/release" => check::<v1::ReleaseTerminalRequest>(params),
         "elicitation/create" => check::<v1::CreateElicitationRequest>(params),
+        "elicitation/complete" => check::<v1::CompleteElicitationNotification>(params),
         "$/cancel_request" => check::<v1::CancelRequestNotification>(params),
         other => panic!("the agent sends {other}; give it a schema here"),
     }

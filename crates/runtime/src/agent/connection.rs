@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use acp_connection::ClientSession;
 use acp_lifecycle::rules::RuleStoreError;
-use acp_mcp::{McpServers, SessionFolders};
+use acp_mcp::{McpRequestSupport, McpServers, SessionFolders};
 use acp_store::{NewSession, SessionFolder};
 use acp_tools::sandbox::{CommandIsolation, remove_placeholders};
 use acp_tools::{Context, LiveTools, Registry, Workspace};
@@ -33,6 +33,7 @@ use futures::FutureExt as _;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::backends::ServerRequests;
 use crate::command_sandbox::ShownSandbox;
 use crate::errors;
 use crate::limits;
@@ -349,7 +350,9 @@ impl Connection {
             client.with_turn_count(turns)
         };
         let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
-        let (tools, notices) = self.start_servers(tools.registry, mcp_servers, &context.workspace);
+        let support = ServerRequests::support(&capabilities);
+        let (tools, notices) =
+            self.start_servers(tools.registry, mcp_servers, &context.workspace, support);
         let setup = SessionSetup {
             selection,
             tools,
@@ -380,6 +383,7 @@ impl Connection {
         registry: Registry,
         named: Vec<McpServer>,
         workspace: &Workspace,
+        support: McpRequestSupport,
     ) -> (OfferedTools, Vec<String>) {
         let (mut configs, notices) = server_configs(named, &self.agent.secrets);
         configs.extend(self.agent.mcp_servers.iter().cloned());
@@ -389,7 +393,7 @@ impl Connection {
         let live_tools = LiveTools::default();
         let folders = SessionFolders::new(workspace.cwd(), workspace.roots().map(Path::to_owned));
         let agent = (&*self.agent.info.name, &*self.agent.info.version);
-        let servers = McpServers::start(configs, folders, live_tools.clone(), agent);
+        let servers = McpServers::start(configs, folders, live_tools.clone(), agent, support);
         let tools = OfferedTools::new(registry.with_live_tools(live_tools));
         (tools.with_servers(servers, self.agent.server_wait), notices)
     }

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use ulid::Ulid;
 
+use crate::backends::ServerRequests;
 use crate::commands::{CommandContext, SlashCommands};
 use crate::context::WorkspaceContext;
 use crate::lock::lock;
@@ -89,6 +90,8 @@ pub(super) struct PromptRunner {
     /// The ended calls of the session in earlier processes, by tool.
     pub(super) earlier_calls: Vec<(String, ToolUsage)>,
     pub(super) aborting: CancellationToken,
+    /// Kept, because the servers do not keep what answers their requests.
+    pub(super) _server_requests: Arc<ServerRequests>,
 }
 
 impl PromptRunner {

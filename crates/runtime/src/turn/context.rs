@@ -104,6 +104,7 @@ pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) 
     updates::report_late_writes(turn, history).await;
     let notices = turn.tools.settle_servers(turn.cancel).await;
     notices.into_iter().for_each(|notice| updates::send_notice(turn.handle, notice));
+    turn.tools.take_usage().iter().for_each(|usage| history.add_usage(usage));
     let chosen = (turn.active_options)();
     if !context::model_takes_context(&*chosen.model) {
         return;

@@ -1,0 +1,315 @@
+//! Requests of servers to the user and to the model, while one of their tools runs.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use acp_lifecycle::{CallHandle, CancellationToken, Effect, Effects, Titles};
+use acp_tools::Note;
+use acp_types::schema::v1::{ContentBlock, ElicitationAction, ElicitationSchema};
+use acp_types::{Content, Progress};
+use callboard_text::{escape_invisible, head};
+use futures::future::BoxFuture;
+use tokio::sync::{Mutex, Notify, watch};
+
+use crate::limits::{MAX_CALL_REQUESTS, MAX_SHOWN_SAMPLING_BYTES};
+use crate::lock::lock;
+
+/// The requests of servers that the agent can answer. A server receives them when it starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpRequestSupport {
+    /// Whether the user can fill in forms.
+    pub forms: bool,
+    /// Whether the user can be sent to a web page.
+    pub pages: bool,
+    /// Whether the model can be asked, if the user permits it.
+    pub sampling: bool,
+}
+
+impl McpRequestSupport {
+    /// Sets whether the user can fill in forms.
+    #[must_use]
+    pub fn with_forms(self, forms: bool) -> Self {
+        Self { forms, ..self }
+    }
+
+    /// Sets whether the user can be sent to a web page.
+    #[must_use]
+    pub fn with_pages(self, pages: bool) -> Self {
+        Self { pages, ..self }
+    }
+
+    /// Sets whether the model can be asked.
+    #[must_use]
+    pub fn with_sampling(self, sampling: bool) -> Self {
+        Self { sampling, ..self }
+    }
+}
+
+/// Answers the requests of servers. A request belongs to a running call of one of the server's tools.
+/// If the call ends first, the future is dropped.
+pub trait McpRequestHandler: Send + Sync {
+    /// Asks the user.
+    fn elicit<'a>(
+        &'a self,
+        call: &'a CallHandle,
+        elicitation: McpElicitation,
+    ) -> BoxFuture<'a, ElicitationAction>;
+
+    /// Reports to the client that the user has finished what a [page](McpElicitationMode::Page) asks.
+    fn elicitation_completed(&self, id: &str);
+
+    /// Asks the model. The user has permitted it.
+    ///
+    /// # Errors
+    ///
+    /// Returns a sentence for the server if the model fails.
+    fn sample<'a>(&'a self, request: McpSampling) -> BoxFuture<'a, Result<McpSample, String>>;
+}
+
+/// A question of a server to the user.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct McpElicitation {
+    /// The question, which names the server.
+    pub message: String,
+    /// How the user answers.
+    pub mode: McpElicitationMode,
+}
+
+/// How the user answers a question.
+#[derive(Debug, Clone, PartialEq)]
+pub enum McpElicitationMode {
+    /// With a form.
+    Form(ElicitationSchema),
+    /// On a web page. The answer says whether the user agrees to open it.
+    Page {
+        /// An id that is unique in the session.
+        id: String,
+        /// The URL, with the scheme `https` or `http`.
+        url: String,
+    },
+}
+
+/// A request of a server to the model.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct McpSampling {
+    /// Instructions for the model.
+    pub system: Option<String>,
+    /// The messages, oldest first.
+    pub messages: Vec<McpSamplingMessage>,
+    /// Maximum length of the reply in tokens.
+    pub max_tokens: u32,
+}
+
+/// A message of a [`McpSampling`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct McpSamplingMessage {
+    /// Whether the model is the author.
+    pub is_reply: bool,
+    /// The content: texts, images and audio.
+    pub content: Vec<ContentBlock>,
+}
+
+/// A reply of the model to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpSample {
+    /// The name of the model.
+    pub model: String,
+    /// The text of the reply.
+    pub text: String,
+    /// Whether the reply has the maximum length, so that its end is missing.
+    pub is_truncated: bool,
+}
+
+impl McpSample {
+    /// Creates a complete reply.
+    #[must_use]
+    pub fn new(model: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { model: model.into(), text: text.into(), is_truncated: false }
+    }
+}
+
+/// The place of the handler, which is known only after the servers have started.
+pub(crate) type HandlerSlot = Arc<OnceLock<Weak<dyn McpRequestHandler>>>;
+
+/// A call that waits for the result of a server.
+#[derive(Debug)]
+pub(crate) struct RunningCall {
+    call: CallHandle,
+    titles: Arc<Titles>,
+    /// Cancelled when the call is cancelled, or has its result.
+    pub(crate) ended: CancellationToken,
+    progressed: Notify,
+    /// Number of requests of the server that are not answered yet.
+    open_requests: watch::Sender<usize>,
+    /// Number of requests of the server so far.
+    requests: AtomicUsize,
+    /// Held by the request that is being answered: the user sees one question at a time.
+    answering: Mutex<()>,
+    /// The notes that the call shows, because its result replaces them.
+    notes: std::sync::Mutex<Vec<Content>>,
+}
+
+impl RunningCall {
+    pub(crate) fn new(call: CallHandle, titles: Arc<Titles>) -> Self {
+        let ended = call.cancel_token().child_token();
+        let (progressed, open_requests, requests, answering, notes) = Default::default();
+        Self { call, titles, ended, progressed, open_requests, requests, answering, notes }
+    }
+
+    /// Shows progress of the call.
+    pub(crate) fn report_progress(&self, progress: Progress) {
+        self.progressed.notify_one();
+        self.call.report_progress(progress);
+    }
+
+    /// Waits for progress since the last call of this method.
+    pub(crate) async fn progressed(&self) {
+        self.progressed.notified().await;
+    }
+
+    /// Waits until no request of the server has been open for this time.
+    pub(crate) async fn idle_for(&self, time: Duration) {
+        let mut open = self.open_requests.subscribe();
+        loop {
+            // The sender lives as long as this value.
+            drop(open.wait_for(|open| *open == 0).await);
+            if tokio::time::timeout(time, open.wait_for(|open| *open > 0)).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Answers a request of the server during this call. Returns `None` if the call has ended, the
+    /// request was withdrawn, or there were too many.
+    pub(crate) async fn answer<T>(
+        &self,
+        withdrawn: &CancellationToken,
+        answer: impl Future<Output = T>,
+    ) -> Option<T> {
+        if self.requests.fetch_add(1, Ordering::Relaxed) >= MAX_CALL_REQUESTS {
+            return None;
+        }
+        let _open = OpenRequest::new(self);
+        let in_turn = async {
+            let _one = self.answering.lock().await;
+            answer.await
+        };
+        tokio::select! {
+            biased;
+            () = self.ended.cancelled() => None,
+            () = withdrawn.cancelled() => None,
+            answer = in_turn => Some(answer),
+        }
+    }
+
+    /// Asks the user a question of a server.
+    pub(crate) async fn elicit(
+        &self,
+        handler: &dyn McpRequestHandler,
+        server: &str,
+        message: &str,
+        mode: McpElicitationMode,
+    ) -> ElicitationAction {
+        let message = Note::new("mcp-elicitation")
+            .with_text("server", escape_invisible(server))
+            .with_text("message", escape_invisible(message))
+            .render(&self.titles);
+        let _paused = PausedCall::new(&self.call);
+        handler.elicit(&self.call, McpElicitation { message, mode }).await
+    }
+
+    /// Asks the model for a server, if the user permits it. Returns an error for the server
+    /// otherwise.
+    pub(crate) async fn sample(
+        &self,
+        handler: &dyn McpRequestHandler,
+        server: &str,
+        request: McpSampling,
+    ) -> Result<McpSample, String> {
+        self.show("mcp-sampling", &request.shown_text());
+        // It costs money and the prompt is the server's, so no mode allows it without a rule.
+        let effects = Effects::from(Effect::Mcp {
+            server: server.to_owned(),
+            tool: SAMPLING.to_owned(),
+            definition: SAMPLING.to_owned(),
+        });
+        if !self.call.request_further_effects(&effects.with_sensitive_mark()).await {
+            return Err("The user does not permit it.".to_owned());
+        }
+        let sample = handler.sample(request).await?;
+        self.show("mcp-sampled", &sample.text);
+        Ok(sample)
+    }
+
+    fn show(&self, key: &'static str, text: &str) {
+        let note = Content::from_text(Note::new(key).render(&self.titles));
+        let text = Content::fenced_code_block("", head(text, MAX_SHOWN_SAMPLING_BYTES));
+        for content in [note, text] {
+            lock(&self.notes).push(content.clone());
+            self.call.append_content(content);
+        }
+    }
+
+    /// Returns the notes that the call shows.
+    pub(crate) fn take_notes(&self) -> Vec<Content> {
+        std::mem::take(&mut *lock(&self.notes))
+    }
+}
+
+/// The method of the protocol with which a server asks the model. In permissions, it stands for the
+/// name of a tool; tools cannot have this name.
+pub(crate) const SAMPLING: &str = "sampling/createMessage";
+
+impl McpSampling {
+    /// Returns the texts of the request, as the user sees them.
+    fn shown_text(&self) -> String {
+        let texts = self.messages.iter().flat_map(|message| &message.content);
+        let texts = texts.map(|block| match block {
+            ContentBlock::Text(text) => text.text.as_str(),
+            ContentBlock::Image(_) => "[An image]",
+            _ => "[A recording]",
+        });
+        let texts: Vec<_> = self.system.as_deref().into_iter().chain(texts).collect();
+        texts.join("\n\n")
+    }
+}
+
+/// Counts a request of a server, until it is dropped.
+struct OpenRequest<'a>(&'a RunningCall);
+
+impl<'a> OpenRequest<'a> {
+    fn new(call: &'a RunningCall) -> Self {
+        call.open_requests.send_modify(|open| *open += 1);
+        Self(call)
+    }
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        self.0.open_requests.send_modify(|open| *open -= 1);
+    }
+}
+
+/// A call that waits for the user, until the value is dropped.
+struct PausedCall<'a>(&'a CallHandle);
+
+impl<'a> PausedCall<'a> {
+    fn new(call: &'a CallHandle) -> Self {
+        call.pause();
+        Self(call)
+    }
+}
+
+impl Drop for PausedCall<'_> {
+    fn drop(&mut self) {
+        if self.0.is_open() {
+            self.0.resume();
+        }
+    }
+}
