@@ -412,3 +412,18 @@ async fn structured_results_are_compared_with_their_schema() {
     assert_eq!([calls[0].1, calls[1].1], [ToolCallStatus::Completed, ToolCallStatus::Failed]);
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn many_tools_are_found() {
+    let script = one_turn(&[
+        ("find_tool", json!({"query": "mcp__one__tool_123"})),
+        ("mcp__one__tool_123", json!({"text": "hi"})),
+    ]);
+    let mut agent = ready(script, "auto", &[("one", "many")], ALLOW).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let calls = shown(&agent);
+    assert_eq!(calls[0].0, "Find tools for `mcp__one__tool_123`");
+    assert!(calls[0].2.contains("- mcp__one__tool_123: Does something."), "{}", calls[0].2);
+    assert_eq!(calls[1].2, "tool_123: hi");
+    agent.finish().await;
+}

@@ -69,6 +69,9 @@ mcp = { $tool } ({ $server }) { $arguments }
 mcp-plain = { $tool } ({ $server })
 mcp-pending = Werkzeug eines Servers
 
+find-tool = Werkzeuge für `{ $query }` suchen
+find-tool-pending = Werkzeuge suchen
+
 todo-write = Plan aktualisieren: { $done } von { $count } erledigt
 todo-write-pending = Plan aktualisieren
 

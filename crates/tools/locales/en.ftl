@@ -69,6 +69,9 @@ mcp = { $tool } ({ $server }) { $arguments }
 mcp-plain = { $tool } ({ $server })
 mcp-pending = Tool of a server
 
+find-tool = Find tools for `{ $query }`
+find-tool-pending = Find tools
+
 todo-write = Update the plan: { $done } of { $count } done
 todo-write-pending = Update the plan
 

@@ -488,3 +488,18 @@ pub(crate) const MAX_CHANGES_NAMED: usize = 20;
 
 /// Maximum number of notes of a call. If there are more, they are merged into the last note.
 pub(crate) const MAX_NOTES_SHOWN: usize = 16;
+
+// Tools that come and go
+
+/// Maximum length of the definitions of all live tools (name, description and schema) that a model
+/// receives, in bytes. If all tools together are larger, the model finds tools with `find_tool`.
+pub const MAX_LIVE_TOOLS_BYTES: usize = 48 << 10;
+
+/// Maximum length of the list of tools in the description of `find_tool`, in bytes.
+pub(crate) const MAX_TOOL_LIST_BYTES: usize = 8 << 10;
+
+/// Maximum length of the description of one tool in that list, in bytes.
+pub(crate) const MAX_LISTED_TOOL_BYTES: usize = 100;
+
+/// Maximum number of tools that one call of `find_tool` finds.
+pub(crate) const MAX_FOUND_TOOLS: usize = 8;

@@ -2,6 +2,7 @@
 
 pub(crate) mod arguments;
 mod changes;
+mod find_tool;
 mod live_tools;
 mod prepared_call;
 mod results;
@@ -167,22 +168,21 @@ impl Registry {
         self.tools.retain(|entry| is_wanted(&entry.spec));
     }
 
-    /// Returns the definitions of all tools, as the model receives them.
+    /// Returns the definitions of the tools that a model receives.
     pub fn iter(&self) -> impl Iterator<Item = ToolDefinition> {
-        self.all_tools().into_iter().map(|entry| {
+        self.with_own_tools(self.live_tools.offered()).into_iter().map(|entry| {
             let mut input_schema = entry.schema().clone();
             arguments::strip_internal_keywords(&mut input_schema);
             ToolDefinition { spec: entry.spec.clone(), input_schema }
         })
     }
 
-    /// Returns all tools, each name once.
-    fn all_tools(&self) -> Vec<Arc<RegisteredTool>> {
+    /// Returns the tools of the registry and these live tools, each name once.
+    fn with_own_tools(&self, live: Vec<Arc<RegisteredTool>>) -> Vec<Arc<RegisteredTool>> {
         let own_names = self.tools.iter().flat_map(|entry| {
             std::iter::once(&*entry.spec.name).chain(entry.spec.aliases.iter().copied())
         });
         let mut names: HashSet<&str> = own_names.collect();
-        let live = self.live_tools.current();
         let live = live.iter().filter(|entry| names.insert(&entry.spec.name));
         self.tools.iter().chain(live).cloned().collect()
     }
@@ -335,7 +335,10 @@ impl Registry {
         let tool = self.find(name);
         let names = match tool {
             Some(_) => Vec::new(),
-            None => self.all_tools().iter().map(|entry| entry.spec.name.clone()).collect(),
+            None => {
+                let tools = self.with_own_tools(self.live_tools.callable());
+                tools.iter().map(|entry| entry.spec.name.clone()).collect()
+            }
         };
         PreparedCall::new(tool, names, name, args, context, &self.titles)
     }
@@ -345,8 +348,8 @@ impl Registry {
         let named = self.tools.iter().find(|entry| entry.spec.name == name);
         let aliased = || self.tools.iter().find(|entry| entry.spec.aliases.contains(&name));
         let live = || {
-            let live = self.live_tools.current();
-            live.iter().find(|entry| entry.spec.name == name).cloned()
+            let live = self.live_tools.callable();
+            live.into_iter().find(|entry| entry.spec.name == name)
         };
         named.or_else(aliased).cloned().or_else(live)
     }
@@ -357,6 +360,12 @@ impl RegisteredTool {
         let spec = tool.spec();
         let title = spec.title_key_unless_name().into();
         Self { tool, spec: Spec { title, ..spec }, schema: OnceLock::new() }
+    }
+
+    /// Returns the size of the definition in a request to a model, in bytes.
+    fn definition_bytes(&self) -> usize {
+        let texts = self.spec.name.len() + self.spec.description.len();
+        texts + acp_types::json::serialized_len(self.schema())
     }
 
     /// Returns the schema of the arguments, including the internal keywords that [`arguments`]

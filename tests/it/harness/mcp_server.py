@@ -39,6 +39,11 @@ def tools():
         for name in ["ask", "sample", "point"]:
             listed.append({"name": name, "inputSchema": {"type": "object"}})
         listed[-1]["outputSchema"] = point
+    if "many" in behaviours:
+        text = "Does something. " * 20
+        for at in range(300):
+            listed.append({"name": f"tool_{at}", "description": text,
+                           "inputSchema": {"type": "object"}})
     if changed:
         listed.append({"name": "late", "inputSchema": {"type": "object"}})
     return listed

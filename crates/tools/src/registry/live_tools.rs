@@ -3,11 +3,17 @@
 use std::sync::{Arc, Mutex};
 
 use super::RegisteredTool;
+use super::find_tool::FindTool;
+use crate::limits::MAX_LIVE_TOOLS_BYTES;
 use crate::lock::lock;
 use crate::tool::DynTool;
 
 /// A list of tools that may change while registries use it, e.g. the tools of servers. Clones share
 /// the list.
+///
+/// If the definitions of all tools are too large for a request to a model
+/// ([`MAX_LIVE_TOOLS_BYTES`]), the model receives the tool `find_tool` instead. Its description lists
+/// the tools, and a call of it adds their definitions to the next requests.
 ///
 /// ```
 /// use acp_tools::{LiveTools, Registry};
@@ -21,10 +27,16 @@ use crate::tool::DynTool;
 #[derive(Debug, Clone, Default)]
 pub struct LiveTools(Arc<Mutex<CurrentTools>>);
 
+/// The state of a [`LiveTools`].
 #[derive(Debug, Default)]
-struct CurrentTools {
+pub(super) struct CurrentTools {
     tools: Arc<[Arc<RegisteredTool>]>,
-    /// Number of changes of the list.
+    /// The tool that finds the others, if their definitions are too large.
+    find_tool: Option<Arc<RegisteredTool>>,
+    /// The names of the tools that the model has found, in this order, so that the order of the
+    /// model's tools stays the same.
+    found: Vec<String>,
+    /// Number of changes of the tools that the model receives.
     generation: u64,
 }
 
@@ -32,17 +44,63 @@ impl LiveTools {
     /// Replaces all tools of the list. The order is the order in which models receive the tools. Of
     /// two tools with the same name, the first is used. A call that runs goes on.
     pub fn replace(&self, tools: Vec<Box<dyn DynTool>>) {
-        let tools = tools.into_iter().map(|tool| Arc::new(RegisteredTool::new_dyn(tool))).collect();
+        let tools: Arc<[_]> =
+            tools.into_iter().map(|tool| Arc::new(RegisteredTool::new_dyn(tool))).collect();
+        let bytes: usize = tools.iter().map(|tool| tool.definition_bytes()).sum();
+        let find_tool = (bytes > MAX_LIVE_TOOLS_BYTES).then(|| {
+            let find_tool = FindTool::new(Arc::downgrade(&self.0), &tools);
+            Arc::new(RegisteredTool::new_dyn(Box::new(find_tool)))
+        });
         let mut current = lock(&self.0);
-        current.tools = tools;
+        (current.tools, current.find_tool) = (tools, find_tool);
         current.generation += 1;
     }
 
-    pub(super) fn current(&self) -> Arc<[Arc<RegisteredTool>]> {
-        lock(&self.0).tools.clone()
+    /// Returns the tools that can be called.
+    pub(super) fn callable(&self) -> Vec<Arc<RegisteredTool>> {
+        let current = lock(&self.0);
+        current.find_tool.iter().chain(&*current.tools).cloned().collect()
+    }
+
+    /// Returns the tools that a model receives.
+    pub(super) fn offered(&self) -> Vec<Arc<RegisteredTool>> {
+        let current = lock(&self.0);
+        let Some(find_tool) = &current.find_tool else { return current.tools.to_vec() };
+        let found = current.found.iter().filter_map(|name| current.find(name));
+        std::iter::once(find_tool).chain(found).cloned().collect()
     }
 
     pub(super) fn generation(&self) -> u64 {
         lock(&self.0).generation
+    }
+}
+
+impl CurrentTools {
+    pub(super) fn tools(&self) -> Arc<[Arc<RegisteredTool>]> {
+        self.tools.clone()
+    }
+
+    fn find(&self, name: &str) -> Option<&Arc<RegisteredTool>> {
+        self.tools.iter().find(|tool| tool.spec.name == name)
+    }
+
+    /// Adds tools to those that the model receives. If their definitions become too large, the tools
+    /// that were found first are removed. The newest stays.
+    pub(super) fn add_found(&mut self, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            if !self.found.contains(&name) {
+                self.found.push(name);
+                self.generation += 1;
+            }
+        }
+        let bytes = |name: &String| self.find(name).map_or(0, |tool| tool.definition_bytes());
+        let mut total = 0;
+        let kept = self.found.iter().rev().take_while(|name| {
+            let is_newest = total == 0;
+            total += bytes(name);
+            is_newest || total <= MAX_LIVE_TOOLS_BYTES
+        });
+        let removed = self.found.len() - kept.count();
+        self.found.drain(..removed);
     }
 }
