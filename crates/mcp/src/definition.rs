@@ -30,6 +30,16 @@ pub(crate) struct ToolDefinition {
     pub(crate) digest: String,
 }
 
+/// A tool, as its server describes it, within the limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpToolInfo {
+    /// The name by which the server knows the tool.
+    pub name: String,
+    /// The description; it may contain any characters.
+    pub description: String,
+}
+
 impl ToolDefinition {
     /// Takes the definition of a server, within the limits.
     pub(crate) fn from_server(tool: &Tool) -> Self {
@@ -48,6 +58,11 @@ impl ToolDefinition {
         let name = tool.name.clone().into_owned();
         let digest = short_digest(&judged);
         Self { name, description, input_schema, output_schema, kind, is_destructive, digest }
+    }
+
+    /// Returns what users see of the tool.
+    pub(crate) fn info(&self) -> McpToolInfo {
+        McpToolInfo { name: self.name.clone(), description: self.description.clone() }
     }
 }
 

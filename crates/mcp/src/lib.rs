@@ -19,7 +19,8 @@ mod tool;
 
 pub use config::{McpServerConfig, McpTransport, SessionFolders, ToolFilter};
 pub use requests::{
-    McpElicitation, McpElicitationMode, McpRequestHandler, McpRequestSupport, McpSample,
-    McpSampling, McpSamplingMessage,
+    McpElicitation, McpElicitationMode, McpRequestHandler, McpRequestSupport, McpSample, McpSampling,
+    McpSamplingMessage,
 };
+pub use servers::{McpServerState, McpServerStatus, McpServers, McpToolInfo};
 pub use servers::{McpServerState, McpServerStatus, McpServers};

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{AgentSide, ServerMessages};
 use crate::config::{McpServerConfig, SessionFolders};
-use crate::definition::ToolDefinition;
+use crate::definition::{McpToolInfo, ToolDefinition};
 use crate::limits::{LIST_INTERVAL, LIST_WAIT, MAX_KNOWN_TOOLS, MAX_NOTICES, MAX_SERVERS};
 use crate::lock::lock;
 use crate::names::model_tool_name;
@@ -40,8 +40,8 @@ pub enum McpServerState {
     Starting,
     /// The model can call the tools of the server.
     Ready {
-        /// The names of the tools, as the server knows them.
-        tools: Vec<String>,
+        /// The tools, in the order of the server.
+        tools: Vec<McpToolInfo>,
     },
     /// The server has failed or ended.
     Failed {
@@ -194,9 +194,9 @@ impl McpServers {
             name: entry.config.name.clone(),
             state: match &*lock(&entry.state) {
                 EntryState::Starting => McpServerState::Starting,
-                EntryState::Ready { tools, .. } => McpServerState::Ready {
-                    tools: tools.iter().map(|tool| tool.name.clone()).collect(),
-                },
+                EntryState::Ready { tools, .. } => {
+                    McpServerState::Ready { tools: tools.iter().map(|tool| tool.info()).collect() }
+                }
                 EntryState::Failed { reason } => McpServerState::Failed { reason: reason.clone() },
             },
         };

@@ -37,7 +37,7 @@ fn list(servers: &McpServers) -> String {
         let _ = match state {
             McpServerState::Ready { tools } => {
                 let count = count_with_noun(tools.len() as u64, "tool", "tools");
-                let names: Vec<_> = tools.iter().map(|tool| escape_invisible(tool)).collect();
+                let names: Vec<_> = tools.iter().map(|tool| escape_invisible(&tool.name)).collect();
                 writeln!(text, "- **{name}**: {count}: {}", names.join(", "))
             }
             McpServerState::Starting => writeln!(text, "- **{name}**: starting"),
