@@ -30,6 +30,7 @@ mod file_names;
 mod harness;
 mod malformed;
 mod mcp;
+mod mcp_command;
 mod missing_resources;
 mod model_selection;
 mod models;

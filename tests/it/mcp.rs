@@ -18,7 +18,8 @@ use acp_conformance::{ClientBehaviour, FormReply};
 const ALWAYS: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowAlways);
 const ALLOW: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowOnce);
 
-const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/harness/mcp_server.py");
+pub(crate) const SERVER: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/harness/mcp_server.py");
 
 /// Returns the path of the log of a server.
 fn log(scratch: &Scratch, name: &str) -> PathBuf {

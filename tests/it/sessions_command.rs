@@ -17,7 +17,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::{Agent, CALLBOARD, DEADLINE, Options};
 
 /// Runs the program in the project folder. Returns its exit code, its stdout and its stderr.
-fn run(scratch: &Scratch, args: &[&str]) -> (i32, String, String) {
+pub(crate) fn run(scratch: &Scratch, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(CALLBOARD);
     command.args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
     let output = command.stdin(Stdio::null()).output().unwrap();
@@ -27,14 +27,14 @@ fn run(scratch: &Scratch, args: &[&str]) -> (i32, String, String) {
 }
 
 /// Runs the program, and returns its stdout. The program must succeed and write nothing to stderr.
-fn printed(scratch: &Scratch, args: &[&str]) -> String {
+pub(crate) fn printed(scratch: &Scratch, args: &[&str]) -> String {
     let (code, out, err) = run(scratch, args);
     assert_eq!((code, &*err), (0, ""), "{args:?}: {out}");
     out
 }
 
 /// Runs the program, and returns its exit code and its stderr. The program must fail.
-fn failure(scratch: &Scratch, args: &[&str]) -> (i32, String) {
+pub(crate) fn failure(scratch: &Scratch, args: &[&str]) -> (i32, String) {
     let (code, out, err) = run(scratch, args);
     assert_ne!(code, 0, "{args:?}: {out}{err}");
     (code, err)

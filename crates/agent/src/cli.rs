@@ -1,6 +1,7 @@
 //! The command line: dispatch of the subcommands, signals and exit codes.
 
 mod args;
+mod mcp;
 mod sandbox;
 mod sessions;
 mod subcommands;
@@ -51,6 +52,7 @@ fn run_command(cli: Cli) -> ExitCode {
         Some(Command::Config(command)) => {
             run_with_logging(|| subcommands::run_config_command(command))
         }
+        Some(Command::Mcp(command)) => run_with_logging(|| mcp::run_mcp_command(command)),
         Some(Command::Sandbox(SandboxSubcommand::Run { cwd, command })) => {
             run_with_logging(|| sandbox::run_in_sandbox(cwd, command))
         }

@@ -2,15 +2,17 @@
 //!
 //! Files in a project folder are never part of the configuration.
 
+mod edit;
 mod env_vars;
 mod file;
 mod mcp;
 mod rows;
+mod server_text;
 mod web;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use acp_lifecycle::title;
@@ -26,6 +28,7 @@ use serde::Deserialize;
 use crate::limits::MAX_CONFIG_FILE_BYTES;
 use crate::{secrets, user_folders};
 
+pub(crate) use edit::{add_mcp_server, remove_mcp_server};
 use file::{ConfigFile, Sessions};
 use mcp::McpServerSection;
 pub(crate) use rows::ConfigRow;
@@ -126,6 +129,10 @@ pub(crate) struct ConfigError {
 }
 
 impl ConfigError {
+    fn in_file(path: &Path, what: String) -> Self {
+        Self { place: path.display().to_string(), what }
+    }
+
     /// Returns whether the error is in a flag of the command line.
     pub(crate) fn is_flag_error(&self) -> bool {
         self.place.starts_with("--")
@@ -142,16 +149,8 @@ impl Config {
     /// is invalid.
     pub(crate) fn load(env: &[(String, String)], flags: Flags) -> Result<Self, ConfigError> {
         let path = config_file_path(env);
-        let text = path.as_ref().map(|path| {
-            let text =
-                private::read_following_links(path, MAX_CONFIG_FILE_BYTES).and_then(|bytes| {
-                    let text = bytes.map(String::from_utf8).transpose();
-                    text.map_err(|_bytes| std::io::Error::other("it is not UTF-8"))
-                });
-            let place = || path.display().to_string();
-            text.map_err(|error| ConfigError { place: place(), what: error.to_string() })
-        });
-        Self::merge_sources(path, &text.transpose()?.flatten().unwrap_or_default(), env, flags)
+        let text = path.as_deref().map(read_config_file).transpose()?.flatten();
+        Self::merge_sources(path, &text.unwrap_or_default(), env, flags)
     }
 
     /// Parses the text of the file, and overrides its values from environment and flags. The caller
@@ -281,6 +280,15 @@ pub(crate) fn config_file_path(env: &[(String, String)]) -> Option<PathBuf> {
     Some(user_folders::user_folder(env, "XDG_CONFIG_HOME", ".config")?.join("config.toml"))
 }
 
+/// Reads the text of the file. Returns `None` if there is no file.
+fn read_config_file(path: &Path) -> Result<Option<String>, ConfigError> {
+    let text = private::read_following_links(path, MAX_CONFIG_FILE_BYTES).and_then(|bytes| {
+        let text = bytes.map(String::from_utf8).transpose();
+        text.map_err(|_bytes| std::io::Error::other("it is not UTF-8"))
+    });
+    text.map_err(|error| ConfigError::in_file(path, error.to_string()))
+}
+
 fn flag_value(value: Option<String>, name: &'static str) -> Option<SourcedValue<String>> {
     value.map(|value| SourcedValue { value, source: ValueSource::Flag(name) })
 }
@@ -310,12 +318,16 @@ pub(crate) fn check_base_url(url: &str) -> Result<(), String> {
 /// Checks that a text is a valid name of a variable. The error does not contain the text, because
 /// the text may be a key that the user wrote by mistake.
 fn check_variable_name(name: &str) -> Result<(), String> {
-    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
-    let starts_well = name.starts_with(|first: char| !first.is_ascii_digit());
-    if starts_well && name.chars().all(is_word) {
+    if is_variable_name(name) {
         return Ok(());
     }
     Err("key_env must name a variable, e.g. OPENAI_API_KEY, and not be a key".to_owned())
+}
+
+/// Returns whether a text is a usual name of a variable.
+pub(crate) fn is_variable_name(name: &str) -> bool {
+    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    name.starts_with(|first: char| !first.is_ascii_digit()) && name.chars().all(is_word)
 }
 
 fn check_env_pass(names: &[String]) -> Result<(), String> {

@@ -53,3 +53,12 @@ pub(crate) const LOGIN_FILE_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for which the first prompt of `callboard exec` waits for MCP servers that are starting. It is
 /// often the last prompt too.
 pub(crate) const EXEC_SERVER_WAIT: Duration = Duration::from_secs(10);
+
+// ---- MCP servers ----
+
+/// Maximum length of the description of a tool in the output of `callboard mcp test` in bytes. Its
+/// JSON has the whole description.
+pub(crate) const MAX_SHOWN_DESCRIPTION_BYTES: usize = 160;
+
+/// Maximum length of the reason of a failure in the output of `callboard mcp test` in bytes.
+pub(crate) const MAX_SHOWN_FAILURE_BYTES: usize = 16 << 10;

@@ -18,9 +18,9 @@ mod stderr;
 mod tool;
 
 pub use config::{McpServerConfig, McpTransport, SessionFolders, ToolFilter};
+pub use definition::McpToolInfo;
 pub use requests::{
-    McpElicitation, McpElicitationMode, McpRequestHandler, McpRequestSupport, McpSample, McpSampling,
-    McpSamplingMessage,
+    McpElicitation, McpElicitationMode, McpRequestHandler, McpRequestSupport, McpSample,
+    McpSampling, McpSamplingMessage,
 };
-pub use servers::{McpServerState, McpServerStatus, McpServers, McpToolInfo};
 pub use servers::{McpServerState, McpServerStatus, McpServers};

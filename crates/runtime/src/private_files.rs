@@ -121,6 +121,46 @@ pub fn replace_file_atomically(folder: &Path, path: &Path, text: &[u8]) -> io::R
     Ok(())
 }
 
+/// Replaces a file that the user has written, such as a configuration file, atomically. If the path
+/// is a symbolic link, its target is replaced. The file keeps its permissions; only the owner can
+/// read a new file.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be written, or if the path is a link without a target.
+pub fn replace_following_links(path: &Path, text: &[u8]) -> io::Result<()> {
+    let target = match path.canonicalize() {
+        Ok(target) => target,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {
+            path.to_owned()
+        }
+        Err(error) => return Err(error),
+    };
+    let folder = target.parent().ok_or_else(|| io::Error::other("it is no file"))?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    match std::fs::metadata(&target) {
+        Ok(found) => file.as_file().set_permissions(found.permissions())?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    file.write_all(text)?;
+    file.as_file().sync_all()?;
+    file.persist(&target)?;
+    Ok(())
+}
+
+/// Creates a folder of files that the user writes if it does not exist, and locks it against other
+/// processes that call this function. The lock is held until the returned file is dropped.
+pub fn lock_user_folder(folder: &Path) -> io::Result<File> {
+    create_private_folder(folder)?;
+    // The folder itself is locked, because the user did not ask for a further file.
+    let lock = File::open(folder)?;
+    // Some network drives cannot lock folders. Without a lock, only changes at the same moment
+    // could be lost.
+    drop(lock.lock());
+    Ok(lock)
+}
+
 /// Creates a folder if it does not exist, and locks it against other processes. The lock is held
 /// until the returned file is dropped.
 pub fn lock_folder(folder: &Path) -> io::Result<File> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use callboard_models::provider::Provider;
 use callboard_sessions::{ResumeArgs, SessionsArgs};
+use callboard_text::escape_invisible;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
@@ -49,6 +50,9 @@ pub(super) enum Command {
     /// Show the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// List, add, remove and test the MCP servers of the configuration.
+    #[command(subcommand)]
+    Mcp(McpSubcommand),
     /// Try the sandbox of commands.
     #[command(subcommand)]
     Sandbox(SandboxSubcommand),
@@ -103,6 +107,83 @@ fn login_provider_parser() -> impl TypedValueParser<Value = Provider> {
     let find = |name: String| LOGIN_PROVIDERS.into_iter().find(|provider| provider.name() == name);
     PossibleValuesParser::new(LOGIN_PROVIDERS.map(Provider::name))
         .try_map(move |name| find(name).ok_or("there is no such provider"))
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum McpSubcommand {
+    /// List the servers of the configuration, without starting them.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add a server to the configuration file.
+    #[command(override_usage = MCP_ADD_USAGE, after_help = MCP_ADD_EXAMPLES)]
+    Add(McpAddArgs),
+    /// Remove a server from the configuration file.
+    Remove {
+        /// The name of the server.
+        name: String,
+    },
+    /// Start one server, or all, in this folder, and list their tools. The exit code is 1 if a server
+    /// fails.
+    Test {
+        /// The name of the server. Default: all servers.
+        name: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+const MCP_ADD_USAGE: &str = "callboard mcp add NAME [OPTIONS] -- COMMAND [ARGS]…
+       callboard mcp add NAME [OPTIONS] --url URL";
+
+const MCP_ADD_EXAMPLES: &str = "Examples:
+  callboard mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
+  callboard mcp add github --env-pass GITHUB_TOKEN -- github-mcp-server stdio
+  callboard mcp add docs --url https://docs.example.org/mcp --header-env Authorization=DOCS_AUTH";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct McpAddArgs {
+    /// The name of the server, e.g. `github`.
+    #[arg(value_parser = parse_server_name)]
+    pub(super) name: String,
+    /// A variable for the program, with its value; for secrets, use --env-pass.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_assignment, conflicts_with = "url")]
+    pub(super) env: Vec<(String, String)>,
+    /// The name of a variable of your environment that the program gets.
+    #[arg(long, value_name = "NAME", conflicts_with = "url")]
+    pub(super) env_pass: Vec<String>,
+    /// The working directory of the program. Default: the folder of the session.
+    #[arg(long, value_name = "DIR", conflicts_with = "url")]
+    pub(super) cwd: Option<PathBuf>,
+    /// The URL of a server over HTTP, instead of a program.
+    #[arg(long, conflicts_with = "command")]
+    pub(super) url: Option<String>,
+    /// A header of each request, and the variable of your environment that holds its whole value.
+    #[arg(
+        long,
+        value_name = "HEADER=VARIABLE",
+        value_parser = parse_assignment,
+        requires = "url"
+    )]
+    pub(super) header_env: Vec<(String, String)>,
+    /// The program and its arguments. Options of `callboard` stand before it.
+    #[arg(required_unless_present = "url", trailing_var_arg = true, value_name = "COMMAND")]
+    pub(super) command: Vec<String>,
+}
+
+fn parse_server_name(name: &str) -> Result<String, &'static str> {
+    let is_usable = !name.trim().is_empty() && escape_invisible(name) == name;
+    if is_usable { Ok(name.to_owned()) } else { Err("a name consists of visible characters") }
+}
+
+fn parse_assignment(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("an equals sign, and a name before it, are missing"),
+    }
 }
 
 #[derive(Debug, Subcommand)]

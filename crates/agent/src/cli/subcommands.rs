@@ -257,7 +257,7 @@ fn run_with_configured_models(ask: impl AsyncFnOnce(ConfiguredModels) -> ExitCod
     }
 }
 
-fn print_redacted(text: &str) -> ExitCode {
+pub(super) fn print_redacted(text: &str) -> ExitCode {
     OutputStream::stdout().print_line(&secrets::process_secrets().redact(text));
     ExitCode::SUCCESS
 }

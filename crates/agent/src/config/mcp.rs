@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use acp_mcp::{McpServerConfig, McpTransport};
-use callboard_process::env::is_secret;
+use callboard_process::env::{is_secret, url_password};
 use serde::Deserialize;
 
 use super::SourcedValue;
@@ -61,6 +61,8 @@ impl McpServerSection {
         folder: &Path,
         env: &[(String, String)],
     ) -> Result<McpServerConfig, String> {
+        let passwords = self.args.iter().chain(&self.url).filter_map(|text| url_password(text));
+        passwords.for_each(secrets::add_to_redact);
         let transport = match (&self.command, &self.url) {
             (Some(command), None) if self.headers_env.is_empty() => McpTransport::Stdio {
                 command: command.clone(),
