@@ -1,5 +1,7 @@
 //! Tests of the parts of a page.
 
+mod documentation;
+
 use pretty_assertions::assert_eq;
 
 use super::{PagePart, clean_text};
