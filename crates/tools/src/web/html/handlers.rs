@@ -119,6 +119,36 @@ pub(super) fn convert_preformatted(
     Some(format!("\n\n{}\n\n", fenced.trim_end()).into())
 }
 
+/// Converts code within a line. Markup within it would become part of the code. If it contains one
+/// link, the whole code becomes the link. Code with line breaks becomes a code block.
+pub(super) fn convert_code(_: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult> {
+    let code = text_of(element.node);
+    if !find_all(element.node, |node| is_named(node, "br")).is_empty() {
+        let lines: Vec<_> = code.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        return Some(format!("\n\n{}\n\n", code_fence("", &lines.join("\n")).trim_end()).into());
+    }
+    let words = code.split_whitespace().collect::<Vec<_>>().join(" ");
+    if words.is_empty() {
+        return Some(code.into());
+    }
+    let runs = words.split(|letter| letter != '`').map(str::len);
+    let ticks = "`".repeat(1 + runs.max().unwrap_or_default());
+    let pad = if words.starts_with('`') || words.ends_with('`') { " " } else { "" };
+    let quoted = format!("{ticks}{pad}{words}{pad}{ticks}");
+    let links = find_all(element.node, |node| attribute(node, "href").is_some());
+    let converted = match &links[..] {
+        [link] => {
+            let target = attribute(link, "href").unwrap_or_default();
+            format!("[{quoted}]({})", target.replace('(', "%28").replace(')', "%29"))
+        }
+        _ => quoted,
+    };
+    // The space before or after code may be within it.
+    let start = if code.starts_with(char::is_whitespace) { " " } else { "" };
+    let end = if code.ends_with(char::is_whitespace) { " " } else { "" };
+    Some(format!("{start}{converted}{end}").into())
+}
+
 /// Returns the language that a class of an element names.
 fn language_of(node: &Handle) -> Option<String> {
     let classes = attribute(node, "class")?;

@@ -127,6 +127,18 @@ fn preformatted_text_is_code() {
 }
 
 #[test]
+fn code_in_a_line_has_no_markup_but_keeps_its_link() {
+    check(
+        "<p><code>a <i>b</i>\n c_d</code>, <tt>[[</tt>,<kbd> x </kbd>y, <samp>`</samp>",
+        "`a b c_d`, `[[`, `x` y, `` ` ``",
+    );
+    check("<code><a href='x(1)'>f</a>()</code>", "[`f()`](https://a.example/docs/x%281%29)");
+    check("<code><a href=x>f</a>(<a href=y>T</a>)</code>", "`f(T)`");
+    check("<a href=x><code>f</code></a>", "[`f`](https://a.example/docs/x)");
+    check("<p>a<code>b<br>\n  c</code>d", "a\n\n```\nb\nc\n```\n\nd");
+}
+
+#[test]
 fn the_main_part_is_chosen_if_it_is_large_enough() {
     let text = "word ".repeat(40);
     let cases = [
