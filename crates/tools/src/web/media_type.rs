@@ -81,6 +81,8 @@ impl MediaType {
         // Without a byte order mark, UTF-16 contains zeros like a binary file.
         let is_binary = self.charset.is_none() && binary_kind(body).is_some();
         match self.representation() {
+            // Generators copy the character NUL from the source that they document.
+            Some(Representation::Html) if begins_with_html(body) => Representation::Html,
             Some(Representation::Html | Representation::Text) if is_binary => {
                 Representation::Binary
             }

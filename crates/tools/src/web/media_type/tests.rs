@@ -40,6 +40,8 @@ fn bodies_decide_where_the_type_does_not() {
         ("text/plain", zip, Binary),
         ("text/html; charset=utf-16le", b"<\0p\0>\0", Html),
         ("text/html", b"<p>", Html),
+        ("text/html", b"<!doctype html><p>\0", Html),
+        ("text/html", b"<p>\0", Binary),
     ] {
         let found = MediaType::parse(value).representation_of(body);
         assert_eq!(found, representation, "{value}");
