@@ -31,6 +31,9 @@ pub(crate) const MAX_HTML_NODES: usize = 50_000;
 /// in short rows.
 pub(crate) const MAX_TABLE_CELLS: usize = 100_000;
 
+/// Maximum number of columns or rows of a table that one cell spans, as in browsers.
+pub(crate) const MAX_TABLE_SPAN: usize = 1_000;
+
 /// Maximum number of bytes that quotes and lists may add to the lines of a page that is converted to
 /// Markdown.
 pub(crate) const MAX_HTML_INDENT_BYTES: usize = 16 * 1024 * 1024;

@@ -21,6 +21,10 @@ const LEFT_OUT: &[&str] = &[
 const LEFT_OUT_ROLES: &[&str] =
     &["alertdialog", "dialog", "menu", "menubar", "navigation", "search", "toolbar"];
 
+/// Classes of marks beside headings that link to themselves, and of the numbers of lines of code.
+const LEFT_OUT_CLASSES: &[&str] =
+    &["headerlink", "lineno", "linenodiv", "linenos", "line-numbers-wrapper"];
+
 /// The part of the text of a page that its main part must have, e.g. a quarter is 4.
 const MIN_MAIN_PART: usize = 4;
 
@@ -46,6 +50,7 @@ pub(super) fn prepare(document: &Handle, url: &Url) -> PreparedPage {
             let is_wrapper = is_named(child, "form") && text_of(child).len() > 500;
             is_wrapper || !is_left_out(child)
         });
+        leave_out_line_numbers(&node);
         make_links_absolute(&node, base, &mut link_bytes);
         open.extend(node.children.borrow().iter().cloned());
     }
@@ -87,10 +92,24 @@ fn is_left_out(node: &Handle) -> bool {
             let style = style.to_ascii_lowercase();
             style.contains("display:none") || style.contains("visibility:hidden")
         }
-        // Marks beside headings that link to themselves.
-        "class" => value.split_ascii_whitespace().any(|class| class == "headerlink"),
+        "class" => value.split_ascii_whitespace().any(|it| LEFT_OUT_CLASSES.contains(&it)),
         _ => false,
     })
+}
+
+/// Removes the cells of a row that number the lines of the code in another cell.
+fn leave_out_line_numbers(row: &Handle) {
+    if !is_named(row, "tr") {
+        return;
+    }
+    let has_code = |cell: &Handle| find(cell, |node| is_named(node, "pre")).is_some();
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_numbers =
+        |cell: &Handle| has_code(cell) && text_of(cell).split_whitespace().all(is_number);
+    let mut cells = row.children.borrow_mut();
+    if cells.iter().any(|cell| has_code(cell) && !is_numbers(cell)) {
+        cells.retain(|cell| !is_numbers(cell));
+    }
 }
 
 /// Makes the link of an element absolute, and adds its length to `bytes`. Links that lead nowhere

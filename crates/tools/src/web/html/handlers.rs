@@ -10,7 +10,7 @@ use htmd::Element;
 use htmd::element_handler::{HandlerResult, Handlers};
 use markup5ever_rcdom::Node;
 
-use crate::web::limits::MAX_TABLE_CELLS;
+use crate::web::limits::{MAX_TABLE_CELLS, MAX_TABLE_SPAN};
 
 use super::elements::{attribute, find_all, is_named, text_of};
 
@@ -28,7 +28,7 @@ pub(super) fn convert_table(handlers: &dyn Handlers, element: Element<'_>) -> Ha
     let captions = find_all(element.node, |node| is_named(node, "caption"));
     let caption = captions.first().map(|caption| text_of(caption).trim().to_owned());
     let is_layout = !is_data_table(&rows);
-    let rows: Vec<Row> = rows.iter().map(|row| convert_row(handlers, row)).collect();
+    let rows = convert_rows(handlers, &rows);
     let columns = rows.iter().map(|row| row.cells.len()).max().unwrap_or_default();
     let mut text = "\n\n".to_owned();
     if let Some(caption) = caption.filter(|caption| !caption.is_empty()) {
@@ -37,8 +37,12 @@ pub(super) fn convert_table(handlers: &dyn Handlers, element: Element<'_>) -> Ha
     // Padding a short row to the columns of a long one may need much more memory than the page has.
     let is_sparse = rows.len().saturating_mul(columns) > MAX_TABLE_CELLS;
     if is_layout || is_sparse || columns < 2 {
-        for cell in rows.iter().flat_map(|row| &row.cells).filter(|cell| !cell.is_empty()) {
-            text += &format!("{cell}\n\n");
+        for row in &rows {
+            let cells: Vec<_> =
+                row.cells.iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
+            let has_blocks = cells.iter().any(|cell| cell.contains('\n'));
+            text += &cells.join(if has_blocks { "\n\n" } else { " " });
+            text += "\n\n";
         }
         return text.into();
     }
@@ -69,25 +73,67 @@ fn is_cell(node: &Handle) -> bool {
     is_named(node, "td") || is_named(node, "th")
 }
 
-/// Returns whether the cells of a table belong together. Tables that arrange a page have no headers,
-/// or contain other tables.
+/// Returns whether the cells of a table belong together. Tables that arrange a page have no headers
+/// or one row, or contain other tables. A cell of a table in Markdown cannot contain lines of code.
 fn is_data_table(rows: &[Handle]) -> bool {
     let cells = || rows.iter().flat_map(|row| row.children.borrow().clone()).filter(is_cell);
-    let has_inner = cells().any(|cell| !find_all(&cell, |node| is_named(node, "table")).is_empty());
+    let is_inner = |node: &Handle| {
+        is_named(node, "table") || is_named(node, "pre") && text_of(node).trim().contains('\n')
+    };
+    let has_inner = cells().any(|cell| !find_all(&cell, is_inner).is_empty());
     let is_uniform = rows.windows(2).all(|pair| {
         let count =
             |row: &Handle| row.children.borrow().iter().filter(|node| is_cell(node)).count();
         count(&pair[0]) == count(&pair[1])
     });
-    !has_inner && (is_uniform || cells().any(|cell| is_named(&cell, "th")))
+    let is_list = is_uniform && rows.len() > 1;
+    !has_inner && (is_list || cells().any(|cell| is_named(&cell, "th")))
 }
 
-fn convert_row(handlers: &dyn Handlers, row: &Handle) -> Row {
-    let cells: Vec<Handle> =
-        row.children.borrow().iter().filter(|it| is_cell(it)).cloned().collect();
-    let is_header = !cells.is_empty() && cells.iter().all(|cell| is_named(cell, "th"));
-    let convert = |cell: &Handle| handlers.walk_children(cell).content.trim().to_owned();
-    Row { cells: cells.iter().map(convert).collect(), is_header }
+/// Converts the rows of a table. A cell that spans columns or rows is followed by empty cells.
+fn convert_rows(handlers: &dyn Handlers, rows: &[Handle]) -> Vec<Row> {
+    // The number of further rows that the last cell of each column spans.
+    let mut spanned: Vec<usize> = Vec::new();
+    let mut total = 0;
+    let mut converted = Vec::new();
+    for row in rows {
+        let mut cells = Vec::new();
+        let inner: Vec<Handle> =
+            row.children.borrow().iter().filter(|it| is_cell(it)).cloned().collect();
+        for cell in &inner {
+            push_spanned(&mut cells, &mut spanned);
+            // Few cells may span more than the page has bytes.
+            let is_full = total + cells.len() > MAX_TABLE_CELLS;
+            let span = |name| if is_full { 1 } else { span_of(cell, name) };
+            let start = cells.len();
+            cells.push(handlers.walk_children(cell).content.trim().to_owned());
+            cells.resize(start + span("colspan"), String::new());
+            spanned.resize(spanned.len().max(cells.len()), 0);
+            spanned[start..cells.len()].fill(span("rowspan") - 1);
+        }
+        push_spanned(&mut cells, &mut spanned);
+        total += cells.len();
+        if total > MAX_TABLE_CELLS {
+            spanned.clear();
+        }
+        let is_header = !inner.is_empty() && inner.iter().all(|cell| is_named(cell, "th"));
+        converted.push(Row { cells, is_header });
+    }
+    converted
+}
+
+/// Adds empty cells where cells of the rows above continue.
+fn push_spanned(cells: &mut Vec<String>, spanned: &mut [usize]) {
+    while let Some(rows @ 1..) = spanned.get_mut(cells.len()) {
+        *rows -= 1;
+        cells.push(String::new());
+    }
+}
+
+/// Returns the number of columns or rows that a cell spans.
+fn span_of(cell: &Handle, name: &str) -> usize {
+    let span = attribute(cell, name).and_then(|value| value.trim().parse().ok());
+    span.unwrap_or(1).clamp(1, MAX_TABLE_SPAN)
 }
 
 fn push_row(text: &mut String, cells: &[String], columns: usize) {

@@ -114,6 +114,36 @@ fn tables_that_arrange_a_page_become_paragraphs() {
 foot",
     );
     check("<table><tr><td>only<tr><td>column</table>", "only\n\ncolumn");
+    check("<table><tr><td>f<td>(<td>int <td>x<td>)</table>", "f ( int x )");
+    check("<table><tr><td>a<td>b<tr><td>c</table>", "a b\n\nc");
+}
+
+#[test]
+fn cells_that_span_others_keep_the_columns() {
+    check(
+        "<table><tr><th colspan=2>a<th>b<tr><td rowspan=2>c<td>d<td>e<tr><td>f<td rowspan=x>g\
+         <tr><td colspan=0>h</table>",
+        "| a |  | b |\n| --- | --- | --- |\n| c | d | e |\n|  | f | g |\n| h |  |  |",
+    );
+}
+
+#[test]
+fn code_in_tables_keeps_its_lines_without_their_numbers() {
+    let code = "```\na\n  b\n```";
+    check("<table><tr><td><pre>1\n2</pre><td><pre>a\n  b</pre></table>", code);
+    check(
+        "<table><tr><td class=linenos><pre>1\n2</pre><td><pre><span class=lineno>1 </span>a\n  \
+         b</pre></table>",
+        code,
+    );
+    check(
+        "<table><tr><th>x<th>y<tr><td>c<td><pre>a\n  b</pre></table>",
+        &format!("x y\n\nc\n\n{code}"),
+    );
+    check(
+        "<table><tr><td><pre>1</pre><td><pre>2\n3</pre></table>",
+        "```\n1\n```\n\n```\n2\n3\n```",
+    );
 }
 
 #[test]
@@ -225,6 +255,10 @@ fn hostile_pages_are_converted_in_bounded_time_and_memory() {
         (
             "one row is wide",
             format!("<table><tr>{}{}", "<th>x".repeat(20_000), "<tr><td>y".repeat(10_000)),
+        ),
+        (
+            "cells span many columns",
+            "<table>".to_owned() + &"<tr><th colspan=1000 rowspan=1000>x".repeat(3_000),
         ),
         (
             "one tag with many attributes",
