@@ -7,7 +7,7 @@ use markup5ever_rcdom::{Node, NodeData};
 use url::Url;
 
 use crate::web::limits::{MAX_HTML_LINK_BYTES, MAX_PAGE_TITLE_BYTES, MAX_URL_BYTES};
-use callboard_text::escape_invisible_truncated;
+use callboard_text::{escape_invisible_truncated, is_strippable};
 
 type Handle = Rc<Node>;
 
@@ -24,6 +24,9 @@ const LEFT_OUT_ROLES: &[&str] =
 /// Classes of marks beside headings that link to themselves, and of the numbers of lines of code.
 const LEFT_OUT_CLASSES: &[&str] =
     &["headerlink", "lineno", "linenodiv", "linenos", "line-numbers-wrapper"];
+
+/// Texts of links beside headings that link to themselves.
+const PERMALINKS: &[&str] = &["¶", "§", "#", "◆", "∞", "⚓", "🔗", "[link]", "[permalink]"];
 
 /// The part of the text of a page that its main part must have, e.g. a quarter is 4.
 const MIN_MAIN_PART: usize = 4;
@@ -80,7 +83,7 @@ fn main_part(document: &Handle) -> Handle {
 
 fn is_left_out(node: &Handle) -> bool {
     let NodeData::Element { name, attrs, .. } = &node.data else { return false };
-    if LEFT_OUT.contains(&&*name.local) {
+    if LEFT_OUT.contains(&&*name.local) || is_mark(node) {
         return true;
     }
     attrs.borrow().iter().any(|Attribute { name, value }| match &*name.local {
@@ -95,6 +98,22 @@ fn is_left_out(node: &Handle) -> bool {
         "class" => value.split_ascii_whitespace().any(|it| LEFT_OUT_CLASSES.contains(&it)),
         _ => false,
     })
+}
+
+/// Returns whether an element is a link without words: to its own heading, or a button. The signs
+/// of operators are content.
+fn is_mark(node: &Handle) -> bool {
+    let Some(target) = attribute(node, "href").filter(|_| is_named(node, "a")) else {
+        return false;
+    };
+    let text = text_of(node);
+    let text = text.trim_matches(|letter: char| letter.is_whitespace() || is_strippable(letter));
+    if text.is_empty() {
+        return find(node, |node| is_named(node, "img")).is_none();
+    }
+    let is_button = target == "#" || target.starts_with("javascript:");
+    target.starts_with('#') && PERMALINKS.contains(&text)
+        || is_button && !text.contains(char::is_alphanumeric)
 }
 
 /// Removes the cells of a row that number the lines of the code in another cell.
@@ -123,7 +142,8 @@ fn make_links_absolute(node: &Handle, base: &Url, bytes: &mut usize) {
     };
     attrs.borrow_mut().retain_mut(|attribute| {
         if *attribute.name.local != *link {
-            return true;
+            // The title of a link mostly repeats its text or its target.
+            return link != "href" || *attribute.name.local != *"title";
         }
         let value = attribute.value.trim();
         let target = if value.starts_with('#') { None } else { base.join(value).ok() };

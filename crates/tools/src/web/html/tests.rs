@@ -191,6 +191,18 @@ fn the_main_part_is_chosen_if_it_is_large_enough() {
 }
 
 #[test]
+fn links_without_words_and_titles_of_links_are_left_out() {
+    let page = "<h2>a<a href='#a'> ¶</a><a class=x href='#a'>\u{200b}</a></h2><a href=x></a>
+        <a href='javascript:x'>[−]</a><a href='#b'>+</a> <a href=x title='the x'>§</a>
+        <a href=x><img src=y alt=z></a>";
+    check(
+        page,
+        "## a\n\n+ [§](https://a.example/docs/x) \
+         [![z](https://a.example/docs/y)](https://a.example/docs/x)",
+    );
+}
+
+#[test]
 fn the_base_of_links_may_be_declared() {
     let page = |base: &str| format!("<base href='{base}'><a href=x>y</a>");
     check(&page("https://b.example/c/"), "[y](https://b.example/c/x)");
