@@ -6,6 +6,7 @@
 
 mod bounded_dom;
 mod elements;
+mod escapes;
 mod handlers;
 mod plain_text;
 
@@ -74,8 +75,8 @@ fn converter() -> HtmlToMarkdown {
         .build()
 }
 
-/// Removes blanks at the ends of lines, and all but one of consecutive empty lines. Code blocks are
-/// left as they are.
+/// Removes blanks at the ends of lines, needless escapes, and all but one of consecutive empty lines.
+/// Code blocks are left as they are.
 fn tidy_lines(markdown: &str) -> String {
     let mut tidy = String::with_capacity(markdown.len());
     let mut fence: Option<&str> = None;
@@ -98,7 +99,7 @@ fn tidy_lines(markdown: &str) -> String {
             continue;
         }
         is_after_empty = line.is_empty();
-        tidy.push_str(line);
+        tidy.push_str(&escapes::without_needless_escapes(line));
         tidy.push('\n');
     }
     tidy.truncate(tidy.trim_end().len());

@@ -235,6 +235,23 @@ fn empty_lines_are_merged_outside_of_code() {
     assert_eq!(tidy_lines("a ```b```\n\n\nc"), "a ```b```\n\nc");
 }
 
+#[test]
+fn needless_escapes_are_removed() {
+    for (page, expected) in [
+        ("<p>max_size __init__ a_ _b x__y a*b", "max_size \\_\\_init\\_\\_ a\\_ \\_b x__y a\\*b"),
+        ("<p>a[0] [1][2] f(x[, y])", "a[0] [1][2] f(x[, y])"),
+        ("<p>[a](b) [^1] [x] [a]: b", "\\[a\\](b) \\[^1\\] \\[x\\] \\[a\\]: b"),
+        ("<p>a [[b] c", "a \\[[b] c"),
+        ("<p>Vec&lt;<a href=x>T</a>> <i>a</i>=b", "Vec<[T](https://a.example/docs/x)> *a*=b"),
+        ("<p>> a<p># b<ul><li>- c", "\\> a\n\n\\# b\n\n- \\- c"),
+        ("<h2>1. a</h2><p>1. b", "## 1. a\n\n1\\. b"),
+        ("<p><code>a\\_b</code> a\\_b <code>`a\\_b", "`a\\_b` a\\\\\\_b `` `a\\_b ``"),
+        ("<pre>a\\_b</pre>", "```\na\\_b\n```"),
+    ] {
+        check(page, expected);
+    }
+}
+
 /// Converters without bounds overflow their stack, or need gigabytes of memory or minutes.
 #[test]
 fn hostile_pages_are_converted_in_bounded_time_and_memory() {
@@ -287,6 +304,8 @@ fn hostile_pages_are_converted_in_bounded_time_and_memory() {
         ("foreign", fill("<svg><foreignObject>")),
         ("links", fill("<a href=x>y</a>")),
         ("many classes", format!("<pre class='{}'>x</pre>", fill("a "))),
+        ("underscores", "a".to_owned() + &fill("_")),
+        ("brackets", fill("[a]")),
         ("backticks", format!("<pre>{}</pre>", fill("`"))),
         ("fences", fill("<pre>```</pre>")),
     ] {

@@ -1,0 +1,80 @@
+//! Escapes of Markdown that are not needed where they are.
+//!
+//! The converter escapes each piece of text without its surroundings, so that names such as
+//! `max\_size` and types such as `Vec<u8\>` are hard to read and to search for.
+
+/// Removes needless escapes from a line outside of code blocks.
+pub(super) fn without_needless_escapes(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    let mut rest = line;
+    // The length of the rest at the end of a bracket whose start needs no escape.
+    let mut bracket_end = None;
+    while let Some(at) = rest.find(['\\', '`']) {
+        shown.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let length = match rest.strip_prefix('\\') {
+            None => code_length(rest),
+            Some(after) => {
+                let escaped = after.chars().next();
+                let is_needless = match escaped {
+                    Some('_') => is_within_word(&shown, after),
+                    Some('[') => {
+                        bracket_end = bracket_length(&after[1..]).map(|it| after.len() - 1 - it);
+                        bracket_end.is_some()
+                    }
+                    Some(']') => bracket_end == Some(rest.len()),
+                    Some('>' | '-' | '+' | '=' | '#') => !is_start_of_block(&shown),
+                    Some('.') => shown.trim_start_matches(MARKERS).starts_with('#'),
+                    _ => false,
+                };
+                if is_needless {
+                    rest = after;
+                }
+                usize::from(!is_needless) + escaped.map_or(0, char::len_utf8)
+            }
+        };
+        shown.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    shown + rest
+}
+
+/// Characters of the marks of quotes and lists.
+const MARKERS: &[char] = &[' ', '>', '-'];
+
+/// Returns whether a character after this text could begin a quote, a list or a heading.
+fn is_start_of_block(before: &str) -> bool {
+    before.chars().all(|it| MARKERS.contains(&it) || it == '.' || it.is_ascii_digit())
+}
+
+/// Returns the length of code in backticks, or that of the backticks if it has no end.
+fn code_length(text: &str) -> usize {
+    let run = |text: &str| text.len() - text.trim_start_matches('`').len();
+    let open = run(text);
+    let mut at = open;
+    while let Some(next) = text[at..].find('`') {
+        at += next;
+        let close = run(&text[at..]);
+        at += close;
+        if close == open {
+            return at;
+        }
+    }
+    open
+}
+
+/// Returns whether escaped underscores connect two parts of a word. More than a few never do.
+fn is_within_word(before: &str, after: &str) -> bool {
+    let after = after.trim_start_matches('_');
+    let next = after.splitn(8, "\\_").find(|part| !part.is_empty());
+    before.trim_end_matches('_').ends_with(char::is_alphanumeric)
+        && next.is_some_and(|part| part.starts_with(char::is_alphanumeric))
+}
+
+/// Returns the length of a text in brackets that is neither a link nor a mark of a task or a note.
+fn bracket_length(text: &str) -> Option<usize> {
+    let end = text.find(['[', ']'])?;
+    let inner = text[..end].strip_suffix('\\').filter(|_| text[end..].starts_with(']'))?;
+    let is_mark = matches!(inner, " " | "x" | "X") || inner.starts_with('^');
+    (!is_mark && !text[end + 1..].starts_with(['(', ':'])).then_some(inner.len())
+}
