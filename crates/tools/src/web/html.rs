@@ -71,6 +71,7 @@ fn converter() -> HtmlToMarkdown {
             Some(handlers::convert_table(all, table))
         })
         .add_handler(vec!["pre"], handlers::convert_preformatted)
+        .add_handler(vec!["sub", "sup"], handlers::convert_script)
         .add_handler(vec!["code", "kbd", "samp", "tt"], handlers::convert_code)
         .build()
 }

@@ -169,6 +169,12 @@ fn code_in_a_line_has_no_markup_but_keeps_its_link() {
 }
 
 #[test]
+fn powers_and_indices_keep_their_marks() {
+    check("2<sup>64</sup>, x<sub>i+1</sub>, y<sub> </sub>z", "2^64, x_(i+1), y z");
+    check("a<sup><a href=x>[1]</a></sup>", "a[[1]](https://a.example/docs/x)");
+}
+
+#[test]
 fn the_main_part_is_chosen_if_it_is_large_enough() {
     let text = "word ".repeat(40);
     let cases = [
