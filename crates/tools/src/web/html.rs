@@ -81,9 +81,10 @@ fn converter() -> HtmlToMarkdown {
 fn tidy_lines(markdown: &str) -> String {
     let mut tidy = String::with_capacity(markdown.len());
     let mut fence: Option<&str> = None;
-    let mut is_after_empty = true;
+    let mut last_empty = Some("");
     for line in markdown.lines() {
-        let start = line.trim_start();
+        // Code within quotes and lists begins after their marks.
+        let start = line.trim_start_matches(|it: char| " >-.".contains(it) || it.is_ascii_digit());
         let ticks = &start[..start.len() - start.trim_start_matches('`').len()];
         match fence {
             Some(open) if ticks.len() >= open.len() && ticks == start.trim_end() => fence = None,
@@ -95,11 +96,17 @@ fn tidy_lines(markdown: &str) -> String {
             None if ticks.len() >= 3 && !start[ticks.len()..].contains('`') => fence = Some(ticks),
             None => {}
         }
-        let line = line.trim_end();
-        if line.is_empty() && is_after_empty {
+        let mut line = line.trim_end();
+        // No mark of Markdown is indented by one blank.
+        if !line.starts_with("  ") {
+            line = line.trim_start_matches(' ');
+        }
+        // The lines of a quote that are empty have its marks.
+        let empty = line.bytes().all(|byte| b"> ".contains(&byte)).then_some(line);
+        if empty.is_some() && empty == last_empty {
             continue;
         }
-        is_after_empty = line.is_empty();
+        last_empty = empty;
         tidy.push_str(&escapes::without_needless_escapes(line));
         tidy.push('\n');
     }

@@ -238,6 +238,7 @@ fn empty_lines_are_merged_outside_of_code() {
         "a\n\nb\n```\n\n\nc  \n```"
     );
     assert_eq!(tidy_lines("````\n```\n\n\n````\nx \n"), "````\n```\n\n\n````\nx");
+    assert_eq!(tidy_lines("> a\n>\n> \n>\n> b\n\n a\n  b"), "> a\n>\n> b\n\na\n  b");
     assert_eq!(tidy_lines("a ```b```\n\n\nc"), "a ```b```\n\nc");
 }
 
@@ -253,6 +254,10 @@ fn needless_escapes_are_removed() {
         ("<h2>1. a</h2><p>1. b", "## 1. a\n\n1\\. b"),
         ("<p><code>a\\_b</code> a\\_b <code>`a\\_b", "`a\\_b` a\\\\\\_b `` `a\\_b ``"),
         ("<pre>a\\_b</pre>", "```\na\\_b\n```"),
+        (
+            "<blockquote><pre>a\\_b\n\n\n</pre>c_d</blockquote><ol><li><pre>a\\_b</pre></ol>",
+            "> ```\n> a\\_b\n> ```\n>\n> c_d\n\n1. ```\n   a\\_b\n   ```",
+        ),
     ] {
         check(page, expected);
     }
