@@ -21,9 +21,25 @@ const LEFT_OUT: &[&str] = &[
 const LEFT_OUT_ROLES: &[&str] =
     &["alertdialog", "dialog", "menu", "menubar", "navigation", "search", "toolbar"];
 
-/// Classes of marks beside headings that link to themselves, and of the numbers of lines of code.
+/// Classes of marks beside headings that link to themselves, of the numbers of lines of code, and of
+/// links whose target repeats the code.
 const LEFT_OUT_CLASSES: &[&str] =
-    &["headerlink", "lineno", "linenodiv", "linenos", "line-numbers-wrapper"];
+    &["headerlink", "lineno", "linenodiv", "linenos", "line-numbers-wrapper", "test-arrow"];
+
+/// Classes of navigation in pages that do not use `<nav>`.
+const NAVIGATION_CLASSES: &[&str] = &[
+    "breadcrumb",
+    "breadcrumbs",
+    "navbar",
+    "navfooter",
+    "navheader",
+    "navigation",
+    "navpath",
+    "tablist",
+];
+
+/// Names of the main part in pages that do not use `<main>`.
+const MAIN_IDS: &[&str] = &["main", "main-content", "maincontent", "page-content", "content"];
 
 /// Texts of links beside headings that link to themselves.
 const PERMALINKS: &[&str] = &["¶", "§", "#", "◆", "∞", "⚓", "🔗", "[link]", "[permalink]"];
@@ -60,7 +76,8 @@ pub(super) fn prepare(document: &Handle, url: &Url) -> PreparedPage {
     PreparedPage { title, main: main_part(document) }
 }
 
-/// Returns the only `<main>` or the only `<article>`, if it contains enough of the text.
+/// Returns the only `<main>`, the only `<article>`, or the part that is named so, if it contains
+/// enough of the text.
 fn main_part(document: &Handle) -> Handle {
     let whole = text_of(document).len();
     let is_main = |node: &Handle| {
@@ -72,13 +89,24 @@ fn main_part(document: &Handle) -> Handle {
         [only] if text_of(only).len() >= whole / MIN_MAIN_PART => Some(only.clone()),
         _ => None,
     });
-    only.unwrap_or_else(|| {
+    // A name is less certain than an element.
+    let named = || {
+        let has_id = |node: &Handle, id: &str| attribute(node, "id").as_deref() == Some(id);
+        let named = MAIN_IDS.iter().filter_map(|id| find(document, |node| has_id(node, id)));
+        named.into_iter().find(|node| text_of(node).len() >= whole / 2)
+    };
+    if let Some(main) = only {
+        return main;
+    }
+    let page = named().unwrap_or_else(|| {
         // Without a main part, the footer of the page is not content.
         for node in find_all(document, |node| is_named(node, "body")) {
             node.children.borrow_mut().retain(|child| !is_named(child, "footer"));
         }
         document.clone()
-    })
+    });
+    leave_out_leading_links(&page);
+    page
 }
 
 fn is_left_out(node: &Handle) -> bool {
@@ -95,9 +123,36 @@ fn is_left_out(node: &Handle) -> bool {
             let style = style.to_ascii_lowercase();
             style.contains("display:none") || style.contains("visibility:hidden")
         }
-        "class" => value.split_ascii_whitespace().any(|it| LEFT_OUT_CLASSES.contains(&it)),
+        "class" => value.split_ascii_whitespace().any(|class| {
+            LEFT_OUT_CLASSES.contains(&class)
+                || NAVIGATION_CLASSES.contains(&class) && !has_prose(node)
+        }),
         _ => false,
     })
+}
+
+/// Returns whether an element contains a heading, a paragraph or code.
+fn has_prose(node: &Handle) -> bool {
+    find(node, |node| ["h1", "h2", "h3", "p", "pre"].iter().any(|tag| is_named(node, tag)))
+        .is_some()
+}
+
+/// Removes the lists of links before the only main heading, unless they are most of the page.
+fn leave_out_leading_links(page: &Handle) {
+    let is_list = |node: &Handle| is_named(node, "ul") || is_named(node, "ol");
+    let found = find_all(page, |node| is_list(node) || is_named(node, "h1"));
+    let mut parts = found.split(|node| is_named(node, "h1"));
+    let (Some(lists), Some(_), None) = (parts.next(), parts.next(), parts.next()) else { return };
+    let letters = |node: &Handle| text_of(node).chars().filter(|it| it.is_alphanumeric()).count();
+    if lists.iter().map(letters).sum::<usize>() > letters(page) / 2 {
+        return;
+    }
+    let is_link = |node: &Handle| is_named(node, "a") && attribute(node, "href").is_some();
+    for list in lists {
+        if find_all(list, is_link).iter().map(letters).sum::<usize>() == letters(list) {
+            list.children.borrow_mut().clear();
+        }
+    }
 }
 
 /// Returns whether an element is a link without words: to its own heading, or a button. The signs

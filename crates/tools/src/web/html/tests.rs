@@ -209,6 +209,25 @@ fn links_without_words_and_titles_of_links_are_left_out() {
 }
 
 #[test]
+fn navigation_is_left_out_without_its_elements() {
+    let text = "word ".repeat(40);
+    let text = text.trim();
+    check(
+        &format!("<table class='a navheader'><tr><td>x<th>y</table><p class=navbar>{text}"),
+        text,
+    );
+    check(&format!("<div class=navigation><p>{text}</div>"), text);
+    check(&format!("<p>out</p><div id=content>{text}</div>"), text);
+    check(&format!("<div id=content>x</div><p>{text}"), &format!("x\n\n{text}"));
+    let links = "<ul><li><a href=x>y</a></ul>";
+    let list = "- [y](https://a.example/docs/x)";
+    check(&format!("{links}<ul><li>a</ul><h1>{text}</h1>"), &format!("- a\n\n# {text}"));
+    check(&format!("<h1>{text}</h1>{links}"), &format!("# {text}\n\n{list}"));
+    check(&format!("{links}<p>{text}</p>"), &format!("{list}\n\n{text}"));
+    check("<ul><li><a href=x>yes</a></ul><h1>a", "- [yes](https://a.example/docs/x)\n\n# a");
+}
+
+#[test]
 fn the_base_of_links_may_be_declared() {
     let page = |base: &str| format!("<base href='{base}'><a href=x>y</a>");
     check(&page("https://b.example/c/"), "[y](https://b.example/c/x)");
