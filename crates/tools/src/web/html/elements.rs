@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use html5ever::Attribute;
 use markup5ever_rcdom::{Node, NodeData};
-use url::Url;
+use url::{Position, Url};
 
 use crate::web::limits::{MAX_HTML_LINK_BYTES, MAX_PAGE_TITLE_BYTES, MAX_URL_BYTES};
 use callboard_text::{escape_invisible_truncated, is_strippable};
@@ -70,7 +70,7 @@ pub(super) fn prepare(document: &Handle, url: &Url) -> PreparedPage {
             is_wrapper || !is_left_out(child)
         });
         leave_out_line_numbers(&node);
-        make_links_absolute(&node, base, &mut link_bytes);
+        make_links_absolute(&node, base, url, &mut link_bytes);
         open.extend(node.children.borrow().iter().cloned());
     }
     PreparedPage { title, main: main_part(document) }
@@ -188,7 +188,7 @@ fn leave_out_line_numbers(row: &Handle) {
 
 /// Makes the link of an element absolute, and adds its length to `bytes`. Links that lead nowhere
 /// else are removed, and their text stays. So are links above the total limit.
-fn make_links_absolute(node: &Handle, base: &Url, bytes: &mut usize) {
+fn make_links_absolute(node: &Handle, base: &Url, page: &Url, bytes: &mut usize) {
     let NodeData::Element { name, attrs, .. } = &node.data else { return };
     let link = match &*name.local {
         "a" => "href",
@@ -202,10 +202,15 @@ fn make_links_absolute(node: &Handle, base: &Url, bytes: &mut usize) {
         }
         let value = attribute.value.trim();
         let target = if value.starts_with('#') { None } else { base.join(value).ok() };
+        let is_same_page = |target: &Url| {
+            target[..Position::AfterQuery] == page[..Position::AfterQuery] && link == "href"
+        };
         let is_shown = |target: &Url| {
             let schemes: &[&str] = if link == "src" { &["http", "https"] } else { LINK_SCHEMES };
             let room = MAX_URL_BYTES.min(MAX_HTML_LINK_BYTES - *bytes);
-            schemes.contains(&target.scheme()) && target.as_str().len() <= room
+            schemes.contains(&target.scheme())
+                && target.as_str().len() <= room
+                && !is_same_page(target)
         };
         match target.filter(is_shown) {
             Some(target) => {

@@ -233,6 +233,7 @@ fn the_base_of_links_may_be_declared() {
     check(&page("https://b.example/c/"), "[y](https://b.example/c/x)");
     check(&page("/c/"), "[y](https://a.example/c/x)");
     check(&page("javascript:"), "[y](https://a.example/docs/x)");
+    check("<a href='page#b'>y</a> <a href='?c'>z</a>", "y [z](https://a.example/docs/page?c)");
     check("<a href='https://a.example/x'>https://a.example/x</a>", "<https://a.example/x>");
 }
 
