@@ -19,7 +19,8 @@ pub(super) fn without_needless_escapes(line: &str) -> String {
                 let is_needless = match escaped {
                     Some('_') => is_within_word(&shown, after),
                     Some('[') => {
-                        bracket_end = bracket_length(&after[1..]).map(|it| after.len() - 1 - it);
+                        bracket_end = bracket_length(&after[1..], is_start_of_block(&shown))
+                            .map(|it| after.len() - 1 - it);
                         bracket_end.is_some()
                     }
                     Some(']') => bracket_end == Some(rest.len()),
@@ -72,9 +73,12 @@ fn is_within_word(before: &str, after: &str) -> bool {
 }
 
 /// Returns the length of a text in brackets that is neither a link nor a mark of a task or a note.
-fn bracket_length(text: &str) -> Option<usize> {
+/// The target of a link may be defined at the start of a block.
+fn bracket_length(text: &str, is_start: bool) -> Option<usize> {
     let end = text.find(['[', ']'])?;
     let inner = text[..end].strip_suffix('\\').filter(|_| text[end..].starts_with(']'))?;
     let is_mark = matches!(inner, " " | "x" | "X") || inner.starts_with('^');
-    (!is_mark && !text[end + 1..].starts_with(['(', ':'])).then_some(inner.len())
+    let after = &text[end + 1..];
+    let is_link = after.starts_with('(') || is_start && after.starts_with(':');
+    (!is_mark && !is_link).then_some(inner.len())
 }

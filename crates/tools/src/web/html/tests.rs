@@ -267,7 +267,7 @@ fn needless_escapes_are_removed() {
     for (page, expected) in [
         ("<p>max_size __init__ a_ _b x__y a*b", "max_size \\_\\_init\\_\\_ a\\_ \\_b x__y a\\*b"),
         ("<p>a[0] [1][2] f(x[, y])", "a[0] [1][2] f(x[, y])"),
-        ("<p>[a](b) [^1] [x] [a]: b", "\\[a\\](b) \\[^1\\] \\[x\\] \\[a\\]: b"),
+        ("<p>[a](b) [^1] [x] [a]: b<p>[a]: b", "\\[a\\](b) \\[^1\\] \\[x\\] [a]: b\n\n\\[a\\]: b"),
         ("<p>a [[b] c", "a \\[[b] c"),
         ("<p>Vec&lt;<a href=x>T</a>> <i>a</i>=b", "Vec<[T](https://a.example/docs/x)> *a*=b"),
         ("<p>> a<p># b<ul><li>- c", "\\> a\n\n\\# b\n\n- \\- c"),
