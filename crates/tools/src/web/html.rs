@@ -71,8 +71,12 @@ fn converter() -> HtmlToMarkdown {
             Some(handlers::convert_table(all, table))
         })
         .add_handler(vec!["pre"], handlers::convert_preformatted)
-        .add_handler(vec!["sub", "sup"], handlers::convert_script)
-        .add_handler(vec!["code", "kbd", "samp", "tt"], handlers::convert_code)
+        .add_handler(vec!["sub", "sup"], |all: &dyn Handlers, script: Element<'_>| {
+            Some(handlers::convert_script(all, script))
+        })
+        .add_handler(vec!["code", "kbd", "samp", "tt"], |_: &dyn Handlers, code: Element<'_>| {
+            Some(handlers::convert_code(code.node))
+        })
         .build()
 }
 

@@ -86,7 +86,9 @@ fn is_data_table(rows: &[Handle]) -> bool {
             |row: &Handle| row.children.borrow().iter().filter(|node| is_cell(node)).count();
         count(&pair[0]) == count(&pair[1])
     });
-    let is_list = is_uniform && rows.len() > 1;
+    // The parts of a signature.
+    let has_bracket = cells().any(|cell| matches!(text_of(&cell).trim(), "(" | ")"));
+    let is_list = is_uniform && rows.len() > 1 && !has_bracket;
     !has_inner && (is_list || cells().any(|cell| is_named(&cell, "th")))
 }
 
@@ -167,21 +169,21 @@ pub(super) fn convert_preformatted(
 
 /// Converts code within a line. Markup within it would become part of the code. If it contains one
 /// link, the whole code becomes the link. Code with line breaks becomes a code block.
-pub(super) fn convert_code(_: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult> {
-    let code = text_of(element.node);
-    if !find_all(element.node, |node| is_named(node, "br")).is_empty() {
+pub(super) fn convert_code(element: &Handle) -> HandlerResult {
+    let code = text_of(element);
+    if !find_all(element, |node| is_named(node, "br")).is_empty() {
         let lines: Vec<_> = code.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        return Some(format!("\n\n{}\n\n", code_fence("", &lines.join("\n")).trim_end()).into());
+        return format!("\n\n{}\n\n", code_fence("", &lines.join("\n")).trim_end()).into();
     }
     let words = code.split_whitespace().collect::<Vec<_>>().join(" ");
     if words.is_empty() {
-        return Some(code.into());
+        return code.into();
     }
     let runs = words.split(|letter| letter != '`').map(str::len);
     let ticks = "`".repeat(1 + runs.max().unwrap_or_default());
     let pad = if words.starts_with('`') || words.ends_with('`') { " " } else { "" };
     let quoted = format!("{ticks}{pad}{words}{pad}{ticks}");
-    let links = find_all(element.node, |node| attribute(node, "href").is_some());
+    let links = find_all(element, |node| attribute(node, "href").is_some());
     let converted = match &links[..] {
         [link] => {
             let target = attribute(link, "href").unwrap_or_default();
@@ -192,25 +194,22 @@ pub(super) fn convert_code(_: &dyn Handlers, element: Element<'_>) -> Option<Han
     // The space before or after code may be within it.
     let start = if code.starts_with(char::is_whitespace) { " " } else { "" };
     let end = if code.ends_with(char::is_whitespace) { " " } else { "" };
-    Some(format!("{start}{converted}{end}").into())
+    format!("{start}{converted}{end}").into()
 }
 
 /// Converts a power or an index. Without its mark, it would become a part of the number before it.
-pub(super) fn convert_script(
-    handlers: &dyn Handlers,
-    element: Element<'_>,
-) -> Option<HandlerResult> {
+pub(super) fn convert_script(handlers: &dyn Handlers, element: Element<'_>) -> HandlerResult {
     let content = handlers.walk_children(element.node).content;
     let script = content.trim();
     let mark = if element.tag == "sup" { "^" } else { "_" };
     // Links are notes, and have brackets.
-    Some(if script.is_empty() || script.contains(['[', '\n']) {
+    if script.is_empty() || script.contains(['[', '\n']) {
         content.into()
     } else if script.contains(|letter: char| !letter.is_alphanumeric()) {
         format!("{mark}({script})").into()
     } else {
         format!("{mark}{script}").into()
-    })
+    }
 }
 
 /// Returns the language that a class of an element names.

@@ -115,6 +115,7 @@ foot",
     );
     check("<table><tr><td>only<tr><td>column</table>", "only\n\ncolumn");
     check("<table><tr><td>f<td>(<td>int <td>x<td>)</table>", "f ( int x )");
+    check("<table><tr><td>f<td>(<td>x,<tr><td><td><td>y</table>", "f ( x,\n\ny");
     check("<table><tr><td>a<td>b<tr><td>c</table>", "a b\n\nc");
 }
 
