@@ -335,6 +335,14 @@ fn hostile_pages_are_converted_in_bounded_time_and_memory() {
         ("templates", fill("<template>")),
         ("foreign", fill("<svg><foreignObject>")),
         ("links", fill("<a href=x>y</a>")),
+        (
+            "nested navigation",
+            format!("{}{}", "<div class=navbar>".repeat(180), "<i>x</i>".repeat(40_000)),
+        ),
+        (
+            "nested rows of code",
+            format!("{}<pre>{}", "<table><tr><td>".repeat(45), "<i>1 </i>".repeat(40_000)),
+        ),
         ("many classes", format!("<pre class='{}'>x</pre>", fill("a "))),
         ("underscores", "a".to_owned() + &fill("_")),
         ("brackets", fill("[a]")),
