@@ -20,6 +20,7 @@ mod builtin;
 pub mod edit;
 pub mod error;
 pub mod files;
+mod host_permission;
 pub mod limits;
 mod lock;
 mod network;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use acp_lifecycle::{AskAlwaysPolicy, CallHandle, Effect, Effects, Grant, PinnedPlan, Verdict};
+use acp_lifecycle::{CallHandle, Grant, PinnedPlan, Verdict};
 use acp_types::schema::v1::ResourceLink;
 use acp_types::{CallEndReason, Content, ContentBlock, ToolKind};
 use callboard_text::escape_invisible;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::builtin::web_errors::{BytesReporter, download_failure, route_failure};
 use crate::error::{ErrorCode, ToolError};
+use crate::host_permission::{connect_effects, is_host_allowed};
 use crate::limits::MAX_CLIENT_IMAGE_BYTES;
 use crate::network::{AddressKind, Connector, Destination, Route};
 use crate::note::Note;
@@ -105,7 +106,7 @@ impl Tool for Fetch {
         let url = PageUrl::parse(&args.url).map_err(ToolError::invalid_arguments)?;
         let Invocation { call, context, .. } = invocation;
         let destination = url.destination();
-        let effects = connect_effects(&destination);
+        let effects = connect_effects(&destination.host);
         let verdict = call.judge_effects(&effects);
         // A page that is read again may have changed. The same text is needed to continue it, or to
         // see its source.
@@ -115,15 +116,14 @@ impl Tool for Fetch {
             return Ok(preview(PageAccess::Denied).with_effects(effects));
         }
         let known = context.web.cached_page(&url).filter(|page| {
-            let shown = connect_effects(&page.url.destination());
+            let shown = connect_effects(&page.url.destination().host);
             is_continued && call.judge_effects(&shown) != Verdict::Deny
         });
         if let Some(page) = known {
             return Ok(preview(PageAccess::Cached(page)));
         }
         let connector = context.web.connector(&context.env);
-        let is_named = is_host_allowed(call, &effects);
-        let route = check_before_question(&connector, &destination, (verdict, is_named)).await?;
+        let route = check_before_question(&connector, &destination, (verdict, call)).await?;
         let is_proxied = route.as_ref().is_some_and(Route::is_proxied);
         let mut preview = preview(PageAccess::Host(route)).with_effects(effects);
         preview.notes.extend(is_proxied.then(|| host_note("fetch-by-proxy", &destination)));
@@ -161,7 +161,7 @@ async fn fetch_page(
     let fetched = async {
         let route = match route {
             Some(route) => route,
-            None => check_host(&connector, &url.destination(), false)
+            None => check_host(&connector, &url.destination(), call)
                 .await
                 .map_err(FetchError::Refused)?,
         };
@@ -193,13 +193,12 @@ impl HostAccess for RedirectAccess<'_> {
 
     async fn permit(&self, destination: &Destination) -> Result<Route, ToolError> {
         let call = self.invocation.call;
-        let effects = connect_effects(destination);
+        let effects = connect_effects(&destination.host);
         let verdict = call.judge_effects(&effects);
         if verdict == Verdict::Deny {
             return Err(denied_host(&destination.host));
         }
-        let is_named = is_host_allowed(call, &effects);
-        let route = check_before_question(self.connector, destination, (verdict, is_named)).await?;
+        let route = check_before_question(self.connector, destination, (verdict, call)).await?;
         if verdict == Verdict::Ask {
             let key = match route.as_ref().is_some_and(Route::is_proxied) {
                 true => "fetch-redirect-by-proxy",
@@ -212,13 +211,9 @@ impl HostAccess for RedirectAccess<'_> {
         }
         match route {
             Some(route) => Ok(route),
-            None => check_host(self.connector, destination, is_named).await,
+            None => check_host(self.connector, destination, call).await,
         }
     }
-}
-
-fn connect_effects(destination: &Destination) -> Effects {
-    Effect::Connect(destination.host.clone()).into()
 }
 
 /// Checks a host without sending its name to a name server that the user was not asked about: the
@@ -226,29 +221,23 @@ fn connect_effects(destination: &Destination) -> Effects {
 async fn check_before_question(
     connector: &Connector,
     destination: &Destination,
-    (verdict, is_named): (Verdict, bool),
+    (verdict, call): (Verdict, &CallHandle),
 ) -> Result<Option<Route>, ToolError> {
     if verdict == Verdict::Ask && connector.must_resolve(destination) {
         return Ok(None);
     }
-    check_host(connector, destination, is_named).await.map(Some)
-}
-
-/// Returns whether a rule allows the host itself, and not only the tool or all hosts.
-fn is_host_allowed(call: &CallHandle, effects: &Effects) -> bool {
-    let verdict =
-        call.session().update(|session, _| session.rules().judge_call(effects, &AskAlwaysPolicy));
-    verdict == Verdict::Allow
+    check_host(connector, destination, call).await.map(Some)
 }
 
 /// Resolves a host and checks its addresses. Private ones are acceptable if a rule names the host,
-/// because it may then be one in the user's own network.
+/// because it may then be one in the user's own network. The rule may be the answer to a question
+/// of this call.
 async fn check_host(
     connector: &Connector,
     destination: &Destination,
-    is_named: bool,
+    call: &CallHandle,
 ) -> Result<Route, ToolError> {
-    let allowed: &[AddressKind] = match is_named {
+    let allowed: &[AddressKind] = match is_host_allowed(call, &destination.host) {
         true => &[AddressKind::Public, AddressKind::Private],
         false => &[AddressKind::Public],
     };

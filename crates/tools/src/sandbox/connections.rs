@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Mutex};
 
-use acp_lifecycle::{CallHandle, Effect, Effects, Titles, Verdict};
+use acp_lifecycle::{CallHandle, Titles, Verdict};
 use acp_types::Content;
 use callboard_text::escape_invisible;
 use futures::FutureExt as _;
@@ -14,6 +14,7 @@ use futures::future::{BoxFuture, Shared};
 use tokio_util::sync::CancellationToken;
 
 use super::proxy::ConnectionVerdict;
+use crate::host_permission::{connect_effects, is_host_allowed};
 use crate::limits::{MAX_COMMAND_HOSTS, MAX_REFUSED_HOSTS_SHOWN};
 use crate::lock::lock;
 use crate::network::Destination;
@@ -120,8 +121,8 @@ async fn judge_connection(
         }
     };
     if answer.await {
-        // A rule names the host, so it may be one in the user's own network.
-        let allows_private_addresses = state.judge_host(&host) == Verdict::Allow;
+        // If a rule names the host, it may be one in the user's own network.
+        let allows_private_addresses = is_host_allowed(&state.call, &host);
         return ConnectionVerdict::Allow { allows_private_addresses };
     }
     let reason = format!("Connections to {host} are not permitted.");
@@ -148,10 +149,6 @@ async fn ask_about_host(state: Arc<CommandState>, host: String) -> bool {
         () = state.ended.cancelled() => false,
         is_allowed = ask => is_allowed,
     }
-}
-
-fn connect_effects(host: &str) -> Effects {
-    Effect::Connect(host.to_owned()).into()
 }
 
 impl CommandState {
@@ -197,3 +194,6 @@ impl fmt::Debug for CommandState {
         formatter.debug_struct("CommandState").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -240,6 +240,17 @@ async fn a_rule_about_the_tool_opens_no_private_host() {
 }
 
 #[tokio::test]
+async fn a_rule_that_names_a_private_host_opens_it_although_the_tool_is_asked_about() {
+    let mut stage = WebStage::start(whole(page("text/plain", b"text")), &["intern.example"]).await;
+    stage.add_rule("intern.example", Verdict::Allow);
+    let rule = Rule::new(RuleScope::Session, Matcher::Tool("fetch".to_owned()), Verdict::Ask);
+    assert!(stage.session.update(|session, _| session.add_rule(rule)));
+    let (ended, _) = stage.call("fetch", json!({ "url": "http://intern.example" })).await;
+    assert_eq!(ended.status, Status::Completed, "{}", ended.text);
+    assert_eq!((stage.asked().len(), stage.network.connected()), (1, vec!["10.0.0.1".to_owned()]));
+}
+
+#[tokio::test]
 async fn a_page_that_is_read_again_is_fetched_again() {
     let mut stage = WebStage::start(whole(page("text/plain", b"text")), &["a.example"]).await;
     for _ in 0..2 {
