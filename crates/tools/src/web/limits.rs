@@ -23,8 +23,9 @@ pub(crate) const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 /// Number of bytes at the beginning of a page that are searched for the declaration of its encoding.
 pub(crate) const META_SCAN_BYTES: usize = 1_024;
 
-/// Maximum number of elements and comments of a page that is converted to Markdown. A larger page is
-/// converted to plain text. The converter needs quadratic time for some pages.
+/// Maximum number of elements, comments and texts between them of a page that is converted to
+/// Markdown. A larger page is converted to plain text. Each of them needs about 200 bytes, and the
+/// converter needs quadratic time for some pages.
 pub(crate) const MAX_HTML_NODES: usize = 50_000;
 
 /// Maximum number of cells of a table that is converted to a table, with the cells that are missing
@@ -36,16 +37,16 @@ pub(crate) const MAX_TABLE_SPAN: usize = 1_000;
 
 /// Maximum number of bytes that quotes and lists may add to the lines of a page that is converted to
 /// Markdown.
-pub(crate) const MAX_HTML_INDENT_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_HTML_INDENT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Maximum number of bytes of the absolute links of a page. Further links are removed.
-pub(crate) const MAX_HTML_LINK_BYTES: usize = 8 * 1024 * 1024;
+pub(crate) const MAX_HTML_LINK_BYTES: usize = 2 * 1024 * 1024;
 
 /// Number of bytes of a page that are parsed between two checks of the time.
 pub(crate) const HTML_CHUNK_BYTES: usize = 4 * 1024;
 
 /// Maximum number of attributes of a page that is converted to Markdown.
-pub(crate) const MAX_HTML_ATTRIBUTES: usize = 500_000;
+pub(crate) const MAX_HTML_ATTRIBUTES: usize = 100_000;
 
 /// Maximum depth of the elements of a page that is converted to Markdown, which is recursive.
 /// Browsers allow 512 levels.

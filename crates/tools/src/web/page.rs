@@ -62,22 +62,17 @@ impl Page {
     /// Decodes and converts a body. Needs time in proportion to its size.
     pub(crate) fn from_body(url: PageUrl, status: u16, media_type: MediaType, body: Body) -> Self {
         let host = url.destination().host;
-        let decode = |is_html| {
-            let charset = media_type.charset.as_deref();
-            let (text, encoding) = decode_page(&body.bytes, charset, is_html, &host);
-            let is_truncated = body.is_truncated;
-            (text, TextDetails { encoding: encoding.name(), is_truncated })
-        };
+        let charset = media_type.charset.as_deref();
         let content = match media_type.representation_of(&body.bytes) {
             Representation::Html => {
-                let (source, details) = decode(true);
+                let (source, details) = decode_body(body, charset, true, &host);
                 let mut converted = convert_html(&source, url.as_url());
-                converted.text = clean_text(&converted.text);
-                PageContent::Html { converted, source: clean_text(&source), details }
+                converted.text = clean_text(converted.text);
+                PageContent::Html { converted, source: clean_text(source), details }
             }
             Representation::Text => {
-                let (text, details) = decode(false);
-                PageContent::Text { text: clean_text(&text), details }
+                let (text, details) = decode_body(body, charset, false, &host);
+                PageContent::Text { text: clean_text(text), details }
             }
             Representation::Image | Representation::Binary => {
                 let bytes = (!body.is_truncated).then_some(body.bytes.len() as u64);
@@ -168,22 +163,21 @@ impl PagePart {
     /// Returns the part of a text that begins at a line, counted from 1. A line that is too long
     /// counts as several lines. Returns `None` if the text has fewer lines.
     pub(crate) fn starting_at(text: &str, offset: usize) -> Option<Self> {
-        let lines: Vec<&str> = text.lines().flat_map(fold_line).collect();
-        let total_lines = lines.len();
         let start = offset.saturating_sub(1);
+        let (mut part, mut last_line, mut total_lines) = (String::new(), start, 0);
+        let mut is_full = false;
+        for line in text.lines().flat_map(fold_line) {
+            total_lines += 1;
+            is_full |= last_line > start && part.len() + line.len() + 1 > MAX_PAGE_PART_BYTES;
+            if total_lines > start && !is_full {
+                part.push_str(line);
+                part.push('\n');
+                last_line += 1;
+            }
+        }
         if start >= total_lines {
             let empty = Self { text: String::new(), first_line: 0, last_line: 0, total_lines };
             return (total_lines == 0 && start == 0).then_some(empty);
-        }
-        let mut part = String::new();
-        let mut last_line = start;
-        for line in &lines[start..] {
-            if last_line > start && part.len() + line.len() + 1 > MAX_PAGE_PART_BYTES {
-                break;
-            }
-            part.push_str(line);
-            part.push('\n');
-            last_line += 1;
         }
         Some(Self { text: part, first_line: start + 1, last_line, total_lines })
     }
@@ -225,14 +219,28 @@ fn fold_line(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Decodes a body, and frees its bytes.
+fn decode_body(
+    body: Body,
+    charset: Option<&str>,
+    is_html: bool,
+    host: &str,
+) -> (String, TextDetails) {
+    let (text, encoding) = decode_page(&body.bytes, charset, is_html, host);
+    let is_truncated = body.is_truncated;
+    (text, TextDetails { encoding: encoding.name(), is_truncated })
+}
+
 /// Removes characters that hide or reorder text, and control characters other than tabs and line
 /// ends.
-fn clean_text(text: &str) -> String {
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let is_kept = |letter: &char| {
-        matches!(letter, '\n' | '\t') || !letter.is_control() && !is_strippable(*letter)
-    };
-    text.chars().filter(is_kept).collect()
+fn clean_text(mut text: String) -> String {
+    if text.contains('\r') {
+        text = text.replace("\r\n", "\n").replace('\r', "\n");
+    }
+    text.retain(|letter| {
+        matches!(letter, '\n' | '\t') || !letter.is_control() && !is_strippable(letter)
+    });
+    text
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::tendril::{StrTendril, TendrilSink as _};
 use html5ever::tree_builder::TreeBuilderOpts;
 use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, parse_document};
-use markup5ever_rcdom::{Node, RcDom};
+use markup5ever_rcdom::{Node, NodeData, RcDom};
 
 use crate::web::limits::{
     HTML_CHUNK_BYTES, MAX_HTML_ATTRIBUTES, MAX_HTML_DEPTH, MAX_HTML_NODES, MAX_HTML_PARSE_TIME,
@@ -23,6 +23,10 @@ use crate::web::limits::{
 use super::elements::is_named;
 
 type Handle = Rc<Node>;
+
+/// The attributes whose values the conversion reads.
+const READ_ATTRIBUTES: &[&str] =
+    &["alt", "aria-hidden", "class", "hidden", "href", "role", "src", "start", "style", "title"];
 
 /// The payload of the unwinding that ends a parse.
 struct TooManyNodes;
@@ -80,6 +84,22 @@ fn deepest(document: &Handle, is_counted: impl Fn(&Handle) -> bool) -> usize {
     deepest
 }
 
+/// Removes the values that the conversion does not read, which may need much memory.
+fn clear_unread_values(attributes: &mut [Attribute]) {
+    for attribute in attributes {
+        if !READ_ATTRIBUTES.contains(&&*attribute.name.local) {
+            attribute.value = StrTendril::new();
+        }
+    }
+}
+
+/// Returns whether a child is a text that is not added to the text before it.
+fn is_new_text(parent: &Handle, child: &NodeOrText<Handle>) -> bool {
+    let is_text = |node: &Handle| matches!(node.data, NodeData::Text { .. });
+    let NodeOrText::AppendText(_) = child else { return false };
+    !parent.children.borrow().last().is_some_and(is_text)
+}
+
 /// A tree that ends the parse when it is too large. The parser has no other way to be stopped.
 struct BoundedDom {
     dom: RcDom,
@@ -127,8 +147,15 @@ impl TreeSink for BoundedDom {
         self.dom.elem_name(target)
     }
 
-    fn create_element(&self, name: QualName, attrs: Vec<Attribute>, flags: ElementFlags) -> Handle {
+    fn create_element(
+        &self,
+        name: QualName,
+        mut attrs: Vec<Attribute>,
+        flags: ElementFlags,
+    ) -> Handle {
         self.count(1, attrs.len());
+        clear_unread_values(&mut attrs);
+        attrs.shrink_to_fit();
         self.dom.create_element(name, attrs, flags)
     }
 
@@ -142,7 +169,7 @@ impl TreeSink for BoundedDom {
     }
 
     fn append(&self, parent: &Handle, child: NodeOrText<Handle>) {
-        self.count(0, 0);
+        self.count(usize::from(is_new_text(parent, &child)), 0);
         self.dom.append(parent, child);
     }
 
@@ -152,6 +179,7 @@ impl TreeSink for BoundedDom {
         prev_element: &Handle,
         child: NodeOrText<Handle>,
     ) {
+        self.count(1, 0);
         self.dom.append_based_on_parent_node(element, prev_element, child);
     }
 
@@ -170,12 +198,13 @@ impl TreeSink for BoundedDom {
     }
 
     fn append_before_sibling(&self, sibling: &Handle, new_node: NodeOrText<Handle>) {
-        self.count(0, 0);
+        self.count(usize::from(matches!(new_node, NodeOrText::AppendText(_))), 0);
         self.dom.append_before_sibling(sibling, new_node);
     }
 
-    fn add_attrs_if_missing(&self, target: &Handle, attrs: Vec<Attribute>) {
+    fn add_attrs_if_missing(&self, target: &Handle, mut attrs: Vec<Attribute>) {
         self.count(0, attrs.len());
+        clear_unread_values(&mut attrs);
         self.dom.add_attrs_if_missing(target, attrs);
     }
 
@@ -190,5 +219,36 @@ impl TreeSink for BoundedDom {
 
     fn is_mathml_annotation_xml_integration_point(&self, handle: &Handle) -> bool {
         self.dom.is_mathml_annotation_xml_integration_point(handle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn count_nodes(html: &str) -> usize {
+        let sink = BoundedDom::new(Instant::now() + Duration::from_secs(3_600));
+        let mut parser = parse_document(sink, ParseOpts::default());
+        parser.process(html.into());
+        parser.tokenizer.sink.sink.nodes.get()
+    }
+
+    #[test]
+    fn elements_comments_and_whole_texts_are_counted() {
+        // Each page has the elements `html`, `head` and `body`.
+        for (html, count) in [
+            ("<p>", 4),
+            ("<p><!-- a -->", 5),
+            ("<p>a<br>", 6),
+            ("<p>a &amp; b\nc &amp; d<br>", 6),
+            ("<p>a<br>b<br>c<br>", 10),
+            ("<table>a<td>b<br>", 10),
+        ] {
+            assert_eq!(count_nodes(html), count, "{html}");
+        }
     }
 }

@@ -45,12 +45,24 @@ pub(super) fn extract_text(html: &str) -> (Option<String>, String) {
     let TextSink { text, title, .. } = tokenizer.sink;
     let title = one_line(&title.into_inner());
     let text = text.into_inner();
-    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
-    let mut lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
-    if !is_complete {
-        lines.push("[The rest of the page takes too long to read.]".to_owned());
+    let mut lines = String::with_capacity(text.len());
+    for line in text.lines() {
+        let start = lines.len();
+        for word in line.split_whitespace() {
+            if lines.len() > start {
+                lines.push(' ');
+            }
+            lines.push_str(word);
+        }
+        if lines.len() > start {
+            lines.push('\n');
+        }
     }
-    ((!title.is_empty()).then_some(title), lines.join("\n"))
+    if !is_complete {
+        lines.push_str("[The rest of the page takes too long to read.]");
+    }
+    lines.truncate(lines.trim_end_matches('\n').len());
+    ((!title.is_empty()).then_some(title), lines)
 }
 
 #[derive(Default)]

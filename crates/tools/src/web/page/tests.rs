@@ -58,6 +58,7 @@ fn long_lines_are_split_after_a_space() {
 #[test]
 fn hidden_characters_are_removed() {
     let hidden = "a\u{202e}b\u{200b}c\u{e0041}d\u{feff}e\u{1b}[31mf\u{0}";
-    assert_eq!(clean_text(hidden), "abcde[31mf");
-    assert_eq!(clean_text("a\r\nb\rc\n\td\u{a0}é日"), "a\nb\nc\n\td\u{a0}é日");
+    assert_eq!(clean_text(hidden.to_owned()), "abcde[31mf");
+    let lines = "a\r\nb\rc\n\td\u{a0}é日".to_owned();
+    assert_eq!(clean_text(lines), "a\nb\nc\n\td\u{a0}é日");
 }
