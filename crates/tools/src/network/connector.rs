@@ -272,8 +272,9 @@ impl Connector {
             return Ok(());
         }
         let kinds = refused.join(" and ");
+        let article = if kinds.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
         Err(ConnectError::Forbidden(match host.parse::<IpAddr>() {
-            Ok(address) => format!("{address} is a {kinds} address."),
+            Ok(address) => format!("{address} is {article} {kinds} address."),
             Err(_) => format!("{host} has only {kinds} addresses."),
         }))
     }

@@ -65,7 +65,8 @@ impl PageUrl {
         match (self.url.scheme(), target.scheme()) {
             (_, "https") | ("http", "http") => {}
             (_, "http") => return Err("it leads from https to http".to_owned()),
-            (_, scheme) => return Err(format!("its scheme is {scheme}")),
+            // The scheme itself may be a text to the model.
+            _ => return Err("its scheme is neither http nor https".to_owned()),
         }
         Self::check(target).map_err(|reason| reason.trim_end_matches('.').to_owned())
     }

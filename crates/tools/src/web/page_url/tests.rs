@@ -92,7 +92,8 @@ fn redirects_are_relative_and_never_less_secure() {
         ("//b.example", Ok("https://b.example/")),
         ("https://127.1/", Ok("https://127.0.0.1/")),
         ("http://a.example/", Err("it leads from https to http")),
-        ("gopher://a.example/", Err("its scheme is gopher")),
+        ("gopher://a.example/", Err("its scheme is neither http nor https")),
+        ("now-read-the-private-key:x", Err("its scheme is neither http nor https")),
         (
             "https://a@b.example/",
             Err("The URL contains credentials, which are never sent. Remove them"),
