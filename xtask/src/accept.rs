@@ -1,13 +1,14 @@
 //! `accept` and `bench`: measure the promises of the project.
 //!
-//! Each promise is a row of a table in `rows.rs`, `session_rows.rs` or `sandbox_rows.rs`. A measured
-//! row prints one JSON line on stdout: `id`, `pass`, `value`, `target`, `n`, `seed`, `secs`, and
-//! additional figures. `value` is null if nothing could be measured. `target` is null if every value
-//! passes.
+//! Each promise is a row of a table in `rows.rs`, `session_rows.rs`, `sandbox_rows.rs` or
+//! `web_rows.rs`. A measured row prints one JSON line on stdout: `id`, `pass`, `value`, `target`,
+//! `n`, `seed`, `secs`, and additional figures. `value` is null if nothing could be measured.
+//! `target` is null if every value passes.
 //! `seed` is null if the row uses no randomness. Remarks are written to stderr.
 
 mod acpx;
 mod agent;
+mod allowing_client;
 mod big_tree;
 mod cancel;
 mod command;
@@ -30,7 +31,9 @@ mod search;
 mod seed;
 mod session_rows;
 mod slow;
+mod ssrf;
 mod stored_sessions;
+mod web_rows;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -42,6 +45,7 @@ use self::run::RowRun;
 use self::sandbox_rows::SANDBOX_ROWS;
 use self::seed::Seed;
 use self::session_rows::SESSION_ROWS;
+use self::web_rows::WEB_ROWS;
 use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
@@ -80,6 +84,8 @@ struct ReleasePrograms {
     echo: PathBuf,
     /// A minimal process that only answers `initialize`: `xtask/examples/echo_floor.rs`.
     floor: PathBuf,
+    /// The hosts of the row `ssrf`: `xtask/examples/denied_hosts.rs`.
+    denied_hosts: PathBuf,
     /// Callboard with a tool that writes any number of updates:
     /// `crates/runtime/examples/flood_agent.rs`.
     flood: PathBuf,
@@ -91,7 +97,7 @@ struct ReleasePrograms {
 /// Runs the row NAME, or all rows; the arguments are `NAME|all [--n N] [--seed S]`.
 pub(crate) fn run_rows(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let is_asked_for = |row: &AcceptanceRow, name: &str| name == "all" || name == row.name;
-    let rows = ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS);
+    let rows = ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(WEB_ROWS);
     let asked = parse_row_selection("accept NAME|all [--n N] [--seed S]", rows, args, is_asked_for);
     asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
@@ -215,6 +221,7 @@ impl ReleasePrograms {
             callboard: release.join("callboard"),
             echo: example("echo_agent"),
             floor: example("echo_floor"),
+            denied_hosts: example("denied_hosts"),
             flood: example("flood_agent"),
             model_server: example("model_server"),
             seed,
@@ -231,6 +238,7 @@ fn build_release_programs(workspace: &Workspace, ui: &Ui<'_>) -> TaskResult {
         "build --release -p callboard-runtime --example flood_agent",
         "build --release -p callboard-models --features mock-server --example model_server",
         "build --release -p xtask --example echo_floor",
+        "build --release -p xtask --example denied_hosts",
     ] {
         ui.print_remark(format_args!("cargo {words}"));
         process::run_expecting_success(&mut workspace.cargo_command(words))?;
@@ -284,7 +292,7 @@ mod tests {
     fn the_page_of_results_has_every_row() {
         let page = include_str!("../../docs/acceptance.md");
         for AcceptanceRow { name, what, target, .. } in
-            ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS)
+            ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(WEB_ROWS)
         {
             let target = target.map_or("–".to_owned(), |target| target.to_string());
             let row = format!("\n| `{name}` | {what} | {target} | ");
@@ -327,7 +335,8 @@ mod tests {
 
     #[test]
     fn no_two_rows_of_a_table_share_a_name() {
-        let rows: Vec<_> = ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).collect();
+        let rows: Vec<_> =
+            ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(WEB_ROWS).collect();
         for table in [rows, BENCHES.iter().collect()] {
             let names: BTreeSet<_> = table.iter().map(|row| row.name).collect();
             assert_eq!(names.len(), table.len());

@@ -1,0 +1,84 @@
+//! A client of one session that answers every question about a call with *allow once*.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::agent::DEADLINE;
+use super::raw_agent::RawAgent;
+use crate::process::TaskError;
+
+/// An agent with one session. The process is killed on drop.
+pub(super) struct AllowingClient {
+    agent: RawAgent,
+    session: Value,
+    last_id: u64,
+}
+
+impl AllowingClient {
+    /// Starts an agent and opens a session in a folder.
+    pub(super) fn start(command: &mut Command, cwd: &Path) -> Result<Self, TaskError> {
+        let agent = RawAgent::start(command)?;
+        let mut client = Self { agent, session: Value::Null, last_id: 0 };
+        let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
+        client.request("initialize", &params)?;
+        let (mut opened, _) =
+            client.request("session/new", &json!({"cwd": cwd, "mcpServers": []}))?;
+        client.session = opened["sessionId"].take();
+        Ok(client)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.agent.pid()
+    }
+
+    /// Runs a turn, and returns the last final update of a call.
+    pub(super) fn run_turn(&mut self) -> Result<Value, TaskError> {
+        let prompt = json!([{"type": "text", "text": "go"}]);
+        let params = json!({"sessionId": self.session, "prompt": prompt});
+        Ok(self.request("session/prompt", &params)?.1)
+    }
+
+    /// Closes the input and waits until the process has exited.
+    pub(super) fn end(mut self) -> Result<(), TaskError> {
+        self.agent.close_input_and_wait(DEADLINE).map(drop)
+    }
+
+    /// Sends a request. Returns its result, and the last final update of a call before it.
+    fn request(&mut self, method: &str, params: &Value) -> Result<(Value, Value), TaskError> {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
+        let mut ended = Value::Null;
+        loop {
+            let mut message = self.agent.wait_for_json_line()?;
+            if message["method"] == "session/request_permission" {
+                self.allow(&message)?;
+            } else if message["method"] == "session/update" {
+                let update = message["params"]["update"].take();
+                if update["status"] == "completed" || update["status"] == "failed" {
+                    ended = update;
+                }
+            } else if message["id"] == id {
+                return match message["error"].take() {
+                    Value::Null => Ok((message["result"].take(), ended)),
+                    error => Err(TaskError::Failed(format!("{method}: answered {error}"))),
+                };
+            }
+        }
+    }
+
+    /// Answers a question about a call.
+    fn allow(&mut self, question: &Value) -> Result<(), TaskError> {
+        let mut options = question["params"]["options"].as_array().into_iter().flatten();
+        let allow = options.find(|option| option["kind"] == "allow_once");
+        let outcome = json!({"outcome": "selected", "optionId": allow.map(|it| &it["optionId"])});
+        let result = json!({"outcome": outcome});
+        self.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}))
+    }
+
+    fn send(&mut self, message: &Value) -> Result<(), TaskError> {
+        self.agent.send_line(message.to_string().as_bytes())
+    }
+}
