@@ -14,6 +14,7 @@ mod private_folder;
 mod protected_copies;
 mod protected_names;
 mod proxy;
+mod server_lease;
 mod session_sandbox;
 
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use crate::files::workspace::Workspace;
 use crate::files::workspace::git::{self, NamedPath};
 
 pub(crate) use command_lease::{SandboxFindings, SandboxLease};
+pub use server_lease::ServerLease;
 pub(crate) use session_sandbox::find_refusal;
 pub use session_sandbox::{CommandIsolation, SessionSandbox};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::{fs, io};
 
-use acp_lifecycle::{CallHandle, Titles};
+use acp_lifecycle::{CallHandle, SessionHandle, Titles};
 use callboard_process::{CommandSandbox, ShellCommand};
 use callboard_sandbox::{
     Isolation, MissingName, NetworkAccess, SandboxError, SandboxPolicy, SessionNetwork,
@@ -24,6 +24,7 @@ use super::private_folder::PrivateFolder;
 use super::protected_copies::ProtectedCopies;
 use super::proxy::serve_proxy;
 use super::sandbox_policy;
+use super::server_lease::ServerLease;
 use crate::files::workspace::Workspace;
 use crate::limits::{MAX_SANDBOX_FILE_BYTES, MAX_SANDBOX_PROCESSES, MAX_STOPPED_COMMANDS};
 use crate::lock::lock;
@@ -156,12 +157,9 @@ impl SessionSandbox {
         workspace: &Workspace,
         (call, titles): (&CallHandle, &Arc<Titles>),
     ) -> io::Result<(ShellCommand, SandboxLease)> {
-        let mut policy = sandbox_policy(workspace, self.home.as_deref());
-        policy.tmp = Some(self.tmp().to_owned());
+        let mut policy = self.policy(workspace, call.session())?;
         policy.network = network;
-        let denied = call.session().update(|session, _| denied_reads(session.rules()));
-        policy.masked.extend(find_denied(&denied, &policy.writable)?);
-        let cache_copy = self.copy_caches(&mut policy, &mut command.env);
+        let cache_copy = self.prepare_folders(&mut policy, &mut command.env);
         match command.env.get(SSH_AGENT_VARIABLE) {
             Some(socket) if network == NetworkAccess::Host && uses_ssh_agent(&command.line) => {
                 policy.readable.push(socket.into());
@@ -171,10 +169,6 @@ impl SessionSandbox {
             }
             _ => drop(command.env.remove(SSH_AGENT_VARIABLE)),
         }
-        policy.limits.processes = Some(MAX_SANDBOX_PROCESSES);
-        policy.limits.file_bytes = Some(MAX_SANDBOX_FILE_BYTES);
-        let tmp = self.visible_tmp().to_string_lossy().into_owned();
-        command.env.insert("TMPDIR".to_owned(), tmp);
         let protected = self.copy_protected(&policy)?;
         let mut lease = SandboxLease::new(policy.writable.clone(), protected, cache_copy);
         let sandbox = CommandSandbox::new(policy, self.isolation);
@@ -188,6 +182,62 @@ impl SessionSandbox {
         let sandbox = sandbox.with_network(shared.network.handle());
         lease.set_connections(connections);
         Ok((command.with_sandbox(sandbox), lease))
+    }
+
+    /// Returns the sandbox of a program that runs beside the commands, e.g. a server, and a value that
+    /// must be kept as long as it runs. `env` is the environment of the program, which is changed. The
+    /// program reaches no other program and no other host by the network, because it belongs to no
+    /// call on whose card it could ask. Reads the configuration of git, so it may block.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the sandbox could hide nothing, if it is unknown what the rules hide, or if
+    /// the names that this isolation cannot protect cannot be copied.
+    pub fn confine_server(
+        &self,
+        env: &mut BTreeMap<String, String>,
+        workspace: &Workspace,
+        session: &SessionHandle,
+    ) -> io::Result<(CommandSandbox, ServerLease)> {
+        if self.hides_nothing(workspace) {
+            let error = "it could hide nothing, because a project folder contains the home folder \
+                         or the state of the agent";
+            return Err(io::Error::other(error));
+        }
+        let unknown = session.update(|session, _| session.rules().load_error().map(str::to_owned));
+        if let Some(error) = unknown {
+            return Err(io::Error::other(format!("the rules cannot be read ({error})")));
+        }
+        let mut policy = self.policy(workspace, session)?;
+        let cache_copy = self.prepare_folders(&mut policy, env);
+        env.remove(SSH_AGENT_VARIABLE);
+        // They are not shared with commands, which would undo all changes since the server started.
+        let copies = ProtectedCopies::make(&policy.writable, self.unprotected(&policy))?;
+        let sandbox = CommandSandbox::new(policy, self.isolation);
+        Ok((sandbox, ServerLease::new(copies, cache_copy)))
+    }
+
+    /// Returns the policy of a program without a network.
+    fn policy(&self, workspace: &Workspace, session: &SessionHandle) -> io::Result<SandboxPolicy> {
+        let mut policy = sandbox_policy(workspace, self.home.as_deref());
+        policy.tmp = Some(self.tmp().to_owned());
+        let denied = session.update(|session, _| denied_reads(session.rules()));
+        policy.masked.extend(find_denied(&denied, &policy.writable)?);
+        policy.limits.processes = Some(MAX_SANDBOX_PROCESSES);
+        policy.limits.file_bytes = Some(MAX_SANDBOX_FILE_BYTES);
+        Ok(policy)
+    }
+
+    /// Gives a program the folder for temporary files, and copies of caches.
+    fn prepare_folders(
+        &self,
+        policy: &mut SandboxPolicy,
+        env: &mut BTreeMap<String, String>,
+    ) -> Option<CacheCopy> {
+        let cache_copy = self.copy_caches(policy, env);
+        let tmp = self.visible_tmp().to_string_lossy().into_owned();
+        env.insert("TMPDIR".to_owned(), tmp);
+        cache_copy
     }
 
     /// Copies the names that this isolation cannot protect. Commands that run at the same time share
@@ -206,15 +256,20 @@ impl SessionSandbox {
     /// Returns why a command needs permission although it has a sandbox, if it does.
     pub(crate) fn weakness(&self, workspace: &Workspace, is_background: bool) -> Option<Note> {
         if self.has_namespaces() {
-            return None;
-        }
-        let is_in_project = |path: &Path| workspace.real_roots().any(|root| path.starts_with(root));
-        let mut hidden = self.home.as_deref().into_iter().chain(workspace.guarded_paths());
-        if hidden.any(is_in_project) {
+            None
+        } else if self.hides_nothing(workspace) {
             Some(Note::new("sandbox-hides-nothing"))
         } else {
             is_background.then(|| Note::new("sandbox-background"))
         }
+    }
+
+    /// Returns whether the isolation can hide nothing in the home folder, because it cannot hide
+    /// anything in a project folder.
+    fn hides_nothing(&self, workspace: &Workspace) -> bool {
+        let is_in_project = |path: &Path| workspace.real_roots().any(|root| path.starts_with(root));
+        let mut hidden = self.home.as_deref().into_iter().chain(workspace.guarded_paths());
+        !self.has_namespaces() && hidden.any(is_in_project)
     }
 
     /// Returns the protected names that this isolation cannot protect.

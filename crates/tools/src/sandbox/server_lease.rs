@@ -1,0 +1,29 @@
+//! The parts of a sandbox that belong to one server, i.e. a program that runs beside the commands.
+
+use std::path::PathBuf;
+
+use super::caches::CacheCopy;
+use super::protected_copies::ProtectedCopies;
+
+/// The parts of a sandbox that belong to one server. The value must be kept as long as the server
+/// runs.
+#[derive(Debug)]
+pub struct ServerLease {
+    /// The protected names before the server started.
+    copies: ProtectedCopies,
+    _cache_copy: Option<CacheCopy>,
+}
+
+impl ServerLease {
+    pub(super) fn new(copies: ProtectedCopies, cache_copy: Option<CacheCopy>) -> Self {
+        Self { copies, _cache_copy: cache_copy }
+    }
+
+    /// Returns the protected names that have changed since the server started, and that the isolation
+    /// could not protect. The user and other programs may have changed them, so nothing is undone.
+    /// Blocks.
+    #[must_use]
+    pub fn changed_names(&self) -> Vec<PathBuf> {
+        self.copies.find_changed()
+    }
+}
