@@ -47,6 +47,7 @@ mod retry;
 mod rewind;
 mod runaway_commands;
 mod sandbox;
+mod sandboxed_servers;
 mod sdk_client;
 mod secrets;
 mod session_faults;

@@ -14,6 +14,9 @@ pub struct McpServerConfig {
     pub name: String,
     /// How the server is reached.
     pub transport: McpTransport,
+    /// Whether the program of the server runs in the sandbox of the session's commands. If it cannot,
+    /// it does not start.
+    pub is_sandboxed: bool,
     /// Time after which a server that has not started counts as failed.
     pub startup_timeout: Duration,
     /// Time without a result or progress after which a call fails.
@@ -74,12 +77,14 @@ impl SessionFolders {
 }
 
 impl McpServerConfig {
-    /// Creates the configuration of a server with the default timeouts, all of whose tools are used.
+    /// Creates the configuration of a server with the default timeouts and without a sandbox, all of
+    /// whose tools are used.
     #[must_use]
     pub fn new(name: impl Into<String>, transport: McpTransport) -> Self {
         Self {
             name: name.into(),
             transport,
+            is_sandboxed: false,
             startup_timeout: STARTUP_TIMEOUT,
             call_timeout: CALL_TIMEOUT,
             tools: ToolFilter::default(),

@@ -12,6 +12,7 @@ mod names;
 mod output_schema;
 mod requests;
 mod result;
+mod sandbox;
 mod server;
 mod servers;
 mod stderr;
@@ -23,4 +24,5 @@ pub use requests::{
     McpElicitation, McpElicitationMode, McpRequestHandler, McpRequestSupport, McpSample,
     McpSampling, McpSamplingMessage,
 };
+pub use sandbox::ServerSandbox;
 pub use servers::{McpServerState, McpServerStatus, McpServers};

@@ -1,6 +1,6 @@
 //! The life of one server: it starts, lists its tools, and ends.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, PipeReader};
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ use crate::limits::{
     CLOSE_TIMEOUT, EXIT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_REDIRECTS, MAX_SERVER_TOOLS,
 };
 use crate::names::is_tool_name;
+use crate::sandbox::ConfinedServer;
 use crate::stderr::StderrTail;
 use crate::tool::ConnectedServer;
 
@@ -58,11 +59,12 @@ impl RunningServer {
         config: &McpServerConfig,
         messages: ServerMessages,
         folders: &SessionFolders,
+        confined: Option<&ConfinedServer>,
         stop: &CancellationToken,
     ) -> Result<Self, String> {
         match &config.transport {
             McpTransport::Stdio { .. } => {
-                Self::start_program(config, messages, folders, stop).await
+                Self::start_program(config, messages, folders, confined, stop).await
             }
             McpTransport::Http { url, headers } => {
                 let transport = http_transport(url, headers)?;
@@ -80,15 +82,16 @@ impl RunningServer {
         config: &McpServerConfig,
         messages: ServerMessages,
         folders: &SessionFolders,
+        confined: Option<&ConfinedServer>,
         stop: &CancellationToken,
     ) -> Result<Self, String> {
         let McpTransport::Stdio { command, args, env: own, cwd } = &config.transport else {
             return Err("it is no program".to_owned());
         };
-        let mut variables = env::base_env(env::own_env());
-        variables.extend(own.clone());
+        let variables = confined.map_or_else(|| program_env(own), |it| it.env.clone());
         let cwd = cwd.as_ref().unwrap_or(&folders.cwd);
         let command = PipedCommand::new(command, cwd, variables).with_args(args);
+        let command = command.with_sandbox(confined.map(|it| it.sandbox.clone()));
         let (mut program, streams) = command.start().await.map_err(|error| error.to_string())?;
         let PipedStreams { data, errors, .. } = streams;
         let (data, errors) = async_streams(data, errors).map_err(|error| error.to_string())?;
@@ -204,6 +207,13 @@ impl RunningServer {
             call_timeout: config.call_timeout,
         }
     }
+}
+
+/// Returns the environment of a program whose configuration names some variables.
+pub(crate) fn program_env(own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut variables = env::base_env(env::own_env());
+    variables.extend(own.clone());
+    variables
 }
 
 /// Converts streams for the runtime.

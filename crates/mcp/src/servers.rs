@@ -15,13 +15,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{AgentSide, ServerMessages};
-use crate::config::{McpServerConfig, SessionFolders};
+use crate::config::{McpServerConfig, McpTransport, SessionFolders};
 use crate::definition::{McpToolInfo, ToolDefinition};
 use crate::limits::{LIST_INTERVAL, LIST_WAIT, MAX_KNOWN_TOOLS, MAX_NOTICES, MAX_SERVERS};
 use crate::lock::lock;
 use crate::names::model_tool_name;
 use crate::requests::{McpRequestHandler, McpRequestSupport};
-use crate::server::{ListedTools, RunningServer};
+use crate::sandbox::{ConfinedServer, ServerSandbox, off_refusal};
+use crate::server::{ListedTools, RunningServer, program_env};
 use crate::tool::{ConnectedServer, McpTool};
 
 /// The servers of a session. They start in the background, and end when the value is dropped.
@@ -58,12 +59,15 @@ pub struct McpServerStatus {
     pub name: String,
     /// The state of the server.
     pub state: McpServerState,
+    /// Whether the server runs in the sandbox of the session's commands.
+    pub is_sandboxed: bool,
 }
 
 struct ServersState {
     entries: Vec<ServerEntry>,
     live_tools: LiveTools,
     folders: SessionFolders,
+    sandbox: Option<ServerSandbox>,
     agent: AgentSide,
     /// The first definition of each tool, by its server and name.
     first_definitions: Mutex<HashMap<(usize, String), Arc<ToolDefinition>>>,
@@ -94,8 +98,9 @@ enum EntryState {
 
 impl McpServers {
     /// Starts servers in the background. Their tools appear in `live_tools` when they are ready, in
-    /// the order of `configs`. `name` and `version` are those of the agent. Requests in `support`
-    /// are answered by the [handler](Self::set_request_handler).
+    /// the order of `configs`. `name` and `version` are those of the agent. Without a `sandbox`,
+    /// servers whose configuration wants one do not start. Requests in `support` are answered by the
+    /// [handler](Self::set_request_handler).
     ///
     /// Must be called inside a tokio runtime. Of several servers with the same name, the first is
     /// used.
@@ -103,6 +108,7 @@ impl McpServers {
     pub fn start(
         configs: Vec<McpServerConfig>,
         folders: SessionFolders,
+        sandbox: Option<ServerSandbox>,
         live_tools: LiveTools,
         (name, version): (&str, &str),
         support: McpRequestSupport,
@@ -138,6 +144,7 @@ impl McpServers {
             entries,
             live_tools,
             folders,
+            sandbox,
             agent,
             first_definitions: Mutex::default(),
             notices: Mutex::new(notices),
@@ -199,6 +206,7 @@ impl McpServers {
                 }
                 EntryState::Failed { reason } => McpServerState::Failed { reason: reason.clone() },
             },
+            is_sandboxed: entry.config.is_sandboxed,
         };
         self.state.entries.iter().map(status).collect()
     }
@@ -257,8 +265,40 @@ impl ServersState {
     /// Runs a server until it ends, which is an error, or should start again.
     async fn run_server_once(&self, place: usize, stop: &CancellationToken) -> Result<(), String> {
         let config = &self.entries[place].config;
+        if !config.is_sandboxed {
+            return self.run_program_or_connect(place, None, stop).await;
+        }
+        let confined = self.confine(config).await?;
+        let ended = self.run_program_or_connect(place, Some(&confined), stop).await;
+        if let Some(names) = confined.find_changed_names().await {
+            self.add_notice(format!(
+                "Protected files have changed while the MCP server {} ran, possibly by others: \
+                 {names}. The sandbox could not prevent that.",
+                config.name
+            ));
+        }
+        ended
+    }
+
+    /// Prepares the sandbox of a server. Returns the reason if it fails.
+    async fn confine(&self, config: &McpServerConfig) -> Result<ConfinedServer, String> {
+        let McpTransport::Stdio { env, .. } = &config.transport else {
+            return Err("only the program of a server can run in the sandbox".to_owned());
+        };
+        let sandbox = self.sandbox.as_ref().ok_or_else(off_refusal)?;
+        sandbox.confine(program_env(env)).await
+    }
+
+    async fn run_program_or_connect(
+        &self,
+        place: usize,
+        confined: Option<&ConfinedServer>,
+        stop: &CancellationToken,
+    ) -> Result<(), String> {
+        let config = &self.entries[place].config;
         let messages = ServerMessages::new(config.name.clone(), self.agent.clone());
-        let mut server = RunningServer::start(config, messages, &self.folders, stop).await?;
+        let mut server =
+            RunningServer::start(config, messages, &self.folders, confined, stop).await?;
         let served = self.offer_tools(place, &mut server, stop).await;
         // Each way to end is followed by this, so that the server can end by itself.
         let how = server.end().await;

@@ -1,15 +1,18 @@
 //! The tools of a session, as its model receives them, and the servers that some of them belong to.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use acp_mcp::{McpServerConfig, McpServers, McpTransport};
-use acp_tools::Registry;
+use acp_connection::ClientSession;
+use acp_mcp::{McpServerConfig, McpServers, McpTransport, ServerSandbox, SessionFolders};
+use acp_tools::{Context, LiveTools, Registry};
 use agent_client_protocol::v1::schema::McpServer;
 use callboard_models::{TokenUsage, ToolSpec};
 use callboard_process::env::is_secret;
 use tokio_util::sync::CancellationToken;
 
+use crate::backends::ServerRequests;
 use crate::limits::SERVER_NOTICE_DELAY;
 use crate::lock::lock;
 use crate::secrets::LiveSecrets;
@@ -26,6 +29,15 @@ pub(crate) struct OfferedTools {
     usage: Mutex<Vec<TokenUsage>>,
 }
 
+/// The servers that start with a session.
+pub(crate) struct ServerStarts {
+    pub(crate) configs: Vec<McpServerConfig>,
+    /// The name and the version of the agent.
+    pub(crate) agent: (String, String),
+    /// Time for which the first prompt waits for them.
+    pub(crate) first_prompt_wait: Duration,
+}
+
 impl OfferedTools {
     /// Creates the tools of a session without servers.
     pub(crate) fn new(registry: Registry) -> Self {
@@ -33,10 +45,32 @@ impl OfferedTools {
         Self { registry, servers: None, wait, specs, usage }
     }
 
-    /// Adds servers, for which the first prompt waits for a while. The live tools of the registry
-    /// are theirs.
-    pub(crate) fn with_servers(self, servers: McpServers, first_prompt_wait: Duration) -> Self {
-        Self { servers: Some(servers), wait: Mutex::new(Some(first_prompt_wait)), ..self }
+    /// Starts the servers of a session, and adds their tools.
+    pub(crate) fn start_servers(
+        self,
+        starts: ServerStarts,
+        context: &Context,
+        client: &ClientSession,
+    ) -> Self {
+        let ServerStarts { configs, agent: (name, version), first_prompt_wait } = starts;
+        if configs.is_empty() {
+            return self;
+        }
+        let Context { workspace, isolation, .. } = context;
+        let folders = SessionFolders::new(workspace.cwd(), workspace.roots().map(Path::to_owned));
+        let session = client.handle().clone();
+        let sandbox = ServerSandbox::new(isolation.clone(), workspace.clone(), session);
+        let live_tools = LiveTools::default();
+        let agent = (&*name, &*version);
+        let support = ServerRequests::support(client.capabilities());
+        let servers =
+            McpServers::start(configs, folders, Some(sandbox), live_tools.clone(), agent, support);
+        Self {
+            registry: self.registry.with_live_tools(live_tools),
+            servers: Some(servers),
+            wait: Mutex::new(Some(first_prompt_wait)),
+            ..self
+        }
     }
 
     /// Returns the tools, for calls.

@@ -25,7 +25,7 @@ use crate::backends::{ClientTerminals, ClientTextFiles, ServerRequests};
 use crate::commands::SlashCommands;
 use crate::context::{KnownFile, WorkspaceContext};
 use crate::lock::lock;
-use crate::offered_tools::OfferedTools;
+use crate::offered_tools::{OfferedTools, ServerStarts};
 use crate::options::{ActiveOptions, OptionSelection, SessionOptions};
 use crate::permission::{PermissionSetup, RulePersister};
 use crate::rewind::{RewindSessionResponse, SessionRewind};
@@ -56,6 +56,7 @@ pub(crate) struct Session {
 pub(crate) struct SessionSetup {
     pub(crate) selection: OptionSelection,
     pub(crate) tools: OfferedTools,
+    pub(crate) servers: ServerStarts,
     pub(crate) context: Context,
     pub(crate) secrets: LiveSecrets,
     pub(crate) permission: PermissionSetup,
@@ -108,6 +109,12 @@ fn record_items(
         }
         recording.record_item(item)
     })
+}
+
+/// Sets the secrets that are hidden in texts of the session, and the language of the texts.
+fn prepare_texts(core: &mut acp_lifecycle::Session, secrets: &LiveSecrets, tools: &OfferedTools) {
+    core.set_secrets(secrets.current());
+    core.set_locale(tools.registry().locale());
 }
 
 /// Returns the function that lists the slash commands for the client.
@@ -170,6 +177,7 @@ impl Session {
         let SessionSetup {
             selection,
             tools,
+            servers,
             context,
             secrets,
             permission,
@@ -187,8 +195,7 @@ impl Session {
         commands.retain_for_session(rewind.is_some());
         let cwd = context.workspace.cwd().to_owned();
         let mut core = acp_lifecycle::Session::new(&cwd).with_config(config);
-        core.set_secrets(secrets.current());
-        core.set_locale(tools.registry().locale());
+        prepare_texts(&mut core, &secrets, &tools);
         let folders: Vec<_> = context.workspace.folders().map(Path::to_owned).collect();
         let store = permission.configure_session(&mut core, &folders);
         let mut client = connect(core);
@@ -199,7 +206,8 @@ impl Session {
         }
         let client = record_items(client, recording.clone(), &context.workspace).open();
         history.set_recording(recording.clone());
-        let tools = Arc::new(tools);
+        // Their sandbox depends on the rules of the session.
+        let tools = Arc::new(tools.start_servers(servers, &context, &client));
         let menu = command_menu(commands.clone(), tools.clone());
         let options = SessionOptions::new(selection, handle.clone(), menu, folders);
         let texts = ClientTextFiles::for_client(&client).map(|texts| Arc::new(texts) as _);

@@ -5,6 +5,7 @@ Usage: mcp_server.py LOG BEHAVIOUR...
 
 import json
 import os
+import socket
 import sys
 import time
 
@@ -46,7 +47,26 @@ def tools():
                            "inputSchema": {"type": "object"}})
     if changed:
         listed.append({"name": "late", "inputSchema": {"type": "object"}})
+    if "probes" in behaviours:
+        listed.append({"name": "probe", "inputSchema": {"type": "object"}})
     return listed
+
+
+def probe(arguments):
+    """Tries something, and returns how it ended."""
+    try:
+        if "read" in arguments:
+            with open(arguments["read"]) as file:
+                return "read " + file.read()
+        if "write" in arguments:
+            os.makedirs(os.path.dirname(arguments["write"]), exist_ok=True)
+            with open(arguments["write"], "w") as file:
+                file.write("made")
+            return "written"
+        socket.create_connection(("127.0.0.1", arguments["connect"])).close()
+        return "connected"
+    except OSError as error:
+        return f"refused: {error}"
 
 
 def call(number, name, arguments, token):
@@ -73,7 +93,8 @@ def call(number, name, arguments, token):
         send({"id": number, "result": {"content": [], "structuredContent": arguments}})
         return
     record(f"{name} {json.dumps(arguments)}")
-    text = f"{name}: {arguments.get('text', '')}"
+    shown = probe(arguments) if name == "probe" else arguments.get("text", "")
+    text = f"{name}: {shown}"
     send({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
 
 

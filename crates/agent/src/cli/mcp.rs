@@ -4,12 +4,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::SystemTime;
 
+use acp_lifecycle::{Session, SessionHandle};
 use acp_mcp::{
     McpRequestSupport, McpServerConfig, McpServerState, McpServers, McpToolInfo, McpTransport,
-    SessionFolders, ToolFilter,
+    ServerSandbox, SessionFolders, ToolFilter,
 };
-use acp_tools::LiveTools;
+use acp_tools::sandbox::CommandIsolation;
+use acp_tools::{LiveTools, Workspace};
 use callboard_exec::OutputStream;
 use callboard_process::env::{is_secret, url_password};
 use callboard_text::{
@@ -19,7 +23,8 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::args::{McpAddArgs, McpSubcommand};
-use super::subcommands::{print_redacted, process_env};
+use super::sandbox::project_workspace;
+use super::subcommands::{SANDBOX_REMEDY, print_redacted, process_env};
 use super::{
     block_on_and_shut_down, print_error, print_error_and_fail, print_unusable_error,
     wait_for_first_signal,
@@ -78,8 +83,10 @@ fn list_servers(is_json: bool) -> ExitCode {
     let name = |server: &SourcedValue<McpServerConfig>| escape_invisible(&server.value.name);
     let width = servers.iter().map(|server| name(server).chars().count()).max().unwrap_or(0);
     let line = |server: &SourcedValue<McpServerConfig>| {
-        let McpServerConfig { transport, tools, .. } = &server.value;
-        format!("{:width$}  {}{}", name(server), transport_text(transport), filter_text(tools))
+        let McpServerConfig { transport, tools, is_sandboxed, .. } = &server.value;
+        let mark = if *is_sandboxed { "  (sandboxed)" } else { "" };
+        let (transport, tools) = (transport_text(transport), filter_text(tools));
+        format!("{:width$}  {transport}{mark}{tools}", name(server))
     };
     print_redacted(&servers.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
@@ -98,6 +105,7 @@ fn json_row(config: &Config, server: &SourcedValue<McpServerConfig>) -> Value {
         }
     };
     row["name"] = json!(name);
+    row["sandbox"] = json!(server.value.is_sandboxed);
     row["tools"] = json!({ "allow": tools.allow, "deny": tools.deny });
     row["source"] = json!(config.file.describe_source(&server.source));
     row
@@ -311,6 +319,13 @@ fn test_servers(name: Option<&str>, is_json: bool) -> ExitCode {
     block_on_and_shut_down(start_and_report(servers, cwd, is_json))
 }
 
+/// Returns the sandbox that servers of a session in this folder have, without its rules.
+fn test_sandbox(workspace: Workspace) -> ServerSandbox {
+    let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
+    let isolation = CommandIsolation::create(SANDBOX_REMEDY);
+    ServerSandbox::new(Arc::new(isolation), Arc::new(workspace), session)
+}
+
 /// Starts all servers, reports each in their order, and ends them.
 async fn start_and_report(configs: Vec<McpServerConfig>, cwd: PathBuf, is_json: bool) -> ExitCode {
     let mut stderr = OutputStream::stderr();
@@ -319,6 +334,10 @@ async fn start_and_report(configs: Vec<McpServerConfig>, cwd: PathBuf, is_json: 
         stderr.print_line(&format!("Starting {count} …"));
     }
     let folders = SessionFolders::new(&cwd, [cwd.clone()]);
+    let sandbox = match project_workspace(cwd) {
+        Ok(workspace) => test_sandbox(workspace),
+        Err(error) => return print_error_and_fail(&error.to_string()),
+    };
     let agent = ("callboard", env!("CARGO_PKG_VERSION"));
     // Each server is alone in its list, so that its notices are known.
     let start = |config: McpServerConfig| {
@@ -328,6 +347,7 @@ async fn start_and_report(configs: Vec<McpServerConfig>, cwd: PathBuf, is_json: 
             McpServers::start(
                 vec![config],
                 folders.clone(),
+                Some(sandbox.clone()),
                 LiveTools::default(),
                 agent,
                 McpRequestSupport::default(),

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use acp_tools::Workspace;
 use acp_tools::sandbox::sandbox_policy;
+use acp_tools::{Workspace, WorkspaceError};
 use callboard_exec::OutputStream;
 use callboard_process::env::{base_env, own_env};
 use callboard_sandbox::{
@@ -71,14 +71,23 @@ fn start_and_wait(
 fn project_policy(
     cwd: Option<PathBuf>,
 ) -> Result<(PathBuf, SandboxPolicy), Box<dyn std::error::Error>> {
-    let env = process_env();
     // The user database also has the home folder, so that a missing variable unmasks nothing.
     let home = std::env::home_dir().filter(|home| home.is_absolute());
     let cwd = cwd.map_or_else(std::env::current_dir, std::path::absolute)?;
-    let guarded = guarded_config_paths(&env).into_iter().chain(user_folders::state_folder(&env));
-    let workspace = Workspace::new(cwd.clone(), Vec::new())?;
-    let workspace = guarded.fold(workspace, |it, path| it.with_guarded_path(&path));
+    let workspace = project_workspace(cwd.clone())?;
     Ok((cwd, sandbox_policy(&workspace, home.as_deref())))
+}
+
+/// Returns the workspace of a project folder, in which the files of this agent are guarded.
+///
+/// # Errors
+///
+/// Returns an error if the folder cannot be used.
+pub(super) fn project_workspace(cwd: PathBuf) -> Result<Workspace, WorkspaceError> {
+    let env = process_env();
+    let guarded = guarded_config_paths(&env).into_iter().chain(user_folders::state_folder(&env));
+    let workspace = Workspace::new(cwd, Vec::new())?;
+    Ok(guarded.fold(workspace, |it, path| it.with_guarded_path(&path)))
 }
 
 #[cfg(unix)]

@@ -95,7 +95,7 @@ impl CommandIsolationChoice {
 }
 
 /// The remedy for the user if no sandbox works, as the end of a sentence.
-const SANDBOX_REMEDY: &str =
+pub(super) const SANDBOX_REMEDY: &str =
     "`callboard doctor sandbox` explains why, and `--no-sandbox` lets commands run as before";
 
 fn create_configured_agent(

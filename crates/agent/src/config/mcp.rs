@@ -34,6 +34,9 @@ pub(super) struct McpServerSection {
     #[serde(default)]
     env_pass: Vec<String>,
     cwd: Option<PathBuf>,
+    /// Whether the program runs in the sandbox of commands.
+    #[serde(default)]
+    sandbox: bool,
     url: Option<String>,
     /// Headers whose values are in variables of the agent's environment.
     #[serde(default)]
@@ -77,12 +80,13 @@ impl McpServerSection {
             }
             _ => {
                 return Err(format!(
-                    "mcp_servers.{name} needs either `command`, with `args`, `env`, `env_pass` and \
-                     `cwd`, or `url`, with `headers_env`"
+                    "mcp_servers.{name} needs either `command`, with `args`, `env`, `env_pass`, \
+                     `cwd` and `sandbox`, or `url`, with `headers_env`"
                 ));
             }
         };
         let mut config = McpServerConfig::new(name, transport);
+        config.is_sandboxed = self.sandbox;
         let seconds = |seconds: NonZeroU64| Duration::from_secs(seconds.get());
         config.startup_timeout = self.startup_timeout.map_or(config.startup_timeout, seconds);
         config.call_timeout = self.call_timeout.map_or(config.call_timeout, seconds);
@@ -93,7 +97,7 @@ impl McpServerSection {
 
     fn is_without_program(&self) -> bool {
         let has_words = !self.args.is_empty() || !self.env_pass.is_empty();
-        !has_words && self.env.is_empty() && self.cwd.is_none()
+        !has_words && self.env.is_empty() && self.cwd.is_none() && !self.sandbox
     }
 
     /// Returns the variables of the server. Values that look secret are redacted in all later output.

@@ -42,6 +42,9 @@ impl Config {
         rows.extend(self.mcp_servers.iter().map(|server| {
             let key = format!("mcp_servers.{}", server.value.name);
             self.display_row(&key, Some(server), |server| match &server.transport {
+                McpTransport::Stdio { command, .. } if server.is_sandboxed => {
+                    format!("{command} (sandboxed)")
+                }
                 McpTransport::Stdio { command, .. } => command.clone(),
                 McpTransport::Http { url, .. } => url.clone(),
             })

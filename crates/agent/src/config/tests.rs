@@ -293,6 +293,9 @@ first_prompt_wait = 5
 [mcp_servers.one]
 command = 'one-server'
 env = { TOKEN = 'k-123' }
+[mcp_servers.three]
+command = 'three-server'
+sandbox = true
 [mcp_servers.two]
 url = 'https://two.example/mcp'
 headers_env = { X-Key = 'KEY' }
@@ -304,8 +307,9 @@ key_env = 'KEY'
     for (key, value, line) in [
         ("mcp.first_prompt_wait", "5", 2),
         ("mcp_servers.one", "one-server", 3),
-        ("mcp_servers.two", "https://two.example/mcp", 6),
-        ("web.search", "api.search.brave.com", 9),
+        ("mcp_servers.three", "three-server (sandboxed)", 6),
+        ("mcp_servers.two", "https://two.example/mcp", 9),
+        ("web.search", "api.search.brave.com", 12),
     ] {
         assert_eq!(shown_row(&config, key), Some(pair(value, &format!("{FILE}:{line}"))), "{key}");
     }

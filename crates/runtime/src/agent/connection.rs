@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use acp_connection::ClientSession;
 use acp_lifecycle::rules::RuleStoreError;
-use acp_mcp::{McpRequestSupport, McpServers, SessionFolders};
 use acp_store::{NewSession, SessionFolder};
 use acp_tools::sandbox::{CommandIsolation, remove_placeholders};
-use acp_tools::{Context, LiveTools, Registry, Workspace};
+use acp_tools::{Context, Workspace};
 use acp_types::TraceContext;
 use acp_types::wire::v1;
 use agent_client_protocol::schema::ProtocolVersion;
@@ -33,12 +32,11 @@ use futures::FutureExt as _;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::backends::ServerRequests;
 use crate::command_sandbox::ShownSandbox;
 use crate::errors;
 use crate::limits;
 use crate::lock::lock;
-use crate::offered_tools::{OfferedTools, server_configs};
+use crate::offered_tools::{OfferedTools, ServerStarts, server_configs};
 use crate::options::OptionSelection;
 use crate::permission::{PermissionSetup, StoredRules};
 use crate::permission_mode::PolicySource;
@@ -350,12 +348,17 @@ impl Connection {
             client.with_turn_count(turns)
         };
         let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
-        let support = ServerRequests::support(&capabilities);
-        let (tools, notices) =
-            self.start_servers(tools.registry, mcp_servers, &context.workspace, support);
+        let (mut servers, notices) = server_configs(mcp_servers, &self.agent.secrets);
+        servers.extend(self.agent.mcp_servers.iter().cloned());
+        let info = &self.agent.info;
         let setup = SessionSetup {
             selection,
-            tools,
+            tools: OfferedTools::new(tools.registry),
+            servers: ServerStarts {
+                configs: servers,
+                agent: (info.name.clone(), info.version.clone()),
+                first_prompt_wait: self.agent.server_wait,
+            },
             context,
             secrets: self.agent.secrets.clone(),
             permission,
@@ -375,27 +378,6 @@ impl Connection {
         session.options().discover_models();
         session.add_notices(notices);
         session
-    }
-
-    /// Starts the servers of a session. Returns its tools, and notices for the user.
-    fn start_servers(
-        &self,
-        registry: Registry,
-        named: Vec<McpServer>,
-        workspace: &Workspace,
-        support: McpRequestSupport,
-    ) -> (OfferedTools, Vec<String>) {
-        let (mut configs, notices) = server_configs(named, &self.agent.secrets);
-        configs.extend(self.agent.mcp_servers.iter().cloned());
-        if configs.is_empty() {
-            return (OfferedTools::new(registry), notices);
-        }
-        let live_tools = LiveTools::default();
-        let folders = SessionFolders::new(workspace.cwd(), workspace.roots().map(Path::to_owned));
-        let agent = (&*self.agent.info.name, &*self.agent.info.version);
-        let servers = McpServers::start(configs, folders, live_tools.clone(), agent, support);
-        let tools = OfferedTools::new(registry.with_live_tools(live_tools));
-        (tools.with_servers(servers, self.agent.server_wait), notices)
     }
 
     /// Opens the files that a new session needs. This method blocks.

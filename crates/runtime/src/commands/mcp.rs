@@ -31,18 +31,19 @@ fn list_or_restart(asked: CommandContext<'_>) -> String {
 
 fn list(servers: &McpServers) -> String {
     let mut text = String::new();
-    for McpServerStatus { name, state, .. } in servers.statuses() {
-        let name = escape_invisible(&name);
+    for McpServerStatus { name, state, is_sandboxed, .. } in servers.statuses() {
+        let mark = if is_sandboxed { " (sandboxed)" } else { "" };
+        let name = format!("**{}**{mark}", escape_invisible(&name));
         // Writing to a string cannot fail.
         let _ = match state {
             McpServerState::Ready { tools } => {
                 let count = count_with_noun(tools.len() as u64, "tool", "tools");
                 let names: Vec<_> = tools.iter().map(|tool| escape_invisible(&tool.name)).collect();
-                writeln!(text, "- **{name}**: {count}: {}", names.join(", "))
+                writeln!(text, "- {name}: {count}: {}", names.join(", "))
             }
-            McpServerState::Starting => writeln!(text, "- **{name}**: starting"),
+            McpServerState::Starting => writeln!(text, "- {name}: starting"),
             McpServerState::Failed { reason } => {
-                writeln!(text, "- **{name}**: does not run: {reason}")
+                writeln!(text, "- {name}: does not run: {reason}")
             }
             _ => Ok(()),
         };
