@@ -1,9 +1,9 @@
 //! `accept` and `bench`: measure the promises of the project.
 //!
 //! Each promise is a row of a table in `rows.rs`, `session_rows.rs`, `sandbox_rows.rs` or
-//! `web_rows.rs`. A measured row prints one JSON line on stdout: `id`, `pass`, `value`, `target`,
-//! `n`, `seed`, `secs`, and additional figures. `value` is null if nothing could be measured.
-//! `target` is null if every value passes.
+//! `web_rows.rs` or `mcp_rows.rs`. A measured row prints one JSON line on stdout: `id`, `pass`,
+//! `value`, `target`, `n`, `seed`, `secs`, and additional figures. `value` is null if nothing could be
+//! measured. `target` is null if every value passes.
 //! `seed` is null if the row uses no randomness. Remarks are written to stderr.
 
 mod acpx;
@@ -16,6 +16,9 @@ mod figures;
 mod files;
 mod lines;
 mod llama;
+mod mcp_hostile;
+mod mcp_left;
+mod mcp_rows;
 mod model_server;
 mod models;
 mod mutants;
@@ -30,6 +33,7 @@ mod scratch;
 mod search;
 mod seed;
 mod session_rows;
+mod shared_agent;
 mod slow;
 mod ssrf;
 mod stored_sessions;
@@ -40,6 +44,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
+use self::mcp_rows::MCP_ROWS;
 use self::rows::{BENCHES, ROWS};
 use self::run::RowRun;
 use self::sandbox_rows::SANDBOX_ROWS;
@@ -91,13 +96,15 @@ struct ReleasePrograms {
     flood: PathBuf,
     /// A scripted model server: `crates/models/examples/model_server.rs`.
     model_server: PathBuf,
+    /// A server of the Model Context Protocol: `xtask/examples/mcp_server.rs`.
+    mcp_server: PathBuf,
     seed: Seed,
 }
 
 /// Runs the row NAME, or all rows; the arguments are `NAME|all [--n N] [--seed S]`.
 pub(crate) fn run_rows(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let is_asked_for = |row: &AcceptanceRow, name: &str| name == "all" || name == row.name;
-    let rows = ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(WEB_ROWS);
+    let rows = ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(WEB_ROWS).chain(MCP_ROWS);
     let asked = parse_row_selection("accept NAME|all [--n N] [--seed S]", rows, args, is_asked_for);
     asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
@@ -224,6 +231,7 @@ impl ReleasePrograms {
             denied_hosts: example("denied_hosts"),
             flood: example("flood_agent"),
             model_server: example("model_server"),
+            mcp_server: example("mcp_server"),
             seed,
         }
     }
@@ -239,6 +247,7 @@ fn build_release_programs(workspace: &Workspace, ui: &Ui<'_>) -> TaskResult {
         "build --release -p callboard-models --features mock-server --example model_server",
         "build --release -p xtask --example echo_floor",
         "build --release -p xtask --example denied_hosts",
+        "build --release -p xtask --example echo_floor --example mcp_server",
     ] {
         ui.print_remark(format_args!("cargo {words}"));
         process::run_expecting_success(&mut workspace.cargo_command(words))?;
@@ -293,6 +302,7 @@ mod tests {
         let page = include_str!("../../docs/acceptance.md");
         for AcceptanceRow { name, what, target, .. } in
             ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(WEB_ROWS)
+            ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(MCP_ROWS)
         {
             let target = target.map_or("–".to_owned(), |target| target.to_string());
             let row = format!("\n| `{name}` | {what} | {target} | ");
@@ -337,6 +347,7 @@ mod tests {
     fn no_two_rows_of_a_table_share_a_name() {
         let rows: Vec<_> =
             ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(WEB_ROWS).collect();
+            ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(MCP_ROWS).collect();
         for table in [rows, BENCHES.iter().collect()] {
             let names: BTreeSet<_> = table.iter().map(|row| row.name).collect();
             assert_eq!(names.len(), table.len());

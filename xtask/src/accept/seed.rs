@@ -1,12 +1,12 @@
 //! Reproducible randomness: a seed, and pseudo-random numbers that are derived from it.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The random seed of a run. The value also records whether a row has used the seed.
 pub(super) struct Seed {
     pub(super) value: u64,
-    is_taken: Cell<bool>,
+    is_taken: AtomicBool,
 }
 
 impl Seed {
@@ -15,12 +15,12 @@ impl Seed {
     pub(super) fn new(given: Option<u64>) -> Self {
         let now =
             || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
-        Self { value: given.unwrap_or_else(|| now().into()), is_taken: Cell::new(false) }
+        Self { value: given.unwrap_or_else(|| now().into()), is_taken: AtomicBool::new(false) }
     }
 
     /// Returns the seed, and marks it as used.
     pub(super) fn take_value(&self) -> u64 {
-        self.is_taken.set(true);
+        self.is_taken.store(true, Ordering::Relaxed);
         self.value
     }
 
@@ -31,7 +31,7 @@ impl Seed {
 
     /// Returns the seed if it has been used since the last call of this method.
     pub(super) fn value_if_taken(&self) -> Option<u64> {
-        self.is_taken.take().then_some(self.value)
+        self.is_taken.swap(false, Ordering::Relaxed).then_some(self.value)
     }
 }
 
@@ -39,6 +39,11 @@ impl Seed {
 pub(super) struct Random(u64);
 
 impl Random {
+    /// Creates a generator from its own seed, e.g. that of one of several threads.
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     pub(super) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

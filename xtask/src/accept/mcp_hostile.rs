@@ -1,0 +1,302 @@
+//! An agent beside hostile servers: its memory, and the calls of well-behaved servers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::ReleasePrograms;
+use super::cancel::percentile_99;
+use super::figures::{callboard_command, median, read_memory_mib};
+use super::mcp_left::{MARK_VARIABLE, join, wait_until_none_is_marked};
+use super::scratch::ScratchFolders;
+use super::seed::Random;
+use super::shared_agent::{ReceivedTurn, SharedAgent, SharedSession, TimedCall};
+use crate::process::TaskError;
+
+/// Number of hostile servers that run at the same time.
+const LANES: usize = 4;
+/// Number of turns beside each hostile server.
+const TURNS: usize = 3;
+/// Number of turns of a session for which the script of the model has replies.
+const SCRIPTED_TURNS: usize = 500;
+/// Time for which a call of a hostile server may run after the call of the other server has ended.
+const HOSTILE_CALL_TIME: Duration = Duration::from_millis(500);
+/// Delay between two turns of the session without a hostile server.
+const TURN_INTERVAL: Duration = Duration::from_millis(10);
+/// Rounds without a hostile server, for each lane.
+const QUIET_ROUNDS: usize = 3;
+
+/// The behaviours of the example `mcp_server`: the ways to flood the client, to start, to list tools,
+/// and to answer calls, and the start of the flood.
+const BEHAVIOURS: [&[&str]; 5] = [
+    &[
+        "garbage",
+        "endless-line",
+        "blank-lines",
+        "gigabyte",
+        "long-lines",
+        "stderr",
+        "progress",
+        "list-changed",
+        "logging",
+        "unknown",
+        "sampling",
+        "roots",
+        "elicitation",
+        "ping",
+        "unknown-request",
+    ],
+    &["wrong-version", "no-version", "large-instructions", "never-reads"],
+    &[
+        "many-tools",
+        "same-name",
+        "names",
+        "recursive-schema",
+        "array-schema",
+        "text-schema",
+        "large-schema",
+        "deep-schema",
+        "large-description",
+        "endless-pages",
+        "large-pages",
+    ],
+    &[
+        "huge-result",
+        "large-result",
+        "dense-result",
+        "many-blocks",
+        "malformed-result",
+        "large-error",
+        "wrong-id",
+        "twice",
+        "no-answer",
+        "half-line",
+        "closes",
+    ],
+    &["from-list", "from-call"],
+];
+
+/// The figures of an agent beside hostile servers.
+#[derive(Default)]
+struct HostileFigures {
+    peak_mib: f64,
+    /// Milliseconds by which calls took longer than beside no hostile server.
+    delays_ms: Vec<f64>,
+}
+
+/// Returns the maximum resident memory (in MiB) of an agent beside n hostile servers.
+pub(super) fn peak_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    Ok(run_beside_hostile_servers(built, n)?.peak_mib)
+}
+
+/// Returns the 99th percentile of the milliseconds by which calls of other servers take longer
+/// beside n hostile servers.
+pub(super) fn call_delay(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    Ok(percentile_99(run_beside_hostile_servers(built, n)?.delays_ms))
+}
+
+fn run_beside_hostile_servers(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<HostileFigures, TaskError> {
+    let scratch = ScratchFolders::new("mcp-hostile")?;
+    scratch.write_user_config("[mcp]\nfirst_prompt_wait = 1\n")?;
+    let model = format!("script:{}", scratch.write_file("script.jsonl", &script())?.display());
+    let mark = format!("hostile-{}", std::process::id());
+    let mut command = callboard_command(built, &scratch, &model);
+    command.args(["--mode", "auto"]).env(MARK_VARIABLE, &mark);
+    let agent = SharedAgent::start(&mut command, scratch.cwd().join("agent.log"))?;
+    let rounds = Rounds { built, agent: &agent, scratch: &scratch, mark: &mark };
+
+    let quiet = vec![Vec::new(); QUIET_ROUNDS * LANES];
+    let quiet: Vec<CallTimes> = rounds.run_all(&quiet)?;
+    let usual = |times: fn(&CallTimes) -> &Vec<f64>| {
+        median(quiet.iter().flat_map(times).copied().collect())
+    };
+    let (usual_beside, usual_other) = (usual(|it| &it.beside), usual(|it| &it.other));
+    let mut random = built.seed.create_rng();
+    let times = rounds.run_all(&random_servers(n as usize, &mut random))?;
+    let peak_mib = read_memory_mib(agent.pid(), "VmHWM:")?;
+    let beside = times.iter().flat_map(|it| &it.beside).map(|time| time - usual_beside);
+    let other = times.iter().flat_map(|it| &it.other).map(|time| time - usual_other);
+    let delays_ms = beside.chain(other).collect();
+
+    let log = agent.end()?;
+    let left = wait_until_none_is_marked(&mark);
+    if log.contains("panicked") || !left.is_empty() {
+        let shown: String = log.lines().filter(|line| line.contains("panicked")).collect();
+        let failed = format!("{} processes are left; panics: {shown}", left.len());
+        return Err(TaskError::Failed(failed));
+    }
+    Ok(HostileFigures { peak_mib, delays_ms })
+}
+
+/// Returns the script of a model that calls a tool of each server at the same time, in each turn.
+fn script() -> String {
+    let call = |server: &str| json!({"call": {"name": format!("mcp__{server}__t"), "args": {}}});
+    let turn = [
+        call("bad"),
+        call("good"),
+        json!({"end": "tool_calls"}),
+        json!({"text": "done"}),
+        json!({"end": "end_turn"}),
+    ];
+    let turn: String = turn.iter().map(|line| format!("{line}\n")).collect();
+    turn.repeat(SCRIPTED_TURNS)
+}
+
+/// Returns the behaviours of n servers. Every behaviour occurs before any occurs again, and others
+/// are added to it at random.
+fn random_servers(n: usize, random: &mut Random) -> Vec<Vec<&'static str>> {
+    let mut servers = Vec::new();
+    while servers.len() < n {
+        // The start of a flood means nothing without a flood.
+        let groups = BEHAVIOURS.iter().enumerate().take(BEHAVIOURS.len() - 1);
+        let each = groups.flat_map(|(group, words)| words.iter().map(move |word| (group, *word)));
+        let mut each: Vec<_> = each.collect();
+        random.shuffle(&mut each);
+        servers.extend(each.into_iter().map(|(group, word)| {
+            let mut server = vec![word];
+            for (other, words) in BEHAVIOURS.iter().enumerate() {
+                if other != group && random.next_below(3) == 0 {
+                    server.push(words[random.next_below(words.len() as u64) as usize]);
+                }
+            }
+            server
+        }));
+    }
+    servers.truncate(n);
+    servers
+}
+
+/// The times of calls in one round, in milliseconds.
+#[derive(Default)]
+struct CallTimes {
+    /// Times of the calls of the other server in the session of the hostile server.
+    beside: Vec<f64>,
+    /// Times of turns with a call in another session.
+    other: Vec<f64>,
+}
+
+/// The agent that runs beside the servers.
+struct Rounds<'a> {
+    built: &'a ReleasePrograms,
+    agent: &'a SharedAgent,
+    scratch: &'a ScratchFolders,
+    mark: &'a str,
+}
+
+impl Rounds<'_> {
+    /// Runs a round for each server, several at a time.
+    fn run_all(&self, servers: &[Vec<&str>]) -> Result<Vec<CallTimes>, TaskError> {
+        let run_lane = |lane: usize| {
+            let servers = servers.iter().enumerate().skip(lane).step_by(LANES);
+            let rounds = servers.map(|(number, behaviours)| {
+                self.run_round(behaviours).map_err(|stop| {
+                    let why = stop.message().unwrap_or_default();
+                    TaskError::Failed(format!("round {number}, {}: {why}", behaviours.join(" ")))
+                })
+            });
+            rounds.collect::<Result<Vec<_>, _>>()
+        };
+        thread::scope(|threads| {
+            let lanes: Vec<_> =
+                (0..LANES).map(|lane| threads.spawn(move || run_lane(lane))).collect();
+            let lanes = lanes.into_iter().map(|lane| join(lane.join()));
+            Ok(lanes.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        })
+    }
+
+    /// Runs a session with a server and a well-behaved server, and beside it a session with a
+    /// well-behaved server alone.
+    fn run_round(&self, behaviours: &[&str]) -> Result<CallTimes, TaskError> {
+        let (good, bad) = (self.server("good", &[]), self.server("bad", behaviours));
+        let is_over = AtomicBool::new(false);
+        thread::scope(|threads| {
+            let other = threads.spawn(|| {
+                let session = self.open(&json!([good]))?;
+                let mut times = Vec::new();
+                while !is_over.load(Ordering::Relaxed) && times.len() < SCRIPTED_TURNS - 1 {
+                    let turn = run_turn(&session)?;
+                    times.push(turn.duration.as_secs_f64() * 1000.0);
+                    thread::sleep(TURN_INTERVAL);
+                }
+                session.close().map(|()| times)
+            });
+            let beside = self.run_session_beside(&json!([bad, good]));
+            is_over.store(true, Ordering::Relaxed);
+            let (mut other, beside) = (join(other.join())?, beside?);
+            // The first turn waits for the servers to start.
+            other.drain(..other.len().min(1));
+            Ok(CallTimes { beside, other })
+        })
+    }
+
+    fn run_session_beside(&self, servers: &Value) -> Result<Vec<f64>, TaskError> {
+        let session = self.open(servers)?;
+        let mut times = Vec::new();
+        for _ in 0..TURNS {
+            let turn = run_turn(&session)?;
+            let time = turn.call(GOOD_TITLE).and_then(TimedCall::duration);
+            times.extend(time.map(|time| time.as_secs_f64() * 1000.0));
+        }
+        session.close().map(|()| times)
+    }
+
+    fn open(&self, servers: &Value) -> Result<SharedSession<'_>, TaskError> {
+        SharedSession::open(self.agent, &self.scratch.cwd(), servers)
+    }
+
+    fn server(&self, name: &str, behaviours: &[&str]) -> Value {
+        let env = json!([{"name": MARK_VARIABLE, "value": self.mark}]);
+        let command = &self.built.mcp_server;
+        json!({"name": name, "command": command, "args": behaviours, "env": env})
+    }
+}
+
+/// The title of a call of the well-behaved server.
+const GOOD_TITLE: &str = "t (good)";
+
+/// Runs a turn with a call of the well-behaved server, which must complete.
+fn run_turn(session: &SharedSession<'_>) -> Result<ReceivedTurn, TaskError> {
+    let turn = session.run_turn(GOOD_TITLE, HOSTILE_CALL_TIME)?;
+    let mut is_cancelled = turn.is_cancelled;
+    while is_cancelled {
+        // The next reply of the script belongs to the cancelled turn.
+        is_cancelled = session.run_turn(GOOD_TITLE, HOSTILE_CALL_TIME)?.is_cancelled;
+    }
+    match turn.call(GOOD_TITLE) {
+        Some(call) if call.is_completed => Ok(turn),
+        _ => {
+            let calls = turn.describe();
+            Err(TaskError::Failed(format!("no call of the good server completed: {calls}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_behaviour_occurs_and_the_seed_decides() {
+        let servers = |seed| random_servers(200, &mut Random::new(seed));
+        assert_eq!(servers(1), servers(1));
+        assert_ne!(servers(1), servers(2));
+        let used: BTreeSet<_> = servers(1).into_iter().flatten().collect();
+        assert_eq!(used, BEHAVIOURS.iter().copied().flatten().copied().collect());
+        assert_eq!(servers(1).len(), 200);
+    }
+
+    #[test]
+    fn the_server_has_every_behaviour() {
+        let server = include_str!("../../examples/mcp_server.rs");
+        for behaviour in BEHAVIOURS.iter().copied().flatten() {
+            assert!(server.contains(&format!("\"{behaviour}\"")), "{behaviour}");
+        }
+    }
+}
