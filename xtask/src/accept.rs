@@ -101,10 +101,15 @@ struct ReleasePrograms {
     seed: Seed,
 }
 
+/// Returns the rows of all tables.
+fn all_rows() -> impl Iterator<Item = &'static AcceptanceRow> + Clone {
+    [ROWS, SESSION_ROWS, SANDBOX_ROWS, WEB_ROWS, MCP_ROWS].into_iter().flatten()
+}
+
 /// Runs the row NAME, or all rows; the arguments are `NAME|all [--n N] [--seed S]`.
 pub(crate) fn run_rows(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let is_asked_for = |row: &AcceptanceRow, name: &str| name == "all" || name == row.name;
-    let rows = ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(WEB_ROWS).chain(MCP_ROWS);
+    let rows = all_rows();
     let asked = parse_row_selection("accept NAME|all [--n N] [--seed S]", rows, args, is_asked_for);
     asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
@@ -300,10 +305,7 @@ mod tests {
     #[test]
     fn the_page_of_results_has_every_row() {
         let page = include_str!("../../docs/acceptance.md");
-        for AcceptanceRow { name, what, target, .. } in
-            ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(WEB_ROWS)
-            ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(MCP_ROWS)
-        {
+        for AcceptanceRow { name, what, target, .. } in all_rows() {
             let target = target.map_or("–".to_owned(), |target| target.to_string());
             let row = format!("\n| `{name}` | {what} | {target} | ");
             assert!(page.contains(&row), "docs/acceptance.md has no row that begins with {row}");
@@ -345,9 +347,7 @@ mod tests {
 
     #[test]
     fn no_two_rows_of_a_table_share_a_name() {
-        let rows: Vec<_> =
-            ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(WEB_ROWS).collect();
-            ROWS.iter().chain(SESSION_ROWS).chain(SANDBOX_ROWS).chain(MCP_ROWS).collect();
+        let rows: Vec<_> = all_rows().collect();
         for table in [rows, BENCHES.iter().collect()] {
             let names: BTreeSet<_> = table.iter().map(|row| row.name).collect();
             assert_eq!(names.len(), table.len());

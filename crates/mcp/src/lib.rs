@@ -16,6 +16,7 @@ mod sandbox;
 mod server;
 mod servers;
 mod stderr;
+mod streams;
 mod tool;
 
 pub use config::{McpServerConfig, McpTransport, SessionFolders, ToolFilter};

@@ -103,3 +103,19 @@ pub const MAX_CHECKED_RESULT_BYTES: usize = 256 << 10;
 
 /// Time for the comparison of a structured result with its schema.
 pub(crate) const OUTPUT_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Maximum number of JSON values in a message of a server over its standard output, in which an
+/// array or object counts as 4. A message with more values is dropped.
+pub const MAX_MESSAGE_VALUES: usize = 100_000;
+
+/// Number of bytes per second that are read from a server's standard output, after a burst.
+pub const READ_BYTES_PER_SECOND: u64 = 8 << 20;
+
+/// Number of messages per second that are read from a server's standard output, after a burst.
+pub const READ_MESSAGES_PER_SECOND: u64 = 1_000;
+
+/// Time whose bytes and messages a server may send at once.
+pub const READ_BURST: Duration = Duration::from_secs(4);
+
+/// Maximum number of messages that are read from a server that does not read its input.
+pub const MAX_UNREAD_MESSAGES: usize = 1_000;

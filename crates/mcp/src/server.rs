@@ -27,6 +27,7 @@ use crate::limits::{
 use crate::names::is_tool_name;
 use crate::sandbox::ConfinedServer;
 use crate::stderr::StderrTail;
+use crate::streams::limit_streams;
 use crate::tool::ConnectedServer;
 
 /// A server that runs. Its processes are killed when the value is dropped.
@@ -98,6 +99,7 @@ impl RunningServer {
         let stderr = StderrTail::default();
         drop(tokio::spawn(stderr.clone().read_all(errors)));
         let (read, write) = data.into_split();
+        let (read, write) = limit_streams(read, write);
         let transport = AsyncRwTransport::new(read, write).with_max_line_length(MAX_MESSAGE_BYTES);
         let service = serve_client_with_ct(messages.clone(), transport, stop.child_token());
         match timeout(config.startup_timeout, service).await {
