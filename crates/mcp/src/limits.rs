@@ -45,6 +45,9 @@ pub const SHOWN_STDERR_LINES: usize = 5;
 /// Maximum number of notices that wait for the next turn. The others are dropped.
 pub const MAX_NOTICES: usize = 100;
 
+/// Time after the start of a session at which its servers start.
+pub(crate) const START_DELAY: Duration = Duration::from_millis(10);
+
 /// Time after which a server that has not started counts as failed, by default.
 pub const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 

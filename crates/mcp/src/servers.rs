@@ -11,13 +11,15 @@ use futures::future::join_all;
 use rmcp::model::Implementation;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{AgentSide, ServerMessages};
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
 use crate::definition::{McpToolInfo, ToolDefinition};
-use crate::limits::{LIST_INTERVAL, LIST_WAIT, MAX_KNOWN_TOOLS, MAX_NOTICES, MAX_SERVERS};
+use crate::limits::{
+    LIST_INTERVAL, LIST_WAIT, MAX_KNOWN_TOOLS, MAX_NOTICES, MAX_SERVERS, START_DELAY,
+};
 use crate::lock::lock;
 use crate::names::model_tool_name;
 use crate::requests::{McpRequestHandler, McpRequestSupport};
@@ -242,6 +244,10 @@ impl ServersState {
     /// Runs a server, and starts it again if the user asks for it.
     async fn run_server(self: Arc<Self>, place: usize, stop: CancellationToken) {
         let entry = &self.entries[place];
+        // Starting programs would delay the response about the session.
+        if stop.run_until_cancelled(sleep(START_DELAY)).await.is_none() {
+            return;
+        }
         loop {
             let ended = self.run_server_once(place, &stop).await;
             if stop.is_cancelled() {
