@@ -102,7 +102,6 @@ fn run_beside_hostile_servers(
     n: u32,
 ) -> Result<HostileFigures, TaskError> {
     let scratch = ScratchFolders::new("mcp-hostile")?;
-    scratch.write_user_config("[mcp]\nfirst_prompt_wait = 1\n")?;
     let model = format!("script:{}", scratch.write_file("script.jsonl", &script())?.display());
     let mark = format!("hostile-{}", std::process::id());
     let mut command = callboard_command(built, &scratch, &model);
