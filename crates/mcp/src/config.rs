@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::limits::{CALL_TIMEOUT, STARTUP_TIMEOUT};
+use crate::login::McpLogin;
 
 /// The configuration of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,9 @@ pub struct McpServerConfig {
     pub call_timeout: Duration,
     /// The tools that the model receives.
     pub tools: ToolFilter,
+    /// How the agent logs in to the server, if it is reached by HTTP. Without it, a server that needs
+    /// a login counts as failed.
+    pub login: Option<McpLogin>,
 }
 
 /// How a server is reached.
@@ -88,6 +92,7 @@ impl McpServerConfig {
             startup_timeout: STARTUP_TIMEOUT,
             call_timeout: CALL_TIMEOUT,
             tools: ToolFilter::default(),
+            login: None,
         }
     }
 }

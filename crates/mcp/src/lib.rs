@@ -6,9 +6,12 @@
 mod client;
 mod config;
 mod definition;
+mod http;
 pub mod limits;
 mod lock;
+mod login;
 mod names;
+mod oauth;
 mod output_schema;
 mod requests;
 mod result;
@@ -21,6 +24,8 @@ mod tool;
 
 pub use config::{McpServerConfig, McpTransport, SessionFolders, ToolFilter};
 pub use definition::McpToolInfo;
+pub use login::{McpLogin, McpLoginClient, McpLoginStore};
+pub use oauth::{McpLoginError, McpLoginFlow};
 pub use requests::{
     McpElicitation, McpElicitationMode, McpRequestHandler, McpRequestSupport, McpSample,
     McpSampling, McpSamplingMessage,

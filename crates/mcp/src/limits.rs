@@ -122,3 +122,35 @@ pub const READ_BURST: Duration = Duration::from_secs(4);
 
 /// Maximum number of messages that are read from a server that does not read its input.
 pub const MAX_UNREAD_MESSAGES: usize = 1_000;
+
+/// Maximum length of a stored login in bytes, as JSON. A longer login is not stored.
+pub const MAX_STORED_LOGIN_BYTES: usize = 16 << 10;
+
+/// Time for which a login waits for the user.
+pub const LOGIN_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Time limit for one request of a login, e.g. for tokens.
+pub const LOGIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time limit for renewing an access token: the metadata of the server, and the new tokens.
+pub const TOKEN_REFRESH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time before its end at which an access token is renewed. Of a token that is valid for a shorter
+/// time, half of this time is used.
+pub(crate) const TOKEN_REFRESH_MARGIN: Duration = Duration::from_secs(30);
+
+/// Maximum length of a response to a request of a login in bytes.
+pub(crate) const MAX_LOGIN_RESPONSE_BYTES: usize = 256 << 10;
+
+/// Maximum length of a text of a server in an error of a login, in bytes.
+pub(crate) const MAX_LOGIN_ERROR_BYTES: usize = 300;
+
+/// Maximum length of the head of a browser's request at the end of a login, in bytes.
+pub(crate) const MAX_CALLBACK_BYTES: usize = 16 << 10;
+
+/// Time limit for a browser's request at the end of a login. A browser may open connections that it
+/// does not use.
+pub(crate) const CALLBACK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum number of connections of browsers that a login serves at a time.
+pub(crate) const MAX_CALLBACKS: usize = 16;

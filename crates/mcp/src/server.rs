@@ -7,7 +7,6 @@ use std::sync::Arc;
 use callboard_process::{PipedCommand, PipedProgram, PipedStreams, env};
 use callboard_text::escape_invisible;
 use reqwest::header::{HeaderName, HeaderValue};
-use reqwest::redirect::Policy;
 use rmcp::service::{RoleClient, RunningService, serve_client_with_ct};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -16,15 +15,14 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-use url::{Host, Url};
 
 use crate::client::ServerMessages;
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
 use crate::definition::ToolDefinition;
-use crate::limits::{
-    CLOSE_TIMEOUT, EXIT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_REDIRECTS, MAX_SERVER_TOOLS,
-};
+use crate::http::http_client;
+use crate::limits::{CLOSE_TIMEOUT, EXIT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_SERVER_TOOLS};
 use crate::names::is_tool_name;
+use crate::oauth::{AuthorizedClient, ServerLogin, start_error_text};
 use crate::sandbox::ConfinedServer;
 use crate::stderr::StderrTail;
 use crate::streams::limit_streams;
@@ -35,6 +33,8 @@ pub(crate) struct RunningServer {
     service: RunningService<RoleClient, ServerMessages>,
     messages: ServerMessages,
     program: Option<ServerProgram>,
+    /// The login, which a program does not have.
+    login: Option<Arc<ServerLogin>>,
 }
 
 /// The program of a server.
@@ -68,11 +68,15 @@ impl RunningServer {
                 Self::start_program(config, messages, folders, confined, stop).await
             }
             McpTransport::Http { url, headers } => {
-                let transport = http_transport(url, headers)?;
+                let login = Arc::new(ServerLogin::new(config));
+                let client = AuthorizedClient::new(http_client(url)?, login.clone());
+                let transport = http_transport(client, url, headers)?;
                 let service = serve_client_with_ct(messages.clone(), transport, stop.child_token());
                 match timeout(config.startup_timeout, service).await {
-                    Ok(Ok(service)) => Ok(Self { service, messages, program: None }),
-                    Ok(Err(error)) => Err(escape_invisible(&error.to_string())),
+                    Ok(Ok(service)) => {
+                        Ok(Self { service, messages, program: None, login: Some(login) })
+                    }
+                    Ok(Err(error)) => Err(start_error_text(&login, &error)),
                     Err(_elapsed) => Err(startup_timeout_text(config)),
                 }
             }
@@ -105,7 +109,7 @@ impl RunningServer {
         match timeout(config.startup_timeout, service).await {
             Ok(Ok(service)) => {
                 let program = Some(ServerProgram { program, stderr });
-                Ok(Self { service, messages, program })
+                Ok(Self { service, messages, program, login: None })
             }
             Ok(Err(error)) => {
                 let exit = stop.run_until_cancelled(timeout(EXIT_TIMEOUT, program.wait())).await;
@@ -138,7 +142,10 @@ impl RunningServer {
         for _ in 0..MAX_SERVER_TOOLS {
             let params = rmcp::model::PaginatedRequestParams::default().with_cursor(cursor);
             let page = self.service.list_tools(Some(params)).await;
-            let page = page.map_err(|error| escape_invisible(&error.to_string()))?;
+            let page = page.map_err(|error| match &self.login {
+                Some(login) => start_error_text(login, &error),
+                None => escape_invisible(&error.to_string()),
+            })?;
             let wanted = page.tools.iter().filter(|tool| config.tools.contains(&tool.name));
             for tool in wanted {
                 if !is_tool_name(&tool.name) {
@@ -162,8 +169,8 @@ impl RunningServer {
         &self.messages
     }
 
-    /// Waits until the tools have changed, and until `earliest`. Returns `false` if the server has
-    /// ended instead.
+    /// Waits until the tools have changed, and until `earliest`. Returns `false` if the server or its
+    /// login has ended instead.
     pub(crate) async fn tools_changed_or_ended(&mut self, earliest: Instant) -> bool {
         let ended = async {
             match &mut self.program {
@@ -176,7 +183,14 @@ impl RunningServer {
             self.messages.tools_changed().await;
             sleep_until(earliest).await;
         };
+        let login_ended = async {
+            match &self.login {
+                Some(login) => login.ended().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            () = login_ended => false,
             () = changed => !self.service.is_closed(),
             () = ended => false,
             () = until_closed(&self.service) => false,
@@ -185,17 +199,20 @@ impl RunningServer {
 
     /// Ends the server. Returns how it ended, if it ended by itself.
     pub(crate) async fn end(mut self) -> String {
+        let ended_login = self.login.as_ref().filter(|login| login.has_ended());
+        let closed = ended_login.map(|login| login.need());
+        let closed = closed.unwrap_or_else(|| "its connection was closed".to_owned());
         // The connection is closed first, so that a well-behaved server ends by itself.
         drop(self.service.close_with_timeout(CLOSE_TIMEOUT).await);
         let Some(ServerProgram { mut program, stderr }) = self.program else {
-            return "its connection was closed".to_owned();
+            return closed;
         };
         match timeout(CLOSE_TIMEOUT, program.wait()).await {
             Ok(Ok(exit)) => with_stderr(exit_text(&exit), &stderr),
             Ok(Err(error)) => error.to_string(),
             Err(_elapsed) => {
                 program.stop().await;
-                with_stderr("its connection was closed".to_owned(), &stderr)
+                with_stderr(closed, &stderr)
             }
         }
     }
@@ -207,6 +224,7 @@ impl RunningServer {
             peer: self.service.peer().clone(),
             messages: self.messages.clone(),
             call_timeout: config.call_timeout,
+            login: self.login.clone(),
         }
     }
 }
@@ -235,39 +253,17 @@ async fn until_closed(service: &RunningService<RoleClient, ServerMessages>) {
 }
 
 fn http_transport(
+    client: AuthorizedClient,
     url: &str,
     headers: &[(String, String)],
-) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+) -> Result<StreamableHttpClientTransport<AuthorizedClient>, String> {
     let header = |(name, value): &(String, String)| {
         let parsed = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value).ok());
         parsed.ok_or_else(|| format!("its header {} is malformed", escape_invisible(name)))
     };
     let headers: HashMap<_, _> = headers.iter().map(header).collect::<Result<_, _>>()?;
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers);
-    // Another host must not get the headers.
-    let same_origin = Policy::custom(|attempt| match attempt.previous() {
-        [first, more @ ..]
-            if first.origin() == attempt.url().origin() && more.len() < MAX_REDIRECTS =>
-        {
-            attempt.follow()
-        }
-        _ => attempt.stop(),
-    });
-    let client = reqwest::Client::builder().redirect(same_origin);
-    // For a proxy, this computer would be another one, which must not get the headers either.
-    let client = if is_loopback(url) { client.no_proxy() } else { client };
-    let client = client.build().map_err(|error| error.to_string())?;
     Ok(StreamableHttpClientTransport::with_client(client, config))
-}
-
-/// Returns whether a URL is on this computer.
-fn is_loopback(url: &str) -> bool {
-    match Url::parse(url).ok().as_ref().and_then(Url::host) {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 fn startup_timeout_text(config: &McpServerConfig) -> String {
@@ -286,26 +282,4 @@ fn exit_text(exit: &callboard_process::CommandExit) -> String {
 fn with_stderr(why: String, stderr: &StderrTail) -> String {
     let lines = stderr.last_lines();
     if lines.is_empty() { why } else { format!("{why}; its last lines: {}", lines.join(" / ")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_loopback_urls_are_on_this_computer() {
-        for (url, expected) in [
-            ("http://localhost:8/mcp", true),
-            ("http://a.LOCALHOST", true),
-            ("http://127.1:80/", true),
-            ("http://[::1]/", true),
-            ("http://localhost.example/", false),
-            ("http://127.0.0.1.example/", false),
-            ("https://10.0.0.1/", false),
-            ("http://user@a.example/?127.0.0.1", false),
-            ("nonsense", false),
-        ] {
-            assert_eq!(is_loopback(url), expected, "{url}");
-        }
-    }
 }

@@ -25,6 +25,7 @@ use serde_json::Value;
 use crate::client::ServerMessages;
 use crate::definition::ToolDefinition;
 use crate::limits::CLOSE_TIMEOUT;
+use crate::oauth::{ServerLogin, login_error_text};
 use crate::requests::RunningCall;
 use crate::result::to_tool_output;
 
@@ -45,6 +46,7 @@ pub(crate) struct ConnectedServer {
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) messages: ServerMessages,
     pub(crate) call_timeout: Duration,
+    pub(crate) login: Option<Arc<ServerLogin>>,
 }
 
 impl fmt::Debug for ConnectedServer {
@@ -222,8 +224,12 @@ impl ConnectedServer {
         drop(tokio::time::timeout(CLOSE_TIMEOUT, sent).await);
     }
 
-    fn error(&self, tool: &str, error: &ServiceError) -> ToolError {
+    pub(crate) fn error(&self, tool: &str, error: &ServiceError) -> ToolError {
         let server = &self.name;
+        let login = self.login.as_ref();
+        if let Some(text) = login.and_then(|login| login_error_text(server, login, error)) {
+            return ToolError::recoverable(ErrorCode::ServerError, text);
+        }
         match error {
             ServiceError::Timeout { timeout } => {
                 let seconds = timeout.as_secs();

@@ -1,0 +1,55 @@
+//! Clients for requests to servers over HTTP.
+
+use reqwest::redirect::Policy;
+use url::{Host, Url};
+
+use crate::limits::MAX_REDIRECTS;
+
+/// Creates a client for requests to a server.
+pub(crate) fn http_client(url: &str) -> Result<reqwest::Client, String> {
+    // Another host must not get the headers.
+    let same_origin = Policy::custom(|attempt| match attempt.previous() {
+        [first, more @ ..]
+            if first.origin() == attempt.url().origin() && more.len() < MAX_REDIRECTS =>
+        {
+            attempt.follow()
+        }
+        _ => attempt.stop(),
+    });
+    let client = reqwest::Client::builder().redirect(same_origin);
+    // For a proxy, this computer would be another one, which must not get the headers either.
+    let client = if is_loopback(url) { client.no_proxy() } else { client };
+    client.build().map_err(|error| error.to_string())
+}
+
+/// Returns whether a URL is on this computer.
+pub(crate) fn is_loopback(url: &str) -> bool {
+    match Url::parse(url).ok().as_ref().and_then(Url::host) {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_urls_are_on_this_computer() {
+        for (url, expected) in [
+            ("http://localhost:8/mcp", true),
+            ("http://a.LOCALHOST", true),
+            ("http://127.1:80/", true),
+            ("http://[::1]/", true),
+            ("http://localhost.example/", false),
+            ("http://127.0.0.1.example/", false),
+            ("https://10.0.0.1/", false),
+            ("http://user@a.example/?127.0.0.1", false),
+            ("nonsense", false),
+        ] {
+            assert_eq!(is_loopback(url), expected, "{url}");
+        }
+    }
+}

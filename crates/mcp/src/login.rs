@@ -1,0 +1,103 @@
+//! How an agent logs in to servers over HTTP, and where logins are stored.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// How an agent logs in to a server.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct McpLogin {
+    /// Stores the login.
+    pub store: Arc<dyn McpLoginStore>,
+    /// How the user logs in, as the end of a sentence, e.g. "run `my-agent login docs`".
+    pub hint: String,
+    /// The client that the user has registered at the authorization server. If it is `None`, a client
+    /// is registered by each login.
+    pub client: Option<McpLoginClient>,
+    /// The scopes that a login asks for. If there are none, the server chooses.
+    pub scopes: Vec<String>,
+}
+
+/// A client that is registered at an authorization server.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpLoginClient {
+    /// The identifier of the client.
+    pub id: String,
+    /// The secret of the client, if it has one.
+    pub secret: Option<String>,
+}
+
+/// Stores logins. The methods may block the thread, and are called outside of the runtime's threads.
+///
+/// A login is an opaque text of at most [`MAX_STORED_LOGIN_BYTES`](crate::limits::MAX_STORED_LOGIN_BYTES)
+/// bytes, and a secret. It belongs to a server's name and URL: a login for another URL must not be
+/// returned. Errors are the ends of sentences for the user, and contain no secret.
+pub trait McpLoginStore: fmt::Debug + Send + Sync {
+    /// Returns the login for a server, if there is one for exactly this URL.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the store cannot be read.
+    fn load(&self, server: &str, url: &str) -> Result<Option<String>, String>;
+
+    /// Stores the login for a server, and replaces an earlier one.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the login is not stored.
+    fn save(&self, server: &str, url: &str, login: &str) -> Result<(), String>;
+
+    /// Waits until no other process renews the login for a server. Others wait until the returned
+    /// value is dropped. Without it, two processes could use the same refresh token, and many
+    /// authorization servers then end the login.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the login cannot be locked.
+    fn lock(&self, server: &str) -> Result<Box<dyn Send>, String>;
+
+    /// Receives each secret of a login that is used, so that it can be redacted.
+    fn redact(&self, secret: &str);
+}
+
+impl McpLogin {
+    /// Creates a login without a registered client.
+    #[must_use]
+    pub fn new(store: Arc<dyn McpLoginStore>, hint: impl Into<String>) -> Self {
+        Self { store, hint: hint.into(), client: None, scopes: Vec::new() }
+    }
+}
+
+impl McpLoginClient {
+    /// Creates a registered client.
+    #[must_use]
+    pub fn new(id: impl Into<String>, secret: Option<String>) -> Self {
+        Self { id: id.into(), secret }
+    }
+}
+
+impl PartialEq for McpLogin {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.store, &other.store)
+            && (&self.hint, &self.client, &self.scopes)
+                == (&other.hint, &other.client, &other.scopes)
+    }
+}
+
+impl Eq for McpLogin {}
+
+impl fmt::Debug for McpLogin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, scopes, .. } = self;
+        let shown = &mut formatter.debug_struct("McpLogin");
+        shown.field("client", client).field("scopes", scopes).finish_non_exhaustive()
+    }
+}
+
+/// The secret is left out.
+impl fmt::Debug for McpLoginClient {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("McpLoginClient").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,218 @@
+//! A client that sends the access token of a server, and renews it once if it is refused.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::Arc;
+
+use callboard_text::escape_invisible;
+use futures::stream::BoxStream;
+use reqwest::StatusCode;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::ClientJsonRpcMessage;
+use rmcp::service::{ClientInitializeError, ServiceError};
+use rmcp::transport::auth::AuthError;
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    StreamableHttpResponseLimits,
+};
+use sse_stream::Sse;
+
+use super::discovery::shown;
+use super::tokens::{RefreshError, ServerLogin};
+
+/// A client with the login of one server. Clones share the login.
+#[derive(Clone)]
+pub(crate) struct AuthorizedClient {
+    client: reqwest::Client,
+    login: Arc<ServerLogin>,
+}
+
+type HttpError = StreamableHttpError<reqwest::Error>;
+type Headers = HashMap<HeaderName, HeaderValue>;
+
+impl AuthorizedClient {
+    pub(crate) fn new(client: reqwest::Client, login: Arc<ServerLogin>) -> Self {
+        Self { client, login }
+    }
+
+    /// Sends a request with the access token. If the server refuses it, the request is sent once more
+    /// with another token.
+    ///
+    /// The client of the SDK would ask for new tokens once for each request that was refused, and an
+    /// authorization server may take the second use of a refresh token for a theft.
+    async fn send<T, F: Future<Output = Result<T, HttpError>>>(
+        &self,
+        send: impl Fn(Option<String>) -> F,
+    ) -> Result<T, HttpError> {
+        let token = self.login.token().await.map_err(|error| self.failed(error))?;
+        let refused = match send(token.clone()).await {
+            Err(error) if is_unauthorized(&error) => error,
+            answer => return answer,
+        };
+        let Some(token) = token else {
+            self.login.set_login_missing();
+            return Err(refused);
+        };
+        let token = self.login.token_after(&token).await.map_err(|error| self.failed(error))?;
+        let answer = send(Some(token)).await;
+        if answer.as_ref().is_err_and(is_unauthorized) {
+            self.login.set_ended();
+        }
+        answer
+    }
+
+    fn failed(&self, error: RefreshError) -> HttpError {
+        HttpError::Auth(match error {
+            RefreshError::Ended => {
+                self.login.set_ended();
+                AuthError::AuthorizationRequired
+            }
+            RefreshError::Failed(why) => AuthError::TokenRefreshFailed(why),
+        })
+    }
+}
+
+fn is_unauthorized(error: &HttpError) -> bool {
+    match error {
+        HttpError::AuthRequired(_) => true,
+        HttpError::Client(error) => error.status() == Some(StatusCode::UNAUTHORIZED),
+        // A server should send the header with which the first kind begins, but may not.
+        HttpError::UnexpectedServerResponse(text) => text.starts_with("HTTP 401"),
+        _ => false,
+    }
+}
+
+/// Returns the message about a call that failed because of the login of a server.
+pub(crate) fn login_error_text(
+    server: &str,
+    login: &ServerLogin,
+    error: &ServiceError,
+) -> Option<String> {
+    let needs_login = || Some(format!("The server {server} cannot be used: {}.", login.need()));
+    // The first request that is refused ends the connection of all.
+    if login.has_ended() && !matches!(error, ServiceError::McpError(_)) {
+        return needs_login();
+    }
+    match http_error(error)? {
+        HttpError::Auth(AuthError::TokenRefreshFailed(why)) => {
+            Some(format!("The login to the server {server} cannot be renewed: {}.", shown(why)))
+        }
+        HttpError::InsufficientScope(error) => {
+            let scope = error.required_scope.as_deref().map(shown).unwrap_or_default();
+            Some(format!(
+                "The login to the server {server} does not cover this. Scopes that the server asks \
+                 for: {scope}"
+            ))
+        }
+        HttpError::Auth(AuthError::AuthorizationRequired) => needs_login(),
+        error if is_unauthorized(error) => needs_login(),
+        _ => None,
+    }
+}
+
+/// Returns why a server has not started, as the end of a sentence for the user.
+pub(crate) fn start_error_text(login: &ServerLogin, error: &(dyn Error + 'static)) -> String {
+    match (login.refusal(), http_error(error)) {
+        (Some(refusal), _) => refusal,
+        (None, Some(HttpError::Auth(AuthError::TokenRefreshFailed(why)))) => {
+            format!("its login cannot be renewed: {}", shown(why))
+        }
+        _ => escape_invisible(&error.to_string()),
+    }
+}
+
+/// Returns the error of the connection that is the cause of an error.
+fn http_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a HttpError> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        // The SDK does not return the cause of this error.
+        cause = match error.downcast_ref::<ClientInitializeError>() {
+            Some(ClientInitializeError::TransportError { error, .. }) => Some(error),
+            _ => error.source(),
+        };
+    }
+    None
+}
+
+impl StreamableHttpClient for AuthorizedClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        url: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let limits = StreamableHttpResponseLimits::default();
+        self.post_message_with_response_limits(url, message, session, token, headers, limits).await
+    }
+
+    async fn post_message_with_response_limits(
+        &self,
+        url: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _: Option<String>,
+        headers: Headers,
+        limits: StreamableHttpResponseLimits,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        self.send(|token| {
+            let (url, message, session) = (url.clone(), message.clone(), session.clone());
+            let headers = headers.clone();
+            self.client
+                .post_message_with_response_limits(url, message, session, token, headers, limits)
+        })
+        .await
+    }
+
+    async fn delete_session(
+        &self,
+        url: Arc<str>,
+        session: Arc<str>,
+        _: Option<String>,
+        headers: Headers,
+    ) -> Result<(), HttpError> {
+        self.send(|token| {
+            self.client.delete_session(url.clone(), session.clone(), token, headers.clone())
+        })
+        .await
+    }
+
+    async fn get_stream(
+        &self,
+        url: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        _: Option<String>,
+        headers: Headers,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
+        self.send(|token| {
+            let (url, session, last_event) = (url.clone(), session.clone(), last_event.clone());
+            self.client.get_stream(url, session, last_event, token, headers.clone())
+        })
+        .await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        url: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        _: Option<String>,
+        headers: Headers,
+        max: usize,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
+        self.send(|token| {
+            let (url, session, last_event) = (url.clone(), session.clone(), last_event.clone());
+            let headers = headers.clone();
+            self.client
+                .get_stream_with_max_sse_event_size(url, session, last_event, token, headers, max)
+        })
+        .await
+    }
+}

@@ -1,0 +1,170 @@
+//! Requests of logins: to the endpoints that the metadata of a server names, and only by TLS.
+
+use std::sync::Arc;
+
+use callboard_text::escape_invisible_truncated;
+use oauth2::http::{self, HeaderValue};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::redirect::Policy;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture,
+    OAuthHttpRequest,
+};
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::error::McpLoginError;
+use crate::http::is_loopback;
+use crate::limits::{LOGIN_REQUEST_TIMEOUT, MAX_LOGIN_ERROR_BYTES, MAX_LOGIN_RESPONSE_BYTES};
+
+/// Finds the authorization server of a server, by the metadata that they publish. `challenge` is the
+/// header with which the server refused a request.
+pub(super) async fn discover(
+    url: &str,
+    challenge: Option<&str>,
+) -> Result<AuthorizationManager, McpLoginError> {
+    let base = Url::parse(url).map_err(|error| McpLoginError::Failed(error.to_string()))?;
+    if !is_permitted(&base, &base) {
+        return Err(McpLoginError::Insecure(url.to_owned()));
+    }
+    let client = Arc::new(LoginHttpClient { base: base.clone() });
+    let manager = AuthorizationManager::new_with_oauth_http_client(base.clone(), client).await;
+    let mut manager = manager.map_err(|error| failed(&error))?;
+    let found = manager.resolve_metadata_from_challenge(challenge).await;
+    let found = found.map_err(|error| failed(&error))?;
+    // The SDK would guess the endpoints of a server that publishes nothing.
+    if !found.source.is_discovered() {
+        return Err(McpLoginError::NoMetadata);
+    }
+    let metadata = &found.metadata;
+    let endpoints = [&metadata.authorization_endpoint, &metadata.token_endpoint].into_iter();
+    for endpoint in endpoints.chain(&metadata.registration_endpoint).chain(&metadata.issuer) {
+        if !Url::parse(endpoint).is_ok_and(|endpoint| is_permitted(&base, &endpoint)) {
+            return Err(McpLoginError::Insecure(shown(endpoint)));
+        }
+    }
+    manager.set_metadata(found.metadata);
+    Ok(manager)
+}
+
+/// Returns whether a login to the server `base` may send a request to `url`. Without TLS, everyone on
+/// the way could read the tokens.
+fn is_permitted(base: &Url, url: &Url) -> bool {
+    match url.scheme() {
+        "https" => true,
+        "http" => is_loopback(base.as_str()) && is_loopback(url.as_str()),
+        _ => false,
+    }
+}
+
+/// Converts an error. Its text may be that of a server.
+pub(super) fn failed(error: &AuthError) -> McpLoginError {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    McpLoginError::Failed(shown(&text))
+}
+
+/// Returns a text of a server as it can be shown to the user.
+pub(super) fn shown(text: &str) -> String {
+    escape_invisible_truncated(text.trim(), MAX_LOGIN_ERROR_BYTES).0
+}
+
+/// Sends the requests of a login.
+struct LoginHttpClient {
+    base: Url,
+}
+
+impl OAuthHttpClient for LoginHttpClient {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        Box::pin(async move { self.send(request.request).await })
+    }
+}
+
+impl LoginHttpClient {
+    async fn send(
+        &self,
+        request: http::Request<Vec<u8>>,
+    ) -> Result<http::Response<Vec<u8>>, OAuthHttpClientError> {
+        let request = reqwest::Request::try_from(request)?;
+        let url = request.url();
+        if !is_permitted(&self.base, url) {
+            return Err(format!("{url} is not used, because it has no TLS").into());
+        }
+        // Redirects are followed by the SDK, which compares the origins.
+        let client = reqwest::Client::builder().redirect(Policy::none());
+        let client = if is_loopback(url.as_str()) { client.no_proxy() } else { client };
+        let client = client.timeout(LOGIN_REQUEST_TIMEOUT).build()?;
+        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        let asks_for_tokens = request.headers().get(CONTENT_TYPE) == Some(&form);
+        let mut response = client.execute(request).await?;
+        let mut copy = http::Response::builder().status(response.status());
+        if let Some(headers) = copy.headers_mut() {
+            headers.clone_from(response.headers());
+        }
+        let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|content| {
+            content.to_str().is_ok_and(|content| content.starts_with("text/event-stream"))
+        });
+        let mut body = Vec::new();
+        // A server that needs no login may answer the search for metadata with its endless stream.
+        while !is_stream && let Some(chunk) = response.chunk().await? {
+            if body.len() + chunk.len() > MAX_LOGIN_RESPONSE_BYTES {
+                return Err(format!("a response has over {MAX_LOGIN_RESPONSE_BYTES} bytes").into());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(copy.body(if asks_for_tokens { only_known_fields(body) } else { body })?)
+    }
+}
+
+/// Removes the unknown fields of a response with tokens. They may contain other tokens, which the SDK
+/// would log and keep.
+fn only_known_fields(body: Vec<u8>) -> Vec<u8> {
+    const KNOWN: [&str; 8] = [
+        "access_token",
+        "token_type",
+        "expires_in",
+        "refresh_token",
+        "scope",
+        "error",
+        "error_description",
+        "error_uri",
+    ];
+    let Ok(mut fields) = serde_json::from_slice::<Map<String, Value>>(&body) else { return body };
+    fields.retain(|name, _| KNOWN.contains(&name.as_str()));
+    Value::Object(fields).to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn tokens_are_only_sent_by_tls_or_inside_this_computer() {
+        for (base, url, expected) in [
+            ("https://a.example/", "https://b.example/token", true),
+            ("https://a.example/", "http://b.example/token", false),
+            ("https://a.example/", "http://10.0.0.1/token", false),
+            ("https://a.example/", "http://localhost/token", false),
+            ("http://localhost:1/", "http://127.0.0.1:2/token", true),
+            ("http://localhost:1/", "http://10.0.0.1/token", false),
+            ("http://a.example/", "http://a.example/", false),
+            ("https://a.example/", "file:///etc/passwd", false),
+        ] {
+            let [base, url] = [base, url].map(|url| Url::parse(url).unwrap());
+            assert_eq!(is_permitted(&base, &url), expected, "{base} {url}");
+        }
+    }
+
+    #[test]
+    fn other_tokens_are_removed() {
+        let body = br#"{"access_token": "a", "id_token": "secret"}"#.to_vec();
+        assert_eq!(only_known_fields(body), br#"{"access_token":"a"}"#);
+        assert_eq!(only_known_fields(b"<html>".to_vec()), b"<html>");
+    }
+}

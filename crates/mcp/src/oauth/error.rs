@@ -1,0 +1,41 @@
+//! Why a login of the user to a server failed.
+
+/// Why a login failed. Each message is the end of a sentence for the user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpLoginError {
+    /// The server is a program.
+    #[error("it is a program, which needs no login")]
+    Program,
+    /// The configuration of the server has no place for logins.
+    #[error("its logins cannot be stored")]
+    NoStore,
+    /// The server answers without a login, and publishes nothing about logins.
+    #[error("it needs no login")]
+    NotNeeded,
+    /// The server needs a login, but does not publish how to log in.
+    #[error("it does not publish how to log in")]
+    NoMetadata,
+    /// A URL of the login is neither an https URL nor on this computer together with the server.
+    #[error("a login needs https, but the URL is {0}")]
+    Insecure(String),
+    /// The authorization server does not register the agent. The user has to register it, and to
+    /// configure the client.
+    #[error("its authorization server does not register this agent: {0}")]
+    Registration(String),
+    /// The user or the authorization server has refused the login.
+    #[error("the login was refused: {0}")]
+    Refused(String),
+    /// The pasted address does not belong to this login.
+    #[error("the pasted address is not the one to which this login redirects the browser")]
+    WrongAddress,
+    /// The user did not log in within [`LOGIN_TIMEOUT`](crate::limits::LOGIN_TIMEOUT).
+    #[error("the login was not finished in time")]
+    TimedOut,
+    /// The login could not be stored, with the reason of the store.
+    #[error("the login cannot be stored: {0}")]
+    Store(String),
+    /// A request failed, with the reason.
+    #[error("{0}")]
+    Failed(String),
+}

@@ -1,0 +1,115 @@
+//! A login as it is stored: the tokens, and the client that they were given to.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use oauth2::TokenResponse;
+use rmcp::transport::auth::{OAuthTokenResponse, StoredCredentials};
+use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
+
+use crate::limits::{MAX_STORED_LOGIN_BYTES, TOKEN_REFRESH_MARGIN};
+
+/// A stored login. The type has no `Debug`, because it consists of secrets.
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredLogin {
+    /// The URL of the server, which is the only one that gets the tokens.
+    url: String,
+    /// The secret of a client that was registered by the login.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) client_secret: Option<String>,
+    pub(super) credentials: StoredCredentials,
+}
+
+impl StoredLogin {
+    /// Creates a login. Returns `None` if the credentials contain no tokens.
+    pub(super) fn new(
+        url: &str,
+        client_secret: Option<String>,
+        credentials: StoredCredentials,
+    ) -> Option<Self> {
+        credentials.token_response.as_ref()?;
+        Some(Self { url: url.to_owned(), client_secret, credentials })
+    }
+
+    /// Parses a stored login for a URL.
+    pub(super) fn parse(text: &str, url: &str) -> Option<Self> {
+        let login: Self = serde_json::from_str(text).ok()?;
+        (login.url == url && login.credentials.token_response.is_some()).then_some(login)
+    }
+
+    /// Returns the text that is stored.
+    pub(super) fn to_text(&self) -> Result<String, String> {
+        let text = serde_json::to_string(self).map_err(|error| error.to_string())?;
+        match text.len() <= MAX_STORED_LOGIN_BYTES {
+            true => Ok(text),
+            false => Err("its tokens are too long".to_owned()),
+        }
+    }
+
+    fn tokens(&self) -> Option<&OAuthTokenResponse> {
+        self.credentials.token_response.as_ref()
+    }
+
+    pub(super) fn access_token(&self) -> &str {
+        self.tokens().map_or("", |tokens| tokens.access_token().secret())
+    }
+
+    pub(super) fn can_refresh(&self) -> bool {
+        self.tokens().is_some_and(|tokens| tokens.refresh_token().is_some())
+    }
+
+    /// Returns whether the access token ends soon. A token without a known end does not.
+    pub(super) fn ends_soon(&self, now: SystemTime) -> bool {
+        let valid_for = self.tokens().and_then(TokenResponse::expires_in);
+        let Some((valid_for, received)) = valid_for.zip(self.credentials.token_received_at) else {
+            return false;
+        };
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let margin = TOKEN_REFRESH_MARGIN.min(valid_for / 2);
+        now + margin >= Duration::from_secs(received) + valid_for
+    }
+
+    /// Returns the secrets of the login.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let refresh = self.tokens().and_then(TokenResponse::refresh_token);
+        let refresh = refresh.map(|token| token.secret().as_str());
+        [Some(self.access_token()), refresh, self.client_secret.as_deref()].into_iter().flatten()
+    }
+}
+
+/// Runs a method of a store.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_token_ends_before_it_is_refused() {
+        for (valid_for, age, expected) in [
+            (Some(3600), 0, false),
+            (Some(3600), 3569, false),
+            (Some(3600), 3570, true),
+            (Some(10), 4, false),
+            (Some(10), 5, true),
+            (Some(0), 0, true),
+            (None, 9999, false),
+        ] {
+            let text = json!({"url": "https://a/", "credentials": {
+                "client_id": "c", "token_received_at": 1000,
+                "token_response": {
+                    "access_token": "t", "token_type": "bearer", "expires_in": valid_for}}});
+            let login = StoredLogin::parse(&text.to_string(), "https://a/").unwrap();
+            let now = UNIX_EPOCH + Duration::from_secs(1000 + age);
+            assert_eq!(login.ends_soon(now), expected, "{valid_for:?} {age}");
+            assert!(StoredLogin::parse(&text.to_string(), "https://a/mcp").is_none());
+        }
+    }
+}
