@@ -31,6 +31,7 @@ mod harness;
 mod malformed;
 mod mcp;
 mod mcp_command;
+mod mcp_login;
 mod missing_resources;
 mod model_selection;
 mod models;

@@ -3,6 +3,7 @@
 //! A small file lists the logins, so that the keyring is accessed only if it may contain a key.
 
 mod keyring;
+mod mcp_logins;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -138,13 +139,17 @@ impl KeyStore {
 
     /// Returns the key of a login.
     pub(crate) fn read_key(&self, provider: Provider, login: &Login) -> Result<ApiKey, KeyError> {
-        if let Some(key) = &login.key {
-            return Ok(key.clone());
-        }
-        let key = self.keyring.read(entry_name(provider)).map_err(KeyError)?;
-        key.as_deref().and_then(ApiKey::from_nonempty_text).ok_or_else(|| {
+        self.read_entry(entry_name(provider), login)?.ok_or_else(|| {
             KeyError("it is not in the system's keyring; run `callboard login` again".to_owned())
         })
+    }
+
+    fn read_entry(&self, name: &str, login: &Login) -> Result<Option<ApiKey>, KeyError> {
+        if let Some(key) = &login.key {
+            return Ok(Some(key.clone()));
+        }
+        let key = self.keyring.read(name).map_err(KeyError)?;
+        Ok(key.as_deref().and_then(ApiKey::from_nonempty_text))
     }
 
     /// Stores a key for one base URL of a provider, and replaces an earlier key.
@@ -154,10 +159,18 @@ impl KeyStore {
         base_url: Option<String>,
         key: ApiKey,
     ) -> Result<KeyLocation, KeyError> {
+        self.store_entry(entry_name(provider), base_url, key)
+    }
+
+    fn store_entry(
+        &self,
+        name: &str,
+        base_url: Option<String>,
+        key: ApiKey,
+    ) -> Result<KeyLocation, KeyError> {
         // If there is no folder for the list of logins, the key must not be stored: a key in the
         // keyring would never be found again.
         self.folder()?;
-        let name = entry_name(provider);
         let Err(why) = self.keyring.write(name, key.expose()) else {
             let noted = self.save_login(name, Login::new(base_url, None));
             if noted.is_err() {
@@ -184,8 +197,16 @@ impl KeyStore {
     /// Removes the keys of these providers from all locations. Returns the providers that had a
     /// key.
     pub(crate) fn remove_keys(&self, providers: &[Provider]) -> Result<Vec<Provider>, KeyError> {
+        let names: Vec<_> = providers.iter().map(|provider| entry_name(*provider)).collect();
+        let had = self.remove_entries(&names)?;
+        let providers = providers.iter().filter(|provider| had.contains(&entry_name(**provider)));
+        Ok(providers.copied().collect())
+    }
+
+    /// Removes these entries from all locations. Returns those that existed.
+    fn remove_entries<'a>(&self, names: &[&'a str]) -> Result<Vec<&'a str>, KeyError> {
         let logins = self.read_login_file()?;
-        let had = providers.iter().filter(|it| logins.contains_key(entry_name(**it)));
+        let had = names.iter().filter(|name| logins.contains_key(**name));
         let had: Vec<_> = had.copied().collect();
         if had.is_empty() {
             return Ok(had);
@@ -193,16 +214,16 @@ impl KeyStore {
         // The keyring may contain a key even if the login's key is in the file, because the keyring
         // may have stored the key after the time limit. Many systems have no keyring, so an error
         // of the keyring matters only if the keyring is known to contain a key.
-        let removed = had.iter().map(|it| (entry_name(*it), self.keyring.remove(entry_name(*it))));
+        let removed = had.iter().map(|name| (*name, self.keyring.remove(name)));
         let is_kept = |name: &str| logins[name].may_be_in_keyring();
         let kept = removed.filter_map(|(name, removed)| Some((name, removed.err()?)));
         let kept: BTreeMap<_, _> = kept.filter(|(name, _)| is_kept(name)).collect();
         self.update_login_file(self.folder()?, |logins| {
-            for name in had.iter().map(|it| entry_name(*it)) {
-                match logins.get_mut(name) {
+            for name in &had {
+                match logins.get_mut(*name) {
                     // The login stays in the list, so that its removal can be retried.
                     Some(login) if kept.contains_key(name) => login.key = None,
-                    _ => drop(logins.remove(name)),
+                    _ => drop(logins.remove(*name)),
                 }
             }
         })?;
@@ -241,6 +262,9 @@ impl KeyStore {
         let mut logins = self.read_login_file()?;
         change(&mut logins);
         let text = serde_json::to_vec_pretty(&logins).map_err(|error| path_error(&path, &error))?;
+        if text.len() as u64 > MAX_KEY_FILE_BYTES {
+            return Err(path_error(&path, &format!("it would be over {MAX_KEY_FILE_BYTES} bytes")));
+        }
         private::replace_file_atomically(folder, &path, &text)
             .map_err(|error| path_error(&path, &error))
     }

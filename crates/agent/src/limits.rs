@@ -24,11 +24,14 @@ pub(crate) const MAX_EXPORT_RESPONSE_BYTES: u64 = 64 << 10;
 /// Maximum size of the configuration file in bytes; larger files are rejected.
 pub(crate) const MAX_CONFIG_FILE_BYTES: u64 = 256 << 10;
 
-/// Maximum size of the file of stored keys in bytes; larger files are rejected.
-pub(crate) const MAX_KEY_FILE_BYTES: u64 = 64 << 10;
+/// Maximum size of the file of stored keys and logins in bytes; larger files are rejected.
+pub(crate) const MAX_KEY_FILE_BYTES: u64 = 2 << 20;
 
 /// Maximum size of one answer to `callboard login` in bytes.
 pub(crate) const MAX_LOGIN_ANSWER_BYTES: u64 = 4 << 10;
+
+/// Maximum size of the address that a user pastes at the end of `callboard mcp login`, in bytes.
+pub(crate) const MAX_PASTED_ADDRESS_BYTES: u64 = 16 << 10;
 
 /// Time limit for an operation of the system's keyring. The keyring may ask the user to unlock it.
 #[cfg(feature = "keyring")]

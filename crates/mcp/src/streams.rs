@@ -156,7 +156,7 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for ObservedWriter<W> {
         if written.is_pending() != unread.is_write_waiting || written.is_ready() {
             unread.is_write_waiting = written.is_pending();
             unread.count = 0;
-            unread.reader.take().map(Waker::wake);
+            unread.reader.take().into_iter().for_each(Waker::wake);
         }
         drop(unread);
         written

@@ -125,6 +125,16 @@ pub(super) enum McpSubcommand {
         /// The name of the server.
         name: String,
     },
+    /// Log in to a server over HTTP, in a browser.
+    Login {
+        /// The name of the server.
+        name: String,
+    },
+    /// Remove the stored login to a server.
+    Logout {
+        /// The name of the server.
+        name: String,
+    },
     /// Start one server, or all, in this folder, and list their tools. The exit code is 1 if a server
     /// fails.
     Test {

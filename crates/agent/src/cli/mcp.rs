@@ -23,6 +23,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::args::{McpAddArgs, McpSubcommand};
+use super::mcp_login::{run_mcp_login, run_mcp_logout};
 use super::sandbox::project_workspace;
 use super::subcommands::{SANDBOX_REMEDY, print_redacted, process_env};
 use super::{
@@ -48,6 +49,8 @@ pub(super) fn run_mcp_command(command: McpSubcommand) -> ExitCode {
             )),
             Err(error) => print_error_and_fail(&escape_invisible(&error.to_string())),
         },
+        McpSubcommand::Login { name } => run_mcp_login(&name),
+        McpSubcommand::Logout { name } => run_mcp_logout(&name),
         McpSubcommand::Test { name, json } => test_servers(name.as_deref(), json),
     }
 }

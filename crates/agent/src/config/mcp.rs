@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use acp_mcp::{McpServerConfig, McpTransport};
+use acp_mcp::{McpLogin, McpLoginClient, McpServerConfig, McpTransport};
 use callboard_process::env::{is_secret, url_password};
 use serde::Deserialize;
 
 use super::SourcedValue;
 use super::env_vars::{env_secret, env_value};
+use crate::key_store::KeyStore;
 use crate::secrets;
 
 /// The section `[mcp]`.
@@ -19,6 +21,18 @@ use crate::secrets;
 pub(super) struct Mcp {
     /// Seconds for which the first prompt of a session waits for servers that are starting.
     pub(super) first_prompt_wait: Option<SourcedValue<u64>>,
+}
+
+/// A section `[mcp_servers.NAME.oauth]`.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OAuthSection {
+    /// The client that the user has registered.
+    client_id: Option<String>,
+    /// Name of the variable with the secret of the client.
+    client_secret_env: Option<String>,
+    #[serde(default)]
+    scopes: Vec<String>,
 }
 
 /// A section `[mcp_servers.NAME]`.
@@ -41,6 +55,9 @@ pub(super) struct McpServerSection {
     /// Headers whose values are in variables of the agent's environment.
     #[serde(default)]
     headers_env: BTreeMap<String, String>,
+    /// How to log in to a server with a URL.
+    #[serde(default)]
+    oauth: OAuthSection,
     startup_timeout: Option<NonZeroU64>,
     call_timeout: Option<NonZeroU64>,
     #[serde(default)]
@@ -67,7 +84,7 @@ impl McpServerSection {
         let passwords = self.args.iter().chain(&self.url).filter_map(|text| url_password(text));
         passwords.for_each(secrets::add_to_redact);
         let transport = match (&self.command, &self.url) {
-            (Some(command), None) if self.headers_env.is_empty() => McpTransport::Stdio {
+            (Some(command), None) if self.is_without_url() => McpTransport::Stdio {
                 command: command.clone(),
                 args: self.args.clone(),
                 env: self.variables(env),
@@ -81,12 +98,14 @@ impl McpServerSection {
             _ => {
                 return Err(format!(
                     "mcp_servers.{name} needs either `command`, with `args`, `env`, `env_pass`, \
-                     `cwd` and `sandbox`, or `url`, with `headers_env`"
+                     `cwd` and `sandbox`, or `url`, with `headers_env` and `oauth`"
                 ));
             }
         };
+        let has_url = matches!(transport, McpTransport::Http { .. });
         let mut config = McpServerConfig::new(name, transport);
         config.is_sandboxed = self.sandbox;
+        config.login = has_url.then(|| self.login(name, env)).transpose()?;
         let seconds = |seconds: NonZeroU64| Duration::from_secs(seconds.get());
         config.startup_timeout = self.startup_timeout.map_or(config.startup_timeout, seconds);
         config.call_timeout = self.call_timeout.map_or(config.call_timeout, seconds);
@@ -95,9 +114,35 @@ impl McpServerSection {
         Ok(config)
     }
 
+    fn is_without_url(&self) -> bool {
+        self.headers_env.is_empty() && self.oauth == OAuthSection::default()
+    }
+
     fn is_without_program(&self) -> bool {
         let has_words = !self.args.is_empty() || !self.env_pass.is_empty();
         !has_words && self.env.is_empty() && self.cwd.is_none() && !self.sandbox
+    }
+
+    /// Returns how to log in to the server.
+    fn login(&self, name: &str, env: &[(String, String)]) -> Result<McpLogin, String> {
+        let OAuthSection { client_id, client_secret_env, scopes } = &self.oauth;
+        let hint = format!("run `callboard mcp login {name}`");
+        let mut login = McpLogin::new(Arc::new(KeyStore::from_env(env)), hint);
+        login.scopes.clone_from(scopes);
+        login.client = match (client_id, client_secret_env) {
+            (Some(id), None) => Some(McpLoginClient::new(id, None)),
+            (Some(id), Some(variable)) => {
+                let named_by = format!("mcp_servers.{name}.oauth.client_secret_env");
+                Some(McpLoginClient::new(id, env_secret(env, variable, &named_by)))
+            }
+            (None, None) => None,
+            (None, Some(_)) => {
+                return Err(format!(
+                    "mcp_servers.{name}.oauth.client_secret_env needs `client_id`"
+                ));
+            }
+        };
+        Ok(login)
     }
 
     /// Returns the variables of the server. Values that look secret are redacted in all later output.

@@ -12,13 +12,13 @@ pub(super) use system::SystemKeyring;
 /// contain a key.
 pub(super) trait Keyring: Debug + Send + Sync {
     /// Returns the key with this name.
-    fn read(&self, name: &'static str) -> Result<Option<String>, String>;
+    fn read(&self, name: &str) -> Result<Option<String>, String>;
 
     /// Stores a key under a name. Replaces an earlier key with the same name.
-    fn write(&self, name: &'static str, key: &str) -> Result<(), String>;
+    fn write(&self, name: &str, key: &str) -> Result<(), String>;
 
     /// Removes the key with this name, if it exists.
-    fn remove(&self, name: &'static str) -> Result<(), String>;
+    fn remove(&self, name: &str) -> Result<(), String>;
 }
 
 /// A placeholder for builds without support for keyrings. Every method fails.
@@ -28,15 +28,15 @@ pub(super) struct SystemKeyring;
 
 #[cfg(not(feature = "keyring"))]
 impl Keyring for SystemKeyring {
-    fn read(&self, _: &'static str) -> Result<Option<String>, String> {
+    fn read(&self, _: &str) -> Result<Option<String>, String> {
         Err(NONE.to_owned())
     }
 
-    fn write(&self, _: &'static str, _: &str) -> Result<(), String> {
+    fn write(&self, _: &str, _: &str) -> Result<(), String> {
         Err(NONE.to_owned())
     }
 
-    fn remove(&self, _: &'static str) -> Result<(), String> {
+    fn remove(&self, _: &str) -> Result<(), String> {
         Err(NONE.to_owned())
     }
 }

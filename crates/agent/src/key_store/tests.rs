@@ -14,8 +14,8 @@ const SECRET: &str = "sk-0123456789";
 
 /// A keyring that can be locked.
 #[derive(Debug, Default)]
-struct FakeKeyring {
-    keys: Mutex<BTreeMap<&'static str, String>>,
+pub(super) struct FakeKeyring {
+    keys: Mutex<BTreeMap<String, String>>,
     is_locked: Mutex<bool>,
 }
 
@@ -24,10 +24,7 @@ impl FakeKeyring {
         *self.is_locked.lock().unwrap() = is_locked;
     }
 
-    fn ask<T>(
-        &self,
-        ask: impl FnOnce(&mut BTreeMap<&'static str, String>) -> T,
-    ) -> Result<T, String> {
+    fn ask<T>(&self, ask: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> Result<T, String> {
         match *self.is_locked.lock().unwrap() {
             true => Err("it is locked".to_owned()),
             false => Ok(ask(&mut self.keys.lock().unwrap())),
@@ -40,15 +37,15 @@ impl FakeKeyring {
 }
 
 impl Keyring for FakeKeyring {
-    fn read(&self, name: &'static str) -> Result<Option<String>, String> {
+    fn read(&self, name: &str) -> Result<Option<String>, String> {
         self.ask(|keys| keys.get(name).cloned())
     }
 
-    fn write(&self, name: &'static str, key: &str) -> Result<(), String> {
-        self.ask(|keys| drop(keys.insert(name, key.to_owned())))
+    fn write(&self, name: &str, key: &str) -> Result<(), String> {
+        self.ask(|keys| drop(keys.insert(name.to_owned(), key.to_owned())))
     }
 
-    fn remove(&self, name: &'static str) -> Result<(), String> {
+    fn remove(&self, name: &str) -> Result<(), String> {
         self.ask(|keys| drop(keys.remove(name)))
     }
 }
@@ -70,13 +67,13 @@ fn home() -> (tempfile::TempDir, [(String, String); 1]) {
 }
 
 /// Returns a store in a new folder.
-fn store() -> (tempfile::TempDir, KeyStore) {
+pub(super) fn store() -> (tempfile::TempDir, KeyStore) {
     let (home, env) = home();
     (home, KeyStore::in_file(&env))
 }
 
 /// Returns a store in a new folder, with a keyring.
-fn store_with_keyring() -> (tempfile::TempDir, KeyStore, Arc<FakeKeyring>) {
+pub(super) fn store_with_keyring() -> (tempfile::TempDir, KeyStore, Arc<FakeKeyring>) {
     let ((home, env), keyring) = (home(), Arc::new(FakeKeyring::default()));
     (home, KeyStore::new(&env, keyring.clone()), keyring)
 }

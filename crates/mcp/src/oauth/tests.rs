@@ -15,10 +15,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{McpLoginError, McpLoginFlow, ServerLogin};
-use crate::client::ServerMessages;
+use crate::client::{AgentSide, ServerMessages};
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
 use crate::lock::lock;
 use crate::login::{McpLogin, McpLoginClient, McpLoginStore};
+use crate::requests::McpRequestSupport;
 use crate::server::RunningServer;
 use crate::servers::{McpServerState, McpServers};
 use crate::tool::ConnectedServer;
@@ -131,9 +132,15 @@ async fn log_in(config: &McpServerConfig) -> (Result<(), McpLoginError>, String)
 }
 
 async fn connect(config: &McpServerConfig) -> Result<RunningServer, String> {
-    let messages = ServerMessages::new(Implementation::new("agent", "1"), Vec::new());
+    let agent = AgentSide {
+        info: Implementation::new("agent", "1"),
+        roots: Vec::new(),
+        support: McpRequestSupport::default(),
+        handler: Arc::default(),
+    };
+    let messages = ServerMessages::new(config.name.clone(), agent);
     let folders = SessionFolders::new("/", []);
-    RunningServer::start(config, messages, &folders, &CancellationToken::new()).await
+    RunningServer::start(config, messages, &folders, None, &CancellationToken::new()).await
 }
 
 /// Returns a server to which the user has logged in, and a connection to it.
@@ -272,8 +279,10 @@ async fn a_server_without_a_login_has_failed_until_the_user_logs_in() {
     let servers = McpServers::start(
         vec![config.clone(), without_store],
         SessionFolders::new("/", []),
+        None,
         LiveTools::default(),
         ("agent", "1"),
+        McpRequestSupport::default(),
     );
     servers.wait_started().await;
     let mut notices = servers.take_notices();

@@ -16,21 +16,23 @@ const SERVICE: &str = "callboard";
 pub(in crate::key_store) struct SystemKeyring;
 
 impl Keyring for SystemKeyring {
-    fn read(&self, name: &'static str) -> Result<Option<String>, String> {
-        run_with_deadline(KEYRING_TIMEOUT, move || match open_entry(name)?.get_password() {
+    fn read(&self, name: &str) -> Result<Option<String>, String> {
+        let name = name.to_owned();
+        run_with_deadline(KEYRING_TIMEOUT, move || match open_entry(&name)?.get_password() {
             Ok(key) => Ok(Some(key)),
             Err(keyring::Error::NoEntry) => Ok(None),
             Err(error) => Err(error),
         })
     }
 
-    fn write(&self, name: &'static str, key: &str) -> Result<(), String> {
-        let key = key.to_owned();
-        run_with_deadline(KEYRING_TIMEOUT, move || open_entry(name)?.set_password(&key))
+    fn write(&self, name: &str, key: &str) -> Result<(), String> {
+        let (name, key) = (name.to_owned(), key.to_owned());
+        run_with_deadline(KEYRING_TIMEOUT, move || open_entry(&name)?.set_password(&key))
     }
 
-    fn remove(&self, name: &'static str) -> Result<(), String> {
-        run_with_deadline(KEYRING_TIMEOUT, move || match open_entry(name)?.delete_credential() {
+    fn remove(&self, name: &str) -> Result<(), String> {
+        let name = name.to_owned();
+        run_with_deadline(KEYRING_TIMEOUT, move || match open_entry(&name)?.delete_credential() {
             Err(keyring::Error::NoEntry) => Ok(()),
             other => other,
         })
