@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use acp_connection::ClientSession;
-use acp_mcp::{McpServerConfig, McpServers, McpTransport, ServerSandbox, SessionFolders};
+use acp_mcp::{
+    McpRequestSupport, McpServerConfig, McpServers, McpTransport, ServerSandbox, SessionFolders,
+};
 use acp_tools::{Context, LiveTools, Registry};
-use agent_client_protocol::v1::schema::McpServer;
+use agent_client_protocol::v1::schema::{ClientCapabilities, McpServer};
 use callboard_models::{TokenUsage, ToolSpec};
 use callboard_process::env::is_secret;
 use tokio_util::sync::CancellationToken;
 
-use crate::backends::ServerRequests;
 use crate::limits::SERVER_NOTICE_DELAY;
 use crate::lock::lock;
 use crate::secrets::LiveSecrets;
@@ -62,7 +63,7 @@ impl OfferedTools {
         let sandbox = ServerSandbox::new(isolation.clone(), workspace.clone(), session);
         let live_tools = LiveTools::default();
         let agent = (&*name, &*version);
-        let support = ServerRequests::support(client.capabilities());
+        let support = request_support(client.capabilities());
         let servers =
             McpServers::start(configs, folders, Some(sandbox), live_tools.clone(), agent, support);
         Self {
@@ -142,6 +143,15 @@ impl OfferedTools {
         let _is_cancelled = cancel.run_until_cancelled(servers.wait_changes_listed()).await;
         servers.take_notices()
     }
+}
+
+/// Returns the requests of servers that can be answered with a client.
+fn request_support(capabilities: &ClientCapabilities) -> McpRequestSupport {
+    let elicitation = capabilities.elicitation.as_ref();
+    McpRequestSupport::default()
+        .with_forms(elicitation.is_some_and(|it| it.form.is_some()))
+        .with_pages(elicitation.is_some_and(|it| it.url.is_some()))
+        .with_sampling(true)
 }
 
 fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {

@@ -2,7 +2,6 @@
 
 pub(crate) mod arguments;
 mod changes;
-mod find_tool;
 mod live_tools;
 mod prepared_call;
 mod results;

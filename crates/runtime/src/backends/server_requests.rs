@@ -9,12 +9,12 @@ use std::sync::{Arc, Weak};
 use acp_connection::{ClientRequestSender, ClientSession};
 use acp_lifecycle::CallHandle;
 use acp_mcp::{
-    McpElicitation, McpElicitationMode, McpRequestHandler, McpRequestSupport, McpSample,
-    McpSampling, McpSamplingMessage,
+    McpElicitation, McpElicitationMode, McpRequestHandler, McpSample, McpSampling,
+    McpSamplingMessage,
 };
 use agent_client_protocol::v1::schema::{
-    ClientCapabilities, CompleteElicitationNotification, CreateElicitationRequest,
-    ElicitationAction, ElicitationFormMode, ElicitationSessionScope, ElicitationUrlMode, SessionId,
+    CompleteElicitationNotification, CreateElicitationRequest, ElicitationAction,
+    ElicitationFormMode, ElicitationSessionScope, ElicitationUrlMode, SessionId,
 };
 use callboard_models::{
     ChatMessage, ContentPart, ModelCapabilities, ModelEvent, ModelRequest, ModelStopReason,
@@ -60,15 +60,6 @@ impl ServerRequests {
             servers.set_request_handler(handler);
         }
         connected
-    }
-
-    /// Returns the requests that can be answered with a client.
-    pub(crate) fn support(capabilities: &ClientCapabilities) -> McpRequestSupport {
-        let elicitation = capabilities.elicitation.as_ref();
-        McpRequestSupport::default()
-            .with_forms(elicitation.is_some_and(|it| it.form.is_some()))
-            .with_pages(elicitation.is_some_and(|it| it.url.is_some()))
-            .with_sampling(true)
     }
 
     async fn sample(&self, request: McpSampling) -> Result<McpSample, String> {

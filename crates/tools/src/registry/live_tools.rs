@@ -1,9 +1,11 @@
 //! Tools that come and go while a session runs.
 
+mod find_tool;
+
 use std::sync::{Arc, Mutex};
 
+use self::find_tool::FindTool;
 use super::RegisteredTool;
-use super::find_tool::FindTool;
 use crate::limits::MAX_LIVE_TOOLS_BYTES;
 use crate::lock::lock;
 use crate::tool::DynTool;
@@ -29,7 +31,7 @@ pub struct LiveTools(Arc<Mutex<CurrentTools>>);
 
 /// The state of a [`LiveTools`].
 #[derive(Debug, Default)]
-pub(super) struct CurrentTools {
+struct CurrentTools {
     tools: Arc<[Arc<RegisteredTool>]>,
     /// The tool that finds the others, if their definitions are too large.
     find_tool: Option<Arc<RegisteredTool>>,
@@ -76,7 +78,7 @@ impl LiveTools {
 }
 
 impl CurrentTools {
-    pub(super) fn tools(&self) -> Arc<[Arc<RegisteredTool>]> {
+    fn tools(&self) -> Arc<[Arc<RegisteredTool>]> {
         self.tools.clone()
     }
 
@@ -86,7 +88,7 @@ impl CurrentTools {
 
     /// Adds tools to those that the model receives. If their definitions become too large, the tools
     /// that were found first are removed. The newest stays.
-    pub(super) fn add_found(&mut self, names: impl IntoIterator<Item = String>) {
+    fn add_found(&mut self, names: impl IntoIterator<Item = String>) {
         for name in names {
             if !self.found.contains(&name) {
                 self.found.push(name);

@@ -12,13 +12,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::RegisteredTool;
-use super::live_tools::CurrentTools;
+use super::CurrentTools;
 use crate::error::ToolError;
 use crate::limits::{
     MAX_FOUND_TOOLS, MAX_LISTED_TOOL_BYTES, MAX_LIVE_TOOLS_BYTES, MAX_TOOL_LIST_BYTES,
 };
 use crate::lock::lock;
+use crate::registry::RegisteredTool;
 use crate::tool::{
     CallDescription, Context, Invocation, SideEffects, Spec, Tool, ToolOutput, ToolPreview,
 };
