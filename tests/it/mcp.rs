@@ -428,3 +428,15 @@ async fn many_tools_are_found() {
     assert_eq!(calls[1].2, "tool_123: hi");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_result_that_is_too_large_fails_at_once() {
+    let size = |bytes: usize| ("mcp__one__echo", json!({ "text": "hi", "size": bytes }));
+    let script = one_turn(&[size(5 << 20), size(1 << 20)]);
+    let mut agent = ready(script, "auto", &[("one", "")], ALLOW).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let calls = shown(&agent);
+    assert_eq!([calls[0].1, calls[1].1], [ToolCallStatus::Failed, ToolCallStatus::Completed]);
+    assert!(calls[0].2.contains("a message that is too large"), "{}", calls[0].2);
+    agent.finish().await;
+}

@@ -91,10 +91,11 @@ impl ServerMessages {
         drop(changes.wait_for(|changes| changes.reported != changes.listed).await);
     }
 
-    /// Waits until all reported changes of the tools are listed.
+    /// Waits until the changes of the tools that are reported now are listed.
     pub(crate) async fn changes_listed(&self) {
         let mut changes = self.0.changes.subscribe();
-        drop(changes.wait_for(|changes| changes.reported == changes.listed).await);
+        let reported = changes.borrow().reported;
+        drop(changes.wait_for(|changes| changes.listed >= reported).await);
     }
 
     /// Returns the number of changes of the tools that the server has reported.
@@ -112,6 +113,11 @@ impl ServerMessages {
         let call = Arc::new(call);
         lock(&self.0.calls).push((token.clone(), call.clone()));
         CallRoute { messages: self.clone(), token, call }
+    }
+
+    /// Reports to all calls that a message was cut, which may be their result.
+    pub(crate) fn report_cut_message(&self) {
+        lock(&self.0.calls).iter().for_each(|(_, call)| call.message_cut.cancel());
     }
 
     /// Answers a request of the server during the newest of its calls. Returns `None` if no call is

@@ -32,9 +32,11 @@ pub const MAX_SCHEMA_DEPTH: usize = 32;
 /// Maximum length of a tool's name for the model, which is the limit of the model providers.
 pub const MAX_TOOL_NAME_BYTES: usize = 64;
 
-/// Maximum length of a message of a server over its standard output in bytes. A longer message is
-/// dropped.
-pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
+/// Maximum length of a message of a server in bytes. A longer message is dropped.
+pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
+
+/// Maximum length of a text of a result that the user sees, in bytes. The model can read the rest.
+pub const MAX_SHOWN_TEXT_BYTES: usize = 256 << 10;
 
 /// Maximum length of the end of a server's standard error that is kept, in bytes.
 pub const MAX_STDERR_BYTES: usize = 4096;
@@ -112,13 +114,13 @@ pub(crate) const OUTPUT_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 pub const MAX_MESSAGE_VALUES: usize = 100_000;
 
 /// Number of bytes per second that are read from a server's standard output, after a burst.
-pub const READ_BYTES_PER_SECOND: u64 = 8 << 20;
+pub const READ_BYTES_PER_SECOND: u64 = 4 << 20;
 
 /// Number of messages per second that are read from a server's standard output, after a burst.
 pub const READ_MESSAGES_PER_SECOND: u64 = 1_000;
 
 /// Time whose bytes and messages a server may send at once.
-pub const READ_BURST: Duration = Duration::from_secs(4);
+pub const READ_BURST: Duration = Duration::from_secs(2);
 
 /// Maximum number of messages that are read from a server that does not read its input.
 pub const MAX_UNREAD_MESSAGES: usize = 1_000;

@@ -144,6 +144,8 @@ pub(crate) struct RunningCall {
     titles: Arc<Titles>,
     /// Cancelled when the call is cancelled, or has its result.
     pub(crate) ended: CancellationToken,
+    /// Cancelled when a message of the server was cut, because it is too large.
+    pub(crate) message_cut: CancellationToken,
     progressed: Notify,
     /// Number of requests of the server that are not answered yet.
     open_requests: watch::Sender<usize>,
@@ -158,8 +160,19 @@ pub(crate) struct RunningCall {
 impl RunningCall {
     pub(crate) fn new(call: CallHandle, titles: Arc<Titles>) -> Self {
         let ended = call.cancel_token().child_token();
-        let (progressed, open_requests, requests, answering, notes) = Default::default();
-        Self { call, titles, ended, progressed, open_requests, requests, answering, notes }
+        let (message_cut, notes) = Default::default();
+        let (progressed, open_requests, requests, answering) = Default::default();
+        Self {
+            call,
+            titles,
+            ended,
+            message_cut,
+            progressed,
+            open_requests,
+            requests,
+            answering,
+            notes,
+        }
     }
 
     /// Shows progress of the call.

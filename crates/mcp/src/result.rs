@@ -3,8 +3,10 @@
 use acp_tools::{ErrorCode, ToolOutput};
 use acp_types::schema::v1::EmbeddedResourceResource;
 use acp_types::{CallEndReason, Content, ContentBlock};
-use callboard_text::grouped_count_with_noun;
+use callboard_text::{grouped_count_with_noun, head};
 use rmcp::model::CallToolResult;
+
+use crate::limits::MAX_SHOWN_TEXT_BYTES;
 
 /// Converts a result of a server.
 pub(crate) fn to_tool_output(result: CallToolResult) -> ToolOutput {
@@ -14,6 +16,11 @@ pub(crate) fn to_tool_output(result: CallToolResult) -> ToolOutput {
         // The blocks of MCP and ACP have the same form.
         let block = serde_json::to_value(&block).and_then(serde_json::from_value::<ContentBlock>);
         match block {
+            Ok(ContentBlock::Text(mut text)) => {
+                let shown = head(&text.text, MAX_SHOWN_TEXT_BYTES).to_owned();
+                texts.push(std::mem::replace(&mut text.text, shown));
+                content.push(Content::Block(ContentBlock::Text(text)));
+            }
             Ok(block) => {
                 texts.extend(text_for_model(&block));
                 content.push(Content::Block(block));
@@ -32,7 +39,11 @@ pub(crate) fn to_tool_output(result: CallToolResult) -> ToolOutput {
     if texts.is_empty() && content.is_empty() {
         texts.push("[The result is empty.]".to_owned());
     }
-    let mut output = ToolOutput::new(texts.join("\n"));
+    let text = match texts.len() {
+        1 => texts.remove(0),
+        _ => texts.join("\n"),
+    };
+    let mut output = ToolOutput::new(text);
     output.content = (!content.is_empty()).then_some(content);
     output.raw_output = result.structured_content;
     if result.is_error == Some(true) {
@@ -48,7 +59,6 @@ fn text_for_model(block: &ContentBlock) -> Option<String> {
         grouped_count_with_noun(digits * 3 / 4, "byte", "bytes")
     };
     match block {
-        ContentBlock::Text(text) => Some(text.text.clone()),
         ContentBlock::Image(_) => None,
         ContentBlock::Audio(audio) => {
             Some(format!("[Audio for the user: {}, {}]", audio.mime_type, size(&audio.data)))

@@ -103,8 +103,9 @@ impl RunningServer {
         let stderr = StderrTail::default();
         drop(tokio::spawn(stderr.clone().read_all(errors)));
         let (read, write) = data.into_split();
-        let (read, write) = limit_streams(read, write);
-        let transport = AsyncRwTransport::new(read, write).with_max_line_length(MAX_MESSAGE_BYTES);
+        let calls = messages.clone();
+        let (read, write) = limit_streams(read, write, move || calls.report_cut_message());
+        let transport = AsyncRwTransport::new(read, write);
         let service = serve_client_with_ct(messages.clone(), transport, stop.child_token());
         match timeout(config.startup_timeout, service).await {
             Ok(Ok(service)) => {
@@ -262,7 +263,10 @@ fn http_transport(
         parsed.ok_or_else(|| format!("its header {} is malformed", escape_invisible(name)))
     };
     let headers: HashMap<_, _> = headers.iter().map(header).collect::<Result<_, _>>()?;
-    let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers);
+    let config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(headers)
+        .max_json_response_size(MAX_MESSAGE_BYTES)
+        .max_sse_event_size(MAX_MESSAGE_BYTES);
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 

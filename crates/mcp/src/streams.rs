@@ -12,14 +12,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::limits::{
-    MAX_MESSAGE_VALUES, MAX_UNREAD_MESSAGES, READ_BURST, READ_BYTES_PER_SECOND,
+    MAX_MESSAGE_BYTES, MAX_MESSAGE_VALUES, MAX_UNREAD_MESSAGES, READ_BURST, READ_BYTES_PER_SECOND,
     READ_MESSAGES_PER_SECOND,
 };
 use crate::lock::lock;
 
-/// The output of a server, without messages that have too many values.
-pub(crate) struct LimitedReader<R> {
+/// The output of a server, without the ends of messages that are too large.
+pub(crate) struct LimitedReader<R, F> {
     read: R,
+    /// Called for each message that is too large.
+    on_cut: F,
     message: MessageScan,
     rate: ReadRate,
     pause: Option<Pin<Box<Sleep>>>,
@@ -43,15 +45,19 @@ struct UnreadMessages {
     reader: Option<Waker>,
 }
 
-/// Limits the streams of a server.
-pub(crate) fn limit_streams<R, W>(read: R, write: W) -> (LimitedReader<R>, ObservedWriter<W>) {
+/// Limits the streams of a server. `on_cut` is called for each message that is too large.
+pub(crate) fn limit_streams<R, W, F: Fn()>(
+    read: R,
+    write: W,
+    on_cut: F,
+) -> (LimitedReader<R, F>, ObservedWriter<W>) {
     let unread = Arc::<Mutex<UnreadMessages>>::default();
     let (message, rate) = (MessageScan::default(), ReadRate { paid_until: Instant::now() });
     let write = ObservedWriter { write, unread: unread.clone() };
-    (LimitedReader { read, message, rate, pause: None, unread }, write)
+    (LimitedReader { read, on_cut, message, rate, pause: None, unread }, write)
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for LimitedReader<R> {
+impl<R: AsyncRead + Unpin, F: Fn() + Unpin> AsyncRead for LimitedReader<R, F> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -76,8 +82,9 @@ impl<R: AsyncRead + Unpin> AsyncRead for LimitedReader<R> {
                 return Poll::Ready(Ok(()));
             }
             let bytes = received.len();
-            let (kept, messages) = this.message.remove_surplus(received);
+            let Scanned { kept, messages, cut } = this.message.remove_surplus(received);
             buffer.set_filled(start + kept);
+            (0..cut).for_each(|_| (this.on_cut)());
             lock(&this.unread).count += messages;
             let resume = this.rate.charge(bytes, messages, Instant::now());
             this.pause = resume.map(|at| Box::pin(sleep_until(at)));
@@ -92,22 +99,39 @@ impl<R: AsyncRead + Unpin> AsyncRead for LimitedReader<R> {
 /// The part of a message that was read.
 #[derive(Default)]
 struct MessageScan {
+    bytes: usize,
     values: usize,
     is_in_string: bool,
     is_escaped: bool,
 }
 
+/// The result of scanning some bytes.
+#[derive(Default)]
+struct Scanned {
+    /// Number of bytes that are left.
+    kept: usize,
+    /// Number of messages that ended.
+    messages: usize,
+    /// Number of messages that became too large.
+    cut: usize,
+}
+
 impl MessageScan {
-    /// Removes the rest of each message that has too many values, so that it is no JSON any more.
-    /// Returns the number of bytes that are left, and the number of messages that ended.
-    fn remove_surplus(&mut self, bytes: &mut [u8]) -> (usize, usize) {
-        let (mut kept, mut messages) = (0, 0);
+    fn is_too_large(&self) -> bool {
+        self.bytes > MAX_MESSAGE_BYTES || self.values > MAX_MESSAGE_VALUES
+    }
+
+    /// Removes the rest of each message that is too large, so that it is no JSON any more.
+    fn remove_surplus(&mut self, bytes: &mut [u8]) -> Scanned {
+        let mut scanned = Scanned::default();
         for at in 0..bytes.len() {
             let byte = bytes[at];
+            let was_too_large = self.is_too_large();
+            self.bytes += 1;
             match byte {
                 b'\n' => {
                     *self = Self::default();
-                    messages += 1;
+                    scanned.messages += 1;
                 }
                 _ if mem::take(&mut self.is_escaped) => {}
                 b'\\' => self.is_escaped = self.is_in_string,
@@ -117,12 +141,15 @@ impl MessageScan {
                 b',' | b':' => self.values += 1,
                 _ => {}
             }
-            if self.values <= MAX_MESSAGE_VALUES {
-                bytes[kept] = byte;
-                kept += 1;
+            match self.is_too_large() {
+                true => scanned.cut += usize::from(!was_too_large),
+                false => {
+                    bytes[scanned.kept] = byte;
+                    scanned.kept += 1;
+                }
             }
         }
-        (kept, messages)
+        scanned
     }
 }
 
@@ -173,22 +200,31 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for ObservedWriter<W> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use pretty_assertions::assert_eq;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
     use super::*;
 
     #[tokio::test]
-    async fn only_messages_with_too_many_values_are_cut() {
+    async fn only_messages_that_are_too_large_are_cut() {
         let dense = format!("[{}0]", "0,".repeat(MAX_MESSAGE_VALUES));
+        let long = "\"x".repeat(MAX_MESSAGE_BYTES / 2 + 1);
         let text = format!("[\"\\\"{}\"]", "[,:".repeat(MAX_MESSAGE_VALUES));
-        let sent = format!("{dense}\n{text}\n[]\n");
-        let (mut read, _write) = limit_streams(sent.as_bytes(), tokio::io::sink());
+        let sent = format!("{dense}\n{text}\n{long}\n[]\n");
+        let cut = AtomicUsize::new(0);
+        let on_cut = || {
+            cut.fetch_add(1, Ordering::Relaxed);
+        };
+        let (mut read, _write) = limit_streams(sent.as_bytes(), tokio::io::sink(), on_cut);
         let mut received = String::new();
         read.read_to_string(&mut received).await.unwrap();
         let lines: Vec<_> = received.lines().collect();
         assert!(lines[0].len() < dense.len() && dense.starts_with(lines[0]));
-        assert_eq!(lines[1..], [text.as_str(), "[]"]);
+        assert_eq!(lines[2], &long[..MAX_MESSAGE_BYTES]);
+        assert_eq!([lines[1], lines[3]], [text.as_str(), "[]"]);
+        assert_eq!(cut.load(Ordering::Relaxed), 2);
     }
 
     #[test]
@@ -211,7 +247,7 @@ mod tests {
     async fn a_server_that_does_not_read_is_not_read_until_it_does() {
         let (ours, server) = duplex(64);
         let (ours_read, ours_write) = tokio::io::split(ours);
-        let (mut read, mut write) = limit_streams(ours_read, ours_write);
+        let (mut read, mut write) = limit_streams(ours_read, ours_write, || ());
         let (mut server_read, mut server_write) = tokio::io::split(server);
         let writing = tokio::spawn(async move {
             write.write_all(&[b'x'; 100]).await.unwrap();

@@ -12,7 +12,7 @@ use acp_tools::{
     ToolPreview,
 };
 use acp_types::CallEndReason;
-use callboard_text::escape_invisible;
+use callboard_text::{escape_invisible, group_thousands};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rmcp::model::{
@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::client::ServerMessages;
 use crate::definition::ToolDefinition;
-use crate::limits::CLOSE_TIMEOUT;
+use crate::limits::{CLOSE_TIMEOUT, MAX_MESSAGE_BYTES};
 use crate::oauth::{ServerLogin, login_error_text};
 use crate::requests::RunningCall;
 use crate::result::to_tool_output;
@@ -184,6 +184,16 @@ impl ConnectedServer {
                     self.cancel_request(request).await;
                     let message = format!("{tool} of the server {} was cancelled.", self.name);
                     return Err(ToolError::recoverable(ErrorCode::Cancelled, message));
+                }
+                () = route.call.message_cut.cancelled() => {
+                    self.cancel_request(request).await;
+                    let bytes = group_thousands(MAX_MESSAGE_BYTES as u64);
+                    let message = format!(
+                        "The server {} sent a message that is too large, so the result of {tool} \
+                         may be lost. The limit is {bytes} bytes.",
+                        self.name
+                    );
+                    return Err(ToolError::recoverable(ErrorCode::ServerError, message));
                 }
                 () = route.call.idle_for(self.call_timeout) => {
                     self.cancel_request(request).await;

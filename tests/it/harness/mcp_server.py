@@ -94,7 +94,7 @@ def call(number, name, arguments, token):
         return
     record(f"{name} {json.dumps(arguments)}")
     shown = probe(arguments) if name == "probe" else arguments.get("text", "")
-    text = f"{name}: {shown}"
+    text = f"{name}: {shown}" + "x" * arguments.get("size", 0)
     send({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
 
 

@@ -117,6 +117,15 @@ pub(crate) fn start_error_text(login: &ServerLogin, error: &(dyn Error + 'static
         (None, Some(HttpError::Auth(AuthError::TokenRefreshFailed(why)))) => {
             format!("its login cannot be renewed: {}", shown(why))
         }
+        (None, Some(HttpError::HttpStatus(error))) => format!("it answers with {error}"),
+        (None, Some(HttpError::Client(error))) => {
+            let mut cause: &dyn Error = error;
+            while let Some(source) = cause.source() {
+                cause = source;
+            }
+            format!("it cannot be reached: {}", shown(&cause.to_string()))
+        }
+        (None, Some(error)) => shown(&error.to_string()),
         _ => escape_invisible(&error.to_string()),
     }
 }
