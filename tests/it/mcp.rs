@@ -283,7 +283,15 @@ fn question(fields: &Value) -> Value {
 #[tokio::test]
 async fn questions_of_a_server_are_forms_of_the_client() {
     let fields = json!({
-        "branch": {"type": "string", "title": "Branch", "enum": ["main", "dev"]},
+        "branch": {"type": "string", "title": "Branch\u{202e}", "enum": ["main", "dev"],
+            "enumNames": ["Main", "Development"]},
+        "note": {"type": "string", "maxLength": 10},
+    });
+    let options = json!([
+        {"const": "main", "title": "Main"}, {"const": "dev", "title": "Development"},
+    ]);
+    let shown_fields = json!({
+        "branch": {"type": "string", "title": "Branch\\u{202e}", "oneOf": options},
         "note": {"type": "string", "maxLength": 10},
     });
     for (form, answer) in [
@@ -303,7 +311,7 @@ async fn questions_of_a_server_are_forms_of_the_client() {
         let asked = agent.client.forms[0].clone();
         let expected = "The MCP server one asks: Which\\u{1b}[2J branch?";
         assert_eq!((&asked["mode"], &asked["message"]), (&json!("form"), &json!(expected)));
-        assert_eq!(asked["requestedSchema"]["properties"], fields);
+        assert_eq!(asked["requestedSchema"]["properties"], shown_fields);
         assert_eq!(asked["toolCallId"], json!(agent.session().calls()[0].tool_call_id));
         let log = read(&log(&agent.scratch, "one"));
         let capabilities =
@@ -318,7 +326,7 @@ async fn a_server_cannot_ask_a_client_without_forms() {
     let script = one_turn(&[("mcp__one__ask", question(&json!({})))]);
     let mut agent = ready(script, "auto", &[("one", "asks")], ALLOW).await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(answers(&agent)[0]["message"], "This question cannot be shown.");
+    assert_eq!(answers(&agent)[0]["message"], "The client of the agent has no forms.");
     let log = read(&log(&agent.scratch, "one"));
     assert!(log.contains(r#"capabilities {"roots": {}, "sampling": {}}"#), "{log}");
     agent.finish().await;
@@ -331,13 +339,16 @@ async fn a_page_is_shown_and_reported_as_finished() {
     let script = one_turn(&[
         ("mcp__one__ask", page("https://example.com/login")),
         ("mcp__one__ask", page("file:///etc/passwd")),
+        ("mcp__one__ask", page("https://example.com@evil.example/")),
+        ("mcp__one__echo", json!({"page": "https://example.com/again"})),
     ]);
     let client = client_with_forms(FormReply::LeaveEmpty, json!({"url": {}}));
     let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     let asked = &agent.client.forms;
-    assert_eq!(asked.len(), 1, "{asked:?}");
-    assert_eq!(asked[0]["url"], "https://example.com/login");
+    let urls: Vec<_> = asked.iter().map(|asked| asked["url"].as_str().unwrap()).collect();
+    assert_eq!(urls, ["https://example.com/login", "https://example.com/again"]);
+    assert!(shown(&agent)[3].2.contains("when the user has finished the page"));
     let id = asked[0]["elicitationId"].as_str().unwrap().to_owned();
     let is_completion = |line: &str| line.contains("elicitation/complete") && line.contains(&id);
     agent.until(|client| client.transcript().lines().any(is_completion)).await;
@@ -360,13 +371,13 @@ async fn an_open_form_is_withdrawn_with_its_call() {
 #[tokio::test]
 async fn questions_have_a_limit_and_come_one_by_one() {
     let mut many = question(&json!({}));
-    many["count"] = json!(100);
+    many["count"] = json!(60);
     let script = one_turn(&[("mcp__one__ask", many)]);
     let client = client_with_forms(FormReply::LeaveEmpty, json!({}));
     let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     let answers = answers(&agent);
-    assert_eq!(answers.len(), 100);
+    assert_eq!(answers.len(), 60);
     let accepted = answers.iter().filter(|answer| answer["action"] == "accept").count();
     assert!((1..=32).contains(&accepted), "{accepted}");
     assert_eq!(agent.client.forms.len(), accepted);
@@ -398,7 +409,7 @@ async fn a_server_asks_the_model_only_with_permission() {
             }
             false => assert_eq!(answer["message"], "The user does not permit it."),
         }
-        assert!(shown.contains("Be brief.\\n\\nSay hello."), "{shown}");
+        assert!(shown.contains("system: Be brief.\\nuser: Say hello."), "{shown}");
         agent.finish().await;
     }
 }
@@ -438,5 +449,67 @@ async fn a_result_that_is_too_large_fails_at_once() {
     let calls = shown(&agent);
     assert_eq!([calls[0].1, calls[1].1], [ToolCallStatus::Failed, ToolCallStatus::Completed]);
     assert!(calls[0].2.contains("a message that is too large"), "{}", calls[0].2);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_result_may_come_before_the_answer_of_the_user() {
+    let script = one_turn(&[("mcp__one__hasty", question(&json!({})))]);
+    let client = client_with_forms(FormReply::NoReply, json!({}));
+    let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(shown(&agent)[0].1, ToolCallStatus::Completed, "{:?}", shown(&agent));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_belongs_to_no_call_if_several_run() {
+    let later = call("mcp__one__later", json!({}));
+    let ask = call("mcp__one__ask", question(&json!({})));
+    let script = vec![later, ask, end(), text("Done.")];
+    let client = client_with_forms(FormReply::LeaveEmpty, json!({}));
+    let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(agent.client.forms[0]["toolCallId"], Value::Null);
+    assert!(shown(&agent).iter().all(|call| call.1 == ToolCallStatus::Completed));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_last_result_of_a_server_that_ends_is_not_lost() {
+    let leave = [("mcp__one__leave", json!({}))];
+    let script = [one_turn(&leave), vec![json!({"end": "end_turn"})]].concat();
+    let script = [script.clone(), script.clone(), script].concat();
+    let mut agent = ready(script, "auto", &[("one", "asks")], ALLOW).await;
+    for _ in 0..3 {
+        agent.turn("go").await;
+        until_listed(&mut agent, "**one**: does not run: it ended with exit code 0").await;
+        agent.turn("/mcp restart one").await;
+        until_listed(&mut agent, "**one**: 13 tools").await;
+    }
+    let results: Vec<_> = shown(&agent).into_iter().map(|call| call.2).collect();
+    assert_eq!(results, ["Bye."; 3]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_works_need_not_list_its_tools() {
+    let scratch = Scratch::new();
+    let config = format!(
+        "[mcp_servers.one]\ncommand = \"python3\"\nargs = [{SERVER:?}, {:?}, \"asks\"]\n\
+         startup_timeout = 1\n",
+        log(&scratch, "one")
+    );
+    let folder = scratch.cwd().with_file_name("home").join("CONFIG_HOME/callboard");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.toml"), config).unwrap();
+    let calls = [("mcp__one__busy", json!({})), ("mcp__one__echo", json!({"text": "hi"}))];
+    let model = scratch.model(&Model::from(one_turn(&calls)));
+    let args = ["acp", "--model", &model, "--mode", "auto"];
+    let mut agent = Agent::start_in(scratch, &args, &[], ALLOW);
+    agent.initialize().await.unwrap();
+    agent.new_session().await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert!(shown(&agent).iter().all(|call| call.1 == ToolCallStatus::Completed));
     agent.finish().await;
 }

@@ -158,19 +158,22 @@ pub async fn run_prompt(
         )
         .connect_with(agent, async |client: ConnectionTo<_>| {
             let mut opened = None;
-            let turn = run_turn(&client, prompt, cwd, resumed, is_terminal, &mut opened).await;
-            let code = screen.print_ending(ExecOutcome::Turn(turn), fails_with_a_call);
+            let outcome = tokio::select! {
+                signal = interrupted => ExecOutcome::Signal(signal),
+                turn = run_turn(&client, prompt, cwd, resumed, is_terminal, &mut opened) => {
+                    ExecOutcome::Turn(turn)
+                }
+            };
+            let code = screen.print_ending(outcome, fails_with_a_call);
             if let Some(session) = opened {
-                // Closing the session lets an agent that stores it finish its writes.
+                // Closing the session ends its calls, and lets an agent that stores it finish its
+                // writes.
                 let closing = client.send_request(CloseSessionRequest::new(session)).block_task();
                 drop(tokio::time::timeout(CLOSE_TIMEOUT, closing).await);
             }
             Ok(code)
         });
-    tokio::select! {
-        signal = interrupted => screen.print_ending(ExecOutcome::Signal(signal), fails_with_a_call),
-        code = turn => code.unwrap_or_else(|error| print_failure(&error.message)),
-    }
+    turn.await.unwrap_or_else(|error| print_failure(&error.message))
 }
 
 /// Creates the renderer of a session for an output.

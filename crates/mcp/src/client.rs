@@ -2,13 +2,15 @@
 
 #![expect(deprecated, reason = "servers ask for roots and replies until the next version")]
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use acp_types::Progress;
 use acp_types::json::serialized_len;
-use acp_types::schema::v1::{ContentBlock, ElicitationAction};
-use callboard_text::head;
+use acp_types::schema::v1::{ContentBlock, ElicitationAction, ElicitationSchema};
+use callboard_text::{escape_invisible, head};
 use rmcp::ClientHandler;
 use rmcp::model::{
     self, ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
@@ -17,15 +19,15 @@ use rmcp::model::{
     ProgressNotificationParam, ProgressToken, Role, Root, RootsCapabilities, SamplingCapability,
     SamplingMessage, UrlElicitationCapability,
 };
-use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 use serde::Serialize;
-use serde_json::Value;
-use tokio::sync::{Semaphore, watch};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, Semaphore, watch};
 use url::Url;
 
 use crate::limits::{
     MAX_ELICITATION_BYTES, MAX_FORM_BYTES, MAX_OPEN_PAGES, MAX_OPEN_REQUESTS, MAX_PAGE_URL_BYTES,
-    MAX_SAMPLING_BYTES, MAX_SAMPLING_TOKENS,
+    MAX_REQUEST_NAME_BYTES, MAX_SAMPLING_BYTES, MAX_SAMPLING_TOKENS,
 };
 use crate::lock::lock;
 use crate::requests::{
@@ -43,11 +45,19 @@ struct MessageState {
     agent: AgentSide,
     /// The calls that wait for the server, the newest last.
     calls: Mutex<Vec<(ProgressToken, Arc<RunningCall>)>>,
+    /// Number of these calls.
+    call_count: watch::Sender<usize>,
     changes: watch::Sender<ToolChanges>,
-    /// The ids of the pages that the user was sent to.
-    open_pages: Mutex<BTreeSet<String>>,
+    /// Our ids of the pages that the user was sent to, by the server's.
+    open_pages: Mutex<BTreeMap<String, String>>,
+    /// Reports that a message could not be sent.
+    lost: Notify,
     /// Limits the requests that are handled at the same time.
-    open_requests: Semaphore,
+    request_limit: Semaphore,
+    /// Number of requests of the server to the user and to the model that are not answered yet.
+    open_requests: watch::Sender<usize>,
+    /// Held by the request that is being answered: the user sees one question at a time.
+    answering: tokio::sync::Mutex<()>,
 }
 
 /// The side of the agent, which is the same for all servers of a session.
@@ -79,9 +89,21 @@ pub(crate) struct CallRoute {
 
 impl ServerMessages {
     pub(crate) fn new(server: String, agent: AgentSide) -> Self {
-        let (calls, changes, open_pages) = Default::default();
-        let open_requests = Semaphore::new(MAX_OPEN_REQUESTS);
-        Self(Arc::new(MessageState { server, agent, calls, changes, open_pages, open_requests }))
+        let (calls, call_count, changes, open_pages, lost) = Default::default();
+        let (request_limit, open_requests) =
+            (Semaphore::new(MAX_OPEN_REQUESTS), Default::default());
+        Self(Arc::new(MessageState {
+            server,
+            agent,
+            calls,
+            call_count,
+            changes,
+            open_pages,
+            lost,
+            request_limit,
+            open_requests,
+            answering: Default::default(),
+        }))
     }
 
     /// Waits until the server has reported a change of its tools that is not listed.
@@ -112,7 +134,18 @@ impl ServerMessages {
     pub(crate) fn route_to_call(&self, token: ProgressToken, call: RunningCall) -> CallRoute {
         let call = Arc::new(call);
         lock(&self.0.calls).push((token.clone(), call.clone()));
+        self.0.call_count.send_modify(|count| *count += 1);
         CallRoute { messages: self.clone(), token, call }
+    }
+
+    /// Reports that a message could not be sent, so that the server is probably gone.
+    pub(crate) fn report_lost(&self) {
+        self.0.lost.notify_one();
+    }
+
+    /// Waits until a message could not be sent.
+    pub(crate) async fn lost(&self) {
+        self.0.lost.notified().await;
     }
 
     /// Reports to all calls that a message was cut, which may be their result.
@@ -120,18 +153,101 @@ impl ServerMessages {
         lock(&self.0.calls).iter().for_each(|(_, call)| call.message_cut.cancel());
     }
 
-    /// Answers a request of the server during the newest of its calls. Returns `None` if no call is
-    /// running, if nothing can answer, or if the request was withdrawn.
+    /// Waits until no request of the server has been open for this time.
+    pub(crate) async fn idle_for(&self, time: Duration) {
+        let mut open = self.0.open_requests.subscribe();
+        loop {
+            // The sender lives as long as this value.
+            drop(open.wait_for(|open| *open == 0).await);
+            if tokio::time::timeout(time, open.wait_for(|open| *open > 0)).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Answers a request of the server while a call runs. Returns `None` if no call runs, if nothing
+    /// can answer, if there were too many requests, or if the request was withdrawn. The arguments of
+    /// `answer` are the call, and whether it is certain that the request belongs to it.
     async fn answer<T, F: Future<Output = T> + Send>(
         &self,
         context: &RequestContext<RoleClient>,
-        answer: impl FnOnce(Arc<RunningCall>, Arc<dyn McpRequestHandler>) -> F + Send,
+        answer: impl FnOnce(Arc<RunningCall>, bool, Arc<dyn McpRequestHandler>) -> F + Send,
     ) -> Option<T> {
-        // The protocol does not say to which call a request belongs.
-        let call = lock(&self.0.calls).last()?.1.clone();
+        let (call, is_certain) = self.asking_call(context)?;
         let handler = self.0.agent.handler.get()?.upgrade()?;
-        let _permit = self.0.open_requests.try_acquire().ok()?;
-        call.answer(&context.ct, answer(call.clone(), handler)).await
+        let _permit = self.0.request_limit.try_acquire().ok()?;
+        if !call.count_request() {
+            return None;
+        }
+        let _open = OpenRequest::new(&self.0.open_requests);
+        let over = async {
+            match is_certain {
+                true => call.ended.cancelled().await,
+                // The sender lives as long as this value.
+                false => drop(self.0.call_count.subscribe().wait_for(|count| *count == 0).await),
+            }
+        };
+        let in_turn = async {
+            let _one = self.0.answering.lock().await;
+            answer(call.clone(), is_certain, handler).await
+        };
+        tokio::select! {
+            biased;
+            () = over => None,
+            () = context.ct.cancelled() => None,
+            answer = in_turn => Some(answer),
+        }
+    }
+
+    /// Returns the call to which a request belongs, and whether this is certain: over standard
+    /// streams, the protocol does not say it. A server that runs one call after the other asks for
+    /// the oldest.
+    fn asking_call(
+        &self,
+        context: &RequestContext<RoleClient>,
+    ) -> Option<(Arc<RunningCall>, bool)> {
+        let calls = lock(&self.0.calls);
+        if let Some(InboundStreamOrigin::OutboundRequest(id)) = context.extensions.get()
+            && let Some((_, call)) = calls.iter().find(|(_, call)| call.request == *id)
+        {
+            return Some((call.clone(), true));
+        }
+        Some((calls.first()?.1.clone(), calls.len() == 1))
+    }
+
+    /// Sends the user to the pages that a failed call needs. Returns whether the user agrees to all.
+    pub(crate) async fn show_pages(&self, call: &RunningCall, pages: Option<&Value>) -> bool {
+        let pages = pages.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let Some(handler) = self.0.agent.handler.get().and_then(Weak::upgrade) else {
+            return false;
+        };
+        for page in pages.iter().take(MAX_OPEN_REQUESTS) {
+            let Some((message, mode)) =
+                convert(page).and_then(|request| self.elicitation_mode(request))
+            else {
+                return false;
+            };
+            let _open = OpenRequest::new(&self.0.open_requests);
+            let question = (&*self.0.server, head(&message, MAX_ELICITATION_BYTES));
+            let asked = call.elicit(&*handler, true, question, mode);
+            let answer = call.ended.run_until_cancelled(asked).await;
+            if !matches!(answer, Some(ElicitationAction::Accept(_))) {
+                return false;
+            }
+        }
+        !pages.is_empty()
+    }
+
+    /// Returns our id of a page, and remembers it until the server reports that the user has finished
+    /// the page.
+    fn open_page(&self, id: String) -> String {
+        static PAGES: AtomicU64 = AtomicU64::new(0);
+        let own_id = format!("mcp-page-{}", PAGES.fetch_add(1, Ordering::Relaxed));
+        let mut pages = lock(&self.0.open_pages);
+        if pages.len() < MAX_OPEN_PAGES && id.len() <= MAX_REQUEST_NAME_BYTES {
+            pages.insert(id, own_id.clone());
+        }
+        own_id
     }
 
     /// Converts the mode of a question. Returns `None` if it cannot be shown.
@@ -144,15 +260,18 @@ impl ServerMessages {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. }
                 if support.forms && serialized_len(&requested_schema) <= MAX_FORM_BYTES =>
             {
-                // The forms of MCP are forms of ACP.
-                Some((message, McpElicitationMode::Form(convert(&requested_schema)?)))
+                Some((message, McpElicitationMode::Form(form(&requested_schema)?)))
             }
             ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. }
                 if support.pages && url.len() <= MAX_PAGE_URL_BYTES =>
             {
-                let scheme = Url::parse(&url).ok()?.scheme().to_owned();
-                let id = format!("mcp/{}/{}", self.0.server, head(&elicitation_id, 128));
-                let is_page = matches!(&*scheme, "https" | "http");
+                let url = Url::parse(&url).ok()?;
+                // The user looks for the host, which user information could hide.
+                let is_page = matches!(url.scheme(), "https" | "http")
+                    && url.username().is_empty()
+                    && url.password().is_none();
+                let id = self.open_page(elicitation_id);
+                let url = url.to_string();
                 is_page.then_some((message, McpElicitationMode::Page { id, url }))
             }
             _ => None,
@@ -163,7 +282,25 @@ impl ServerMessages {
 impl Drop for CallRoute {
     fn drop(&mut self) {
         self.call.ended.cancel();
-        lock(&self.messages.0.calls).retain(|(token, _)| *token != self.token);
+        let state = &self.messages.0;
+        lock(&state.calls).retain(|(token, _)| *token != self.token);
+        state.call_count.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Counts a request of a server, until it is dropped.
+struct OpenRequest<'a>(&'a watch::Sender<usize>);
+
+impl<'a> OpenRequest<'a> {
+    fn new(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|open| *open += 1);
+        Self(count)
+    }
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
     }
 }
 
@@ -184,7 +321,7 @@ impl ClientHandler for ServerMessages {
         &self,
         _: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
-        Ok(ListRootsResult::new(self.0.agent.roots.iter().map(Root::new).collect()))
+        Ok(ListRootsResult::new(self.0.agent.roots.iter().map(root).collect()))
     }
 
     async fn create_elicitation(
@@ -193,25 +330,19 @@ impl ClientHandler for ServerMessages {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let Some((message, mode)) = self.elicitation_mode(request) else {
-            return Err(ErrorData::invalid_params("This question cannot be shown.", None));
-        };
-        let page = match &mode {
-            McpElicitationMode::Page { id, .. } => Some(id.clone()),
-            McpElicitationMode::Form(_) => None,
+            let why = match self.0.agent.support.forms {
+                true => "This question cannot be shown.",
+                false => "The client of the agent has no forms.",
+            };
+            return Err(ErrorData::invalid_params(why, None));
         };
         let message = head(&message, MAX_ELICITATION_BYTES);
         let server = &self.0.server;
-        let answer = self.answer(&context, |call, handler| async move {
-            call.elicit(&*handler, server, message, mode).await
+        let answer = self.answer(&context, |call, is_certain, handler| async move {
+            call.elicit(&*handler, is_certain, (server, message), mode).await
         });
         let answer = match answer.await {
             Some(ElicitationAction::Accept(accepted)) => {
-                if let Some(id) = page {
-                    let mut pages = lock(&self.0.open_pages);
-                    if pages.len() < MAX_OPEN_PAGES {
-                        pages.insert(id);
-                    }
-                }
                 let mut result = ElicitResult::new(model::ElicitationAction::Accept);
                 result.content = accepted.content.and_then(|content| convert(&content));
                 result
@@ -237,7 +368,7 @@ impl ClientHandler for ServerMessages {
             refused("Only texts, images and audio can be sent to the model.".to_owned())
         })?;
         let server = &self.0.server;
-        let sample = self.answer(&context, |call, handler| async move {
+        let sample = self.answer(&context, |call, _, handler| async move {
             call.sample(&*handler, server, request).await
         });
         let sample = sample.await.unwrap_or_else(|| {
@@ -286,15 +417,64 @@ impl ClientHandler for ServerMessages {
             return;
         }
         let id = notification.params.as_ref().and_then(|params| params["elicitationId"].as_str());
-        let id = format!("mcp/{}/{}", self.0.server, head(id.unwrap_or_default(), 128));
-        let was_open = lock(&self.0.open_pages).remove(&id);
-        if was_open && let Some(handler) = self.0.agent.handler.get().and_then(Weak::upgrade) {
+        let id = id.and_then(|id| lock(&self.0.open_pages).remove(id));
+        let handler = self.0.agent.handler.get().and_then(Weak::upgrade);
+        if let Some((id, handler)) = id.zip(handler) {
             handler.elicitation_completed(&id);
         }
     }
 }
 
 const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
+
+/// Returns a project folder with its name.
+fn root(uri: &String) -> Root {
+    let root = Root::new(uri);
+    let url = Url::parse(uri).ok();
+    let name = url.as_ref().and_then(|url| url.path_segments()?.next_back());
+    match name {
+        Some(name) if !name.is_empty() => root.with_name(name),
+        _ => root,
+    }
+}
+
+/// Converts a form, which MCP and ACP write in the same way, except for older labels. Texts are
+/// escaped. Returns `None` if the form has values or names that cannot be shown.
+fn form(schema: &impl Serialize) -> Option<ElicitationSchema> {
+    let mut schema = serde_json::to_value(schema).ok()?;
+    for property in schema["properties"].as_object_mut()?.values_mut() {
+        let (Some(values), Some(labels)) =
+            (property["enum"].as_array(), property["enumNames"].as_array())
+        else {
+            continue;
+        };
+        let options = values.iter().zip(labels);
+        let options = options.map(|(value, title)| json!({ "const": value, "title": title }));
+        property["oneOf"] = options.collect();
+        let fields = property.as_object_mut()?;
+        fields.remove("enum");
+        fields.remove("enumNames");
+    }
+    escape_form(&mut schema, false).then(|| serde_json::from_value(schema).ok())?
+}
+
+/// Escapes the texts of a form. Returns `false` if another string is not visible.
+fn escape_form(part: &mut Value, is_text: bool) -> bool {
+    match part {
+        Value::String(text) => {
+            let visible = escape_invisible(text);
+            let is_visible = visible == *text;
+            *text = visible;
+            is_text || is_visible
+        }
+        Value::Array(items) => items.iter_mut().all(|item| escape_form(item, false)),
+        Value::Object(fields) => fields.iter_mut().all(|(name, value)| {
+            let is_text = matches!(&**name, "title" | "description");
+            escape_invisible(name) == *name && escape_form(value, is_text)
+        }),
+        _ => true,
+    }
+}
 
 /// Converts a request to the model. Returns `None` if it has content that is not sent to a model.
 fn sampling(request: CreateMessageRequestParams) -> Option<McpSampling> {

@@ -40,14 +40,28 @@ pub struct McpToolInfo {
     pub description: String,
 }
 
+/// The parts of the first definition of a tool that later ones are compared with.
+#[derive(Debug)]
+pub(crate) struct FirstDefinition {
+    pub(crate) description: String,
+    pub(crate) digest: String,
+}
+
 impl ToolDefinition {
+    /// Returns the parts that later definitions are compared with.
+    pub(crate) fn first(&self) -> FirstDefinition {
+        FirstDefinition { description: self.description.clone(), digest: self.digest.clone() }
+    }
+
     /// Takes the definition of a server, within the limits.
     pub(crate) fn from_server(tool: &Tool) -> Self {
         let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
         let hints = tool.annotations.as_ref();
         let mut annotations = ToolAnnotations::default();
-        annotations.read_only = hints.and_then(|it| it.read_only_hint);
         annotations.destructive = hints.and_then(|it| it.destructive_hint);
+        // A tool that may destroy something does not only read.
+        let changes = (annotations.destructive == Some(true)).then_some(false);
+        annotations.read_only = hints.and_then(|it| it.read_only_hint).or(changes);
         annotations.open_world = hints.and_then(|it| it.open_world_hint);
         let description = head(description, MAX_DESCRIPTION_BYTES).to_owned();
         let input_schema = usable_schema(&tool.input_schema);
@@ -118,6 +132,7 @@ mod tests {
         for (annotations, kind, is_destructive) in [
             (json!({"readOnlyHint": true, "openWorldHint": false}), ToolKind::Read, false),
             (json!({"readOnlyHint": false, "destructiveHint": true}), ToolKind::Delete, true),
+            (json!({"destructiveHint": true}), ToolKind::Delete, true),
             (json!({}), ToolKind::Other, false),
         ] {
             let tool = tool(json!({

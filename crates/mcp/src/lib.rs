@@ -12,6 +12,7 @@ mod lock;
 mod login;
 mod names;
 mod oauth;
+mod output;
 mod output_schema;
 mod requests;
 mod result;
@@ -19,8 +20,8 @@ mod sandbox;
 mod server;
 mod servers;
 mod stderr;
-mod streams;
 mod tool;
+mod transport;
 
 pub use config::{McpServerConfig, McpTransport, SessionFolders, ToolFilter};
 pub use definition::McpToolInfo;

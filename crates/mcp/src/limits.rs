@@ -11,9 +11,9 @@ pub const MAX_SERVER_TOOLS: usize = 512;
 /// Maximum length of the name of a tool in bytes. A tool with a longer name is left out.
 pub const MAX_SERVER_TOOL_NAME_BYTES: usize = 128;
 
-/// Maximum number of tools whose first definition a session remembers. Each further tool needs
-/// permission for each call.
-pub const MAX_KNOWN_TOOLS: usize = 8192;
+/// Maximum number of tools of a server whose first definition a session remembers. Each further tool
+/// needs permission for each call.
+pub const MAX_KNOWN_TOOLS: usize = 1024;
 
 /// Maximum number of redirects that a request to a server follows, all at the same origin.
 pub(crate) const MAX_REDIRECTS: usize = 5;
@@ -44,6 +44,9 @@ pub const MAX_STDERR_BYTES: usize = 4096;
 /// Number of the last lines of a server's standard error in the notice about its failure.
 pub const SHOWN_STDERR_LINES: usize = 5;
 
+/// Time for which the end of a server's standard error is waited for after the server has ended.
+pub(crate) const STDERR_WAIT: Duration = Duration::from_millis(200);
+
 /// Maximum number of notices that wait for the next turn. The others are dropped.
 pub const MAX_NOTICES: usize = 100;
 
@@ -64,6 +67,9 @@ pub(crate) const LIST_WAIT: Duration = Duration::from_secs(1);
 
 /// Time for which a server may close its connection before its processes are ended.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Time between two checks whether the connection of a program that has ended is closed.
+pub(crate) const CLOSED_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Time for which the end of a failed server is waited for, so that the notice can name its exit code.
 pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -88,12 +94,9 @@ pub const MAX_PAGE_URL_BYTES: usize = 2048;
 /// finished.
 pub(crate) const MAX_OPEN_PAGES: usize = 32;
 
-/// Maximum length of a request to the model, as JSON, in bytes. A longer request is refused.
-pub const MAX_SAMPLING_BYTES: usize = 256 << 10;
-
-/// Maximum length of the text of a request to the model, or of its reply, that the user sees, in
-/// bytes.
-pub const MAX_SHOWN_SAMPLING_BYTES: usize = 4096;
+/// Maximum length of a request to the model, as JSON, in bytes. A longer request is refused, because
+/// the user sees the whole request.
+pub const MAX_SAMPLING_BYTES: usize = 64 << 10;
 
 /// Maximum length of a reply of the model to a server in tokens. A longer maximum of the server is
 /// reduced to this one.
@@ -122,8 +125,12 @@ pub const READ_MESSAGES_PER_SECOND: u64 = 1_000;
 /// Time whose bytes and messages a server may send at once.
 pub const READ_BURST: Duration = Duration::from_secs(2);
 
-/// Maximum number of messages that are read from a server that does not read its input.
-pub const MAX_UNREAD_MESSAGES: usize = 1_000;
+/// Maximum number of requests of a server that are not answered yet. Others are dropped.
+pub const MAX_UNANSWERED_REQUESTS: usize = 64;
+
+/// Maximum length of the id and of the method of a request of a server in bytes. A request with a
+/// longer one is dropped.
+pub(crate) const MAX_REQUEST_NAME_BYTES: usize = 256;
 
 /// Maximum length of a stored login in bytes, as JSON. A longer login is not stored.
 pub const MAX_STORED_LOGIN_BYTES: usize = 16 << 10;

@@ -17,6 +17,9 @@ impl OutputSchema {
     /// Takes the schema of a server. Returns `None` if results are not compared with it, because it
     /// is recursive, too large or too deep.
     pub(crate) fn from_server(schema: &Map<String, Value>) -> Option<Self> {
+        if acp_types::json::serialized_len(schema) > MAX_OUTPUT_SCHEMA_BYTES {
+            return None;
+        }
         let root = Value::Object(schema.clone());
         let mut room = MAX_OUTPUT_SCHEMA_BYTES;
         let mut without_definitions = schema.clone();
@@ -45,10 +48,16 @@ fn difference(schema: &Value, result: &Value) -> Option<String> {
     let schema = jsonschema::options().with_pattern_options(patterns).build(schema).ok()?;
     let error = schema.validate(result).err()?;
     let place = error.instance_path().to_string();
-    let place = if place.is_empty() { "the result".to_owned() } else { place };
+    let place = if place.is_empty() { "the result" } else { head(&place, 200) };
     let text = error.masked().to_string();
-    Some(format!("{}: {}", escape_invisible(&place), escape_invisible(head(&text, 300))))
+    Some(format!("{}: {}", escape_invisible(place), escape_invisible(head(&text, 300))))
 }
+
+/// Keywords of schemas that are not used. The first two depend on the path by which a schema is
+/// reached. The others evaluate the schemas beside them once more, and multiply the work if they are
+/// nested.
+const UNUSED_KEYWORDS: [&str; 4] =
+    ["$id", "$dynamicRef", "unevaluatedProperties", "unevaluatedItems"];
 
 /// Replaces the references of a schema.
 struct Expansion<'a> {
@@ -75,8 +84,7 @@ impl Expansion<'_> {
                     let target = self.below(10)?.expand(target)?;
                     json!({ "allOf": [target, self.below(0)?.expand(&Value::Object(others))?] })
                 }
-                // They depend on the path by which a schema is reached.
-                None if fields.contains_key("$dynamicRef") || fields.contains_key("$id") => {
+                None if UNUSED_KEYWORDS.iter().any(|keyword| fields.contains_key(*keyword)) => {
                     return None;
                 }
                 None => {
@@ -157,6 +165,7 @@ mod tests {
             json!({"$ref": "https://example.com/schema"}),
             json!({"$ref": "#/$defs/missing"}),
             json!({"items": {"$dynamicRef": "#node"}}),
+            json!({"unevaluatedProperties": false, "if": {"unevaluatedProperties": false}}),
             json!({"description": "x".repeat(MAX_OUTPUT_SCHEMA_BYTES)}),
         ] {
             assert_eq!(schema(bad.clone()), None, "{bad}");

@@ -1,18 +1,18 @@
 //! Requests of servers to the user and to the model, while one of their tools runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use acp_lifecycle::{CallHandle, CancellationToken, Effect, Effects, Titles};
 use acp_tools::Note;
 use acp_types::schema::v1::{ContentBlock, ElicitationAction, ElicitationSchema};
 use acp_types::{Content, Progress};
-use callboard_text::{escape_invisible, head};
+use callboard_text::escape_invisible;
 use futures::future::BoxFuture;
-use tokio::sync::{Mutex, Notify, watch};
+use rmcp::model::RequestId;
+use tokio::sync::Notify;
 
-use crate::limits::{MAX_CALL_REQUESTS, MAX_SHOWN_SAMPLING_BYTES};
+use crate::limits::MAX_CALL_REQUESTS;
 use crate::lock::lock;
 
 /// The requests of servers that the agent can answer. A server receives them when it starts.
@@ -50,10 +50,11 @@ impl McpRequestSupport {
 /// Answers the requests of servers. A request belongs to a running call of one of the server's tools.
 /// If the call ends first, the future is dropped.
 pub trait McpRequestHandler: Send + Sync {
-    /// Asks the user.
+    /// Asks the user. `call` is the call for which the server asks; it is unknown if several calls of
+    /// the server run.
     fn elicit<'a>(
         &'a self,
-        call: &'a CallHandle,
+        call: Option<&'a CallHandle>,
         elicitation: McpElicitation,
     ) -> BoxFuture<'a, ElicitationAction>;
 
@@ -142,37 +143,24 @@ pub(crate) type HandlerSlot = Arc<OnceLock<Weak<dyn McpRequestHandler>>>;
 pub(crate) struct RunningCall {
     call: CallHandle,
     titles: Arc<Titles>,
+    /// The request to the server.
+    pub(crate) request: RequestId,
     /// Cancelled when the call is cancelled, or has its result.
     pub(crate) ended: CancellationToken,
     /// Cancelled when a message of the server was cut, because it is too large.
     pub(crate) message_cut: CancellationToken,
     progressed: Notify,
-    /// Number of requests of the server that are not answered yet.
-    open_requests: watch::Sender<usize>,
     /// Number of requests of the server so far.
     requests: AtomicUsize,
-    /// Held by the request that is being answered: the user sees one question at a time.
-    answering: Mutex<()>,
     /// The notes that the call shows, because its result replaces them.
-    notes: std::sync::Mutex<Vec<Content>>,
+    notes: Mutex<Vec<Content>>,
 }
 
 impl RunningCall {
-    pub(crate) fn new(call: CallHandle, titles: Arc<Titles>) -> Self {
+    pub(crate) fn new(call: CallHandle, titles: Arc<Titles>, request: RequestId) -> Self {
         let ended = call.cancel_token().child_token();
-        let (message_cut, notes) = Default::default();
-        let (progressed, open_requests, requests, answering) = Default::default();
-        Self {
-            call,
-            titles,
-            ended,
-            message_cut,
-            progressed,
-            open_requests,
-            requests,
-            answering,
-            notes,
-        }
+        let (message_cut, progressed, requests, notes) = Default::default();
+        Self { call, titles, request, ended, message_cut, progressed, requests, notes }
     }
 
     /// Shows progress of the call.
@@ -186,55 +174,24 @@ impl RunningCall {
         self.progressed.notified().await;
     }
 
-    /// Waits until no request of the server has been open for this time.
-    pub(crate) async fn idle_for(&self, time: Duration) {
-        let mut open = self.open_requests.subscribe();
-        loop {
-            // The sender lives as long as this value.
-            drop(open.wait_for(|open| *open == 0).await);
-            if tokio::time::timeout(time, open.wait_for(|open| *open > 0)).await.is_err() {
-                return;
-            }
-        }
+    /// Counts a request of the server. Returns `false` if there were too many.
+    pub(crate) fn count_request(&self) -> bool {
+        self.requests.fetch_add(1, Ordering::Relaxed) < MAX_CALL_REQUESTS
     }
 
-    /// Answers a request of the server during this call. Returns `None` if the call has ended, the
-    /// request was withdrawn, or there were too many.
-    pub(crate) async fn answer<T>(
-        &self,
-        withdrawn: &CancellationToken,
-        answer: impl Future<Output = T>,
-    ) -> Option<T> {
-        if self.requests.fetch_add(1, Ordering::Relaxed) >= MAX_CALL_REQUESTS {
-            return None;
-        }
-        let _open = OpenRequest::new(self);
-        let in_turn = async {
-            let _one = self.answering.lock().await;
-            answer.await
-        };
-        tokio::select! {
-            biased;
-            () = self.ended.cancelled() => None,
-            () = withdrawn.cancelled() => None,
-            answer = in_turn => Some(answer),
-        }
-    }
-
-    /// Asks the user a question of a server.
+    /// Asks the user a question of a server, for this call if `is_certain`.
     pub(crate) async fn elicit(
         &self,
         handler: &dyn McpRequestHandler,
-        server: &str,
-        message: &str,
+        is_certain: bool,
+        (server, message): (&str, &str),
         mode: McpElicitationMode,
     ) -> ElicitationAction {
         let message = Note::new("mcp-elicitation")
             .with_text("server", escape_invisible(server))
             .with_text("message", escape_invisible(message))
             .render(&self.titles);
-        let _paused = PausedCall::new(&self.call);
-        handler.elicit(&self.call, McpElicitation { message, mode }).await
+        handler.elicit(is_certain.then_some(&self.call), McpElicitation { message, mode }).await
     }
 
     /// Asks the model for a server, if the user permits it. Returns an error for the server
@@ -262,8 +219,8 @@ impl RunningCall {
 
     fn show(&self, key: &'static str, text: &str) {
         let note = Content::from_text(Note::new(key).render(&self.titles));
-        let text = Content::fenced_code_block("", head(text, MAX_SHOWN_SAMPLING_BYTES));
-        for content in [note, text] {
+        let lines: Vec<_> = text.lines().map(escape_invisible).collect();
+        for content in [note, Content::fenced_code_block("", &lines.join("\n"))] {
             lock(&self.notes).push(content.clone());
             self.call.append_content(content);
         }
@@ -280,49 +237,23 @@ impl RunningCall {
 pub(crate) const SAMPLING: &str = "sampling/createMessage";
 
 impl McpSampling {
-    /// Returns the texts of the request, as the user sees them.
+    /// Returns the whole request, as the user sees it.
     fn shown_text(&self) -> String {
-        let texts = self.messages.iter().flat_map(|message| &message.content);
-        let texts = texts.map(|block| match block {
-            ContentBlock::Text(text) => text.text.as_str(),
-            ContentBlock::Image(_) => "[An image]",
-            _ => "[A recording]",
-        });
-        let texts: Vec<_> = self.system.as_deref().into_iter().chain(texts).collect();
-        texts.join("\n\n")
-    }
-}
-
-/// Counts a request of a server, until it is dropped.
-struct OpenRequest<'a>(&'a RunningCall);
-
-impl<'a> OpenRequest<'a> {
-    fn new(call: &'a RunningCall) -> Self {
-        call.open_requests.send_modify(|open| *open += 1);
-        Self(call)
-    }
-}
-
-impl Drop for OpenRequest<'_> {
-    fn drop(&mut self) {
-        self.0.open_requests.send_modify(|open| *open -= 1);
-    }
-}
-
-/// A call that waits for the user, until the value is dropped.
-struct PausedCall<'a>(&'a CallHandle);
-
-impl<'a> PausedCall<'a> {
-    fn new(call: &'a CallHandle) -> Self {
-        call.pause();
-        Self(call)
-    }
-}
-
-impl Drop for PausedCall<'_> {
-    fn drop(&mut self) {
-        if self.0.is_open() {
-            self.0.resume();
+        let mut text = String::new();
+        if let Some(system) = &self.system {
+            text.push_str(&format!("system: {system}\n"));
         }
+        for message in &self.messages {
+            text.push_str(if message.is_reply { "model: " } else { "user: " });
+            for block in &message.content {
+                text.push_str(match block {
+                    ContentBlock::Text(text) => &text.text,
+                    ContentBlock::Image(_) => "[an image]",
+                    _ => "[a recording]",
+                });
+            }
+            text.push('\n');
+        }
+        text
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, PipeReader};
 use std::sync::Arc;
+use std::time::Duration;
 
 use callboard_process::{PipedCommand, PipedProgram, PipedStreams, env};
 use callboard_text::escape_invisible;
@@ -20,13 +21,16 @@ use crate::client::ServerMessages;
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
 use crate::definition::ToolDefinition;
 use crate::http::http_client;
-use crate::limits::{CLOSE_TIMEOUT, EXIT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_SERVER_TOOLS};
+use crate::limits::{
+    CLOSE_TIMEOUT, CLOSED_POLL_INTERVAL, EXIT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_SERVER_TOOLS,
+};
 use crate::names::is_tool_name;
 use crate::oauth::{AuthorizedClient, ServerLogin, start_error_text};
+use crate::output::LimitedReader;
 use crate::sandbox::ConfinedServer;
 use crate::stderr::StderrTail;
-use crate::streams::limit_streams;
 use crate::tool::ConnectedServer;
+use crate::transport::LimitedTransport;
 
 /// A server that runs. Its processes are killed when the value is dropped.
 pub(crate) struct RunningServer {
@@ -70,7 +74,7 @@ impl RunningServer {
             McpTransport::Http { url, headers } => {
                 let login = Arc::new(ServerLogin::new(config));
                 let client = AuthorizedClient::new(http_client(url)?, login.clone());
-                let transport = http_transport(client, url, headers)?;
+                let transport = LimitedTransport::new(http_transport(client, url, headers)?);
                 let service = serve_client_with_ct(messages.clone(), transport, stop.child_token());
                 match timeout(config.startup_timeout, service).await {
                     Ok(Ok(service)) => {
@@ -90,22 +94,24 @@ impl RunningServer {
         confined: Option<&ConfinedServer>,
         stop: &CancellationToken,
     ) -> Result<Self, String> {
-        let McpTransport::Stdio { command, args, env: own, cwd } = &config.transport else {
+        let McpTransport::Stdio { command: program_name, args, env: own, cwd } = &config.transport
+        else {
             return Err("it is no program".to_owned());
         };
         let variables = confined.map_or_else(|| program_env(own), |it| it.env.clone());
         let cwd = cwd.as_ref().unwrap_or(&folders.cwd);
-        let command = PipedCommand::new(command, cwd, variables).with_args(args);
+        let command = PipedCommand::new(program_name, cwd, variables).with_args(args);
         let command = command.with_sandbox(confined.map(|it| it.sandbox.clone()));
-        let (mut program, streams) = command.start().await.map_err(|error| error.to_string())?;
+        let started = command.start().await;
+        let (mut program, streams) =
+            started.map_err(|error| format!("{}: {error}", escape_invisible(program_name)))?;
         let PipedStreams { data, errors, .. } = streams;
         let (data, errors) = async_streams(data, errors).map_err(|error| error.to_string())?;
-        let stderr = StderrTail::default();
-        drop(tokio::spawn(stderr.clone().read_all(errors)));
+        let stderr = StderrTail::read(errors);
         let (read, write) = data.into_split();
         let calls = messages.clone();
-        let (read, write) = limit_streams(read, write, move || calls.report_cut_message());
-        let transport = AsyncRwTransport::new(read, write);
+        let read = LimitedReader::new(read, move || calls.report_cut_message());
+        let transport = LimitedTransport::new(AsyncRwTransport::new(read, write));
         let service = serve_client_with_ct(messages.clone(), transport, stop.child_token());
         match timeout(config.startup_timeout, service).await {
             Ok(Ok(service)) => {
@@ -122,11 +128,11 @@ impl RunningServer {
                         escape_invisible(&error.to_string())
                     }
                 };
-                Err(with_stderr(why, &stderr))
+                Err(with_stderr(why, &stderr).await)
             }
             Err(_elapsed) => {
                 program.stop().await;
-                Err(with_stderr(startup_timeout_text(config), &stderr))
+                Err(with_stderr(startup_timeout_text(config), &stderr).await)
             }
         }
     }
@@ -175,8 +181,15 @@ impl RunningServer {
     pub(crate) async fn tools_changed_or_ended(&mut self, earliest: Instant) -> bool {
         let ended = async {
             match &mut self.program {
-                // The connection may outlive the program, e.g. in one of its children.
-                Some(program) => drop(program.program.wait().await),
+                // The connection may outlive the program, e.g. in one of its children. What the
+                // program wrote before its end is still read.
+                Some(program) => {
+                    drop(program.program.wait().await);
+                    drop(
+                        timeout(CLOSE_TIMEOUT, until_closed(&self.service, CLOSED_POLL_INTERVAL))
+                            .await,
+                    );
+                }
                 None => std::future::pending().await,
             }
         };
@@ -194,7 +207,7 @@ impl RunningServer {
             () = login_ended => false,
             () = changed => !self.service.is_closed(),
             () = ended => false,
-            () = until_closed(&self.service) => false,
+            () = until_closed(&self.service, CLOSE_TIMEOUT) => false,
         }
     }
 
@@ -209,11 +222,11 @@ impl RunningServer {
             return closed;
         };
         match timeout(CLOSE_TIMEOUT, program.wait()).await {
-            Ok(Ok(exit)) => with_stderr(exit_text(&exit), &stderr),
+            Ok(Ok(exit)) => with_stderr(exit_text(&exit), &stderr).await,
             Ok(Err(error)) => error.to_string(),
             Err(_elapsed) => {
                 program.stop().await;
-                with_stderr(closed, &stderr)
+                with_stderr(closed, &stderr).await
             }
         }
     }
@@ -247,9 +260,12 @@ fn async_streams(
 }
 
 /// Waits until the connection of a server is closed.
-async fn until_closed(service: &RunningService<RoleClient, ServerMessages>) {
+async fn until_closed(
+    service: &RunningService<RoleClient, ServerMessages>,
+    poll_interval: Duration,
+) {
     while !service.is_closed() && !service.peer().is_transport_closed() {
-        tokio::time::sleep(CLOSE_TIMEOUT).await;
+        tokio::time::sleep(poll_interval).await;
     }
 }
 
@@ -283,7 +299,7 @@ fn exit_text(exit: &callboard_process::CommandExit) -> String {
 }
 
 /// Adds the last lines of the standard error to a reason.
-fn with_stderr(why: String, stderr: &StderrTail) -> String {
-    let lines = stderr.last_lines();
+async fn with_stderr(why: String, stderr: &StderrTail) -> String {
+    let lines = stderr.last_lines().await;
     if lines.is_empty() { why } else { format!("{why}; its last lines: {}", lines.join(" / ")) }
 }

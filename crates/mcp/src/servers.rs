@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{AgentSide, ServerMessages};
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
-use crate::definition::{McpToolInfo, ToolDefinition};
+use crate::definition::{FirstDefinition, McpToolInfo, ToolDefinition};
 use crate::limits::{
     LIST_INTERVAL, LIST_WAIT, MAX_KNOWN_TOOLS, MAX_NOTICES, MAX_SERVERS, START_DELAY,
 };
@@ -71,8 +71,6 @@ struct ServersState {
     folders: SessionFolders,
     sandbox: Option<ServerSandbox>,
     agent: AgentSide,
-    /// The first definition of each tool, by its server and name.
-    first_definitions: Mutex<HashMap<(usize, String), Arc<ToolDefinition>>>,
     notices: Mutex<Vec<String>>,
     /// Number of servers that are still starting.
     starting: watch::Sender<usize>,
@@ -84,6 +82,10 @@ struct ServerEntry {
     /// Whether the user is waiting for the server.
     is_late: AtomicBool,
     restart: Notify,
+    /// The first definition of each tool, by its name.
+    first_definitions: Mutex<HashMap<String, Arc<FirstDefinition>>>,
+    /// The last notice about the server.
+    last_notice: Mutex<Option<String>>,
 }
 
 impl ServerEntry {
@@ -132,7 +134,15 @@ impl McpServers {
             } else {
                 let state = Mutex::new(EntryState::Starting);
                 let is_late = AtomicBool::new(false);
-                entries.push(ServerEntry { config, state, is_late, restart: Notify::new() });
+                let (first_definitions, last_notice) = Default::default();
+                entries.push(ServerEntry {
+                    config,
+                    state,
+                    is_late,
+                    restart: Notify::new(),
+                    first_definitions,
+                    last_notice,
+                });
             }
         }
         let starting = watch::Sender::new(entries.len());
@@ -148,7 +158,6 @@ impl McpServers {
             folders,
             sandbox,
             agent,
-            first_definitions: Mutex::default(),
             notices: Mutex::new(notices),
             starting,
         });
@@ -222,8 +231,16 @@ impl McpServers {
     /// Starts a server again, which ends first if it runs. Returns `false` if there is no server with
     /// this name.
     pub fn restart(&self, name: &str) -> bool {
-        let entry = self.state.entries.iter().find(|entry| entry.config.name == name);
-        entry.inspect(|entry| entry.restart.notify_one()).is_some()
+        let mut entries = self.state.entries.iter();
+        let Some(place) = entries.position(|entry| entry.config.name == name) else { return false };
+        let entry = &self.state.entries[place];
+        if !entry.is_starting() {
+            // From now on, the old connection is not used.
+            self.state.set_state(place, EntryState::Starting);
+            *lock(&entry.last_notice) = None;
+            entry.restart.notify_one();
+        }
+        true
     }
 
     /// Ends all servers, and waits until none of their processes is left.
@@ -254,10 +271,9 @@ impl ServersState {
                 return;
             }
             if let Err(reason) = ended {
-                self.add_notice(format!(
-                    "The MCP server {} does not run: {reason}.",
-                    entry.config.name
-                ));
+                let notice =
+                    format!("The MCP server {} does not run: {reason}.", entry.config.name);
+                self.add_notice(place, notice);
                 self.set_state(place, EntryState::Failed { reason });
                 tokio::select! {
                     () = entry.restart.notified() => {}
@@ -277,11 +293,12 @@ impl ServersState {
         let confined = self.confine(config).await?;
         let ended = self.run_program_or_connect(place, Some(&confined), stop).await;
         if let Some(names) = confined.find_changed_names().await {
-            self.add_notice(format!(
+            let notice = format!(
                 "Protected files have changed while the MCP server {} ran, possibly by others: \
                  {names}. The sandbox could not prevent that.",
                 config.name
-            ));
+            );
+            self.add_notice(place, notice);
         }
         ended
     }
@@ -320,40 +337,64 @@ impl ServersState {
         stop: &CancellationToken,
     ) -> Result<(), Option<String>> {
         let ServerEntry { config, restart, .. } = &self.entries[place];
+        let server_messages = server.messages().clone();
+        let is_program = matches!(config.transport, McpTransport::Stdio { .. });
+        let mut is_first = true;
         loop {
             let changes = server.messages().reported_changes();
             let next_list = Instant::now() + LIST_INTERVAL;
-            let listed = stop.run_until_cancelled(server.list_tools(config)).await;
-            let Some(listed) = listed else { return Ok(()) };
-            let ListedTools { tools, left_out, misnamed } = listed.map_err(Some)?;
-            let name = &config.name;
-            if left_out > 0 {
-                self.add_notice(format!(
-                    "The MCP server {name} has too many tools: {left_out} are left out."
-                ));
+            let listed = tokio::select! {
+                listed = server.list_tools(config) => listed,
+                () = restart.notified() => return Ok(()),
+                () = stop.cancelled() => return Ok(()),
+            };
+            match listed {
+                Ok(listed) => self.offer_list(place, server.connected(config), listed),
+                Err(reason) if is_first => return Err(Some(reason)),
+                // The earlier list stays, e.g. if the server works on a call and reads nothing.
+                Err(reason) => {
+                    tracing::debug!(server = config.name, reason, "no new list of tools");
+                }
             }
-            if misnamed > 0 {
-                self.add_notice(format!(
-                    "The MCP server {name} has tools with invalid names: {misnamed} are left out."
-                ));
-            }
-            let connected = Arc::new(server.connected(config));
-            self.set_state(place, EntryState::Ready { server: connected, tools });
+            is_first = false;
             server.messages().set_listed_changes(changes);
             tokio::select! {
                 goes_on = server.tools_changed_or_ended(next_list) => match goes_on {
                     true => {}
                     false => return Err(None),
                 },
+                // Starting again shows whether the server is still there.
+                () = server_messages.lost(), if !is_program => return Ok(()),
                 () = restart.notified() => return Ok(()),
                 () = stop.cancelled() => return Ok(()),
             }
         }
     }
 
-    fn add_notice(&self, notice: String) {
+    fn offer_list(&self, place: usize, server: ConnectedServer, listed: ListedTools) {
+        let ListedTools { tools, left_out, misnamed } = listed;
+        let name = &server.name;
+        if left_out > 0 {
+            let notice =
+                format!("The MCP server {name} has too many tools: {left_out} are left out.");
+            self.add_notice(place, notice);
+        }
+        if misnamed > 0 {
+            self.add_notice(
+                place,
+                format!(
+                    "The MCP server {name} has tools with invalid names: {misnamed} are left out."
+                ),
+            );
+        }
+        self.set_state(place, EntryState::Ready { server: Arc::new(server), tools });
+    }
+
+    /// Adds a notice about a server, unless it repeats the last one.
+    fn add_notice(&self, place: usize, notice: String) {
+        let last = lock(&self.entries[place].last_notice).replace(notice.clone());
         let mut notices = lock(&self.notices);
-        if notices.len() < MAX_NOTICES {
+        if last.as_ref() != Some(&notice) && notices.len() < MAX_NOTICES {
             notices.push(notice);
         }
     }
@@ -364,7 +405,8 @@ impl ServersState {
             && entry.is_late.swap(false, Ordering::Relaxed)
         {
             let tools = count_with_noun(tools.len() as u64, "tool", "tools");
-            self.add_notice(format!("The MCP server {} is ready: {tools}.", entry.config.name));
+            let notice = format!("The MCP server {} is ready: {tools}.", entry.config.name);
+            self.add_notice(place, notice);
         }
         *lock(&entry.state) = state;
         self.publish_tools();
@@ -375,19 +417,18 @@ impl ServersState {
     /// Offers the tools of all servers that are ready, in the order of the servers.
     fn publish_tools(&self) {
         let mut taken = BTreeSet::new();
-        let mut first = lock(&self.first_definitions);
         let mut all: Vec<Box<dyn DynTool>> = Vec::new();
-        for (place, entry) in self.entries.iter().enumerate() {
+        for entry in &self.entries {
             let EntryState::Ready { server, tools } = &*lock(&entry.state) else { continue };
+            let mut first = lock(&entry.first_definitions);
             for definition in tools {
-                let key = (place, definition.name.clone());
-                let earlier = match first.get(&key) {
+                let earlier = match first.get(&definition.name) {
                     Some(first) if first.digest == definition.digest => None,
                     Some(first) => Some(first.clone()),
                     // A tool that cannot be remembered counts as changed.
-                    None if first.len() >= MAX_KNOWN_TOOLS => Some(definition.clone()),
+                    None if first.len() >= MAX_KNOWN_TOOLS => Some(Arc::new(definition.first())),
                     None => {
-                        first.insert(key, definition.clone());
+                        first.insert(definition.name.clone(), Arc::new(definition.first()));
                         None
                     }
                 };

@@ -5,29 +5,46 @@ use std::sync::{Arc, Mutex};
 
 use callboard_text::escape_invisible;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
-use crate::limits::{MAX_STDERR_BYTES, SHOWN_STDERR_LINES};
+use crate::limits::{MAX_STDERR_BYTES, SHOWN_STDERR_LINES, STDERR_WAIT};
 use crate::lock::lock;
 
-/// The last bytes of a standard error. Clones share the bytes.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
+/// The last bytes of a standard error, which a task reads.
+#[derive(Debug)]
+pub(crate) struct StderrTail {
+    bytes: Arc<Mutex<VecDeque<u8>>>,
+    /// Changes when everything is read.
+    is_read: watch::Receiver<()>,
+}
 
 impl StderrTail {
-    /// Reads everything to its end, and keeps the last bytes.
-    pub(crate) async fn read_all(self, mut from: impl AsyncRead + Unpin) {
-        let mut buffer = [0; 4096];
-        while let Ok(bytes @ 1..) = from.read(&mut buffer).await {
-            let mut tail = lock(&self.0);
-            tail.extend(&buffer[..bytes]);
-            let surplus = tail.len().saturating_sub(MAX_STDERR_BYTES);
-            drop(tail.drain(..surplus));
-        }
+    /// Reads everything to its end in a task, and keeps the last bytes.
+    pub(crate) fn read(mut from: impl AsyncRead + Unpin + Send + 'static) -> Self {
+        let bytes = Arc::<Mutex<VecDeque<u8>>>::default();
+        let (reading, is_read) = watch::channel(());
+        let tail = bytes.clone();
+        drop(tokio::spawn(async move {
+            // Dropped at the end, which the receiver notices.
+            let _reading = reading;
+            let mut buffer = [0; 4096];
+            while let Ok(bytes @ 1..) = from.read(&mut buffer).await {
+                let mut tail = lock(&tail);
+                tail.extend(&buffer[..bytes]);
+                let surplus = tail.len().saturating_sub(MAX_STDERR_BYTES);
+                drop(tail.drain(..surplus));
+            }
+        }));
+        Self { bytes, is_read }
     }
 
-    /// Returns the last lines, in which invisible characters are escaped.
-    pub(crate) fn last_lines(&self) -> Vec<String> {
-        let bytes: Vec<u8> = lock(&self.0).iter().copied().collect();
+    /// Returns the last lines, in which invisible characters are escaped. Waits for a moment until
+    /// everything that the program wrote is read.
+    pub(crate) async fn last_lines(&self) -> Vec<String> {
+        let mut is_read = self.is_read.clone();
+        drop(timeout(STDERR_WAIT, is_read.changed()).await);
+        let bytes: Vec<u8> = lock(&self.bytes).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
         let mut lines: Vec<_> = lines.map(escape_invisible).collect();
@@ -37,17 +54,17 @@ impl StderrTail {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
     use pretty_assertions::assert_eq;
 
     use super::*;
 
     #[tokio::test]
     async fn only_the_end_is_kept() {
-        let tail = StderrTail::default();
         let text = (0..10_000).map(|number| format!("line {number}\n")).collect::<String>();
-        tail.clone().read_all(text.as_bytes()).await;
-        tail.clone().read_all(&b"bad \x1b[2J\n\n"[..]).await;
-        let lines = tail.last_lines();
+        let text = text + "bad \x1b[2J\n\n";
+        let lines = StderrTail::read(Cursor::new(text)).last_lines().await;
         assert_eq!(lines.len(), SHOWN_STDERR_LINES);
         assert_eq!(lines[0], "line 9996");
         assert!(!lines[4].contains('\u{1b}'), "{}", lines[4]);

@@ -11,19 +11,19 @@ use acp_tools::{
     CallDescription, Context, DynTool, ErrorCode, Invocation, Note, Spec, ToolError, ToolOutput,
     ToolPreview,
 };
-use acp_types::CallEndReason;
+use acp_types::{CallEndReason, Content};
 use callboard_text::{escape_invisible, group_thousands};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
+    self, CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
     CancelledNotificationParam, ClientRequest, JsonObject, RequestId, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::Value;
 
 use crate::client::ServerMessages;
-use crate::definition::ToolDefinition;
+use crate::definition::{FirstDefinition, ToolDefinition};
 use crate::limits::{CLOSE_TIMEOUT, MAX_MESSAGE_BYTES};
 use crate::oauth::{ServerLogin, login_error_text};
 use crate::requests::RunningCall;
@@ -37,7 +37,7 @@ pub(crate) struct McpTool {
     pub(crate) server: Arc<ConnectedServer>,
     pub(crate) definition: Arc<ToolDefinition>,
     /// The first definition that the session received, if it was another.
-    pub(crate) earlier: Option<Arc<ToolDefinition>>,
+    pub(crate) earlier: Option<Arc<FirstDefinition>>,
 }
 
 /// The connection to a server.
@@ -159,6 +159,9 @@ async fn wrong_result(definition: &ToolDefinition, result: &CallToolResult) -> O
     }
 }
 
+/// The error of a server whose tool needs a page that the user has not finished.
+const URL_ELICITATION_REQUIRED: model::ErrorCode = model::ErrorCode(-32042);
+
 impl ConnectedServer {
     async fn call(
         &self,
@@ -171,9 +174,9 @@ impl ConnectedServer {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::default()).await;
         let sent = sent.map_err(|error| self.error(tool, &error))?;
-        let running = RunningCall::new(call.clone(), titles.clone());
-        let route = self.messages.route_to_call(sent.progress_token.clone(), running);
         let request = sent.id.clone();
+        let running = RunningCall::new(call.clone(), titles.clone(), request.clone());
+        let route = self.messages.route_to_call(sent.progress_token.clone(), running);
         let mut answer = pin!(sent.await_response());
         // The timeout of the SDK would wait for the server to read its notification.
         let answer = loop {
@@ -195,7 +198,7 @@ impl ConnectedServer {
                     );
                     return Err(ToolError::recoverable(ErrorCode::ServerError, message));
                 }
-                () = route.call.idle_for(self.call_timeout) => {
+                () = self.messages.idle_for(self.call_timeout) => {
                     self.cancel_request(request).await;
                     break Err(ServiceError::Timeout { timeout: self.call_timeout });
                 }
@@ -203,15 +206,18 @@ impl ConnectedServer {
         };
         match answer {
             Ok(ServerResult::CallToolResult(result)) => {
-                let difference = wrong_result(definition, &result).await;
+                let compared =
+                    call.cancel_token().run_until_cancelled(wrong_result(definition, &result));
+                let difference = compared.await.flatten();
                 let mut output = to_tool_output(result);
                 if let Some(content) = &mut output.content {
                     content.splice(0..0, route.call.take_notes());
                 }
                 if let Some(difference) = difference {
-                    output.text.push_str(&format!(
-                        "\n[The result of the server is not as its schema says: {difference}]"
-                    ));
+                    let text =
+                        format!("The result of the server is not as its schema says: {difference}");
+                    output.text.push_str(&format!("\n[{text}]"));
+                    output.content.get_or_insert_default().push(Content::from_text(text));
                     output.failure = Some((ErrorCode::ServerError, CallEndReason::Error));
                 }
                 Ok(output)
@@ -220,6 +226,20 @@ impl ConnectedServer {
                 let message =
                     format!("The server {} answered with no result of a tool.", self.name);
                 Err(ToolError::recoverable(ErrorCode::ServerError, message))
+            }
+            Err(ServiceError::McpError(error)) if error.code == URL_ELICITATION_REQUIRED => {
+                let pages = error.data.as_ref().map(|data| &data["elicitations"]);
+                match self.messages.show_pages(&route.call, pages).await {
+                    true => Err(ToolError::recoverable(
+                        ErrorCode::ServerError,
+                        format!(
+                            "{tool} of the server {} needs the user, who was sent to a page. Call \
+                             it again when the user has finished the page.",
+                            self.name
+                        ),
+                    )),
+                    false => Err(self.error(tool, &ServiceError::McpError(error))),
+                }
             }
             Err(error) => Err(self.error(tool, &error)),
         }
@@ -249,6 +269,7 @@ impl ConnectedServer {
                 ToolError::recoverable(ErrorCode::TimedOut, message)
             }
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+                self.messages.report_lost();
                 let message = format!(
                     "The server {server} has ended. The user can start it again with /mcp restart \
                      {server}."

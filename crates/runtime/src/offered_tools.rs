@@ -1,6 +1,7 @@
 //! The tools of a session, as its model receives them, and the servers that some of them belong to.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,8 +23,10 @@ use crate::secrets::LiveSecrets;
 pub(crate) struct OfferedTools {
     registry: Registry,
     servers: Option<McpServers>,
-    /// Time for which the next prompt waits for servers that are starting. `None` after the first.
-    wait: Mutex<Option<Duration>>,
+    /// Time for which a prompt waits for servers that are starting.
+    max_wait: Duration,
+    /// Whether the next prompt waits: the first, and each after the user has started a server again.
+    waits: AtomicBool,
     /// The specifications of the tools, for one generation of the registry.
     specs: Mutex<Option<(u64, Arc<[ToolSpec]>)>>,
     /// Tokens that replies to servers have used since the last request of the turn.
@@ -42,8 +45,8 @@ pub(crate) struct ServerStarts {
 impl OfferedTools {
     /// Creates the tools of a session without servers.
     pub(crate) fn new(registry: Registry) -> Self {
-        let (wait, specs, usage) = Default::default();
-        Self { registry, servers: None, wait, specs, usage }
+        let (max_wait, waits, specs, usage) = Default::default();
+        Self { registry, servers: None, max_wait, waits, specs, usage }
     }
 
     /// Starts the servers of a session, and adds their tools.
@@ -69,7 +72,8 @@ impl OfferedTools {
         Self {
             registry: self.registry.with_live_tools(live_tools),
             servers: Some(servers),
-            wait: Mutex::new(Some(first_prompt_wait)),
+            max_wait: first_prompt_wait,
+            waits: AtomicBool::new(true),
             ..self
         }
     }
@@ -104,6 +108,14 @@ impl OfferedTools {
         }
     }
 
+    /// Starts a server again, for which the next prompt waits. Returns `false` if there is no server
+    /// with this name.
+    pub(crate) fn restart_server(&self, name: &str) -> bool {
+        let restarts = self.servers.as_ref().is_some_and(|servers| servers.restart(name));
+        self.waits.fetch_or(restarts, Ordering::Relaxed);
+        restarts
+    }
+
     /// Adds the tokens of a reply to a server.
     pub(crate) fn add_usage(&self, usage: &TokenUsage) {
         lock(&self.usage).push(*usage);
@@ -117,9 +129,10 @@ impl OfferedTools {
     /// Before the first prompt, waits for a while until the servers have started, and shows that to
     /// the user.
     pub(crate) async fn wait_for_servers(&self, cancel: &CancellationToken, show: impl Fn(String)) {
-        let Some((servers, max)) = self.servers.as_ref().zip(lock(&self.wait).take()) else {
+        let Some(servers) = &self.servers else { return };
+        if !self.waits.swap(false, Ordering::Relaxed) {
             return;
-        };
+        }
         let show_waiting = async {
             tokio::time::sleep(SERVER_NOTICE_DELAY).await;
             let names = servers.starting().join(", ");
@@ -128,7 +141,10 @@ impl OfferedTools {
         };
         tokio::select! {
             () = servers.wait_started() => {}
-            () = tokio::time::sleep(max) => {}
+            () = tokio::time::sleep(self.max_wait) => {
+                let names = servers.starting().join(", ");
+                show(format!("The tools of MCP servers that are still starting come later: {names}."));
+            }
             () = cancel.cancelled() => {}
             () = show_waiting => {}
         }

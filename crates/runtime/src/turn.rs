@@ -59,6 +59,7 @@ pub(crate) async fn run_turn(
     let ending = run_request_loop(turn, history, blocks).await;
     // Reports late writes here, because this turn sends no later request that could report them.
     updates::report_late_writes(&turn, history).await;
+    turn.tools.take_usage().iter().for_each(|usage| history.add_usage(usage));
     ending
 }
 

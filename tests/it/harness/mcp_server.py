@@ -37,7 +37,7 @@ def tools():
         listed.append({"name": name, "inputSchema": {"type": "object"}, "annotations": hints})
     if "asks" in behaviours:
         point = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
-        for name in ["ask", "sample", "point"]:
+        for name in ["hasty", "later", "leave", "busy", "ask", "sample", "point"]:
             listed.append({"name": name, "inputSchema": {"type": "object"}})
         listed[-1]["outputSchema"] = point
     if "many" in behaviours:
@@ -89,6 +89,19 @@ def call(number, name, arguments, token):
             asked[f"{number}/{count}"] = number
             send({"id": f"{number}/{count}", "method": method, "params": arguments})
         return
+    if name == "hasty":
+        send({"id": "unanswered", "method": "elicitation/create", "params": arguments})
+    if name == "later":
+        waiting.append(number)
+        return
+    if name == "busy":
+        send({"method": "notifications/tools/list_changed"})
+        time.sleep(1.5)
+    if "page" in arguments:
+        error = {"code": -32042, "message": "Log in.", "data": {"elicitations": [
+            {"mode": "url", "message": "Log in.", "url": arguments["page"], "elicitationId": "e2"}]}}
+        send({"id": number, "error": error})
+        return
     if name == "point":
         send({"id": number, "result": {"content": [], "structuredContent": arguments}})
         return
@@ -99,6 +112,7 @@ def call(number, name, arguments, token):
 
 
 asked = {}
+waiting = []
 
 
 def answered(message):
@@ -108,6 +122,8 @@ def answered(message):
     if number not in asked.values():
         text = json.dumps(answer, sort_keys=True)
         send({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
+        for other in waiting:
+            send({"id": other, "result": {"content": []}})
         send({"method": "notifications/elicitation/complete", "params": {"elicitationId": "e1"}})
 
 
@@ -140,6 +156,9 @@ for line in sys.stdin:
         if "quits" in behaviours:
             sys.exit(4)
         params = message["params"]
+        if params["name"] == "leave":
+            send({"id": number, "result": {"content": [{"type": "text", "text": "Bye."}]}})
+            sys.exit(0)
         token = params.get("_meta", {}).get("progressToken")
         call(number, params["name"], params.get("arguments", {}), token)
     elif method == "notifications/cancelled":

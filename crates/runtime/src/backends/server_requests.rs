@@ -75,44 +75,48 @@ impl ServerRequests {
         model_request.effort = options.effort;
         let reply = options.model.reply(model_request);
         let mut sample = McpSample::new(options.model.name(), "");
-        let (ended, usage) = receive(reply, &mut sample).await;
-        usage.iter().for_each(|usage| self.tools.add_usage(usage));
-        ended.map(|()| sample)
+        let mut usage = SampledUsage { tools: &self.tools, usage: None };
+        receive(reply, &mut sample, &mut usage).await.map(|()| sample)
     }
 }
 
-/// Receives a reply. Returns how it ended, and the tokens that it used.
+/// The tokens of a reply, which are counted even if the request is withdrawn.
+struct SampledUsage<'a> {
+    tools: &'a OfferedTools,
+    usage: Option<TokenUsage>,
+}
+
+impl Drop for SampledUsage<'_> {
+    fn drop(&mut self) {
+        self.usage.iter().for_each(|usage| self.tools.add_usage(usage));
+    }
+}
+
+/// Receives a reply to its end, so that its tokens are known.
 async fn receive(
     mut reply: ReplyStream,
     sample: &mut McpSample,
-) -> (Result<(), String>, Option<TokenUsage>) {
-    let mut used = None;
+    usage: &mut SampledUsage<'_>,
+) -> Result<(), String> {
     loop {
-        let ended = match next_event_within_idle_timeout(&mut reply).await {
-            Ok(ModelEvent::Text(text)) => {
+        match next_event_within_idle_timeout(&mut reply).await {
+            Ok(ModelEvent::Text(text)) if !sample.is_truncated => {
                 sample.text.push_str(&text);
                 sample.is_truncated = sample.text.len() > MAX_SAMPLE_BYTES;
                 sample.text.truncate(sample.text.floor_char_boundary(MAX_SAMPLE_BYTES));
-                sample.is_truncated.then_some(Ok(()))
             }
-            Ok(ModelEvent::Usage(usage)) => {
-                used = Some(usage);
-                None
-            }
+            Ok(ModelEvent::Usage(used)) => usage.usage = Some(used),
             Ok(ModelEvent::Stop(ModelStopReason::Refusal)) => {
-                Some(Err("The model refuses to answer.".to_owned()))
+                return Err("The model refuses to answer.".to_owned());
             }
             Ok(ModelEvent::Stop(reason)) => {
-                sample.is_truncated = reason == ModelStopReason::MaxTokens;
-                Some(Ok(()))
+                sample.is_truncated |= reason == ModelStopReason::MaxTokens;
+                return Ok(());
             }
             Ok(ModelEvent::Error(error)) | Err(error) => {
-                Some(Err(format!("The model failed: {error}.")))
+                return Err(format!("The model failed: {error}."));
             }
-            Ok(_) => None,
-        };
-        if let Some(ended) = ended {
-            return (ended, used);
+            Ok(_) => {}
         }
     }
 }
@@ -133,11 +137,11 @@ fn chat_message(message: McpSamplingMessage, capabilities: &ModelCapabilities) -
 impl McpRequestHandler for ServerRequests {
     fn elicit<'a>(
         &'a self,
-        call: &'a CallHandle,
+        call: Option<&'a CallHandle>,
         elicitation: McpElicitation,
     ) -> BoxFuture<'a, ElicitationAction> {
         let scope = ElicitationSessionScope::new(self.session.clone());
-        let scope = scope.tool_call_id(call.id().clone());
+        let scope = scope.tool_call_id(call.map(|call| call.id().clone()));
         let message = self.secrets.current().redact(&elicitation.message).into_owned();
         let request = match elicitation.mode {
             McpElicitationMode::Form(form) => {

@@ -21,7 +21,7 @@ fn list_or_restart(asked: CommandContext<'_>) -> String {
     };
     match asked.arguments.split_once(char::is_whitespace) {
         None if asked.arguments.is_empty() => list(servers),
-        Some(("restart", name)) if servers.restart(name.trim()) => {
+        Some(("restart", name)) if asked.turn.tools.restart_server(name.trim()) => {
             format!("The MCP server {} is being started again.", name.trim())
         }
         Some(("restart", name)) => format!("There is no MCP server {}.", name.trim()),

@@ -55,7 +55,7 @@ impl LiveTools {
         });
         let mut current = lock(&self.0);
         (current.tools, current.find_tool) = (tools, find_tool);
-        current.generation += 1;
+        current.remove_surplus();
     }
 
     /// Returns the tools that can be called.
@@ -86,15 +86,18 @@ impl CurrentTools {
         self.tools.iter().find(|tool| tool.spec.name == name)
     }
 
-    /// Adds tools to those that the model receives. If their definitions become too large, the tools
-    /// that were found first are removed. The newest stays.
+    /// Adds tools to those that the model receives.
     fn add_found(&mut self, names: impl IntoIterator<Item = String>) {
-        for name in names {
-            if !self.found.contains(&name) {
-                self.found.push(name);
-                self.generation += 1;
-            }
-        }
+        let names: Vec<_> = names.into_iter().collect();
+        // A tool that is found again counts as new, so that it stays.
+        self.found.retain(|name| !names.contains(name));
+        self.found.extend(names);
+        self.remove_surplus();
+    }
+
+    /// Removes the tools that were found first, if the definitions of all that were found are too
+    /// large. The newest stays.
+    fn remove_surplus(&mut self) {
         let bytes = |name: &String| self.find(name).map_or(0, |tool| tool.definition_bytes());
         let mut total = 0;
         let kept = self.found.iter().rev().take_while(|name| {
@@ -104,5 +107,6 @@ impl CurrentTools {
         });
         let removed = self.found.len() - kept.count();
         self.found.drain(..removed);
+        self.generation += 1;
     }
 }

@@ -123,6 +123,23 @@ async fn the_definitions_of_found_tools_have_a_limit() {
     live.replace(vec![Box::new(large)]);
     call(&registry, "LARGE").await;
     assert_eq!(offered(&registry), ["find_tool", "large"]);
+    // Definitions may grow after they were found.
+    let tools = |bytes| {
+        (0..20).map(move |number| {
+            Box::new(ListedTool(format!("tool_{number}"), "Does something.", bytes))
+                as Box<dyn DynTool>
+        })
+    };
+    live.replace(tools(4000).collect());
+    for number in 0..6 {
+        call(&registry, &format!("tool_{number}")).await;
+    }
+    call(&registry, "tool_0").await;
+    let generation = registry.generation();
+    live.replace(tools(20_000).collect());
+    assert_ne!(registry.generation(), generation);
+    // A tool that was found again is a new one.
+    assert_eq!(offered(&registry), ["find_tool", "tool_5", "tool_0"]);
     // The tools of a server may change; only those that exist are offered.
     live.replace(Vec::new());
     assert_eq!(offered(&registry), [""; 0]);

@@ -1,21 +1,18 @@
-//! The streams of a server that is a program. What it sends is read at a limited rate, so that it
-//! cannot take the time of other servers and sessions, and not at all if it reads nothing itself,
-//! because each of its requests needs memory until it is answered.
+//! The output of a server that is a program. It is read at a limited rate, so that a server cannot take
+//! the time of other servers and sessions.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use std::{io, mem};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::limits::{
-    MAX_MESSAGE_BYTES, MAX_MESSAGE_VALUES, MAX_UNREAD_MESSAGES, READ_BURST, READ_BYTES_PER_SECOND,
+    MAX_MESSAGE_BYTES, MAX_MESSAGE_VALUES, READ_BURST, READ_BYTES_PER_SECOND,
     READ_MESSAGES_PER_SECOND,
 };
-use crate::lock::lock;
 
 /// The output of a server, without the ends of messages that are too large.
 pub(crate) struct LimitedReader<R, F> {
@@ -25,36 +22,14 @@ pub(crate) struct LimitedReader<R, F> {
     message: MessageScan,
     rate: ReadRate,
     pause: Option<Pin<Box<Sleep>>>,
-    unread: Arc<Mutex<UnreadMessages>>,
 }
 
-/// The input of a server.
-pub(crate) struct ObservedWriter<W> {
-    write: W,
-    unread: Arc<Mutex<UnreadMessages>>,
-}
-
-/// The messages that a server has sent while it did not read its input.
-#[derive(Default)]
-struct UnreadMessages {
-    /// Whether a write waits for the server.
-    is_write_waiting: bool,
-    /// Number of messages since then.
-    count: usize,
-    /// The reader, if it waits for the write.
-    reader: Option<Waker>,
-}
-
-/// Limits the streams of a server. `on_cut` is called for each message that is too large.
-pub(crate) fn limit_streams<R, W, F: Fn()>(
-    read: R,
-    write: W,
-    on_cut: F,
-) -> (LimitedReader<R, F>, ObservedWriter<W>) {
-    let unread = Arc::<Mutex<UnreadMessages>>::default();
-    let (message, rate) = (MessageScan::default(), ReadRate { paid_until: Instant::now() });
-    let write = ObservedWriter { write, unread: unread.clone() };
-    (LimitedReader { read, on_cut, message, rate, pause: None, unread }, write)
+impl<R, F> LimitedReader<R, F> {
+    /// Limits the output of a server. `on_cut` is called for each message that is too large.
+    pub(crate) fn new(read: R, on_cut: F) -> Self {
+        let (message, rate) = (MessageScan::default(), ReadRate { paid_until: Instant::now() });
+        Self { read, on_cut, message, rate, pause: None }
+    }
 }
 
 impl<R: AsyncRead + Unpin, F: Fn() + Unpin> AsyncRead for LimitedReader<R, F> {
@@ -70,12 +45,6 @@ impl<R: AsyncRead + Unpin, F: Fn() + Unpin> AsyncRead for LimitedReader<R, F> {
                 ready!(pause.as_mut().poll(context));
                 this.pause = None;
             }
-            let mut unread = lock(&this.unread);
-            if unread.is_write_waiting && unread.count >= MAX_UNREAD_MESSAGES {
-                unread.reader = Some(context.waker().clone());
-                return Poll::Pending;
-            }
-            drop(unread);
             ready!(Pin::new(&mut this.read).poll_read(context, buffer))?;
             let received = &mut buffer.filled_mut()[start..];
             if received.is_empty() {
@@ -85,7 +54,6 @@ impl<R: AsyncRead + Unpin, F: Fn() + Unpin> AsyncRead for LimitedReader<R, F> {
             let Scanned { kept, messages, cut } = this.message.remove_surplus(received);
             buffer.set_filled(start + kept);
             (0..cut).for_each(|_| (this.on_cut)());
-            lock(&this.unread).count += messages;
             let resume = this.rate.charge(bytes, messages, Instant::now());
             this.pause = resume.map(|at| Box::pin(sleep_until(at)));
             // No bytes would mean the end.
@@ -172,38 +140,12 @@ impl ReadRate {
     }
 }
 
-impl<W: AsyncWrite + Unpin> AsyncWrite for ObservedWriter<W> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.write).poll_write(context, bytes);
-        let mut unread = lock(&self.unread);
-        if written.is_pending() != unread.is_write_waiting || written.is_ready() {
-            unread.is_write_waiting = written.is_pending();
-            unread.count = 0;
-            unread.reader.take().into_iter().for_each(Waker::wake);
-        }
-        drop(unread);
-        written
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.write).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.write).poll_shutdown(context)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use pretty_assertions::assert_eq;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::io::AsyncReadExt as _;
 
     use super::*;
 
@@ -217,7 +159,7 @@ mod tests {
         let on_cut = || {
             cut.fetch_add(1, Ordering::Relaxed);
         };
-        let (mut read, _write) = limit_streams(sent.as_bytes(), tokio::io::sink(), on_cut);
+        let mut read = LimitedReader::new(sent.as_bytes(), on_cut);
         let mut received = String::new();
         read.read_to_string(&mut received).await.unwrap();
         let lines: Vec<_> = received.lines().collect();
@@ -241,38 +183,5 @@ mod tests {
             assert_eq!(rate.charge(bytes, messages, now), Some(now + second));
             assert_eq!(rate.charge(bytes, messages, now + 2 * second), None);
         }
-    }
-
-    #[tokio::test]
-    async fn a_server_that_does_not_read_is_not_read_until_it_does() {
-        let (ours, server) = duplex(64);
-        let (ours_read, ours_write) = tokio::io::split(ours);
-        let (mut read, mut write) = limit_streams(ours_read, ours_write, || ());
-        let (mut server_read, mut server_write) = tokio::io::split(server);
-        let writing = tokio::spawn(async move {
-            write.write_all(&[b'x'; 100]).await.unwrap();
-            write
-        });
-        let messages = 2 * MAX_UNREAD_MESSAGES;
-        let flood = tokio::spawn(async move {
-            server_write.write_all("{}\n".repeat(messages).as_bytes()).await.unwrap();
-            server_write
-        });
-        let waits = |unread: &Mutex<UnreadMessages>| lock(unread).is_write_waiting;
-        let unread = read.unread.clone();
-        while !waits(&unread) {
-            tokio::task::yield_now().await;
-        }
-        let mut received = vec![0; 3 * messages];
-        let mut reading = Box::pin(read.read_exact(&mut received));
-        while lock(&unread).reader.is_none() {
-            let polled = futures::poll!(&mut reading);
-            assert!(polled.is_pending());
-            tokio::task::yield_now().await;
-        }
-        assert!(lock(&unread).count >= MAX_UNREAD_MESSAGES && !flood.is_finished());
-        server_read.read_exact(&mut [0; 100]).await.unwrap();
-        reading.await.unwrap();
-        drop((writing.await.unwrap(), flood.await.unwrap()));
     }
 }
