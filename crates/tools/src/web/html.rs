@@ -4,6 +4,7 @@
 //! malformed pages would become trees that are much larger than the page. A page beyond the bounds
 //! becomes plain text.
 
+mod attributes;
 mod bounded_dom;
 mod elements;
 mod escapes;

@@ -20,13 +20,10 @@ use crate::web::limits::{
     HTML_CHUNK_BYTES, MAX_HTML_ATTRIBUTES, MAX_HTML_DEPTH, MAX_HTML_NODES, MAX_HTML_PARSE_TIME,
 };
 
+use super::attributes::KeptAttribute;
 use super::elements::is_named;
 
 type Handle = Rc<Node>;
-
-/// The attributes whose values the conversion reads.
-const READ_ATTRIBUTES: &[&str] =
-    &["alt", "aria-hidden", "class", "hidden", "href", "role", "src", "start", "style", "title"];
 
 /// The payload of the unwinding that ends a parse.
 struct TooManyNodes;
@@ -87,7 +84,7 @@ fn deepest(document: &Handle, is_counted: impl Fn(&Handle) -> bool) -> usize {
 /// Removes the values that the conversion does not read, which may need much memory.
 fn clear_unread_values(attributes: &mut [Attribute]) {
     for attribute in attributes {
-        if !READ_ATTRIBUTES.contains(&&*attribute.name.local) {
+        if KeptAttribute::of(attribute).is_none() {
             attribute.value = StrTendril::new();
         }
     }

@@ -9,6 +9,8 @@ use url::{Position, Url};
 use crate::web::limits::{MAX_HTML_LINK_BYTES, MAX_PAGE_TITLE_BYTES, MAX_URL_BYTES};
 use callboard_text::{escape_invisible_truncated, is_strippable};
 
+use super::attributes::{KeptAttribute, attribute};
+
 type Handle = Rc<Node>;
 
 /// Elements without content for readers.
@@ -57,8 +59,10 @@ pub(super) struct PreparedPage {
 pub(super) fn prepare(document: &Handle, url: &Url) -> PreparedPage {
     let title = find(document, |node| is_named(node, "title")).map(|node| text_of(&node));
     let title = title.map(|title| one_line(&title)).filter(|title| !title.is_empty());
-    let base = find(document, |node| is_named(node, "base") && attribute(node, "href").is_some());
-    let base = base.and_then(|node| url.join(&attribute(&node, "href")?).ok());
+    let base = find(document, |node| {
+        is_named(node, "base") && attribute(node, KeptAttribute::Href).is_some()
+    });
+    let base = base.and_then(|node| url.join(&attribute(&node, KeptAttribute::Href)?).ok());
     let base = base.filter(|base| matches!(base.scheme(), "http" | "https"));
     let base = base.as_ref().unwrap_or(url);
     let mut link_bytes = 0;
@@ -81,7 +85,7 @@ pub(super) fn prepare(document: &Handle, url: &Url) -> PreparedPage {
 fn main_part(document: &Handle) -> Handle {
     let whole = text_of(document).len();
     let is_main = |node: &Handle| {
-        is_named(node, "main") || attribute(node, "role").as_deref() == Some("main")
+        is_named(node, "main") || attribute(node, KeptAttribute::Role).as_deref() == Some("main")
     };
     let mains = find_all(document, is_main);
     let articles = find_all(document, |node: &Handle| is_named(node, "article"));
@@ -91,7 +95,8 @@ fn main_part(document: &Handle) -> Handle {
     });
     // A name is less certain than an element.
     let named = || {
-        let has_id = |node: &Handle, id: &str| attribute(node, "id").as_deref() == Some(id);
+        let has_id =
+            |node: &Handle, id: &str| attribute(node, KeptAttribute::Id).as_deref() == Some(id);
         let named = MAIN_IDS.iter().filter_map(|id| find(document, |node| has_id(node, id)));
         named.into_iter().find(|node| text_of(node).len() >= whole / 2)
     };
@@ -114,21 +119,24 @@ fn is_left_out(node: &Handle) -> bool {
     if LEFT_OUT.contains(&&*name.local) || is_mark(node) {
         return true;
     }
-    attrs.borrow().iter().any(|Attribute { name, value }| match &*name.local {
-        "hidden" => !value.eq_ignore_ascii_case("until-found"),
-        "aria-hidden" => value.eq_ignore_ascii_case("true"),
-        "role" => LEFT_OUT_ROLES.contains(&&*value.to_ascii_lowercase()),
-        "style" => {
+    let is_hiding = |attribute: &Attribute| match (KeptAttribute::of(attribute), &attribute.value) {
+        (Some(KeptAttribute::Hidden), value) => !value.eq_ignore_ascii_case("until-found"),
+        (Some(KeptAttribute::AriaHidden), value) => value.eq_ignore_ascii_case("true"),
+        (Some(KeptAttribute::Role), value) => {
+            LEFT_OUT_ROLES.contains(&&*value.to_ascii_lowercase())
+        }
+        (Some(KeptAttribute::Style), value) => {
             let style: String = value.chars().filter(|letter| !letter.is_whitespace()).collect();
             let style = style.to_ascii_lowercase();
             style.contains("display:none") || style.contains("visibility:hidden")
         }
-        "class" => value.split_ascii_whitespace().any(|class| {
+        (Some(KeptAttribute::Class), value) => value.split_ascii_whitespace().any(|class| {
             LEFT_OUT_CLASSES.contains(&class)
                 || NAVIGATION_CLASSES.contains(&class) && !has_prose(node)
         }),
         _ => false,
-    })
+    };
+    attrs.borrow().iter().any(is_hiding)
 }
 
 /// Returns whether an element contains a heading, a paragraph or code.
@@ -147,7 +155,8 @@ fn leave_out_leading_links(page: &Handle) {
     if lists.iter().map(letters).sum::<usize>() > letters(page) / 2 {
         return;
     }
-    let is_link = |node: &Handle| is_named(node, "a") && attribute(node, "href").is_some();
+    let is_link =
+        |node: &Handle| is_named(node, "a") && attribute(node, KeptAttribute::Href).is_some();
     for list in lists {
         if find_all(list, is_link).iter().map(letters).sum::<usize>() == letters(list) {
             list.children.borrow_mut().clear();
@@ -158,7 +167,7 @@ fn leave_out_leading_links(page: &Handle) {
 /// Returns whether an element is a link without words: to its own heading, or a button. The signs
 /// of operators are content.
 fn is_mark(node: &Handle) -> bool {
-    let Some(target) = attribute(node, "href").filter(|_| is_named(node, "a")) else {
+    let Some(target) = attribute(node, KeptAttribute::Href).filter(|_| is_named(node, "a")) else {
         return false;
     };
     let text = text_of(node);
@@ -191,22 +200,25 @@ fn leave_out_line_numbers(row: &Handle) {
 fn make_links_absolute(node: &Handle, base: &Url, page: &Url, bytes: &mut usize) {
     let NodeData::Element { name, attrs, .. } = &node.data else { return };
     let link = match &*name.local {
-        "a" => "href",
-        "img" => "src",
+        "a" => KeptAttribute::Href,
+        "img" => KeptAttribute::Source,
         _ => return,
     };
     attrs.borrow_mut().retain_mut(|attribute| {
-        if *attribute.name.local != *link {
+        let name = KeptAttribute::of(attribute);
+        if name != Some(link) {
             // The title of a link mostly repeats its text or its target.
-            return link != "href" || *attribute.name.local != *"title";
+            return link != KeptAttribute::Href || name != Some(KeptAttribute::Title);
         }
         let value = attribute.value.trim();
         let target = if value.starts_with('#') { None } else { base.join(value).ok() };
         let is_same_page = |target: &Url| {
-            target[..Position::AfterQuery] == page[..Position::AfterQuery] && link == "href"
+            target[..Position::AfterQuery] == page[..Position::AfterQuery]
+                && link == KeptAttribute::Href
         };
         let is_shown = |target: &Url| {
-            let schemes: &[&str] = if link == "src" { &["http", "https"] } else { LINK_SCHEMES };
+            let schemes: &[&str] =
+                if link == KeptAttribute::Source { &["http", "https"] } else { LINK_SCHEMES };
             let room = MAX_URL_BYTES.min(MAX_HTML_LINK_BYTES - *bytes);
             schemes.contains(&target.scheme())
                 && target.as_str().len() <= room
@@ -266,13 +278,6 @@ pub(super) fn text_of(root: &Handle) -> String {
 
 pub(super) fn is_named(node: &Handle, tag: &str) -> bool {
     matches!(&node.data, NodeData::Element { name, .. } if *name.local == *tag)
-}
-
-pub(super) fn attribute(node: &Handle, name: &str) -> Option<String> {
-    let NodeData::Element { attrs, .. } = &node.data else { return None };
-    let attrs = attrs.borrow();
-    let found = attrs.iter().find(|attribute| *attribute.name.local == *name)?;
-    Some(found.value.to_string())
 }
 
 /// Returns a title as one bounded line.

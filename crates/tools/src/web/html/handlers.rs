@@ -12,7 +12,8 @@ use markup5ever_rcdom::Node;
 
 use crate::web::limits::{MAX_TABLE_CELLS, MAX_TABLE_SPAN};
 
-use super::elements::{attribute, find_all, is_named, text_of};
+use super::attributes::{KeptAttribute, attribute};
+use super::elements::{find_all, is_named, text_of};
 
 type Handle = Rc<Node>;
 
@@ -109,9 +110,9 @@ fn convert_rows(handlers: &dyn Handlers, rows: &[Handle]) -> Vec<Row> {
             let span = |name| if is_full { 1 } else { span_of(cell, name) };
             let start = cells.len();
             cells.push(handlers.walk_children(cell).content.trim().to_owned());
-            cells.resize(start + span("colspan"), String::new());
+            cells.resize(start + span(KeptAttribute::ColumnSpan), String::new());
             spanned.resize(spanned.len().max(cells.len()), 0);
-            spanned[start..cells.len()].fill(span("rowspan") - 1);
+            spanned[start..cells.len()].fill(span(KeptAttribute::RowSpan) - 1);
         }
         push_spanned(&mut cells, &mut spanned);
         total += cells.len();
@@ -133,7 +134,7 @@ fn push_spanned(cells: &mut Vec<String>, spanned: &mut [usize]) {
 }
 
 /// Returns the number of columns or rows that a cell spans.
-fn span_of(cell: &Handle, name: &str) -> usize {
+fn span_of(cell: &Handle, name: KeptAttribute) -> usize {
     let span = attribute(cell, name).and_then(|value| value.trim().parse().ok());
     span.unwrap_or(1).clamp(1, MAX_TABLE_SPAN)
 }
@@ -183,10 +184,10 @@ pub(super) fn convert_code(element: &Handle) -> HandlerResult {
     let ticks = "`".repeat(1 + runs.max().unwrap_or_default());
     let pad = if words.starts_with('`') || words.ends_with('`') { " " } else { "" };
     let quoted = format!("{ticks}{pad}{words}{pad}{ticks}");
-    let links = find_all(element, |node| attribute(node, "href").is_some());
+    let links = find_all(element, |node| attribute(node, KeptAttribute::Href).is_some());
     let converted = match &links[..] {
         [link] => {
-            let target = attribute(link, "href").unwrap_or_default();
+            let target = attribute(link, KeptAttribute::Href).unwrap_or_default();
             format!("[{quoted}]({})", target.replace('(', "%28").replace(')', "%29"))
         }
         _ => quoted,
@@ -214,7 +215,7 @@ pub(super) fn convert_script(handlers: &dyn Handlers, element: Element<'_>) -> H
 
 /// Returns the language that a class of an element names.
 fn language_of(node: &Handle) -> Option<String> {
-    let classes = attribute(node, "class")?;
+    let classes = attribute(node, KeptAttribute::Class)?;
     let names = classes.split_ascii_whitespace().filter_map(|class| {
         ["language-", "lang-", "highlight-source-"].iter().find_map(|it| class.strip_prefix(it))
     });
