@@ -3,29 +3,48 @@
 //! The converter escapes each piece of text without its surroundings, so that names such as
 //! `max\_size` and types such as `Vec<u8\>` are hard to read and to search for.
 
+/// The part of a line whose needless escapes are removed.
+struct ShownPart {
+    text: String,
+    /// Whether a character after the text could begin a quote, a list or a heading. It is updated for
+    /// each piece, as a line may have an escape for each few bytes.
+    is_start_of_block: bool,
+}
+
+impl ShownPart {
+    fn push(&mut self, piece: &str) {
+        let is_mark = |it: char| MARKERS.contains(&it) || it == '.' || it.is_ascii_digit();
+        self.is_start_of_block = self.is_start_of_block && piece.chars().all(is_mark);
+        self.text.push_str(piece);
+    }
+}
+
 /// Removes needless escapes from a line outside of code blocks.
 pub(super) fn without_needless_escapes(line: &str) -> String {
-    let mut shown = String::with_capacity(line.len());
+    let text = String::with_capacity(line.len());
+    let mut shown = ShownPart { text, is_start_of_block: true };
+    // The marks before a heading contain no escape.
+    let is_heading = line.trim_start_matches(MARKERS).starts_with('#');
     let mut rest = line;
     // The length of the rest at the end of a bracket whose start needs no escape.
     let mut bracket_end = None;
     while let Some(at) = rest.find(['\\', '`']) {
-        shown.push_str(&rest[..at]);
+        shown.push(&rest[..at]);
         rest = &rest[at..];
         let length = match rest.strip_prefix('\\') {
             None => code_length(rest),
             Some(after) => {
                 let escaped = after.chars().next();
                 let is_needless = match escaped {
-                    Some('_') => is_within_word(&shown, after),
+                    Some('_') => is_within_word(&shown.text, after),
                     Some('[') => {
-                        bracket_end = bracket_length(&after[1..], is_start_of_block(&shown))
+                        bracket_end = bracket_length(&after[1..], shown.is_start_of_block)
                             .map(|it| after.len() - 1 - it);
                         bracket_end.is_some()
                     }
                     Some(']') => bracket_end == Some(rest.len()),
-                    Some('>' | '-' | '+' | '=' | '#') => !is_start_of_block(&shown),
-                    Some('.') => shown.trim_start_matches(MARKERS).starts_with('#'),
+                    Some('>' | '-' | '+' | '=' | '#') => !shown.is_start_of_block,
+                    Some('.') => is_heading,
                     _ => false,
                 };
                 if is_needless {
@@ -34,19 +53,14 @@ pub(super) fn without_needless_escapes(line: &str) -> String {
                 usize::from(!is_needless) + escaped.map_or(0, char::len_utf8)
             }
         };
-        shown.push_str(&rest[..length]);
+        shown.push(&rest[..length]);
         rest = &rest[length..];
     }
-    shown + rest
+    shown.text + rest
 }
 
 /// Characters of the marks of quotes and lists.
 const MARKERS: &[char] = &[' ', '>', '-'];
-
-/// Returns whether a character after this text could begin a quote, a list or a heading.
-fn is_start_of_block(before: &str) -> bool {
-    before.chars().all(|it| MARKERS.contains(&it) || it == '.' || it.is_ascii_digit())
-}
 
 /// Returns the length of code in backticks, or that of the backticks if it has no end.
 fn code_length(text: &str) -> usize {

@@ -273,6 +273,7 @@ fn needless_escapes_are_removed() {
         ("<p>Vec&lt;<a href=x>T</a>> <i>a</i>=b", "Vec<[T](https://a.example/docs/x)> *a*=b"),
         ("<p>> a<p># b<ul><li>- c", "\\> a\n\n\\# b\n\n- \\- c"),
         ("<h2>1. a</h2><p>1. b", "## 1. a\n\n1\\. b"),
+        ("<ul><li><h2><i>1. a</i></h2></ul><p>1<a>></a><a>></a>", "- ## *1. a*\n\n1\\>>"),
         ("<p><code>a\\_b</code> a\\_b <code>`a\\_b", "`a\\_b` a\\\\\\_b `` `a\\_b ``"),
         ("<pre>a\\_b</pre>", "```\na\\_b\n```"),
         (
@@ -346,6 +347,12 @@ fn hostile_pages_are_converted_in_bounded_time_and_memory() {
         ("many classes", format!("<pre class='{}'>x</pre>", fill("a "))),
         ("underscores", "a".to_owned() + &fill("_")),
         ("brackets", fill("[a]")),
+        ("brackets after a number", "<p>".to_owned() + &"1".repeat(SIZE) + &fill("[a]")),
+        ("quote marks", fill("<i>></i><b>></b>")),
+        (
+            "numbers after quote marks",
+            format!("<p>-{}{}", ">".repeat(SIZE), fill("<i>1. </i><b>1. </b>")),
+        ),
         ("backticks", format!("<pre>{}</pre>", fill("`"))),
         ("fences", fill("<pre>```</pre>")),
     ] {
