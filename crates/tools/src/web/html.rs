@@ -9,6 +9,7 @@ mod bounded_dom;
 mod elements;
 mod escapes;
 mod handlers;
+mod indent;
 mod plain_text;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,13 +47,10 @@ pub(crate) fn convert_html(html: &str, url: &Url) -> HtmlText {
 /// Returns `None` if the page exceeds the bounds.
 fn to_markdown(html: &str, url: &Url) -> Option<HtmlText> {
     let document = bounded_dom::parse_bounded(html)?;
-    // Each level of a quote or a list indents each of its lines.
-    let lines = html.bytes().filter(|byte| *byte == b'\n').count();
-    let indent = 4 * bounded_dom::indent_depth(&document);
-    if lines.saturating_mul(indent) > MAX_HTML_INDENT_BYTES {
+    let page = elements::prepare(&document, url);
+    if indent::indent_bytes(&page.main) > MAX_HTML_INDENT_BYTES {
         return None;
     }
-    let page = elements::prepare(&document, url);
     let text = converter().tree_to_markdown(&page.main);
     Some(HtmlText { title: page.title, text: tidy_lines(&text), is_markdown: true })
 }

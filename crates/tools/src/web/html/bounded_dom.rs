@@ -21,7 +21,6 @@ use crate::web::limits::{
 };
 
 use super::attributes::KeptAttribute;
-use super::elements::is_named;
 
 type Handle = Rc<Node>;
 
@@ -60,23 +59,12 @@ pub(super) fn parse_bounded(html: &str) -> Option<Handle> {
     (depth(&document) <= MAX_HTML_DEPTH).then_some(document)
 }
 
-/// Returns the number of levels of a tree.
+/// Returns the number of levels of a tree, without recursion.
 fn depth(document: &Handle) -> usize {
-    deepest(document, |_| true)
-}
-
-/// Returns the largest number of quotes and lists around a node.
-pub(super) fn indent_depth(document: &Handle) -> usize {
-    deepest(document, |node| ["blockquote", "ul", "ol", "dl"].iter().any(|it| is_named(node, it)))
-}
-
-/// Returns the largest number of counted nodes from the root to a leaf, without recursion.
-fn deepest(document: &Handle, is_counted: impl Fn(&Handle) -> bool) -> usize {
-    let (mut deepest, mut open) = (0, vec![(document.clone(), 0)]);
-    while let Some((node, above)) = open.pop() {
-        let depth = above + usize::from(is_counted(&node));
+    let (mut deepest, mut open) = (0, vec![(document.clone(), 1)]);
+    while let Some((node, depth)) = open.pop() {
         deepest = deepest.max(depth);
-        open.extend(node.children.borrow().iter().map(|child| (child.clone(), depth)));
+        open.extend(node.children.borrow().iter().map(|child| (child.clone(), depth + 1)));
     }
     deepest
 }

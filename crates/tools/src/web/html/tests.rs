@@ -292,6 +292,7 @@ fn hostile_pages_are_converted_in_bounded_time_and_memory() {
     let numbered = |piece: &dyn Fn(usize) -> String| {
         (0..5_000).map(piece).collect::<String>() + &"<p>x".repeat(20_000)
     };
+    let listed = |lines: &str| "<ul><li>".repeat(90) + lines;
     for (name, page) in [
         ("nested blocks", fill("<div>")),
         ("nested quotes", fill("<blockquote>x")),
@@ -327,6 +328,23 @@ fn hostile_pages_are_converted_in_bounded_time_and_memory() {
             format!("<b {}>", (0..200_000).map(|number| format!("a{number} ")).collect::<String>()),
         ),
         ("quoted lines", format!("{}<pre>{}x", "<blockquote>".repeat(180), "\n".repeat(1_000_000))),
+        (
+            "listed lines that end with a carriage return",
+            listed(&("<pre>".to_owned() + &fill("x\r"))),
+        ),
+        (
+            "listed lines that end with a reference",
+            listed(&format!("<pre>{}", "x&#10;".repeat(SIZE))),
+        ),
+        ("listed lines that end with an element", listed(&fill("x<br>"))),
+        ("listed paragraphs", listed(&fill("<p>x"))),
+        ("listed lines of a caption", listed(&format!("<table><caption>{}", fill("x\n")))),
+        ("listed lines of an image", listed(&format!("<img src=x alt='{}'>", fill("x\n")))),
+        ("items without a list", format!("{}<pre>{}", "<section><li>".repeat(90), fill("x\n"))),
+        (
+            "items with long numbers",
+            format!("{}<pre>{}", "<ol start=2000000000><li>".repeat(90), "x\n".repeat(10_000)),
+        ),
         ("adjacent formatting", "<i>x</i>".repeat(40_000)),
         ("comments", fill("<!---->")),
         ("entities", fill("&amp;")),
@@ -387,6 +405,12 @@ fn pages_at_the_maximum_depth_are_markdown() {
         assert!(converted.is_markdown && converted.text.contains('x'), "{tag}");
         assert!(!convert(&nested(MAX_HTML_DEPTH, tag)).is_markdown, "{tag}");
     }
+}
+
+#[test]
+fn lines_outside_of_a_deep_list_are_not_indented() {
+    let page = format!("<pre>{}</pre>{}x", "x\n".repeat(20_000), "<ul><li>".repeat(80));
+    assert!(convert(&page).is_markdown);
 }
 
 #[test]
