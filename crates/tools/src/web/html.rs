@@ -11,6 +11,7 @@ mod escapes;
 mod handlers;
 mod indent;
 mod plain_text;
+mod scripts;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -71,7 +72,7 @@ fn converter() -> HtmlToMarkdown {
         })
         .add_handler(vec!["pre"], handlers::convert_preformatted)
         .add_handler(vec!["sub", "sup"], |all: &dyn Handlers, script: Element<'_>| {
-            Some(handlers::convert_script(all, script))
+            Some(scripts::convert_script(all, script))
         })
         .add_handler(vec!["code", "kbd", "samp", "tt"], |_: &dyn Handlers, code: Element<'_>| {
             Some(handlers::convert_code(code.node))

@@ -1,8 +1,10 @@
 //! Finds the main part of a page, removes what is not content, and makes links absolute.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use html5ever::Attribute;
+use html5ever::tendril::StrTendril;
 use markup5ever_rcdom::{Node, NodeData};
 use url::{Position, Url};
 
@@ -74,6 +76,7 @@ pub(super) fn prepare(document: &Handle, url: &Url) -> PreparedPage {
             is_wrapper || !is_left_out(child)
         });
         leave_out_line_numbers(&node);
+        keep_apart(&node);
         make_links_absolute(&node, base, url, &mut link_bytes);
         open.extend(node.children.borrow().iter().cloned());
     }
@@ -192,6 +195,14 @@ fn leave_out_line_numbers(row: &Handle) {
     let mut cells = row.children.borrow_mut();
     if cells.iter().any(|cell| has_code(cell) && !is_numbers(cell)) {
         cells.retain(|cell| !is_numbers(cell));
+    }
+}
+
+/// Adds an empty text to a power or an index. The library merges adjacent elements that have one text.
+fn keep_apart(script: &Handle) {
+    if is_named(script, "sup") || is_named(script, "sub") {
+        let contents = RefCell::new(StrTendril::new());
+        script.children.borrow_mut().push(Node::new(NodeData::Text { contents }));
     }
 }
 

@@ -198,21 +198,6 @@ pub(super) fn convert_code(element: &Handle) -> HandlerResult {
     format!("{start}{converted}{end}").into()
 }
 
-/// Converts a power or an index. Without its mark, it would become a part of the number before it.
-pub(super) fn convert_script(handlers: &dyn Handlers, element: Element<'_>) -> HandlerResult {
-    let content = handlers.walk_children(element.node).content;
-    let script = content.trim();
-    let mark = if element.tag == "sup" { "^" } else { "_" };
-    // Links are notes, and have brackets.
-    if script.is_empty() || script.contains(['[', '\n']) {
-        content.into()
-    } else if script.contains(|letter: char| !letter.is_alphanumeric()) {
-        format!("{mark}({script})").into()
-    } else {
-        format!("{mark}{script}").into()
-    }
-}
-
 /// Returns the language that a class of an element names.
 fn language_of(node: &Handle) -> Option<String> {
     let classes = attribute(node, KeptAttribute::Class)?;

@@ -172,7 +172,20 @@ fn code_in_a_line_has_no_markup_but_keeps_its_link() {
 #[test]
 fn powers_and_indices_keep_their_marks() {
     check("2<sup>64</sup>, x<sub>i+1</sub>, y<sub> </sub>z", "2^64, x_(i+1), y z");
+    check("2<sup>3</sup><sup>4</sup>, <sub>i</sub><sub>k</sub>", "2^3^4, _i_k");
+    check("2<sup><a id=b></a>3</sup>, x<sub><a href='#i'>i</a></sub>", "2^3, x_i");
+    check("<a href='#x'>x<sup>2</sup></a>, 2<sup>n+<a href='#k'>k</a></sup>", "x^2, 2^(n+k)");
+}
+
+#[test]
+fn marks_of_notes_are_no_powers() {
     check("a<sup><a href=x>[1]</a></sup>", "a[[1]](https://a.example/docs/x)");
+    check("a<sup><a href=x>1</a></sup>", "a[1](https://a.example/docs/x)");
+    check("a<a href=x><sup>1</sup></a>", "a[1](https://a.example/docs/x)");
+    check("limit 10<sup><a href='#n2'>2</a></sup>.", "limit 10[2].");
+    check("limit 10<a href='#n2'><sup>2</sup></a>(b)", "limit 10\\[2\\](b)");
+    check("a<sup><a href='#n1'>1</a>, <a href='#n2'>*</a></sup>", "a[1, \\*]");
+    check("a<sup><a href='#1'>1</a></sup><sup><a href='#2'>2</a></sup>", "a[1][2]");
 }
 
 #[test]
