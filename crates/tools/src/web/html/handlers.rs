@@ -8,7 +8,7 @@ use std::rc::Rc;
 use callboard_text::code_fence;
 use htmd::Element;
 use htmd::element_handler::{HandlerResult, Handlers};
-use markup5ever_rcdom::Node;
+use markup5ever_rcdom::{Node, NodeData};
 
 use crate::web::limits::{MAX_TABLE_CELLS, MAX_TABLE_SPAN};
 
@@ -168,34 +168,67 @@ pub(super) fn convert_preformatted(
     Some(format!("\n\n{}\n\n", fenced.trim_end()).into())
 }
 
-/// Converts code within a line. Markup within it would become part of the code. If it contains one
-/// link, the whole code becomes the link. Code with line breaks becomes a code block.
+/// Converts code within a line. Markup within it would become part of the code. If it contains links,
+/// the code is split, except that one link becomes the link of the whole code. Code with line breaks
+/// becomes a code block.
 pub(super) fn convert_code(element: &Handle) -> HandlerResult {
     let code = text_of(element);
     if !find_all(element, |node| is_named(node, "br")).is_empty() {
         let lines: Vec<_> = code.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         return format!("\n\n{}\n\n", code_fence("", &lines.join("\n")).trim_end()).into();
     }
+    let mut links = find_all(element, |node| link_of(node).is_some());
+    let parts = if links.len() < 2 {
+        vec![(code, links.pop().and_then(|link| link_of(&link)))]
+    } else {
+        code_parts(element)
+    };
+    let is_split = parts.len() > 1;
+    let shown = |(code, link): (String, Option<String>)| {
+        // The commas of a list of links are no code.
+        let is_comma = is_split && link.is_none() && code.trim() == ",";
+        if is_comma { code.replace('\n', " ") } else { quote_code(&code, link) }
+    };
+    parts.into_iter().map(shown).collect::<String>().into()
+}
+
+fn link_of(node: &Handle) -> Option<String> {
+    attribute(node, KeptAttribute::Href)
+}
+
+/// Returns the links in code and the texts between them.
+fn code_parts(element: &Handle) -> Vec<(String, Option<String>)> {
+    let is_text = |node: &Handle| matches!(node.data, NodeData::Text { .. });
+    let mut parts: Vec<(String, Option<String>)> = Vec::new();
+    for node in find_all(element, |node| is_text(node) || link_of(node).is_some()) {
+        match (parts.last_mut(), link_of(&node)) {
+            (Some((code, None)), None) => code.push_str(&text_of(&node)),
+            (_, link) => parts.push((text_of(&node), link)),
+        }
+    }
+    parts
+}
+
+/// Returns code in backticks, with a link.
+fn quote_code(code: &str, link: Option<String>) -> String {
     let words = code.split_whitespace().collect::<Vec<_>>().join(" ");
     if words.is_empty() {
-        return code.into();
+        return code.to_owned();
     }
     let runs = words.split(|letter| letter != '`').map(str::len);
     let ticks = "`".repeat(1 + runs.max().unwrap_or_default());
     let pad = if words.starts_with('`') || words.ends_with('`') { " " } else { "" };
     let quoted = format!("{ticks}{pad}{words}{pad}{ticks}");
-    let links = find_all(element, |node| attribute(node, KeptAttribute::Href).is_some());
-    let converted = match &links[..] {
-        [link] => {
-            let target = attribute(link, KeptAttribute::Href).unwrap_or_default();
+    let converted = match link {
+        Some(target) => {
             format!("[{quoted}]({})", target.replace('(', "%28").replace(')', "%29"))
         }
-        _ => quoted,
+        None => quoted,
     };
     // The space before or after code may be within it.
     let start = if code.starts_with(char::is_whitespace) { " " } else { "" };
     let end = if code.ends_with(char::is_whitespace) { " " } else { "" };
-    format!("{start}{converted}{end}").into()
+    format!("{start}{converted}{end}")
 }
 
 /// Returns the language that a class of an element names.

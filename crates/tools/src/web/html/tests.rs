@@ -164,7 +164,15 @@ fn code_in_a_line_has_no_markup_but_keeps_its_link() {
         "`a b c_d`, `[[`, `x` y, `` ` ``",
     );
     check("<code><a href='x(1)'>f</a>()</code>", "[`f()`](https://a.example/docs/x%281%29)");
-    check("<code><a href=x>f</a>(<a href=y>T</a>)</code>", "`f(T)`");
+    check(
+        "<code><a href=x>f</a>(<b>a</b>: <a href=y>T</a>)</code>",
+        "[`f`](https://a.example/docs/x)`(a:` [`T`](https://a.example/docs/y)`)`",
+    );
+    check(
+        "<code>,</code> <code><a href=x>f</a>,\n<a href=y>g</a></code>",
+        "`,` [`f`](https://a.example/docs/x), [`g`](https://a.example/docs/y)",
+    );
+    check("<code><a href='#x'>f</a>(<a href='#y'>T</a>)</code>", "`f(T)`");
     check("<a href=x><code>f</code></a>", "[`f`](https://a.example/docs/x)");
     check("<p>a<code>b<br>\n  c</code>d", "a\n\n```\nb\nc\n```\n\nd");
 }
