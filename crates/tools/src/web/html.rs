@@ -74,6 +74,9 @@ fn converter() -> HtmlToMarkdown {
         .add_handler(vec!["sub", "sup"], |all: &dyn Handlers, script: Element<'_>| {
             Some(scripts::convert_script(all, script))
         })
+        .add_handler(vec!["mfrac", "msup", "msub"], |all: &dyn Handlers, math: Element<'_>| {
+            Some(scripts::convert_math(all, math))
+        })
         .add_handler(vec!["code", "kbd", "samp", "tt"], |_: &dyn Handlers, code: Element<'_>| {
             Some(handlers::convert_code(code.node))
         })

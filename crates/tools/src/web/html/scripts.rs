@@ -1,4 +1,4 @@
-//! Markdown of powers, indices and marks of notes.
+//! Markdown of powers, indices, fractions and marks of notes.
 
 use std::rc::{Rc, Weak};
 
@@ -31,6 +31,19 @@ pub(super) fn convert_script(handlers: &dyn Handlers, element: Element<'_>) -> H
         None if is_power && is_linked(element.node) => note(script).into(),
         None => format!("{}{}", if is_power { "^" } else { "_" }, grouped(script)).into(),
     }
+}
+
+/// Converts a fraction, a power or an index of MathML, whose parts have no sign between them.
+pub(super) fn convert_math(handlers: &dyn Handlers, element: Element<'_>) -> HandlerResult {
+    let sign = match element.tag {
+        "mfrac" => "/",
+        "msup" => "^",
+        _ => "_",
+    };
+    let converted = |part: &Handle| handlers.handle(part).map(|it| grouped(it.content.trim()));
+    let children = element.node.children.borrow();
+    let parts = children.iter().filter_map(converted).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(sign).into()
 }
 
 fn note(mark: &str) -> String {

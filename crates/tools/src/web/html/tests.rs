@@ -186,6 +186,14 @@ fn powers_and_indices_keep_their_marks() {
 }
 
 #[test]
+fn parts_of_formulas_keep_their_signs() {
+    let half = "<mfrac> <mn>1</mn> <mn>2</mn> </mfrac>";
+    check(&format!("<math>{half}<mo>+</mo><mi>x</mi></math>"), "1/2+x");
+    check(&format!("<math><msup><mi>x</mi>{half}</msup></math>"), "x^(1/2)");
+    check("<math><msub><mi>x</mi><mrow><mi>i</mi><mo>+</mo><mn>1</mn></mrow></msub>", "x_(i+1)");
+}
+
+#[test]
 fn marks_of_notes_are_no_powers() {
     check("a<sup><a href=x>[1]</a></sup>", "a[[1]](https://a.example/docs/x)");
     check("a<sup><a href=x>1</a></sup>", "a[1](https://a.example/docs/x)");
