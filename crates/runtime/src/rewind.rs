@@ -459,7 +459,7 @@ impl Tool for RewindTool {
         CallDescription::new(Self::NAME).with_argument("prompt", args.prompt.to_string())
     }
 
-    async fn paths_to_read(
+    async fn paths_read_by_preview(
         &self,
         args: &RewindArgs,
         context: &Context,

@@ -3,10 +3,10 @@
 pub mod content_hash;
 mod contents;
 pub mod encoding;
+pub(crate) mod entry_fingerprint;
 pub mod read;
 pub mod remove;
 pub mod rewind;
-pub(crate) mod snapshot;
 pub(crate) mod state;
 pub(crate) mod system;
 pub mod undo;

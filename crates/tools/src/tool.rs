@@ -443,13 +443,13 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`ToolError`] if the call is impossible. No permission is requested after this error.
-    fn paths_to_read(
+    fn paths_read_by_preview(
         &self,
         args: &Self::Args,
         context: &Context,
     ) -> impl Future<Output = Result<Vec<String>, ToolError>> + Send {
         let describe = || Some(self.describe(args, context));
-        std::future::ready(Ok(default_paths_to_read(self.spec().side_effects, describe)))
+        std::future::ready(Ok(default_paths_read_by_preview(self.spec().side_effects, describe)))
     }
 
     /// Determines the effects of a call. Must not have side effects.
@@ -477,8 +477,8 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 }
 
-/// Returns the paths that [`Tool::paths_to_read`] returns by default.
-fn default_paths_to_read(
+/// Returns the paths that [`Tool::paths_read_by_preview`] returns by default.
+fn default_paths_read_by_preview(
     reach: SideEffects,
     describe: impl FnOnce() -> Option<CallDescription>,
 ) -> Vec<String> {

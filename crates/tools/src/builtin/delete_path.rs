@@ -57,7 +57,11 @@ impl Tool for DeletePath {
             .with_location(&args.path, 0, context)
     }
 
-    async fn paths_to_read(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
+    async fn paths_read_by_preview(
+        &self,
+        args: &Args,
+        _: &Context,
+    ) -> Result<Vec<String>, ToolError> {
         Ok(vec![args.path.clone()])
     }
 
@@ -79,7 +83,7 @@ impl Tool for DeletePath {
             Ok(ToolPreview {
                 changes: vec![found.deletion_change()],
                 effects,
-                pre_image: found.snapshot.fingerprint(),
+                pre_image: found.fingerprint.identifying_bytes(),
                 notes: found.size_note().into_iter().chain(found.restorability_note()).collect(),
                 ..ToolPreview::new(Plan(found))
             }

@@ -20,7 +20,7 @@ use crate::builtin::unsaved_files::{
 use crate::edit::{Edit, Occurrence};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::workspace::{Workspace, WorkspacePath, guard};
-use crate::files::write::{BackupCoverage, write_all_with_progress};
+use crate::files::write::{CrashProtection, write_all_with_progress};
 use crate::limits::{MAX_EDIT_TIME, MAX_EDITED_BYTES_PER_CALL, MAX_EDITS_PER_CALL};
 use crate::note::Note;
 use crate::progress::{FilesDone, ProgressReporter};
@@ -110,7 +110,7 @@ pub(crate) struct Plan {
     /// The files that are written to disk. For each of these files, the client had no unsaved
     /// changes when the preview was created.
     saved_files: Vec<WorkspacePath>,
-    backup_coverage: BackupCoverage,
+    crash_protection: CrashProtection,
     /// Notes about earlier changes of the files, and about unsaved changes in the client.
     notes: Vec<Note>,
 }
@@ -158,7 +158,11 @@ impl Tool for EditFile {
         paths.into_iter().fold(description, |all, path| all.with_location(path, 0, context))
     }
 
-    async fn paths_to_read(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
+    async fn paths_read_by_preview(
+        &self,
+        args: &Args,
+        _: &Context,
+    ) -> Result<Vec<String>, ToolError> {
         if args.edits.len() > MAX_EDITS_PER_CALL {
             // A call with too many edits is rejected before any file is read.
             return Ok(Vec::new());
@@ -215,7 +219,7 @@ impl Tool for EditFile {
                 .filter(|file| file.is_written_to_disk())
                 .map(EditedFile::file_write)
                 .collect();
-            let protection = BackupCoverage::assess(workspace, &changes)?;
+            let protection = CrashProtection::assess(workspace, &changes)?;
             Ok(build_preview(files, protection, &held, workspace))
         });
         preview.await
@@ -250,7 +254,7 @@ impl Plan {
                 write_all_with_progress(
                     workspace,
                     &changes,
-                    &shared.backup_coverage,
+                    &shared.crash_protection,
                     &mut |far| {
                         reporter.report_if_due(far, || {
                             current_locations(files.get(far.files).copied())
@@ -328,7 +332,7 @@ fn current_locations(file: Option<&EditedFile>) -> Vec<Location> {
 
 fn build_preview(
     files: Vec<EditedFile>,
-    protection: BackupCoverage,
+    protection: CrashProtection,
     held: &UnsavedTexts,
     workspace: &Workspace,
 ) -> ToolPreview<Plan> {
@@ -367,7 +371,7 @@ fn build_preview(
         ..ToolPreview::new(Plan {
             files,
             saved_files: as_on_disk,
-            backup_coverage: protection,
+            crash_protection: protection,
             notes,
         })
     }

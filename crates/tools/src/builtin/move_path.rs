@@ -64,7 +64,7 @@ impl Tool for MovePath {
             .with_location(&args.to, 0, context)
     }
 
-    async fn paths_to_read(&self, _: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
+    async fn paths_read_by_preview(&self, _: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
         // The preview shows names only, so the call needs no permission to read the file.
         Ok(Vec::new())
     }
@@ -99,7 +99,7 @@ impl Tool for MovePath {
             Ok(ToolPreview {
                 changes: vec![FileChange::new(Operation::Move { from: old }, new)],
                 effects,
-                pre_image: found.snapshot.fingerprint(),
+                pre_image: found.fingerprint.identifying_bytes(),
                 notes: found.size_note().into_iter().collect(),
                 ..ToolPreview::new(Plan { found, to })
             }

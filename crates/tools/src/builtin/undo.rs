@@ -57,7 +57,11 @@ impl Tool for Undo {
         CallDescription::new("undo")
     }
 
-    async fn paths_to_read(&self, _: &Args, context: &Context) -> Result<Vec<String>, ToolError> {
+    async fn paths_read_by_preview(
+        &self,
+        _: &Args,
+        context: &Context,
+    ) -> Result<Vec<String>, ToolError> {
         let places = context.run_blocking(|workspace| {
             let undoing = UndoPlan::for_last_change(workspace)?;
             Ok(undoing.affected_paths().map(|(path, _)| path_text(path).into_owned()).collect())
@@ -88,7 +92,7 @@ impl Tool for Undo {
             });
             let late = workspace.take_late_writes().into_iter();
             let late = late.map(|late| late.note(workspace.display(&late.path)));
-            let protection = undoing.backup_coverage();
+            let protection = undoing.crash_protection();
             let notes = skipped_notes(&undoing, workspace).into_iter().chain(late);
             let notes = notes.chain(protection.notes());
             let is_guarded = is_guarded || protection.can_crash_mix_contents();

@@ -19,7 +19,7 @@ use crate::files::content_hash::ContentHash;
 use crate::files::encoding::{DecodedText, ReencodedText};
 use crate::files::workspace::{Workspace, WorkspacePath, guard};
 use crate::files::write::{
-    BackupCoverage, FileWrite, PreImage, read_whole, write_all_with_progress,
+    CrashProtection, FileWrite, PreImage, read_whole, write_all_with_progress,
 };
 use crate::limits::{MAX_DIFF_TIME, MAX_WHOLE_FILE_BYTES};
 use crate::note::Note;
@@ -63,7 +63,7 @@ pub(crate) struct Plan {
     unsaved: Option<(PathBuf, &'static str)>,
     /// The file, if the client had no unsaved changes when the preview was created.
     saved_file: Option<WorkspacePath>,
-    backup_coverage: BackupCoverage,
+    crash_protection: CrashProtection,
     /// Notes about unsaved changes in the client and about the preserved format of the file. Each
     /// note is one sentence.
     notes: Vec<Note>,
@@ -101,7 +101,11 @@ impl Tool for WriteFile {
         CallDescription { file_text_argument: Some("content"), ..description }
     }
 
-    async fn paths_to_read(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
+    async fn paths_read_by_preview(
+        &self,
+        args: &Args,
+        _: &Context,
+    ) -> Result<Vec<String>, ToolError> {
         Ok(vec![args.path.clone()])
     }
 
@@ -159,7 +163,7 @@ impl Tool for WriteFile {
             let written = FileWrite { path: &at, expected: found.bytes(), bytes: &bytes };
             // If the client has unsaved changes, the client writes the file, and the tool does not.
             let written = text.is_none().then_some(written);
-            let protection = BackupCoverage::assess(workspace, written.as_slice())?;
+            let protection = CrashProtection::assess(workspace, written.as_slice())?;
             let notes: Vec<_> = notes.chain(protection.notes()).collect();
             let is_guarded = is_guarded || protection.can_crash_mix_contents();
             let kind = [u8::from(found == PreImage::Missing), u8::from(text.is_some())];
@@ -175,7 +179,7 @@ impl Tool for WriteFile {
                 found,
                 unsaved: held,
                 saved_file: as_on_disk,
-                backup_coverage: protection,
+                crash_protection: protection,
                 notes: notes_of_plan,
             };
             Ok(ToolPreview {
@@ -222,7 +226,7 @@ impl Plan {
                 let (at, found) = (&self.at, self.found.bytes());
                 let change = FileWrite { path: at, expected: found, bytes: &self.bytes };
                 let mut watch = |far| reporter.report_if_due(far, Vec::new);
-                write_all_with_progress(workspace, &[change], &self.backup_coverage, &mut watch)?;
+                write_all_with_progress(workspace, &[change], &self.crash_protection, &mut watch)?;
             }
             Ok(self.build_tool_output(workspace))
         });

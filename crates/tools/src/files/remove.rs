@@ -19,7 +19,7 @@ use acp_types::{FileChange, Operation, diff};
 
 use crate::error::{ErrorCode, ToolError};
 use crate::files::encoding::DecodedText;
-use crate::files::snapshot::EntrySnapshot;
+use crate::files::entry_fingerprint::EntryFingerprint;
 use crate::files::state::undo_entry::{Backup, FileOperation, UndoEntry};
 use crate::files::system::{Dir, FileKind};
 use crate::files::workspace::open::{self, EntryPath};
@@ -30,11 +30,11 @@ use crate::note::Note;
 
 use self::quarantine::Quarantined;
 
-/// An entry to delete or move, with a snapshot that was taken for the preview.
+/// An entry to delete or move, with a fingerprint that was computed for the preview.
 #[derive(Debug)]
 pub struct ExistingEntry {
     pub(crate) entry: EntryPath,
-    pub(crate) snapshot: EntrySnapshot,
+    pub(crate) fingerprint: EntryFingerprint,
     /// The decoded text of a file. `None` if the text cannot be shown.
     text: Option<String>,
     restorability: Restorability,
@@ -63,9 +63,7 @@ pub fn inspect_entry(
     workspace: &Workspace,
     at: &WorkspacePath,
 ) -> Result<ExistingEntry, ToolError> {
-    inspect_entry_with_snapshot(workspace, at, |dir, name| {
-        Ok((EntrySnapshot::take(dir, name)?, None))
-    })
+    inspect_entry_with(workspace, at, |dir, name| Ok((EntryFingerprint::compute(dir, name)?, None)))
 }
 
 /// Inspects an entry in the same way as [`inspect_entry`]. For a file, also decodes the text for
@@ -78,13 +76,13 @@ pub(crate) fn inspect_entry_with_text(
     workspace: &Workspace,
     at: &WorkspacePath,
 ) -> Result<ExistingEntry, ToolError> {
-    inspect_entry_with_snapshot(workspace, at, EntrySnapshot::take_with_bytes)
+    inspect_entry_with(workspace, at, EntryFingerprint::compute_with_bytes)
 }
 
-fn inspect_entry_with_snapshot(
+fn inspect_entry_with(
     workspace: &Workspace,
     at: &WorkspacePath,
-    see: impl FnOnce(&Dir, &OsStr) -> io::Result<(EntrySnapshot, Option<Vec<u8>>)>,
+    see: impl FnOnce(&Dir, &OsStr) -> io::Result<(EntryFingerprint, Option<Vec<u8>>)>,
 ) -> Result<ExistingEntry, ToolError> {
     let entry = EntryPath::resolve_without_following(workspace, at)?;
     let dir = workspace.open_dir(&entry.parent)?;
@@ -99,7 +97,7 @@ fn inspect_entry_with_snapshot(
         .and_then(|bytes| DecodedText::decode(at.given(), bytes).ok())
         .map(DecodedText::into_string);
     let fate = Restorability::for_entry(&seen, workspace, &dir);
-    Ok(ExistingEntry { entry, snapshot: seen, text, restorability: fate })
+    Ok(ExistingEntry { entry, fingerprint: seen, text, restorability: fate })
 }
 
 /// Rejects an entry that cannot be moved or deleted. This happens before permission is requested.
@@ -120,7 +118,7 @@ impl ExistingEntry {
     /// Returns whether the entry is a directory.
     #[must_use]
     pub(crate) fn is_directory(&self) -> bool {
-        self.snapshot.kind == FileKind::Directory
+        self.fingerprint.kind == FileKind::Directory
     }
 
     /// Returns whether the entry can be restored after its deletion.
@@ -144,7 +142,7 @@ impl ExistingEntry {
     /// Returns a note with the number of entries in a directory, and their size in bytes.
     #[must_use]
     pub(crate) fn size_note(&self) -> Option<Note> {
-        let EntrySnapshot { entries, bytes, is_complete: is_whole, .. } = self.snapshot;
+        let EntryFingerprint { entries, bytes, is_complete: is_whole, .. } = self.fingerprint;
         let key = if is_whole { "directory" } else { "directory-at-least" };
         let note = || Note::new(key).with_count("entries", entries).with_count("bytes", bytes);
         self.is_directory().then(note)
@@ -172,7 +170,7 @@ impl ExistingEntry {
     ///
     /// `too_large` if the entry is rejected.
     pub(crate) fn require_deletable(&self) -> Result<(), ToolError> {
-        if self.can_be_restored() || self.snapshot.is_complete {
+        if self.can_be_restored() || self.fingerprint.is_complete {
             return Ok(());
         }
         let message = format!(
@@ -213,19 +211,19 @@ impl ExistingEntry {
         let EntryPath { parent, name, path: at } = &self.entry;
         let dir = workspace.open_dir(parent)?;
         if !self.can_be_restored() {
-            Quarantined::quarantine(workspace, &dir, &self.entry, &self.snapshot)?
+            Quarantined::quarantine(workspace, &dir, &self.entry, &self.fingerprint)?
                 .remove_for_good()?;
             return Ok(None);
         }
         let undo = workspace.undo_store();
-        let blob = match undo.move_in(&dir, name, self.snapshot.bytes) {
+        let blob = match undo.move_in(&dir, name, self.fingerprint.bytes) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 return self.back_up_by_copy_and_remove(workspace, &dir).map(Some);
             }
             Err(error) => return Err(explain_backup_error(workspace, at, &error)),
             Ok(blob) => blob.ok_or_else(|| not_restorable_error(at))?,
         };
-        if undo.snapshot_backup(&blob).is_ok_and(|now| now == self.snapshot) {
+        if undo.fingerprint_backup(&blob).is_ok_and(|now| now == self.fingerprint) {
             return Ok(Some(blob));
         }
         self.restore(workspace, &blob)?;
@@ -251,14 +249,14 @@ impl ExistingEntry {
         dir: &Dir,
     ) -> Result<Backup, ToolError> {
         let at = &self.entry.path;
-        if self.snapshot.kind != FileKind::File || self.snapshot.bytes > MAX_UNDO_BYTES {
+        if self.fingerprint.kind != FileKind::File || self.fingerprint.bytes > MAX_UNDO_BYTES {
             return Err(not_restorable_error(at));
         }
-        let aside = Quarantined::quarantine(workspace, dir, &self.entry, &self.snapshot)?;
+        let aside = Quarantined::quarantine(workspace, dir, &self.entry, &self.fingerprint)?;
         let undo = workspace.undo_store();
         let copied = undo.copy_in(dir, aside.quarantine_name()).and_then(|blob| {
             let blob = blob.ok_or(io::ErrorKind::NotFound)?;
-            let is_same = undo.snapshot_backup(&blob)?.hash == self.snapshot.hash;
+            let is_same = undo.fingerprint_backup(&blob)?.hash == self.fingerprint.hash;
             if !is_same {
                 undo.remove(&blob);
             }
@@ -339,7 +337,8 @@ impl ExistingEntry {
             io::ErrorKind::CrossesDevices => other_file_system_error(&to.path),
             _ => workspace.explain_io_error(&from.path, &error),
         });
-        let is_same = || EntrySnapshot::take(&new, &to.name).is_ok_and(|now| now == self.snapshot);
+        let is_same =
+            || EntryFingerprint::compute(&new, &to.name).is_ok_and(|now| now == self.fingerprint);
         let moved = moved.and_then(|()| {
             if is_same() {
                 return Ok(());
@@ -356,7 +355,7 @@ impl ExistingEntry {
 }
 
 impl Restorability {
-    fn for_entry(seen: &EntrySnapshot, workspace: &Workspace, dir: &Dir) -> Self {
+    fn for_entry(seen: &EntryFingerprint, workspace: &Workspace, dir: &Dir) -> Self {
         let is_large = seen.bytes > MAX_UNDO_BYTES;
         let is_beside = workspace.undo_store().is_on_same_file_system(dir);
         // On another file system, a backup is a copy of the entry and needs additional space.

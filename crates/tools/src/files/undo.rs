@@ -16,7 +16,7 @@ use crate::files::state::undo_entry::{Backup, FileOperation, UndoEntry};
 use crate::files::workspace::open::{self, EntryPath};
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::files::write::{
-    BackupCoverage, FileWrite, PreImage, read_whole, with_unrestored_files,
+    CrashProtection, FileWrite, PreImage, read_whole, with_unrestored_files,
     write_all_without_backups,
 };
 use crate::limits::{MAX_DIFF_TIME, MAX_WHOLE_FILE_BYTES};
@@ -42,7 +42,7 @@ use crate::note::Note;
 pub struct UndoPlan {
     number: u64,
     actions: Vec<UndoAction>,
-    backup_coverage: BackupCoverage,
+    crash_protection: CrashProtection,
 }
 
 /// The reversal of one file operation.
@@ -105,8 +105,8 @@ impl UndoPlan {
             .rev()
             .map(|deed| UndoAction::prepare_or_skip(workspace, deed));
         let deeds: Vec<_> = deeds.collect::<Result<_, _>>()?;
-        let protection = BackupCoverage::assess(workspace, &restoring_file_writes(&deeds))?;
-        Ok(Self { number, actions: deeds, backup_coverage: protection })
+        let protection = CrashProtection::assess(workspace, &restoring_file_writes(&deeds))?;
+        Ok(Self { number, actions: deeds, crash_protection: protection })
     }
 
     /// Returns the number of the undo entry.
@@ -115,8 +115,8 @@ impl UndoPlan {
     }
 
     /// Returns how the files that the undo rewrites are protected from a crash.
-    pub(crate) fn backup_coverage(&self) -> &BackupCoverage {
-        &self.backup_coverage
+    pub(crate) fn crash_protection(&self) -> &CrashProtection {
+        &self.crash_protection
     }
 
     /// Returns the changes that undoing would cause.
@@ -156,7 +156,7 @@ impl UndoPlan {
     pub(crate) fn state_fingerprint(&self) -> Vec<u8> {
         let images = self.actions.iter().map(|prepared| match prepared {
             UndoAction::Remove(found) | UndoAction::MoveBack { found, .. } => {
-                found.snapshot.fingerprint()
+                found.fingerprint.identifying_bytes()
             }
             UndoAction::Rewrite { now, before, .. } => {
                 [now, before].map(|bytes| *ContentHash::of_bytes(bytes).as_bytes()).concat()
@@ -254,7 +254,7 @@ impl UndoPlan {
     /// deleted or moved entry.
     fn restore_contents(&self, workspace: &Workspace) -> Result<(), ToolError> {
         let replaced = restoring_file_writes(&self.actions);
-        drop(write_all_without_backups(workspace, &replaced, &self.backup_coverage, &mut |_| {})?);
+        drop(write_all_without_backups(workspace, &replaced, &self.crash_protection, &mut |_| {})?);
         self.actions.iter().try_for_each(|prepared| match prepared {
             UndoAction::Restore { to, before } => {
                 let (dir, made) = open::create_dirs(workspace, &to.parent)?;
@@ -349,7 +349,7 @@ impl UndoAction {
             FileOperation::Created { path, hash_after: after } => {
                 let found =
                     inspect_entry_with_text(workspace, &workspace.locate_without_following(path)?)?;
-                if found.snapshot.hash != *after {
+                if found.fingerprint.hash != *after {
                     return Err(UndoObstacle::Skipped(REASON_CHANGED));
                 }
                 Self::Remove(Box::new(found))

@@ -15,7 +15,7 @@
 //! file can be created in the folder, the file is also written in place, and its copies are in the
 //! state folder.
 
-mod backup_coverage;
+mod crash_protection;
 mod staged;
 
 use std::collections::HashSet;
@@ -31,8 +31,8 @@ use crate::files::system::read_to_cap;
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::progress::{FilesDone, OnProgress};
 
-pub(crate) use self::backup_coverage::BackupCoverage;
-use self::backup_coverage::{BackupLocation, ReplaceOrInPlace};
+pub(crate) use self::crash_protection::CrashProtection;
+use self::crash_protection::{RepairCopyLocation, ReplaceOrInPlace};
 use self::staged::StagedFile;
 
 /// The state of a file at the time when a change of it was previewed.
@@ -117,7 +117,7 @@ pub fn write_all_or_none(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
 ) -> Result<(), ToolError> {
-    let protection = BackupCoverage::assess(workspace, changes)?;
+    let protection = CrashProtection::assess(workspace, changes)?;
     write_all_with_progress(workspace, changes, &protection, &mut |_| {})
 }
 
@@ -126,7 +126,7 @@ pub fn write_all_or_none(
 pub(crate) fn write_all_with_progress(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
-    protection: &BackupCoverage,
+    protection: &CrashProtection,
     watch: &mut OnProgress<'_>,
 ) -> Result<(), ToolError> {
     let written = write_all_without_backups(workspace, changes, protection, watch)?;
@@ -153,7 +153,7 @@ pub(crate) struct WrittenFiles<'a> {
 pub(crate) fn write_all_without_backups<'a>(
     workspace: &'a Workspace,
     changes: &[FileWrite<'a>],
-    protection: &BackupCoverage,
+    protection: &CrashProtection,
     watch: &mut OnProgress<'_>,
 ) -> Result<WrittenFiles<'a>, ToolError> {
     let call = next_call_number();
@@ -280,7 +280,7 @@ fn begin_journal(
         let mut made: Vec<_> = missing.map(|dir| dir.as_os_str().to_owned()).collect();
         made.reverse();
         let (dir, name, temporary) = (dir.into(), name.to_owned(), temporary_name(call, number));
-        let copies = (manner.backup_location == BackupLocation::StateFolder)
+        let copies = (manner.repair_copy_location == RepairCopyLocation::StateFolder)
             .then(|| folder.as_os_str().to_owned());
         Ok(JournalFile { dir, name, temporary, made, copies })
     });

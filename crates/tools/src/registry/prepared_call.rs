@@ -54,7 +54,7 @@ impl CallExecutor for PreparedCall {
         let (entry, args, _) = self.normalise_and_report_description(call).await?;
         let paths = entry
             .tool
-            .paths_to_read(args, &self.context)
+            .paths_read_by_preview(args, &self.context)
             .await
             .map_err(|error| to_failure(error, call))?;
         if paths.is_empty() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     CallDescription, Context, Invocation, Spec, Tool, ToolHint, ToolOutput, ToolPreview, ToolRole,
-    default_paths_to_read,
+    default_paths_read_by_preview,
 };
 use crate::error::ToolError;
 
@@ -114,20 +114,20 @@ pub trait DynTool: fmt::Debug + Send + Sync {
     }
 
     /// Returns the paths of the files whose text the preview shows or quotes. See
-    /// [`Tool::paths_to_read`].
+    /// [`Tool::paths_read_by_preview`].
     ///
     /// By default, a tool that may change files returns the paths of [`describe`](Self::describe).
     ///
     /// # Errors
     ///
     /// [`ToolError`] if the call is impossible. No permission is requested after this error.
-    fn paths_to_read<'a>(
+    fn paths_read_by_preview<'a>(
         &'a self,
         args: Value,
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
         let describe = || self.describe(&args, context);
-        ready(Ok(default_paths_to_read(self.spec().side_effects, describe))).boxed()
+        ready(Ok(default_paths_read_by_preview(self.spec().side_effects, describe))).boxed()
     }
 
     /// Determines the effects of a call. Must not have side effects. See [`Tool::preview`].
@@ -186,12 +186,14 @@ impl<T: Tool> DynTool for T {
         Some(Tool::describe(self, &args, context))
     }
 
-    fn paths_to_read<'a>(
+    fn paths_read_by_preview<'a>(
         &'a self,
         args: Value,
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
-        Box::pin(async move { Tool::paths_to_read(self, &parse_args(self, args)?, context).await })
+        Box::pin(async move {
+            Tool::paths_read_by_preview(self, &parse_args(self, args)?, context).await
+        })
     }
 
     fn preview<'a>(

@@ -65,8 +65,8 @@ pub(super) async fn run_local_command(
         stop: background.child_token(),
         input: (is_interactive && place.is_some()).then(CommandInput::default),
     };
-    let RunningCommand { recording, mut running, detached } =
-        start_command(command, folder, &job, invocation);
+    let PreparedCommand { recording, mut running, detached } =
+        prepare_command(command, folder, &job, invocation);
     let mut may_go_on = true;
     let exit = loop {
         tokio::select! {
@@ -143,8 +143,8 @@ fn add_findings(
     }
 }
 
-/// The running command of a call.
-struct RunningCommand {
+/// The command of a call. The process starts when `running` is polled for the first time.
+struct PreparedCommand {
     recording: Arc<Recording>,
     running: CommandFuture,
     /// Cancelled when the call stops showing the output, because the command continues in the
@@ -152,12 +152,12 @@ struct RunningCommand {
     detached: CancellationToken,
 }
 
-fn start_command(
+fn prepare_command(
     command: ShellCommand,
     folder: Arc<Dir>,
     job: &CommandInfo,
     invocation: Invocation<'_>,
-) -> RunningCommand {
+) -> PreparedCommand {
     let call = invocation.call.clone();
     // The output files are deleted when the session ends. A running command must not keep the
     // session alive.
@@ -195,7 +195,7 @@ fn start_command(
     };
     let (stop, kept, input) = (job.stop.clone(), Arc::clone(&recording), job.input.clone());
     let running = process::run_recorded(command, stop, kept, input, show, ready).boxed();
-    RunningCommand { recording, running, detached }
+    PreparedCommand { recording, running, detached }
 }
 
 /// Resolves when the command should move to the background, and returns the reason.

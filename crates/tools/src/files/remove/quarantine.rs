@@ -1,4 +1,4 @@
-//! Moves an entry to a temporary name, and compares it there with its snapshot. The entry is then
+//! Moves an entry to a temporary name, and compares it there with its fingerprint. The entry is then
 //! removed permanently, or moved back.
 //!
 //! The journal records the temporary name. If the process is killed, the next start finds the entry
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use super::{changed_error, name_taken_error};
 use crate::error::{ErrorCode, ToolError};
-use crate::files::snapshot::EntrySnapshot;
+use crate::files::entry_fingerprint::EntryFingerprint;
 use crate::files::state::journal::{Journal, remove_tree, unique_temporary_name};
 use crate::files::system::{Dir, FileKind};
 use crate::files::workspace::Workspace;
@@ -28,13 +28,13 @@ pub(super) struct Quarantined<'a> {
 }
 
 impl<'a> Quarantined<'a> {
-    /// Moves an entry to a temporary name. If the entry does not match the snapshot, moves it back
+    /// Moves an entry to a temporary name. If the entry does not match the fingerprint, moves it back
     /// and fails.
     pub(super) fn quarantine(
         workspace: &Workspace,
         dir: &'a Dir,
         entry: &'a EntryPath,
-        seen: &EntrySnapshot,
+        seen: &EntryFingerprint,
     ) -> Result<Self, ToolError> {
         let explain = |error: io::Error| workspace.explain_io_error(&entry.path, &error);
         let name = unique_temporary_name();
@@ -49,7 +49,7 @@ impl<'a> Quarantined<'a> {
         let aside = Self { dir, entry, kind: seen.kind, name, journal };
         // From now on, the entry can only be changed by programs that already have the directory
         // open.
-        if EntrySnapshot::take(dir, &aside.name).is_ok_and(|now| now == *seen) {
+        if EntryFingerprint::compute(dir, &aside.name).is_ok_and(|now| now == *seen) {
             return Ok(aside);
         }
         aside.restore()?;

@@ -12,7 +12,7 @@ use super::late_writes::{LateWrite, WatchedBackup};
 use super::undo_entry::{Backup, UndoEntry, backup_number};
 use super::undo_log::{self, LostChanges, UndoLogLine};
 use crate::files::content_hash::ContentHash;
-use crate::files::snapshot::EntrySnapshot;
+use crate::files::entry_fingerprint::EntryFingerprint;
 use crate::files::state::journal::unique_temporary_name;
 use crate::files::state::session_folder::{self, FolderLock};
 use crate::files::system::{Dir, EntryMetadata, FileVisibility, PinnedDirectory, copy_access};
@@ -157,9 +157,9 @@ impl UndoStore {
         self.backup_path(blob).filter(|place| place.symlink_metadata().is_ok())
     }
 
-    /// Takes a snapshot of a backup.
-    pub(crate) fn snapshot_backup(&self, blob: &Backup) -> io::Result<EntrySnapshot> {
-        EntrySnapshot::take(&self.existing_folder()?.dir, &blob.name)
+    /// Computes the fingerprint of a backup.
+    pub(crate) fn fingerprint_backup(&self, blob: &Backup) -> io::Result<EntryFingerprint> {
+        EntryFingerprint::compute(&self.existing_folder()?.dir, &blob.name)
     }
 
     /// Moves a backup to an unused name. A file that cannot be moved is copied.

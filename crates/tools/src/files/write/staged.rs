@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::backup_coverage::{BackupLocation, ReplaceOrInPlace};
+use super::crash_protection::{RepairCopyLocation, ReplaceOrInPlace};
 use super::{FileWrite, state_folder_error};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
@@ -34,7 +34,7 @@ pub(super) struct StagedFile<'a> {
     path: PathBuf,
     dir: Dir,
     /// The directory that contains the copies. `None` if it is the directory of the file.
-    backup_dir: Option<Dir>,
+    repair_copy_dir: Option<Dir>,
     mode: ReplaceOrInPlace,
     name: OsString,
     /// The name of the temporary file. This file has the new content. If the file is written in
@@ -130,8 +130,8 @@ impl<'a> StagedFile<'a> {
                 other => (other?, Vec::new()),
             },
         };
-        let copies = match (manner.backup_location, workspace.journal_folder()) {
-            (BackupLocation::StateFolder, Some(folder)) => {
+        let copies = match (manner.repair_copy_location, workspace.journal_folder()) {
+            (RepairCopyLocation::StateFolder, Some(folder)) => {
                 let dir =
                     PinnedDirectory::pin(folder).and_then(|root| root.open_dir(Path::new("")));
                 Some(dir.map_err(|error| state_folder_error(workspace, &error))?)
@@ -148,7 +148,7 @@ impl<'a> StagedFile<'a> {
             change,
             path,
             dir,
-            backup_dir: copies,
+            repair_copy_dir: copies,
             mode: manner,
             name,
             temporary,
@@ -185,16 +185,16 @@ impl<'a> StagedFile<'a> {
         open::require_inspected_file_id(self.workspace, self.change.path, &metadata)?;
         self.old_metadata = Some(self.dir.entry_metadata(&self.name)?);
         self.require_unchanged(&mut file)?;
-        if self.mode.backup_location == BackupLocation::NoBackup {
+        if self.mode.repair_copy_location == RepairCopyLocation::NoCopy {
             self.method = WriteMethod::InPlace(file);
             return Ok(());
         }
         let temporary =
             self.temporary_dir().create_new_file(&self.temporary, FileVisibility::Owner);
-        let temporary = temporary.map_err(|error| self.backup_error(error))?;
+        let temporary = temporary.map_err(|error| self.repair_copy_error(error))?;
         self.method = WriteMethod::Replace;
         let ours = self.temporary_dir().entry_id(&self.temporary);
-        self.new_file_id = ours.map_err(|error| self.backup_error(error))?;
+        self.new_file_id = ours.map_err(|error| self.repair_copy_error(error))?;
         let is_in_place = self.mode.is_in_place || link_count(&metadata) > 1;
         if is_in_place || !copy_access(&file, &temporary)? {
             if self.mode.is_exchange_required {
@@ -213,7 +213,7 @@ impl<'a> StagedFile<'a> {
                 write_with_progress(&temporary, old, &mut |_| {})?;
                 self.workspace.durability().sync_file(&temporary)
             });
-            return copied.map_err(|error| self.backup_error(error));
+            return copied.map_err(|error| self.repair_copy_error(error));
         }
         write_with_progress(&temporary, self.change.bytes, filled)?;
         // Writing the file may have cleared its set-user-id bit.
@@ -222,8 +222,8 @@ impl<'a> StagedFile<'a> {
     }
 
     /// Reports an error as an error of the state folder if the copies are in the state folder.
-    fn backup_error(&self, error: io::Error) -> StageError {
-        match self.backup_dir {
+    fn repair_copy_error(&self, error: io::Error) -> StageError {
+        match self.repair_copy_dir {
             Some(_) => state_folder_error(self.workspace, &error).into(),
             None => error.into(),
         }
@@ -232,7 +232,7 @@ impl<'a> StagedFile<'a> {
     /// Returns the directory that contains the copies, and the new file until it is moved into
     /// place.
     fn temporary_dir(&self) -> &Dir {
-        self.backup_dir.as_ref().unwrap_or(&self.dir)
+        self.repair_copy_dir.as_ref().unwrap_or(&self.dir)
     }
 
     /// Moves the new file into place if the old file has not changed.
@@ -424,7 +424,7 @@ impl<'a> StagedFile<'a> {
         if state == StagedState::Cleaned {
             return true;
         }
-        if self.mode.backup_location == BackupLocation::NoBackup {
+        if self.mode.repair_copy_location == RepairCopyLocation::NoCopy {
             return true;
         }
         let remove = |name: &OsStr| match self.temporary_dir().remove_file(name) {

@@ -8,7 +8,7 @@ mod journal;
 
 use super::staged::StagedFile;
 use super::{
-    BackupCoverage, FileWrite, PreImage, ReplaceOrInPlace, atomic_write, read_whole,
+    CrashProtection, FileWrite, PreImage, ReplaceOrInPlace, atomic_write, read_whole,
     write_all_or_none, write_all_with_progress,
 };
 use crate::error::{ErrorCode, ToolError};
@@ -231,7 +231,7 @@ fn progress_is_reported_in_files_and_in_bytes() {
         FileWrite { path: &new, expected: None, bytes: &large },
     ];
     let mut reports = Vec::new();
-    let protection = BackupCoverage::assess(&tree.workspace, &changes).unwrap();
+    let protection = CrashProtection::assess(&tree.workspace, &changes).unwrap();
     let mut watch = |far| reports.push(far);
     write_all_with_progress(&tree.workspace, &changes, &protection, &mut watch).unwrap();
     let (piece, all) = (4 << 20, (5 << 20) + 4);

@@ -8,7 +8,7 @@ use pretty_assertions::assert_eq;
 
 use super::super::staged::StagedFile;
 use super::super::{FileWrite, atomic_write, read_whole, write_all_with_progress};
-use super::{BackupCoverage, BackupLocation, ReplaceOrInPlace};
+use super::{CrashProtection, RepairCopyLocation, ReplaceOrInPlace};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::remove::inspect_entry;
 use crate::files::state::journal::{
@@ -88,15 +88,15 @@ fn make_read_only(tree: &TestWorkspace) {
     fs::set_permissions(tree.path("."), Permissions::from_mode(0o555)).unwrap();
 }
 
-fn protection(tree: &TestWorkspace, found: Option<&[u8]>) -> Result<BackupCoverage, ToolError> {
+fn protection(tree: &TestWorkspace, found: Option<&[u8]>) -> Result<CrashProtection, ToolError> {
     let at = tree.resolve("file");
-    BackupCoverage::assess(
+    CrashProtection::assess(
         &tree.workspace,
         &[FileWrite { path: &at, expected: found, bytes: b"new" }],
     )
 }
 
-fn words(protection: &BackupCoverage) -> String {
+fn words(protection: &CrashProtection) -> String {
     protection.notes().map(|note| note.to_string()).collect()
 }
 
@@ -162,7 +162,7 @@ fn an_unwritable_file_is_rejected_before_the_permission_request() {
         for path in ["added", "folder/added"] {
             let at = tree.resolve(path);
             let change = FileWrite { path: &at, expected: None, bytes: b"new" };
-            refused(BackupCoverage::assess(&tree.workspace, &[change]).unwrap_err());
+            refused(CrashProtection::assess(&tree.workspace, &[change]).unwrap_err());
         }
     });
 }
@@ -312,7 +312,7 @@ fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
     let mut journal = Journal::begin(&folder, vec![names]).unwrap();
     let manner = ReplaceOrInPlace {
         is_in_place: true,
-        backup_location: BackupLocation::StateFolder,
+        repair_copy_location: RepairCopyLocation::StateFolder,
         ..ReplaceOrInPlace::default()
     };
     let change = FileWrite { path: &at, expected: Some(b"old text"), bytes: b"new" };

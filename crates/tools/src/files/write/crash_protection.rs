@@ -11,7 +11,7 @@ use crate::note::Note;
 
 /// How the files of one change are protected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct BackupCoverage {
+pub(crate) struct CrashProtection {
     /// The reason why there are no backups. `None` if there are backups.
     state_unavailable: Option<StateUnavailable>,
     /// Whether the change replaces at least one existing file.
@@ -26,7 +26,7 @@ pub(super) struct ReplaceOrInPlace {
     /// Whether the bytes of the file are overwritten, because the file cannot be replaced by
     /// another file.
     pub(super) is_in_place: bool,
-    pub(super) backup_location: BackupLocation,
+    pub(super) repair_copy_location: RepairCopyLocation,
     /// Whether the file must not be written in place, because the preview did not mention that a
     /// crash could leave a torn file.
     pub(super) is_exchange_required: bool,
@@ -34,16 +34,16 @@ pub(super) struct ReplaceOrInPlace {
 
 /// Where the copies are stored from which a torn file is restored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum BackupLocation {
+pub(super) enum RepairCopyLocation {
     /// The copies are in the same folder as the file.
     #[default]
     SameFolder,
     /// The copies are in the state folder.
     StateFolder,
-    NoBackup,
+    NoCopy,
 }
 
-impl BackupCoverage {
+impl CrashProtection {
     /// Determines how a change is protected. Fails if the file system does not permit the change.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl BackupCoverage {
         workspace: &Workspace,
         changes: &[FileWrite<'_>],
     ) -> Result<Self, ToolError> {
-        let bytes = changes.iter().map(|change| required_backup_bytes(workspace, *change));
+        let bytes = changes.iter().map(|change| required_state_bytes(workspace, *change));
         let unkept = match changes {
             [] => None,
             _ => workspace.state_folder().require_space(bytes.sum()).err(),
@@ -118,7 +118,7 @@ impl BackupCoverage {
             let path = workspace.display(change.path.path());
             let is_unmentioned =
                 !self.keeps_backups() && !self.unprotected_in_place.contains(&path);
-            if manner.backup_location == BackupLocation::NoBackup && is_unmentioned {
+            if manner.repair_copy_location == RepairCopyLocation::NoCopy && is_unmentioned {
                 let message = format!(
                     "no files can be created in the folder of {path} any more, so nothing was \
                      written. Try again"
@@ -133,7 +133,7 @@ impl BackupCoverage {
 
 /// Returns the number of bytes that a change needs in the state folder. If the old file can be
 /// moved there, this is zero.
-fn required_backup_bytes(workspace: &Workspace, change: FileWrite<'_>) -> u64 {
+fn required_state_bytes(workspace: &Workspace, change: FileWrite<'_>) -> u64 {
     let Some(found) = change.expected else { return 0 };
     let parent = workspace.canonicalize(change.path).ok().and_then(|at| at.parent());
     let dir = parent.and_then(|parent| workspace.open_dir(&parent).ok());
@@ -148,7 +148,7 @@ impl ReplaceOrInPlace {
     ///
     /// # Errors
     ///
-    /// The errors of [`BackupCoverage::assess`].
+    /// The errors of [`CrashProtection::assess`].
     pub(super) fn choose(
         workspace: &Workspace,
         change: FileWrite<'_>,
@@ -180,11 +180,11 @@ impl ReplaceOrInPlace {
             other => other.map_err(explain)?,
         }
         let (is_in_place, copies) = match (dir.require_can_create().is_err(), is_kept) {
-            (false, _) => (dir.is_mounted(name), BackupLocation::SameFolder),
-            (true, true) => (true, BackupLocation::StateFolder),
-            (true, false) => (true, BackupLocation::NoBackup),
+            (false, _) => (dir.is_mounted(name), RepairCopyLocation::SameFolder),
+            (true, true) => (true, RepairCopyLocation::StateFolder),
+            (true, false) => (true, RepairCopyLocation::NoCopy),
         };
-        Ok(Self { is_in_place, backup_location: copies, is_exchange_required: false })
+        Ok(Self { is_in_place, repair_copy_location: copies, is_exchange_required: false })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Snapshots of directory entries, which are used to detect later changes.
+//! Fingerprints of directory entries, which are used to detect later changes.
 //!
 //! A file is identified by its content and a link by its target. A directory is identified by the
 //! names, ids, sizes and times of all entries in it.
@@ -14,9 +14,9 @@ use crate::limits::{
     MAX_WHOLE_FILE_BYTES,
 };
 
-/// The state of a directory entry at a point in time.
+/// Kind, hash and size of a directory entry at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EntrySnapshot {
+pub(crate) struct EntryFingerprint {
     pub(crate) kind: FileKind,
     pub(crate) hash: ContentHash,
     pub(crate) bytes: u64,
@@ -26,8 +26,8 @@ pub(crate) struct EntrySnapshot {
     pub(crate) is_complete: bool,
 }
 
-impl EntrySnapshot {
-    pub(crate) fn take(dir: &Dir, name: &OsStr) -> io::Result<Self> {
+impl EntryFingerprint {
+    pub(crate) fn compute(dir: &Dir, name: &OsStr) -> io::Result<Self> {
         let look = dir.entry_metadata(name)?;
         let kind = look.kind;
         let mut counted = Self {
@@ -61,15 +61,18 @@ impl EntrySnapshot {
         Ok(counted)
     }
 
-    /// Takes a snapshot in the same way as [`Self::take`]. If the file is small enough to be
+    /// Computes the fingerprint in the same way as [`Self::compute`]. If the file is small enough to be
     /// edited, it is read only once, and its bytes are returned too.
-    pub(crate) fn take_with_bytes(dir: &Dir, name: &OsStr) -> io::Result<(Self, Option<Vec<u8>>)> {
+    pub(crate) fn compute_with_bytes(
+        dir: &Dir,
+        name: &OsStr,
+    ) -> io::Result<(Self, Option<Vec<u8>>)> {
         let look = dir.entry_metadata(name)?;
         if look.kind != FileKind::File || look.bytes > MAX_WHOLE_FILE_BYTES {
-            return Ok((Self::take(dir, name)?, None));
+            return Ok((Self::compute(dir, name)?, None));
         }
         let Some(bytes) = read_to_cap(&dir.open_file(name)?, MAX_WHOLE_FILE_BYTES)? else {
-            return Ok((Self::take(dir, name)?, None));
+            return Ok((Self::compute(dir, name)?, None));
         };
         let (stamp, length) = (ContentHash::of_bytes(&bytes), bytes.len() as u64);
         let seen = Self {
@@ -118,7 +121,7 @@ impl EntrySnapshot {
 
     /// Returns bytes that identify this state of the entry. A permission is only valid for the
     /// state for which it was given.
-    pub(crate) fn fingerprint(&self) -> Vec<u8> {
+    pub(crate) fn identifying_bytes(&self) -> Vec<u8> {
         [&[self.kind as u8][..], self.hash.as_bytes()].concat()
     }
 }
