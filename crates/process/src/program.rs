@@ -35,7 +35,7 @@ pub(crate) enum Supervision {
 
 /// The standard streams of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum StdioKind {
+pub(crate) enum StdioLayout {
     /// One pipe for the output and the errors. Standard input is empty.
     Pipe,
     /// A stream socket for the input and the output, and a pipe for the errors.

@@ -7,9 +7,11 @@
 //! are searched for from [outside](group), and some processes can escape.
 
 #[cfg_attr(target_os = "linux", path = "tree/descendants_linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "tree/descendants_portable.rs")]
 mod descendants;
 mod group;
 #[cfg_attr(target_os = "linux", path = "tree/helper_linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "tree/helper_portable.rs")]
 mod helper;
 #[cfg(target_os = "linux")]
 mod proc_table;
@@ -20,6 +22,7 @@ mod subtree;
 #[cfg(target_os = "linux")]
 mod supervisor;
 #[cfg_attr(target_os = "linux", path = "tree/waiting_linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "tree/waiting_portable.rs")]
 mod waiting;
 
 use std::io;
@@ -37,7 +40,7 @@ pub(crate) use self::streams::{
     terminal_writer,
 };
 use crate::program::{
-    COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Supervision, refuse_sandbox,
+    COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioLayout, Supervision, refuse_sandbox,
 };
 
 /// Request to a helper to send SIGTERM to all processes.
@@ -88,14 +91,14 @@ pub(crate) fn start(
         return Ok((tree, ExitWaiter { child, report_reader: Some(told), _end: None }));
     }
     refuse_sandbox(program)?;
-    let mut command = new_session_command(&program.argv, end.shape)?;
+    let mut command = new_session_command(&program.argv, end.layout)?;
     command
         .current_dir(program.cwd)
         .env_clear()
         .envs(program.env)
         .env(COMMAND_ID_VARIABLE, program.command_id);
-    command.stdin(match end.shape {
-        StdioKind::Terminal { typed: true, .. } | StdioKind::Socket => {
+    command.stdin(match end.layout {
+        StdioLayout::Terminal { typed: true, .. } | StdioLayout::Socket => {
             Stdio::from(end.output.try_clone()?)
         }
         _ => Stdio::null(),
@@ -209,20 +212,20 @@ impl ProcessTree {
 /// Returns a command that leads a new session and dies with the thread that starts it. If the
 /// command's standard output is a terminal, this terminal is its controlling terminal.
 #[expect(unsafe_code, reason = "a session can only be begun by the new process itself")]
-fn new_session_command(argv: &[impl AsRef<str>], shape: StdioKind) -> io::Result<Command> {
+fn new_session_command(argv: &[impl AsRef<str>], layout: StdioLayout) -> io::Result<Command> {
     let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program.as_ref());
     command.args(args.iter().map(AsRef::as_ref));
     // SAFETY: `set_up_child` makes system calls only; it takes no lock and allocates no memory.
-    unsafe { command.pre_exec(move || set_up_child(shape)) };
+    unsafe { command.pre_exec(move || set_up_child(layout)) };
     Ok(command)
 }
 
 /// Prepares the child process between `fork` and `exec`.
-fn set_up_child(shape: StdioKind) -> io::Result<()> {
+fn set_up_child(layout: StdioLayout) -> io::Result<()> {
     reset_ignored_signals();
     setsid()?;
-    if matches!(shape, StdioKind::Terminal { .. }) {
+    if matches!(layout, StdioLayout::Terminal { .. }) {
         ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
     setrlimit(Resource::Core, Rlimit { current: Some(0), ..getrlimit(Resource::Core) })?;

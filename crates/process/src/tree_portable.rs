@@ -16,7 +16,7 @@ use portable_pty::{
 
 use crate::lock::lock;
 use crate::program::{
-    COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Supervision, refuse_sandbox,
+    COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioLayout, Supervision, refuse_sandbox,
 };
 
 pub(crate) fn init_command_helper() {}
@@ -105,11 +105,11 @@ pub(crate) struct ChildOutput(Box<dyn SlavePty + Send>);
 
 /// Opens a terminal for output.
 pub(crate) fn open_output(
-    shape: StdioKind,
+    layout: StdioLayout,
 ) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
-    let size = match shape {
-        StdioKind::Terminal { cols, rows, .. } => PtySize { cols, rows, ..PtySize::default() },
-        StdioKind::Pipe | StdioKind::Socket => PtySize::default(),
+    let size = match layout {
+        StdioLayout::Terminal { cols, rows, .. } => PtySize { cols, rows, ..PtySize::default() },
+        StdioLayout::Pipe | StdioLayout::Socket => PtySize::default(),
     };
     let pair = native_pty_system().openpty(size).map_err(io::Error::other)?;
     let reader = pair.master.try_clone_reader().map_err(io::Error::other)?;

@@ -16,7 +16,7 @@ use super::{ShellCommand, SpawnError, Streams};
 use crate::limits::{MAX_COMMAND_STRING_BYTES, OUTPUT_READ_BYTES};
 use crate::output::channel;
 use crate::output::record::Recording;
-use crate::program::{ProgramExit, SpawnSpec, StdioKind, Supervision};
+use crate::program::{ProgramExit, SpawnSpec, StdioLayout, Supervision};
 use crate::tree::{self, ExitWaiter, OutputReader, ProcessTree, StopReadOnDrop, TerminalWriter};
 
 /// A started command. Dropping a `RunningShell` kills all of its processes.
@@ -134,7 +134,7 @@ fn spawn(
     Ok(SpawnedCommand { live, ended: sender, waiter })
 }
 
-impl From<Streams> for StdioKind {
+impl From<Streams> for StdioLayout {
     fn from(streams: Streams) -> Self {
         let terminal = |size: super::WindowSize, typed| Self::Terminal {
             cols: size.cols,

@@ -64,7 +64,7 @@ pub(super) fn start_helper(
     let order = SpawnOrder {
         argv: program.argv.iter().copied().map(str::to_owned).collect(),
         env,
-        shape: end.shape,
+        layout: end.layout,
         sandbox: program.sandbox.cloned(),
     };
     let reader = write_json_line(&socket, &order).and_then(|()| socket.try_clone());

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
 
-use crate::program::StdioKind;
+use crate::program::StdioLayout;
 
 /// The program's end of the output.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct ChildOutput {
     pub(super) output: OwnedFd,
     /// Standard error, if it is not the output.
     pub(super) errors: Option<OwnedFd>,
-    pub(super) shape: StdioKind,
+    pub(super) layout: StdioLayout,
     /// The path of the terminal, if the output is a terminal.
     pub(super) terminal: Option<PathBuf>,
 }
@@ -78,21 +78,21 @@ impl TerminalWriter {
 
 /// Opens a pipe or a terminal for output.
 pub(crate) fn open_output(
-    shape: StdioKind,
+    layout: StdioLayout,
 ) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
     let (stopped, reading) = io::pipe()?;
-    let (source, output, terminal) = match shape {
-        StdioKind::Pipe | StdioKind::Socket => {
+    let (source, output, terminal) = match layout {
+        StdioLayout::Pipe | StdioLayout::Socket => {
             let (source, output) = io::pipe()?;
             (OwnedFd::from(source), output.into(), None)
         }
-        StdioKind::Terminal { cols, rows, .. } => open_terminal(cols, rows)?,
+        StdioLayout::Terminal { cols, rows, .. } => open_terminal(cols, rows)?,
     };
     let source = OutputReader { output: source.into(), stop_pipe: stopped };
     Ok((
         source,
         StopReadOnDrop { _pipe: reading },
-        ChildOutput { output, errors: None, shape, terminal },
+        ChildOutput { output, errors: None, layout, terminal },
     ))
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn open_socket() -> io::Result<(UnixStream, PipeReader, ChildOutput)>
     let end = ChildOutput {
         output: theirs.into(),
         errors: Some(writer.into()),
-        shape: StdioKind::Socket,
+        layout: StdioLayout::Socket,
         terminal: None,
     };
     Ok((socket, errors, end))

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use super::signals::signal_name;
 use super::{KILL, TERMINATE, new_session_command, reset_ignored_signals, subtree};
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, OOM_SCORE, SWEEP_INTERVAL};
-use crate::program::{ProgramExit, RawResourceUsage, StdioKind};
+use crate::program::{ProgramExit, RawResourceUsage, StdioLayout};
 use crate::sandbox::CommandSandbox;
 
 /// The program that a helper starts.
@@ -39,15 +39,15 @@ use crate::sandbox::CommandSandbox;
 pub(super) struct SpawnOrder {
     pub(super) argv: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
-    pub(super) shape: StdioKind,
+    pub(super) layout: StdioLayout,
     pub(super) sandbox: Option<CommandSandbox>,
 }
 
 impl SpawnOrder {
     /// Returns the standard input of the program.
     fn stdin(&self) -> io::Result<OwnedFd> {
-        match self.shape {
-            StdioKind::Terminal { typed: true, .. } | StdioKind::Socket => {
+        match self.layout {
+            StdioLayout::Terminal { typed: true, .. } | StdioLayout::Socket => {
                 stdout().try_clone_to_owned()
             }
             _ => open_null(),
@@ -144,7 +144,7 @@ fn raise_oom_score() {
 
 /// Starts the program without a sandbox.
 fn spawn(order: &SpawnOrder) -> io::Result<Pid> {
-    let mut command = new_session_command(&order.argv, order.shape)?;
+    let mut command = new_session_command(&order.argv, order.layout)?;
     let child = command.env_clear().envs(&order.env).stdin(order.stdin()?).spawn()?;
     Ok(Pid::from_child(&child))
 }
@@ -171,7 +171,7 @@ fn release_streams(order: &SpawnOrder) -> io::Result<()> {
     // Readers of a pipe or socket wait until the last writer closes it, so the helper must not hold
     // it open. The helper holds a terminal open until the end, because a command may close the terminal and
     // open it again.
-    if !matches!(order.shape, StdioKind::Terminal { .. }) {
+    if !matches!(order.layout, StdioLayout::Terminal { .. }) {
         dup2_stdout(&null)?;
         dup2_stderr(&null)?;
     }
