@@ -193,7 +193,7 @@ impl SessionStore for SqliteSessionStore {
                 SessionWrite::insert_session(transaction, session, None, millis_since_epoch(now))?;
             let key = writing.key;
             writing.apply(first)?;
-            let unnamed = writing.finish_write()?;
+            let unnamed = writing.update_session_row()?;
             transaction.execute("UPDATE session SET is_whole = 1 WHERE key = ?1", [key])?;
             Ok((key, unnamed))
         })?;
@@ -360,7 +360,7 @@ impl OpenSession for OpenSqliteSession {
                 millis_since_epoch(now),
             )?;
             writing.apply(changes)?;
-            Ok(((), writing.finish_write()?))
+            Ok(((), writing.update_session_row()?))
         })
     }
 }

@@ -60,16 +60,16 @@ type CommitSender = oneshot::Sender<Result<(), SessionStoreError>>;
 type RecordingKey = Arc<OnceLock<SessionStoreError>>;
 
 enum WriterJob {
-    Open(RecordingKey, NewOrOpenSession),
+    Open(RecordingKey, UnstoredOrOpenSession),
     Write(RecordingKey, Vec<SessionChange>, SystemTime, QueuedWrite),
     Close(RecordingKey),
     Flush(CommitSender),
 }
 
 /// The session to which changes are written.
-enum NewOrOpenSession {
+enum UnstoredOrOpenSession {
     /// A session that is not stored yet. The first write stores the session.
-    New(NewSession),
+    Unstored(NewSession),
     Open(Box<dyn OpenSession>),
 }
 
@@ -128,16 +128,16 @@ impl StoreWriter {
     /// and must begin with [`SessionChange::Prompt`].
     #[must_use]
     pub fn recorder_for_new_session(&self, session: NewSession) -> SessionRecorder {
-        self.begin_recording(NewOrOpenSession::New(session))
+        self.begin_recording(UnstoredOrOpenSession::Unstored(session))
     }
 
     /// Creates a recorder for a session that was opened or forked.
     #[must_use]
     pub fn recorder_for_open_session(&self, session: Box<dyn OpenSession>) -> SessionRecorder {
-        self.begin_recording(NewOrOpenSession::Open(session))
+        self.begin_recording(UnstoredOrOpenSession::Open(session))
     }
 
-    fn begin_recording(&self, session: NewOrOpenSession) -> SessionRecorder {
+    fn begin_recording(&self, session: UnstoredOrOpenSession) -> SessionRecorder {
         let key = RecordingKey::default();
         // If the thread has ended, the first write returns an error.
         drop(self.jobs.send(WriterJob::Open(key.clone(), session)));
@@ -250,7 +250,7 @@ struct CommitWorker {
 /// A session that is recorded.
 struct RecordedSession {
     key: RecordingKey,
-    session: NewOrOpenSession,
+    session: UnstoredOrOpenSession,
     pending: Vec<SessionChange>,
     waiting: VecDeque<QueuedWrite>,
     now: SystemTime,
@@ -360,7 +360,7 @@ fn key_address(key: &RecordingKey) -> usize {
 }
 
 impl RecordedSession {
-    fn new(key: RecordingKey, session: NewOrOpenSession) -> Self {
+    fn new(key: RecordingKey, session: UnstoredOrOpenSession) -> Self {
         Self {
             key,
             session,
@@ -436,9 +436,9 @@ impl RecordedSession {
     ) -> Result<(), SessionStoreError> {
         let changes = self.pending.get(..changes).unwrap_or_default();
         match &mut self.session {
-            NewOrOpenSession::Open(session) => session.write(changes, self.now),
-            NewOrOpenSession::New(new) => {
-                self.session = NewOrOpenSession::Open(store.create(new, changes, self.now)?);
+            UnstoredOrOpenSession::Open(session) => session.write(changes, self.now),
+            UnstoredOrOpenSession::Unstored(new) => {
+                self.session = UnstoredOrOpenSession::Open(store.create(new, changes, self.now)?);
                 Ok(())
             }
         }

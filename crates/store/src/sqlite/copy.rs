@@ -25,7 +25,7 @@ pub(super) fn copy_session(
     let key = store.database.run_write_transaction(|transaction| {
         let writing = SessionWrite::insert_session(transaction, into, Some(&from.0), now)?;
         let key = writing.key;
-        writing.finish_write()?;
+        writing.update_session_row()?;
         Ok(key)
     })?;
     // The copy reads one consistent state of the session, even if another process changes it at the
@@ -82,15 +82,15 @@ impl SessionCopy<'_> {
             if step.len() >= STEP_RECORDS {
                 // The doubtful records may have made the step longer.
                 for records in step.chunks(STEP_RECORDS) {
-                    self.write_copied_records(records)?;
+                    self.commit_batch_with_attachments(records)?;
                 }
                 step.clear();
             }
         }
-        self.write_copied_records(&step)
+        self.commit_batch_with_attachments(&step)
     }
 
-    fn write_copied_records(
+    fn commit_batch_with_attachments(
         &self,
         records: &[(RecordRow<'_>, Option<String>)],
     ) -> Result<(), TransactionFault> {
@@ -104,7 +104,7 @@ impl SessionCopy<'_> {
             for (record, text) in records {
                 writing.copy_row(record, text.as_deref())?;
             }
-            writing.finish_write().map(drop)
+            writing.update_session_row().map(drop)
         };
         Ok(self.store.database.run_write_transaction(write)?)
     }
@@ -127,7 +127,7 @@ impl SessionCopy<'_> {
                     }
                 }
             }
-            writing.finish_write()?;
+            writing.update_session_row()?;
             transaction.execute(
                 "UPDATE session SET title = ?2, prompts = ?3, is_whole = 1 WHERE key = ?1",
                 params![self.key, summary.title, keep],

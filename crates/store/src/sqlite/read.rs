@@ -102,7 +102,7 @@ pub(super) fn list(
         Ok(found.optional()?.flatten())
     };
     let found = read_rows(transaction, &keys, filter.page_size() + 1, read)?;
-    Ok(SessionPage::from_possibly_too_many(found.unless_all_damaged()?, filter.page_size()))
+    Ok(SessionPage::from_possibly_too_many(found.rows_unless_all_damaged()?, filter.page_size()))
 }
 
 /// Returns a statement for [`read_rows`] that finds the sessions of a normalised folder in two
@@ -181,7 +181,7 @@ pub(super) fn prompts(
         });
         Ok(found.optional()?)
     };
-    read_rows(transaction, &[keys], MAX_PAGE_PROMPTS, read)?.unless_all_damaged()
+    read_rows(transaction, &[keys], MAX_PAGE_PROMPTS, read)?.rows_unless_all_damaged()
 }
 
 pub(super) fn parts(
@@ -419,7 +419,7 @@ pub(super) fn search(
         });
         Ok(found.optional()?.flatten())
     };
-    read_rows(transaction, &[keys], search.max_hits(), read)?.unless_all_damaged()
+    read_rows(transaction, &[keys], search.max_hits(), read)?.rows_unless_all_damaged()
 }
 
 /// Rows that were read one by one, and a fault of rows that could not be read.
@@ -436,7 +436,7 @@ impl<T> FoundRows<T> {
     }
 
     /// Returns the rows, or the fault if no row could be read.
-    fn unless_all_damaged(self) -> Result<Vec<T>, TransactionFault> {
+    fn rows_unless_all_damaged(self) -> Result<Vec<T>, TransactionFault> {
         match self.damage {
             Some(fault) if !self.is_any_readable => Err(fault),
             _ => Ok(self.rows),

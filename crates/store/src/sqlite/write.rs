@@ -130,7 +130,7 @@ impl<'a> SessionWrite<'a> {
 
     /// Writes the changes of the session's own row. Returns the files to which no record refers any
     /// more.
-    pub(super) fn finish_write(self) -> Result<Vec<AttachmentId>, TransactionFault> {
+    pub(super) fn update_session_row(self) -> Result<Vec<AttachmentId>, TransactionFault> {
         if self.bytes.cast_unsigned() > MAX_SESSION_BYTES {
             let bytes = self.bytes.cast_unsigned();
             return Err(too_large_error("a session", bytes, MAX_SESSION_BYTES).into());
