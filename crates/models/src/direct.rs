@@ -85,7 +85,7 @@ impl Model for DirectModel {
             }
             Err(error) => return text_reply(error.to_string()),
         };
-        if calls_missing_undo(&request, &calls) {
+        if calls_unavailable_undo(&request, &calls) {
             return text_reply("This session has no `undo`. Nothing was run.".to_owned());
         }
         let done =
@@ -146,7 +146,7 @@ fn prompt_text(prompt: &[ContentPart]) -> Cow<'_, str> {
 
 /// Returns whether the prompt calls `undo` in a session without this tool. Calls of other missing
 /// tools fail when they are run.
-fn calls_missing_undo(request: &ModelRequest, calls: &[ToolUse]) -> bool {
+fn calls_unavailable_undo(request: &ModelRequest, calls: &[ToolUse]) -> bool {
     calls.iter().any(|call| call.tool == command::UNDO) && !has_tool(&request.tools, command::UNDO)
 }
 

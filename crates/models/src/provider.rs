@@ -3,13 +3,13 @@
 //! The dialects are implemented by the model library (rig-core). Only the submodules of this module
 //! use its types.
 
-mod cached_prefix;
 mod capabilities;
 mod connect;
 mod decode;
 mod dialect;
 mod encode;
 mod encode_cache;
+mod encoded_prefix;
 mod env;
 mod errors;
 mod http;

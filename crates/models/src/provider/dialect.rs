@@ -19,7 +19,7 @@ use rig_core::{
 };
 use url::Url;
 
-use super::{Provider, ProviderSettings, cached_prefix::PendingBody, http::HttpSender};
+use super::{Provider, ProviderSettings, encoded_prefix::PendingBody, http::HttpSender};
 
 /// A client of the library for one dialect and one address.
 #[derive(Debug)]

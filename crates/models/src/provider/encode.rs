@@ -12,8 +12,8 @@ use rig_core::{
 };
 
 use super::{
-    cached_prefix::PendingBody,
-    encode_cache::{EncodeCache, EncodedReply},
+    encode_cache::{ConvertedReply, EncodeCache},
+    encoded_prefix::PendingBody,
     replay::{self, StoredReply},
 };
 use crate::{ChatMessage, ContentPart, ModelCapabilities, ModelRequest, ModelToolCall, ToolResult};
@@ -81,7 +81,7 @@ impl<'a> RequestEncoder<'a> {
                 RigMessage::User { content: results.collect() }
             }
             ChatMessage::Assistant { text, calls, replay, .. } => {
-                let (turn, ids) = self.memory.cached_or_encoded_reply(message, index, || {
+                let (turn, ids) = self.memory.cached_or_converted_reply(message, index, || {
                     let kept = replay.as_ref();
                     let kept =
                         kept.and_then(|it| replay::restore_stored_reply(it, self.origin, calls));
@@ -204,7 +204,7 @@ fn encode_assistant_message(
     text: &str,
     calls: &[ModelToolCall],
     marked: &mut impl FnMut(&str) -> String,
-) -> EncodedReply {
+) -> ConvertedReply {
     let ids = match kept {
         Some(StoredReply::Turn(turn)) => {
             let ids = turn.tool_calls().map(|call| call.id.clone()).collect();

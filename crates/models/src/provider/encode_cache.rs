@@ -8,7 +8,7 @@
 //! [`EncodeCache::expand_placeholders`] replaces each placeholder in the encoded request by its
 //! text, which is escaped only once. Placeholders also replace the schemas of tools, because these
 //! rarely change and every dialect sends them unmodified. The messages at the beginning of a
-//! session's requests are cached together: see [`CachedPrefix`].
+//! session's requests are cached together: see [`EncodedPrefix`].
 
 use std::{
     collections::HashMap,
@@ -25,12 +25,12 @@ use serde_json::Value;
 
 use super::{
     Provider,
-    cached_prefix::{CachedPrefix, PendingBody},
+    encoded_prefix::{EncodedPrefix, PendingBody},
 };
 use crate::{ChatMessage, ModelRequest, ToolSpec, limits};
 
 /// A reply in the library's form, and the provider ids of the calls in the reply, in order.
-pub(super) type EncodedReply = (AssistantMessage, Vec<CallId>);
+pub(super) type ConvertedReply = (AssistantMessage, Vec<CallId>);
 
 /// The cached messages, system prompts and tools that sessions sent to one model. The session owns
 /// the originals. An entry is evicted after its message, prompt or tool list is dropped.
@@ -49,7 +49,7 @@ struct CacheState {
     entries: HashMap<usize, CacheEntry>,
     texts: HashMap<u64, CachedText>,
     /// Cached prefixes by the address of the session's first message.
-    prefixes: HashMap<usize, CachedPrefix>,
+    prefixes: HashMap<usize, EncodedPrefix>,
     /// Number of the next placeholder.
     next: u64,
 }
@@ -105,7 +105,7 @@ enum EncodedForm {
     #[default]
     Nothing,
     /// A reply, and its position in the session.
-    Reply(usize, EncodedReply),
+    Reply(usize, ConvertedReply),
     Tools(Vec<ToolDefinition>),
 }
 
@@ -168,12 +168,12 @@ impl EncodeCache {
 
     /// Returns a reply in the library's form. Only the first call for a reply at a position encodes
     /// it, by calling `make`.
-    pub(super) fn cached_or_encoded_reply(
+    pub(super) fn cached_or_converted_reply(
         &self,
         of: &Arc<ChatMessage>,
         index: usize,
-        make: impl FnOnce() -> EncodedReply,
-    ) -> EncodedReply {
+        make: impl FnOnce() -> ConvertedReply,
+    ) -> ConvertedReply {
         let of = WeakSource::Message(Arc::downgrade(of));
         if let EncodedForm::Reply(at, turn) = &self.lock_state().entry_or_insert(&of).encoded
             && *at == index
@@ -216,7 +216,7 @@ impl EncodeCache {
         let begun = begun.filter(|begun| begun.is_prefix_of_request(request));
         let mark = self.cached_text_marker(known.next);
         known.next += 1;
-        PendingBody::new(begun.unwrap_or_else(|| CachedPrefix::new(request)), request, mark)
+        PendingBody::new(begun.unwrap_or_else(|| EncodedPrefix::new(request)), request, mark)
     }
 
     /// Completes the body of a request that the library encoded: inserts the cached messages and
@@ -387,7 +387,7 @@ mod tests {
             (EncodeCache::new(Provider::OpenAi), Arc::new(ChatMessage::user("")));
         let made = std::cell::Cell::new(0);
         let turn = |index| {
-            memory.cached_or_encoded_reply(&message, index, || {
+            memory.cached_or_converted_reply(&message, index, || {
                 made.set(made.get() + 1);
                 (AssistantMessage::default(), Vec::new())
             })

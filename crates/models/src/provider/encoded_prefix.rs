@@ -24,7 +24,7 @@ const MESSAGE_FIELDS: [&str; 3] = ["messages", "input", "contents"];
 
 /// The cached messages of one session with one model.
 #[derive(Debug)]
-pub(super) struct CachedPrefix {
+pub(super) struct EncodedPrefix {
     system: Weak<str>,
     tools: Weak<[ToolSpec]>,
     /// Messages of the last request, as weak pointers. As long as the weak pointers exist, no other
@@ -48,7 +48,7 @@ struct EncodedMessages {
     ids: HashSet<CallId>,
 }
 
-impl CachedPrefix {
+impl EncodedPrefix {
     /// Creates an empty cache for the session of a request.
     pub(super) fn new(request: &ModelRequest) -> Self {
         Self {
@@ -114,7 +114,7 @@ fn has_encodable_reply_at(request: &ModelRequest, place: usize) -> bool {
 /// The state of a request between its encoding by the library and the completion of its body.
 #[derive(Debug)]
 pub(super) struct PendingBody {
-    prefix: CachedPrefix,
+    prefix: EncodedPrefix,
     messages: Vec<Weak<ChatMessage>>,
     /// Placeholder for all cached messages; `None` if no message is cached.
     placeholder: Option<String>,
@@ -125,7 +125,7 @@ pub(super) struct PendingBody {
 
 impl PendingBody {
     /// Creates the state. `mark` is the placeholder for the cached messages.
-    pub(super) fn new(prefix: CachedPrefix, request: &ModelRequest, mark: String) -> Self {
+    pub(super) fn new(prefix: EncodedPrefix, request: &ModelRequest, mark: String) -> Self {
         let next_cached = prefix.next_cached_len(request).map(|next| (next, HashSet::new()));
         let placeholder = (prefix.encoded.messages > 0).then_some(mark);
         let messages = request.messages.iter().map(Arc::downgrade).collect();
@@ -168,7 +168,7 @@ impl PendingBody {
         self,
         body: &str,
         fill: impl Fn(&str, &mut Vec<u8>),
-    ) -> Option<(Vec<u8>, CachedPrefix)> {
+    ) -> Option<(Vec<u8>, EncodedPrefix)> {
         let Self { prefix: mut beginning, messages, placeholder: mark, next_cached: next } = self;
         let (array, elements) = find_message_array(body)?;
         let new_elements = match mark {

@@ -26,7 +26,7 @@ use tokio::time::timeout;
 use self::drain::DrainOnDrop;
 use super::errors::{self, RequestFailure};
 use super::{
-    ApiKey, Provider, ProviderSettings, cached_prefix::PendingBody, encode_cache::EncodeCache,
+    ApiKey, Provider, ProviderSettings, encode_cache::EncodeCache, encoded_prefix::PendingBody,
 };
 use crate::{ModelErrorKind, limits};
 
@@ -34,14 +34,14 @@ use crate::{ModelErrorKind, limits};
 /// are set up only for the first request.
 #[derive(Clone, Debug)]
 pub(super) struct HttpSender {
-    endpoint: Arc<Endpoint>,
+    shared: Arc<SharedSenderState>,
     /// State of the one request that uses this sender. `None` if the request does not belong to a
     /// session.
     pending_body: Arc<Mutex<Option<PendingBody>>>,
 }
 
 #[derive(Debug)]
-struct Endpoint {
+struct SharedSenderState {
     provider: Provider,
     key: Option<ApiKey>,
     ca_file: Option<PathBuf>,
@@ -51,19 +51,23 @@ struct Endpoint {
 impl HttpSender {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
         let ProviderSettings { provider, key, ca_file, .. } = settings.clone();
-        let endpoint =
-            Arc::new(Endpoint { provider, key, ca_file, cache: EncodeCache::new(provider) });
-        Self { endpoint, pending_body: Arc::default() }
+        let shared = Arc::new(SharedSenderState {
+            provider,
+            key,
+            ca_file,
+            cache: EncodeCache::new(provider),
+        });
+        Self { shared, pending_body: Arc::default() }
     }
 
     /// Returns a sender for one request of a session.
     pub(super) fn for_request(&self, telling: PendingBody) -> Self {
-        Self { endpoint: self.endpoint.clone(), pending_body: Arc::new(Mutex::new(Some(telling))) }
+        Self { shared: self.shared.clone(), pending_body: Arc::new(Mutex::new(Some(telling))) }
     }
 
     /// Returns the cache with the texts of the placeholders.
     pub(super) fn cache(&self) -> &EncodeCache {
-        &self.endpoint.cache
+        &self.shared.cache
     }
 
     /// Sends a request and waits for the response headers. A response without a success status is
@@ -74,7 +78,7 @@ impl HttpSender {
     ) -> http_client::Result<reqwest::Response> {
         let (mut request, host) = self.build_request(request).map_err(Error::instance)?;
         self.add_key_header(request.headers_mut()).map_err(Error::instance)?;
-        let client = client::client_for_url(request.url(), self.endpoint.ca_file.as_deref()).await;
+        let client = client::client_for_url(request.url(), self.shared.ca_file.as_deref()).await;
         let client = client.map_err(Error::instance)?;
         let url = request.url().clone();
         let answer = timeout(limits::RESPONSE_HEADERS_TIMEOUT, client.execute(request)).await;
@@ -87,7 +91,7 @@ impl HttpSender {
             match is_connection_refused(&error) && client::is_loopback(&url) {
                 true => Error::instance(server_not_running_error(
                     &host,
-                    self.endpoint.provider,
+                    self.shared.provider,
                     url.port(),
                 )),
                 false => Error::instance(unanswered_request_error(&error, &host)),
@@ -122,7 +126,7 @@ impl HttpSender {
         let invalid =
             |_| RequestFailure::new(ModelErrorKind::Other, "the provider's address is not a URL");
         let mut url = reqwest::Url::parse(&url).map_err(invalid)?;
-        if self.endpoint.provider == Provider::Gemini {
+        if self.shared.provider == Provider::Gemini {
             let kept: Vec<(String, String)> =
                 url.query_pairs().into_owned().filter(|(name, _)| name != "key").collect();
             url.query_pairs_mut().clear().extend_pairs(kept);
@@ -137,7 +141,7 @@ impl HttpSender {
 
     /// Inserts the cached messages, and expands the placeholders.
     fn complete_body(&self, body: Bytes) -> Result<Bytes, RequestFailure> {
-        let memory = &self.endpoint.cache;
+        let memory = &self.shared.cache;
         let telling = self.pending_body.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(telling) = telling else { return Ok(memory.expand_placeholders(body)) };
         let needs_it = telling.prefix_placeholder().is_some();
@@ -157,7 +161,7 @@ impl HttpSender {
     /// Adds the key, marked as sensitive, to the header that this provider expects.
     fn add_key_header(&self, headers: &mut HeaderMap) -> Result<(), RequestFailure> {
         headers.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
-        let (name, prefix) = match self.endpoint.provider {
+        let (name, prefix) = match self.shared.provider {
             Provider::Anthropic => (HeaderName::from_static("x-api-key"), ""),
             Provider::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
             Provider::OpenAi | Provider::OpenAiResponses | Provider::Ollama => {
@@ -165,7 +169,7 @@ impl HttpSender {
             }
         };
         headers.remove(&name);
-        if let Some(key) = &self.endpoint.key {
+        if let Some(key) = &self.shared.key {
             let value = HeaderValue::from_str(&format!("{prefix}{}", key.expose()));
             let mut value = value.map_err(|_invalid| {
                 RequestFailure::new(ModelErrorKind::Auth, "the key contains invalid characters")

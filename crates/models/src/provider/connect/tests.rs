@@ -1,6 +1,6 @@
 //! Tests of the replies in each dialect, and of the requests for these replies.
 
-mod cached_prefix;
+mod encoded_prefix;
 mod images;
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
