@@ -16,8 +16,8 @@ use std::time::Duration;
 use acp_transport::Transport;
 use agent_client_protocol::v1::schema::ContentBlock;
 use callboard_exec::{
-    Approval, ExecJob, OutputStream, PipedInputNote, ResumedSession,
-    exit_code_unless_output_failed, read_context_from_stdin, read_prompt_from_stdin, run_prompt,
+    Approval, ExecJob, OutputStream, PipedInputNote, ResumedSession, read_context_from_stdin,
+    read_prompt_from_stdin, report_lost_output, run_prompt,
 };
 use callboard_runtime::CodingAgent;
 use callboard_text::escape_invisible;
@@ -30,7 +30,7 @@ use args::{Cli, Command, DoctorSubcommand, ExecArgs, SandboxSubcommand, ServeArg
 /// Runs the command line of this process, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    exit_code_unless_output_failed(match Cli::try_parse() {
+    report_lost_output(match Cli::try_parse() {
         Ok(cli) => run_command(cli),
         Err(error) => report_parse_error(&error),
     })

@@ -12,7 +12,7 @@ mod run;
 mod translations;
 
 pub use keyboard::Keyboard;
-pub use output::{OutputStream, exit_code_unless_output_failed};
+pub use output::{OutputStream, report_lost_output};
 pub use piped_input::{
     PipedInputNote, PipedInputTimeout, read_context_from_stdin, read_prompt_from_stdin,
 };

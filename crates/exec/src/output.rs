@@ -129,7 +129,7 @@ static WRITE_FAILURE: OnceLock<String> = OnceLock::new();
 
 /// Returns `code`, or the code for a failure if any output was lost.
 #[must_use]
-pub fn exit_code_unless_output_failed(code: ExitCode) -> ExitCode {
+pub fn report_lost_output(code: ExitCode) -> ExitCode {
     let Some(why) = WRITE_FAILURE.get() else { return code };
     OutputStream::stderr()
         .print_line(&format!("callboard: the output could not be written: {why}"));
