@@ -363,7 +363,7 @@ fn heading(prompt: &Message) -> String {
 
 /// Returns the part of a prompt's first text that is not in the heading, and all other parts of the
 /// prompt.
-fn split_prompt(prompt: &Message) -> (Option<&str>, impl Iterator<Item = &Part>) {
+fn body_below_heading(prompt: &Message) -> (Option<&str>, impl Iterator<Item = &Part>) {
     let mut others = prompt.content.iter().peekable();
     let first = others.next_if(|part| matches!(part, Part::Text(_)));
     let Some(Part::Text(text)) = first else { return (None, others) };

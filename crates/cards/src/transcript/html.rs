@@ -12,7 +12,7 @@ use pulldown_cmark_escape::escape_html;
 use super::entry::{Author, Entry, Message, Notice, PlanStep};
 use super::parts::Part;
 use super::safe_markdown::TitlePiece;
-use super::{Transcript, heading, safe_markdown, split_prompt};
+use super::{Transcript, body_below_heading, heading, safe_markdown};
 use crate::sanitise;
 use acp_types::schema::v1::PlanEntryStatus;
 
@@ -213,7 +213,7 @@ impl Page<'_> {
         ));
         self.text(&heading(message));
         self.raw("</h2>\n");
-        let (first, others) = split_prompt(message);
+        let (first, others) = body_below_heading(message);
         if let Some(rest) = first {
             self.element("div", "said", rest);
             self.raw("\n");

@@ -11,7 +11,7 @@ use super::call::{Call, RawText};
 use super::entry::{Author, Entry, Message, PlanStep};
 use super::parts::Part;
 use super::safe_markdown::{self, TitlePiece, title_pieces};
-use super::{Transcript, heading, output_lines, split_prompt};
+use super::{Transcript, body_below_heading, heading, output_lines};
 use crate::content::split_off_code_fence;
 use crate::diff::hunk_header;
 use crate::page::display_path;
@@ -92,7 +92,7 @@ impl Document<'_> {
 
     fn prompt(&mut self, number: usize, message: &Message) {
         self.block(&format!("## {number}. {}", escape(&heading(message))));
-        let (first, others) = split_prompt(message);
+        let (first, others) = body_below_heading(message);
         if let Some(rest) = first {
             self.fence("text", rest);
         }
