@@ -1,6 +1,6 @@
 //! Selects the model by configuration, key, login or running server.
 //!
-//! [`ModelSelector::select_candidate`] defines the order. Selections that need the network are in
+//! [`ModelSelector::select_offline`] defines the order. Selections that need the network are in
 //! `deferred_model.rs`.
 
 mod deferred_model;
@@ -77,7 +77,7 @@ pub(crate) enum NoModelError {
 
 /// The result of a selection that accesses neither the network nor the keyring.
 #[derive(Debug, PartialEq, Eq)]
-enum ModelCandidate {
+enum OfflineModelSelection {
     /// The user named a model.
     Named(String),
     /// A provider. The model is `None` if the list of models must be requested from the provider
@@ -170,8 +170,8 @@ impl ConfiguredModels {
     /// Creates the model for sessions in which the user did not name a model.
     fn create_deferred_model(&self) -> DeferredModel {
         let chooser = self.selector.clone();
-        match chooser.select_candidate() {
-            ModelCandidate::Provider { provider, model: Some(model), why } => {
+        match chooser.select_offline() {
+            OfflineModelSelection::Provider { provider, model: Some(model), why } => {
                 DeferredModel::for_model(chooser, provider, model, Some(why))
             }
             _ => DeferredModel::first_available(chooser),
@@ -190,12 +190,12 @@ impl ModelCatalogue for ConfiguredModels {
 
     fn list(&self) -> Vec<ModelChoice> {
         let chooser = &self.selector;
-        let mut names: Vec<String> = match chooser.select_candidate() {
-            ModelCandidate::Named(name) => vec![name],
-            ModelCandidate::Provider { provider, model, .. } => {
+        let mut names: Vec<String> = match chooser.select_offline() {
+            OfflineModelSelection::Named(name) => vec![name],
+            OfflineModelSelection::Provider { provider, model, .. } => {
                 model.iter().map(|model| provider.model_spec(model)).collect()
             }
-            ModelCandidate::Nothing => Vec::new(),
+            OfflineModelSelection::Nothing => Vec::new(),
         };
         names.extend(lock(&chooser.opened_models).iter().map(|(name, _)| name.clone()));
         for provider in Provider::ALL {
@@ -260,9 +260,9 @@ pub(crate) const CONNECT_HELP: &str = "To connect a model:\n\n\
 impl ModelSelector {
     /// Selects the first of these that exists: the model that the user named, a provider with a key
     /// in the environment, a provider with a login, a configured server.
-    fn select_candidate(&self) -> ModelCandidate {
+    fn select_offline(&self) -> OfflineModelSelection {
         if let Some(model) = &self.config.model {
-            return ModelCandidate::Named(model.value.clone());
+            return OfflineModelSelection::Named(model.value.clone());
         }
         let place = |source| self.config.file.describe_source(source);
         let of_key = |provider: &Provider| {
@@ -282,13 +282,13 @@ impl ModelSelector {
         let found = keyed().find_map(of_key);
         let found = found.or_else(|| keyed().chain([&Provider::Ollama]).find_map(of_login));
         let Some((provider, why)) = found.or_else(|| keyed().find_map(of_server)) else {
-            return ModelCandidate::Nothing;
+            return OfflineModelSelection::Nothing;
         };
         let (provider, model) = match self.provider_default_model(provider) {
             Some((provider, model)) => (provider, Some(model)),
             None => (provider, None),
         };
-        ModelCandidate::Provider { provider, model, why }
+        OfflineModelSelection::Provider { provider, model, why }
     }
 
     /// Returns the default model of a provider: the first configured model, or else the built-in

@@ -11,7 +11,7 @@ use callboard_models::{
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::{StreamExt as _, stream};
 
-use super::{CONNECT_HELP, ModelCandidate, ModelSelector, ProviderAccess, lock};
+use super::{CONNECT_HELP, ModelSelector, OfflineModelSelection, ProviderAccess, lock};
 use crate::key_store::Login;
 use crate::limits::MAX_FOUND_MODELS;
 
@@ -217,7 +217,8 @@ impl DeferredModelState {
     /// Selects a model from keys and logins. If there is none, searches for servers on this
     /// machine.
     async fn find_and_open_model(&self) -> Result<ModelAndItsLogin, ModelError> {
-        if let ModelCandidate::Provider { provider, model, why } = self.selector.select_candidate()
+        if let OfflineModelSelection::Provider { provider, model, why } =
+            self.selector.select_offline()
         {
             return self.open_provider_model(provider, model, Some(why)).await;
         }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use callboard_runtime::MAX_CATALOGUE_CHOICES;
 use futures::future::join_all;
 
-use super::{ModelCandidate, ModelSelector, Provider, ProviderSettings, lock};
+use super::{ModelSelector, OfflineModelSelection, Provider, ProviderSettings, lock};
 use crate::key_store::Login;
 use crate::limits::{MAX_FOUND_MODELS, MODEL_LIST_MAX_AGE};
 
@@ -56,7 +56,7 @@ impl ModelSelector {
         };
         let configured = Provider::ALL.into_iter().filter(is_asked);
         let configured = configured.map(|provider| self.discover_models_of_provider(provider));
-        let is_none = self.select_candidate() == ModelCandidate::Nothing;
+        let is_none = self.select_offline() == OfflineModelSelection::Nothing;
         let found = async {
             let mut found: Vec<_> =
                 lock(&self.opened_models).iter().filter_map(|(_, it)| it.clone()).collect();
