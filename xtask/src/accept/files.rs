@@ -74,7 +74,7 @@ pub(super) fn max_edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f
 
 /// Runs a turn with n reads, one in each reply. Returns the median time of a read in the last
 /// quarter of the turn, divided by the median in the first quarter.
-pub(super) fn read_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn read_slowdown_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("read-drift")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
     let read = json!({"path": "a.txt"});
@@ -95,7 +95,7 @@ pub(super) fn read_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
 
 /// Runs a session of n turns with one read each. Returns the median time of a turn in the last
 /// quarter of the session, divided by the median in the first quarter.
-pub(super) fn turn_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn turn_slowdown_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("turn-drift")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
     let mut agent = AgentProcess::start(&mut callboard_command(built, &scratch, "direct"))?;

@@ -50,7 +50,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                at its start",
         n: 100,
         target: Some(1.25),
-        measure: Programs(files::read_time_drift),
+        measure: Programs(files::read_slowdown_ratio),
     },
     AcceptanceRow {
         name: "turn-drift",
@@ -58,7 +58,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                time at its start",
         n: 4_000,
         target: Some(1.25),
-        measure: Programs(files::turn_time_drift),
+        measure: Programs(files::turn_slowdown_ratio),
     },
     AcceptanceRow {
         name: "edit-time",

@@ -62,7 +62,8 @@ pub(super) fn memory_of_load(built: &ReleasePrograms, n: u32) -> Result<f64, Tas
 fn load_large_session(built: &ReleasePrograms, n: u32) -> Result<LoadFigures, TaskError> {
     let scratch = ScratchFolders::new("stored-load")?;
     scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(FILE_BYTES / 25))?;
-    let (mut agent, mut session) = (start(&built.callboard, &scratch, &[])?, Value::Null);
+    let (mut agent, mut session) =
+        (start_initialized_agent(&built.callboard, &scratch, &[])?, Value::Null);
     let calls = n.div_ceil(TURNS);
     for turn in 0..TURNS {
         if turn == 0 {
@@ -71,7 +72,7 @@ fn load_large_session(built: &ReleasePrograms, n: u32) -> Result<LoadFigures, Ta
             // A new process continues the session, because the test client reads only a limited
             // output of one agent.
             agent.end()?;
-            agent = start(&built.callboard, &scratch, &[])?;
+            agent = start_initialized_agent(&built.callboard, &scratch, &[])?;
             let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
             agent.request_and_wait("session/resume", &params, DEADLINE, |_| ())?;
         }
@@ -152,7 +153,7 @@ fn is_linked(call: &Value) -> bool {
 /// page of the list.
 pub(super) fn list_page_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("stored-list")?;
-    let mut agent = start(&built.callboard, &scratch, &[])?;
+    let mut agent = start_initialized_agent(&built.callboard, &scratch, &[])?;
     for _ in 0..n {
         let session = new_session(&mut agent, &scratch)?;
         run_turn(&mut agent, &session, "/help")?;
@@ -185,7 +186,8 @@ pub(super) fn extra_initialize_ms(built: &ReleasePrograms, n: u32) -> Result<f64
     let scratch = ScratchFolders::new("stored-initialize")?;
     let time = |args: &[&str]| {
         let begun = Instant::now();
-        start(&built.callboard, &scratch, args).map(|_started| millis(begun.elapsed()))
+        start_initialized_agent(&built.callboard, &scratch, args)
+            .map(|_started| millis(begun.elapsed()))
     };
     median_difference(n, || Ok(time(&[])? - time(&["--ephemeral"])?))
 }
@@ -195,7 +197,7 @@ pub(super) fn extra_initialize_ms(built: &ReleasePrograms, n: u32) -> Result<f64
 pub(super) fn extra_new_session_ms(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = ScratchFolders::new("stored-new")?;
     let time = |args: &[&str]| {
-        let mut agent = start(&built.callboard, &scratch, args)?;
+        let mut agent = start_initialized_agent(&built.callboard, &scratch, args)?;
         let begun = Instant::now();
         new_session(&mut agent, &scratch)?;
         Ok::<_, TaskError>(millis(begun.elapsed()))
@@ -260,7 +262,7 @@ fn run_killed_session(
     n: u32,
     turns: &Sender<Result<f64, TaskError>>,
 ) -> Result<(), TaskError> {
-    let mut agent = start(program, scratch, &[])?;
+    let mut agent = start_initialized_agent(program, scratch, &[])?;
     let session = new_session(&mut agent, scratch)?;
     // Each process is first killed at a different second.
     let mut kill_at = Instant::now() + KILL_INTERVAL * (number + 1);
@@ -270,7 +272,7 @@ fn run_killed_session(
             agent.send_request("session/prompt", &prompt(&session, "read a.txt"))?;
             drop(agent);
             kill_at = Instant::now() + KILL_INTERVAL * PROCESSES;
-            agent = start(program, scratch, &[])?;
+            agent = start_initialized_agent(program, scratch, &[])?;
             let params = json!({"sessionId": session, "cwd": scratch.cwd(), "mcpServers": []});
             let mut prompts = 0;
             agent.request_and_wait("session/load", &params, DEADLINE, |message| {
@@ -290,7 +292,7 @@ fn run_killed_session(
 }
 
 /// Starts an agent with the model `direct`, and initializes it.
-fn start(
+fn start_initialized_agent(
     program: &Path,
     scratch: &ScratchFolders,
     args: &[&str],
