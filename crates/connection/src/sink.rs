@@ -122,7 +122,7 @@ impl OutboxSink for ClientSink {
         self.requests.connection().wait_for_send_credit().await;
     }
 
-    async fn prepare(&mut self, item: &OutboxItem) {
+    async fn before_deliver(&mut self, item: &OutboxItem) {
         if let Some(hook) = &mut self.before_delivery {
             hook(item).await;
         }

@@ -20,7 +20,7 @@ pub trait OutboxSink: Send {
     /// Runs before each item is sent. The driver waits for this method. A sink that records the
     /// sent items commits the record here. The method should be short, because nothing else is sent
     /// while it runs. The default implementation returns at once.
-    fn prepare(&mut self, item: &OutboxItem) -> impl Future<Output = ()> + Send {
+    fn before_deliver(&mut self, item: &OutboxItem) -> impl Future<Output = ()> + Send {
         let _ = item;
         std::future::ready(())
     }
@@ -61,7 +61,7 @@ pub async fn drive_session(
         }
         let (item, deadline) = session.poll_item_and_deadline();
         if let Some(item) = item {
-            sink.prepare(&item).await;
+            sink.before_deliver(&item).await;
             deliver_item(&session, &mut sink, item);
             continue;
         }
@@ -80,7 +80,7 @@ pub async fn drive_session(
     session.set_client_stalled(false);
     session.update(|session, now| session.make_all_items_due(now.monotonic));
     while let (Some(item), _) = session.poll_item_and_deadline() {
-        sink.prepare(&item).await;
+        sink.before_deliver(&item).await;
         deliver_item(&session, &mut sink, item);
     }
 }

@@ -31,7 +31,7 @@ impl RecentMessageRedactors {
         };
         let mut before = None;
         if !self.0.back().is_some_and(is_same) {
-            before = self.flush_held_back_text();
+            before = self.release_held_back_text();
             let (role, message) = (piece.role, piece.message.clone());
             let new = || MessageRedactor { role, message, text: StreamRedactor::default() };
             let at = self.0.iter().position(is_same);
@@ -46,9 +46,9 @@ impl RecentMessageRedactors {
     }
 
     /// Returns the held-back text of the current message, because another item follows the message.
-    pub(crate) fn flush_held_back_text(&mut self) -> Option<MessageChunk> {
+    pub(crate) fn release_held_back_text(&mut self) -> Option<MessageChunk> {
         let MessageRedactor { role, message, text: held } = self.0.back_mut()?;
-        let text = lossy_text(&held.flush());
+        let text = lossy_text(&held.release_held_back());
         (!text.is_empty()).then(|| MessageChunk::new(*role, message.clone(), text))
     }
 }

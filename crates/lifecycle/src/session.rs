@@ -636,7 +636,7 @@ impl Session {
         is_first: FirstReportTiming,
         at: Instant,
     ) {
-        let before = self.message_stream.flush_held_back_text();
+        let before = self.message_stream.release_held_back_text();
         self.enqueue_chunk_in_pieces(before, at);
         self.outbox.enqueue_or_merge(item, is_first, at);
     }

@@ -58,7 +58,7 @@ impl Terminals {
 
     /// Appends a piece of output. Bytes that may be the beginning of a secret are held back.
     ///
-    /// Before a gap is recorded, the held-back output is flushed. A partial secret before the gap
+    /// Before a gap is recorded, the held-back output is released. A partial secret before the gap
     /// is redacted. The output after the gap does not count as a continuation of this secret.
     pub(crate) fn push_output(
         &mut self,
@@ -72,7 +72,7 @@ impl Terminals {
                 TerminalPatch::from_output(&terminal.output.push(secrets, bytes))
             }
             TerminalPiece::Gap(bytes) => {
-                let rest = std::mem::take(&mut terminal.output).flush();
+                let rest = std::mem::take(&mut terminal.output).release_held_back();
                 let mut patch = TerminalPatch::from_output(&rest);
                 patch.output.record_omitted_bytes(bytes);
                 patch
@@ -81,7 +81,7 @@ impl Terminals {
         Some(terminal.redact_and_apply_patch(patch, secrets))
     }
 
-    /// Records the exit of a terminal, after flushing its held-back output.
+    /// Records the exit of a terminal, after its held-back output.
     pub(crate) fn exit(
         &mut self,
         id: &TerminalId,
@@ -90,7 +90,7 @@ impl Terminals {
     ) -> Option<TerminalPatch> {
         let terminal = self.running_terminal(id)?;
         let mut patch = TerminalPatch::from_exit(exit);
-        patch.output = TerminalOutput::from_bytes(&terminal.output.flush());
+        patch.output = TerminalOutput::from_bytes(&terminal.output.release_held_back());
         Some(terminal.redact_and_apply_patch(patch, secrets))
     }
 

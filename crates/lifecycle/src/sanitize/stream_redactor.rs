@@ -7,12 +7,12 @@ use crate::limits::{MAX_SHOWN_SECRET_BYTES, STREAM_CONTEXT_BYTES};
 /// whether these bytes belong to a secret.
 ///
 /// Bytes are held back only if they may be the beginning of a secret, or may directly precede
-/// credentials. Held-back bytes are released by [`flush`](Self::flush), or when the next piece
-/// shows whether these bytes are a secret. There is no timeout. For example, a terminal shows a
-/// prompt and waits for input. The last bytes of this prompt are not shown while they may be the
-/// beginning of a secret. Secrets are found across escape sequences of a terminal, but not across
-/// any other character. If credentials exceed 4 KiB and arrive in pieces, the bytes beyond 4 KiB
-/// are not found.
+/// credentials. They are released by [`Self::release_held_back`], or when the next piece shows
+/// whether they are a secret. There is no timeout. For example, a terminal shows a prompt and waits
+/// for input. The last bytes of this prompt are not shown while they may be the beginning of a
+/// secret. Secrets are found across escape sequences of a terminal, but not across any other
+/// character. If credentials exceed 4 KiB and arrive in pieces, the bytes beyond 4 KiB are not
+/// found.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRedactor {
     /// The last bytes of the stream: first some bytes that were already shown, then the held-back
@@ -72,7 +72,7 @@ impl StreamRedactor {
     /// redacted like the whole secret. Credentials that are not complete enough to be detected are
     /// shown. If the stream continues and the bytes were the beginning of a secret, the rest of the
     /// secret is redacted.
-    pub(crate) fn flush(&mut self) -> Vec<u8> {
+    pub(crate) fn release_held_back(&mut self) -> Vec<u8> {
         let known = self.buffer.len() - self.possible_secret_bytes.min(self.buffer.len());
         let plain = &self.buffer[self.shown_bytes..known.max(self.shown_bytes)];
         let mut out = plain.to_vec();
@@ -106,11 +106,11 @@ mod tests {
 
     const KNOWN: [&str; 4] = ["abababab", "ababababcc", "bccabababa", "secret-of-ada"];
 
-    /// Pushes pieces, flushes at each `|`, and joins the shown text.
+    /// Pushes pieces, releases the held-back bytes at each `|`, and joins the shown text.
     fn redact_pieces(pieces: &[&str]) -> String {
         let (secrets, mut stream) = (Secrets::new(KNOWN), StreamRedactor::default());
         let shown = pieces.iter().map(|piece| match *piece {
-            "|" => stream.flush(),
+            "|" => stream.release_held_back(),
             piece => stream.push(&secrets, piece.as_bytes()),
         });
         String::from_utf8(shown.collect::<Vec<_>>().concat()).unwrap()
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_shows_no_more_than_a_few_bytes_of_a_secret() {
+    fn a_release_shows_no_more_than_a_few_bytes_of_a_secret() {
         for (pieces, expected) in [
             (&["sec", "|"][..], "sec"),
             (&["secr", "|"], "[redacted]"),

@@ -103,12 +103,12 @@ impl Session {
         let (mut stream, mut redacted) = (StreamRedactor::default(), TerminalOutput::default());
         redacted.append_bytes(&stream.push(self.secrets(), output.head()));
         if output.omitted_bytes() > 0 {
-            redacted.append_bytes(&stream.flush());
+            redacted.append_bytes(&stream.release_held_back());
             redacted.record_omitted_bytes(output.omitted_bytes());
             stream = StreamRedactor::default();
         }
         redacted.append_bytes(&stream.push(self.secrets(), output.tail()));
-        redacted.append_bytes(&stream.flush());
+        redacted.append_bytes(&stream.release_held_back());
         redacted
     }
 
