@@ -60,7 +60,7 @@ async fn a_background_command_outlives_its_turn_and_accepts_calls() {
                 call_text(call)
             );
             if let Some(terminal) = shown_terminal_id(call) {
-                let terminal = agent.session().observer.observed_terminal(&terminal).unwrap();
+                let terminal = agent.session().client_state.observed_terminal(&terminal).unwrap();
                 assert!(terminal.exit.is_some(), "nothing more comes");
             }
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use acp_store::{SessionHolder, SqliteSessionStore};
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use acp_types::schema::v1::SessionUpdate;
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ fn random_model(numbers: &mut Numbers) -> Model {
 #[derive(Debug, Default)]
 struct ReceivedSession {
     entries: Vec<Entry>,
-    observer: V1Observer,
+    client_state: V1ClientState,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -117,13 +117,13 @@ impl ReceivedSession {
             _ => {}
         }
         let update: SessionUpdate = serde_json::from_value(update.clone()).unwrap();
-        self.observer.apply_session_update(&update);
+        self.client_state.apply_session_update(&update);
     }
 
     /// Returns the calls that have ended, or the calls that have not ended.
     fn calls(&self, has_ended: bool) -> BTreeMap<String, Value> {
         let calls = self
-            .observer
+            .client_state
             .observed_calls()
             .map(|call| (call.tool_call_id.to_string(), serde_json::to_value(call).unwrap()));
         let is_ended =
@@ -214,7 +214,7 @@ fn require_durable(
         assert_eq!(durable, [], "{what}");
         return;
     }
-    assert_eq!(loaded.observer.violations(), [], "{what}");
+    assert_eq!(loaded.client_state.violations(), [], "{what}");
     assert_eq!(loaded.calls(false), BTreeMap::new(), "{what}: a call stays open");
     let after = loaded.calls(true);
     for (id, call) in live.calls(true) {

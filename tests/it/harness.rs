@@ -326,14 +326,14 @@ impl Agent {
         self.is_finished = true;
     }
 
-    /// Validates the whole transcript in three ways: with the wire validator, the observer, and the
-    /// JSON Schema.
+    /// Validates the whole transcript in three ways: with the wire validator, the client state, and
+    /// the JSON Schema.
     fn judge(&self) {
         let mut faults = self.client.violations_by(Side::Agent);
         faults.retain(|fault| !self.is_wild || fault.rule != ConformanceRule::NeverAnswered);
         assert_eq!(faults, []);
         for (id, session) in self.client.sessions() {
-            assert_eq!(session.observer.violations(), [], "in session {id}");
+            assert_eq!(session.client_state.violations(), [], "in session {id}");
         }
         schema::judge(&self.client.transcript());
     }

@@ -52,7 +52,7 @@ async fn every_answer_except_an_allow_fails_the_call_and_the_turn_continues() {
         assert_eq!(agent.session().message_text(), "So be it.", "{no:?}");
         let call = agent.call("edit_file");
         assert_eq!(call.status, ToolCallStatus::Failed, "{no:?}");
-        assert!(!agent.session().observer.has_run(&call.tool_call_id.0), "{no:?}");
+        assert!(!agent.session().client_state.has_run(&call.tool_call_id.0), "{no:?}");
         let (words, code) = match no {
             PermissionReply::Error => ("Not run: no one could be asked", "not_permitted"),
             PermissionReply::SelectId(_) => ("is none of the options", "not_permitted"),
@@ -333,7 +333,7 @@ async fn a_command_runs_only_if_the_first_answer_allows_it() {
         assert_eq!(agent.turn("again").await, "end_turn", "{name}");
         let call = agent.call("terminal");
         assert_eq!(call.status, ToolCallStatus::Failed, "{name}");
-        assert!(!agent.session().observer.has_run(&call.tool_call_id.0), "{name}");
+        assert!(!agent.session().client_state.has_run(&call.tool_call_id.0), "{name}");
         assert_eq!(agent.scratch.snapshot(), agent.scratch.untouched(), "{name}");
         agent.finish().await;
     }

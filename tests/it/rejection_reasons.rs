@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use acp_types::schema::v1::ToolCallStatus;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
@@ -40,7 +40,7 @@ enum FormAnswer {
 /// All messages that the client received.
 #[derive(Debug, Default)]
 struct FormClientRecord {
-    observer: V1Observer,
+    client_state: V1ClientState,
     said: String,
     forms: Vec<CreateElicitationRequest>,
     withdrawn: usize,
@@ -68,14 +68,14 @@ async fn reject(
                 {
                     seen.said.push_str(&text.text);
                 }
-                seen.observer.apply_session_update(&notification.update);
+                seen.client_state.apply_session_update(&notification.update);
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),
         )
         .on_receive_request(
             async move |request: RequestPermissionRequest, responder, _| {
-                permissions.lock().unwrap().observer.apply_permission_request(&request);
+                permissions.lock().unwrap().client_state.apply_permission_request(&request);
                 responder.respond(rejection(&request, reason))
             },
             agent_client_protocol::on_receive_request!(),
@@ -122,7 +122,7 @@ async fn reject(
         });
     let stop = timeout(DEADLINE, client).await.expect("it ends in time").unwrap();
     let mut seen = std::mem::take(&mut *seen.lock().unwrap());
-    seen.observer.check_calls_ended();
+    seen.client_state.check_calls_ended();
     (stop, seen)
 }
 
@@ -177,9 +177,9 @@ async fn a_reason_reaches_the_model() {
         let (stop, seen) = reject(&scratch, reason, form).await;
         let case = format!("{reason:?} {form:?}");
         assert_eq!(stop, StopReason::EndTurn, "{case}");
-        assert_eq!(seen.observer.violations(), [], "{case}");
+        assert_eq!(seen.client_state.violations(), [], "{case}");
         assert_eq!(seen.forms.len(), forms, "{case}");
-        let call = seen.observer.observed_calls().next().expect("a call");
+        let call = seen.client_state.observed_calls().next().expect("a call");
         assert_eq!(call.status, ToolCallStatus::Failed, "{case}");
         let output = call.raw_output.as_ref().unwrap();
         assert_eq!(output["code"], "rejected", "{case}");
@@ -197,7 +197,7 @@ async fn the_form_belongs_to_its_call_and_has_one_field_that_may_be_left_empty()
     let (_, seen) = reject(&scratch, None, Some(FormAnswer::Decline)).await;
     let ElicitationMode::Form(form) = &seen.forms[0].mode else { panic!("{:?}", seen.forms) };
     let ElicitationScope::Session(scope) = &form.scope else { panic!("{form:?}") };
-    let call = seen.observer.observed_calls().next().expect("a call");
+    let call = seen.client_state.observed_calls().next().expect("a call");
     assert_eq!(scope.tool_call_id.as_ref(), Some(&call.tool_call_id));
     let schema = serde_json::to_value(&form.requested_schema).unwrap();
     let reason = json!({"type": "string", "title": "Reason", "maxLength": 2048});
@@ -210,6 +210,6 @@ async fn a_form_that_is_never_answered_is_withdrawn_with_the_turn() {
     let (stop, seen) = reject(&scratch, None, Some(FormAnswer::Ignore)).await;
     assert_eq!(stop, StopReason::Cancelled);
     assert_eq!((seen.forms.len(), seen.withdrawn), (1, 1));
-    assert_eq!(seen.observer.violations(), []);
+    assert_eq!(seen.client_state.violations(), []);
     assert!(!scratch.path("made").exists());
 }

@@ -359,9 +359,9 @@ async fn a_rewind_takes_back_the_plan_and_the_title_and_usage_counts_earlier_pro
     for prompt in ["read notes.txt", "todo [ ] a"] {
         assert_eq!(agent.turn(prompt).await, "end_turn");
     }
-    assert_eq!(agent.session().observer.latest_plan().unwrap().entries.len(), 1);
+    assert_eq!(agent.session().client_state.latest_plan().unwrap().entries.len(), 1);
     assert_eq!(agent.turn("/rewind 2").await, "end_turn");
-    assert_eq!(agent.session().observer.latest_plan().unwrap().entries.len(), 0);
+    assert_eq!(agent.session().client_state.latest_plan().unwrap().entries.len(), 0);
     agent.finish().await;
     let mut agent = load(&scratch, &id, ALLOW).await;
     assert_eq!(turn_in(&mut agent, &id, "/usage").await, "end_turn");

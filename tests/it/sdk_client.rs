@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use acp_types::schema::v1::ToolCallStatus;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
@@ -24,11 +24,11 @@ async fn turn(
     scratch: &Scratch,
     prompt: &str,
     kind: PermissionOptionKind,
-) -> (StopReason, V1Observer) {
+) -> (StopReason, V1ClientState) {
     let config = AcpAgentConfig::new(CALLBOARD).args(["acp", "--no-sandbox", "--model", "direct"]);
     let agent = AcpAgent::new(config.envs(scratch.env()));
-    let observer = Arc::<Mutex<V1Observer>>::default();
-    let (updates, permissions) = (Arc::clone(&observer), Arc::clone(&observer));
+    let client_state = Arc::<Mutex<V1ClientState>>::default();
+    let (updates, permissions) = (Arc::clone(&client_state), Arc::clone(&client_state));
     let (cwd, prompt) = (scratch.cwd(), prompt.to_owned());
     let client = Client
         .v1()
@@ -48,9 +48,9 @@ async fn turn(
         )
         .connect_with(agent, async |agent| one_turn(&agent, cwd, prompt).await);
     let response = timeout(DEADLINE, client).await.expect("it ends in time").unwrap();
-    let mut observer = observer.lock().unwrap().clone();
-    observer.check_calls_ended();
-    (response.stop_reason, observer)
+    let mut client_state = client_state.lock().unwrap().clone();
+    client_state.check_calls_ended();
+    (response.stop_reason, client_state)
 }
 
 async fn one_turn(
@@ -78,10 +78,10 @@ fn select(
 async fn a_turn_without_permission_requests() {
     let scratch = Scratch::new();
     let prompt = "read notes.txt\ngrep three\nlist";
-    let (stop, observer) = turn(&scratch, prompt, PermissionOptionKind::RejectOnce).await;
+    let (stop, client_state) = turn(&scratch, prompt, PermissionOptionKind::RejectOnce).await;
     assert_eq!(stop, StopReason::EndTurn);
-    assert_eq!(observer.violations(), []);
-    let statuses: Vec<_> = observer.observed_calls().map(|call| call.status).collect();
+    assert_eq!(client_state.violations(), []);
+    let statuses: Vec<_> = client_state.observed_calls().map(|call| call.status).collect();
     assert_eq!(statuses, [ToolCallStatus::Completed; 3]);
 }
 
@@ -92,10 +92,10 @@ async fn a_turn_with_a_permission_request() {
         (PermissionOptionKind::RejectOnce, ToolCallStatus::Failed),
     ] {
         let scratch = Scratch::new();
-        let (stop, observer) = turn(&scratch, "run touch made", kind).await;
+        let (stop, client_state) = turn(&scratch, "run touch made", kind).await;
         assert_eq!(stop, StopReason::EndTurn);
-        assert_eq!(observer.violations(), []);
-        let statuses: Vec<_> = observer.observed_calls().map(|call| call.status).collect();
+        assert_eq!(client_state.violations(), []);
+        let statuses: Vec<_> = client_state.observed_calls().map(|call| call.status).collect();
         assert_eq!(statuses, [status]);
         let is_allowed = kind == PermissionOptionKind::AllowOnce;
         assert_eq!(scratch.path("made").exists(), is_allowed);

@@ -223,13 +223,13 @@ fn held(agent: &Agent, id: &str) -> serde_json::Value {
     let session = agent.client.session(id);
     let calls = session.calls().into_iter().map(|call| {
         let terminal = shown_terminal_id(call).and_then(|id| {
-            session.observer.observed_terminal(&id).map(|terminal| format!("{terminal:?}"))
+            session.client_state.observed_terminal(&id).map(|terminal| format!("{terminal:?}"))
         });
         json!({"call": call, "terminal": terminal})
     });
     json!({
         "calls": calls.collect::<Vec<_>>(),
-        "plan": session.observer.latest_plan(),
+        "plan": session.client_state.latest_plan(),
         "messages": session.message_text(),
         "thoughts": session.thought_text(),
     })

@@ -45,7 +45,7 @@ async fn output_goes_to_the_terminal_of_a_client_that_has_one() {
     agent.stop_reason(&prompt).await;
     let call = agent.call("terminal");
     let id = shown_terminal_id(&call).expect("a terminal");
-    let terminal = agent.session().observer.observed_terminal(&id).unwrap();
+    let terminal = agent.session().client_state.observed_terminal(&id).unwrap();
     assert_eq!(terminal.output, "live\r\n");
     let exit = json!({"terminal_id": id, "exit_code": 3, "signal": null});
     assert_eq!(terminal.exit, Some(exit));
@@ -58,7 +58,7 @@ async fn the_exit_code_is_in_the_text_and_in_the_metadata() {
         let (mut agent, call) = run_command(json!({"command": "echo so; exit 3"}), options).await;
         assert_eq!(call.status, ToolCallStatus::Failed);
         assert_eq!(meta(&call)["exitCode"], 3);
-        let exit = agent.session().observer.observed_terminal(&call.tool_call_id.0);
+        let exit = agent.session().client_state.observed_terminal(&call.tool_call_id.0);
         match exit.and_then(|terminal| terminal.exit.as_ref()) {
             Some(exit) => assert_eq!(exit["exit_code"], 3),
             None => assert!(call_text(&call).contains("exit code 3"), "{}", call_text(&call)),
@@ -77,7 +77,7 @@ async fn a_command_has_a_terminal_if_the_client_displays_one_or_the_call_request
     ] {
         let (mut agent, call) = run_command(json!({"command": command, "tty": tty}), options).await;
         let shown = match shown_terminal_id(&call) {
-            Some(id) => agent.session().observer.observed_terminal(&id).unwrap().output.clone(),
+            Some(id) => agent.session().client_state.observed_terminal(&id).unwrap().output.clone(),
             None => call_text(&call),
         };
         assert!(shown.contains(expected), "{expected:?}: {shown:?}");
@@ -151,7 +151,7 @@ async fn a_flood_of_output_is_bounded_and_keeps_its_beginning_and_end() {
         assert_eq!(call.status, ToolCallStatus::Completed);
         let session = agent.session();
         let output = match shown_terminal_id(&call) {
-            Some(id) => session.observer.observed_terminal(&id).unwrap().output.clone(),
+            Some(id) => session.client_state.observed_terminal(&id).unwrap().output.clone(),
             None => call_text(&call),
         };
         assert!(output.contains("first") && output.contains("last"), "{output}");

@@ -1,6 +1,6 @@
 //! Whole turns: the updates of every tool, of several calls, and of several sessions.
 
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use acp_types::schema::v1::{SessionUpdate, ToolCallStatus};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -118,10 +118,10 @@ async fn a_call_has_its_title_and_its_input_before_it_runs() {
     let args = json!({"pattern": "**/*.rs"});
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     agent.turn(&"find **/*.rs\n".repeat(100)).await;
-    let mut observer = V1Observer::new();
+    let mut client_state = V1ClientState::new();
     for update in &agent.session().updates {
-        observer.apply_session_update(update);
-        for call in observer.observed_calls() {
+        client_state.apply_session_update(update);
+        for call in client_state.observed_calls() {
             if call.status != ToolCallStatus::Pending {
                 assert!(call.title.contains("**/*.rs"), "{} runs", call.title);
                 assert_eq!(call.raw_input.as_ref(), Some(&args));

@@ -9,34 +9,34 @@ use std::error::Error;
 use std::io::{self, BufRead, Write as _};
 use std::process::ExitCode;
 
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use serde_json::{Value, from_str, from_value};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let observer = fold(io::stdin().lock())?;
+    let client_state = fold(io::stdin().lock())?;
     let mut out = io::stdout();
-    for call in observer.observed_calls() {
+    for call in client_state.observed_calls() {
         writeln!(out, "{:?}: {} ({})", call.status, call.title, call.tool_call_id)?;
     }
-    for violation in observer.violations() {
+    for violation in client_state.violations() {
         writeln!(out, "broken: {violation}")?;
     }
-    Ok(if observer.violations().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if client_state.violations().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn fold(transcript: impl BufRead) -> Result<V1Observer, Box<dyn Error>> {
-    let (mut observer, mut understood) = (V1Observer::new(), 0);
+fn fold(transcript: impl BufRead) -> Result<V1ClientState, Box<dyn Error>> {
+    let (mut client_state, mut understood) = (V1ClientState::new(), 0);
     for line in transcript.lines() {
         let Some(mut message) = agent_message(&line?) else { continue };
         let params = message["params"].take();
         match message["method"].as_str() {
             Some("session/update") => {
-                observer.apply_session_update(&from_value(params["update"].clone())?);
+                client_state.apply_session_update(&from_value(params["update"].clone())?);
             }
             Some("session/request_permission") => {
-                observer.apply_permission_request(&from_value(params)?);
+                client_state.apply_permission_request(&from_value(params)?);
             }
-            None if message["result"]["stopReason"].is_string() => observer.check_calls_ended(),
+            None if message["result"]["stopReason"].is_string() => client_state.check_calls_ended(),
             _ => continue,
         }
         understood += 1;
@@ -44,7 +44,7 @@ fn fold(transcript: impl BufRead) -> Result<V1Observer, Box<dyn Error>> {
     if understood == 0 {
         return Err("no line is a message of an ACP agent about a session".into());
     }
-    Ok(observer)
+    Ok(client_state)
 }
 
 /// Returns the message of a line, unless the client sent it.
@@ -76,8 +76,8 @@ mod tests {
             format!("{{\"dir\":\"out\",\"msg\":{call}}}\nno JSON"),
             format!("{{\"dir\":\"out\",\"msg\":{raw}}}"),
         ] {
-            let observer = fold(transcript.as_bytes()).unwrap();
-            assert_eq!(observer.observed_calls().count(), 1, "{transcript}");
+            let client_state = fold(transcript.as_bytes()).unwrap();
+            assert_eq!(client_state.observed_calls().count(), 1, "{transcript}");
         }
     }
 

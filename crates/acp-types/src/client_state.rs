@@ -1,8 +1,8 @@
-//! Observers, which rebuild the state of a client from the messages of a session. Observers use the
-//! update functions of the schema crate, and record every rule of order that a message breaks.
+//! The state of a client, rebuilt from the messages of a session by the update functions of the
+//! schema crate. A client state also records every rule of order that a message breaks.
 //!
-//! Observers share no code with the projections, so they can check the projections and any other
-//! agent.
+//! Client states share no code with the projections, so they can check the projections and any
+//! other agent.
 
 use std::fmt;
 

@@ -1,19 +1,19 @@
 //! The documents of ACP tool calls: everything that a client receives about a call is a patch of a
 //! small document.
 //!
-//! This crate contains *only* documents, projections and observers. The documents are
+//! This crate contains *only* documents, projections and client states. The documents are
 //! [`ToolCallReport`] and [`TerminalReport`] with their composable patches, and the smaller
 //! documents of a session ([`MessageChunk`], [`Plan`], [`SessionStatePart`]). The projections
-//! ([`wire`]) convert patches to messages of the Agent Client Protocol. The observers ([`observe`])
-//! rebuild the state of a client from such messages. To drive a call through its lifecycle
+//! ([`wire`]) convert patches to messages of the Agent Client Protocol. The client states
+//! ([`client_state`]) apply such messages like a client. To drive a call through its lifecycle
 //! (announce, permit, run, end), use `acp-lifecycle`. For the wire types themselves, use the schema
 //! crate, which this crate re-exports as [`schema`].
 //!
 //! ```
-//! use acp_types::{Status, ToolCallPatch, ToolKind, observe, wire};
+//! use acp_types::{Status, ToolCallPatch, ToolKind, client_state, wire};
 //!
 //! let mut projection = wire::v1::V1Projection::new(wire::v1::TerminalDisplay::Text);
-//! let mut client = observe::v1::V1Observer::new();
+//! let mut client = client_state::v1::V1ClientState::new();
 //! let announce = ToolCallPatch::for_new_call("read_file", "Reading src/lib.rs", ToolKind::Read);
 //! let start = ToolCallPatch::new().with_status(Status::InProgress);
 //! let finish = ToolCallPatch::new().with_status(Status::Completed);
@@ -27,6 +27,7 @@
 //! ```
 
 pub mod change;
+pub mod client_state;
 pub mod content;
 pub mod diff;
 pub mod id;
@@ -35,7 +36,6 @@ pub mod limits;
 pub mod location;
 pub mod message;
 pub mod meta;
-pub mod observe;
 pub mod patch;
 pub mod path;
 pub mod permission;

@@ -60,7 +60,7 @@ pub(crate) const HUNK_LINE_OVERHEAD_BYTES: usize = 48;
 /// Maximum number of characters of a model's call id that becomes a part of our call id.
 pub(crate) const MAX_MODEL_CALL_ID_CHARS: usize = 64;
 
-/// Maximum number of violations that an observer records. Further violations are discarded.
+/// Maximum number of violations that a client state records. Further violations are discarded.
 pub(crate) const MAX_VIOLATIONS: usize = 64;
 
 /// Maximum size of a `traceparent` in bytes. A `traceparent` of the current version has 55 bytes; a

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use acp_cards::CardRenderer;
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
@@ -46,10 +46,10 @@ async fn main() -> ExitCode {
     }
 }
 
-/// The client's state: the renderer of the cards, and the observer that checks the messages.
+/// The client's state: the renderer of the cards, and the client state that checks the messages.
 struct DemoClient {
     cards: CardRenderer,
-    observer: V1Observer,
+    client_state: V1ClientState,
 }
 
 /// Prints a text, with colours if the terminal supports colours. A closed standard output is not an
@@ -74,7 +74,7 @@ async fn demo() -> Result<(), DemoError> {
     let width = terminal_size().map_or(100, |(Width(columns), _)| usize::from(columns).max(40));
     let stage = Arc::new(Mutex::new(DemoClient {
         cards: CardRenderer::new(&project, width).with_colours(),
-        observer: V1Observer::new(),
+        client_state: V1ClientState::new(),
     }));
     let (shown, asked) = (stage.clone(), stage.clone());
     let stop = Client
@@ -113,13 +113,13 @@ async fn turn(
 
 impl DemoClient {
     fn update(&mut self, notification: &SessionNotification) {
-        self.observer.apply_session_update(&notification.update);
+        self.client_state.apply_session_update(&notification.update);
         let text = self.cards.render_update(&notification.update, serialized_len(notification));
         print(&text);
     }
 
     fn allow(&mut self, request: &RequestPermissionRequest) -> RequestPermissionOutcome {
-        self.observer.apply_permission_request(request);
+        self.client_state.apply_permission_request(request);
         let text = self.cards.render_decided_request(request, serialized_len(request));
         print(&text);
         let allow = |option: &&agent_client_protocol::v1::schema::PermissionOption| {
@@ -138,17 +138,17 @@ impl DemoClient {
     /// Prints the table of calls. Fails if a rule was violated, or if the calls did not end as
     /// expected.
     fn check_result(&mut self, stop: StopReason) -> Result<(), DemoError> {
-        self.observer.check_calls_ended();
+        self.client_state.check_calls_ended();
         let end = self.cards.finish_open_line();
         let table = self.cards.render_call_table();
         print(&format!("{end}\n{table}\n"));
-        let violations = self.observer.violations();
+        let violations = self.client_state.violations();
         if let Some(first) = violations.first() {
             return Err(format!("{} rule violations, the first: {first}", violations.len()).into());
         }
-        let calls = self.observer.observed_calls();
+        let calls = self.client_state.observed_calls();
         let failed = calls.filter(|call| call.status == ToolCallStatus::Failed).count();
-        let all = self.observer.observed_calls().count();
+        let all = self.client_state.observed_calls().count();
         if (all, failed, stop) != (EXPECTED_CALLS, EXPECTED_FAILURES, StopReason::EndTurn) {
             let meant =
                 format!("{EXPECTED_CALLS} calls, {EXPECTED_FAILURES} failed, the end of the turn");

@@ -220,7 +220,7 @@ impl TestClient {
             return vec![ClientAction::Send(error_response(&id, -32602, "Invalid params"))];
         };
         if let Some(session) = self.sessions.get_mut(&*request.session_id.0) {
-            session.observer.apply_permission_request(&request);
+            session.client_state.apply_permission_request(&request);
         }
         let asked = ReceivedPermissionRequest { id, request };
         let reply = asked.build_reply(self.behaviour.permission);

@@ -1,6 +1,6 @@
 //! The state of a session, as observed by the client.
 
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use acp_types::schema::v1::{
     ContentBlock, ContentChunk, Diff, SessionConfigKind, SessionConfigOption, SessionModeId,
     SessionModeState, SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus,
@@ -18,7 +18,7 @@ pub struct ObservedSession {
     /// fields.
     pub updates: Vec<SessionUpdate>,
     /// The state that results from all updates.
-    pub observer: V1Observer,
+    pub client_state: V1ClientState,
     /// The ids of the unanswered prompts, in order.
     pub prompts: Vec<Value>,
     /// The most recently reported modes, if any.
@@ -31,7 +31,7 @@ pub struct ObservedSession {
 
 impl ObservedSession {
     pub(crate) fn apply_update(&mut self, update: SessionUpdate) {
-        self.observer.apply_session_update(&update);
+        self.client_state.apply_session_update(&update);
         match &update {
             SessionUpdate::CurrentModeUpdate(update) => {
                 self.record_current_mode(&update.current_mode_id);
@@ -85,21 +85,21 @@ impl ObservedSession {
         let Some(at) = self.prompts.iter().position(|waiting| waiting == prompt) else { return };
         self.prompts.remove(at);
         if at == 0 {
-            self.observer.check_calls_ended();
+            self.client_state.check_calls_ended();
         }
     }
 
     /// Returns all calls, in the order of their announcement.
     #[must_use]
     pub fn calls(&self) -> Vec<&ToolCall> {
-        self.observer.observed_calls().collect()
+        self.client_state.observed_calls().collect()
     }
 
     /// Returns the only call of a tool. Returns `None` if the tool has no call or several calls.
     #[must_use]
     pub fn only_call_of_tool(&self, name: &str) -> Option<&ToolCall> {
         let is_named = |call: &&ToolCall| call.name.as_deref() == Some(name);
-        let mut calls = self.observer.observed_calls().filter(is_named);
+        let mut calls = self.client_state.observed_calls().filter(is_named);
         let call = calls.next();
         call.filter(|_| calls.next().is_none())
     }
@@ -108,10 +108,10 @@ impl ObservedSession {
     #[must_use]
     pub fn shows_line(&self, line: &str) -> bool {
         let in_terminal = |call: &ToolCall| {
-            let terminal = self.observer.observed_terminal(&shown_terminal_id(call)?)?;
+            let terminal = self.client_state.observed_terminal(&shown_terminal_id(call)?)?;
             Some(terminal.output.lines().any(|shown| shown == line))
         };
-        self.observer.observed_calls().any(|call| {
+        self.client_state.observed_calls().any(|call| {
             call_text(call).lines().any(|shown| shown == line) || in_terminal(call) == Some(true)
         })
     }

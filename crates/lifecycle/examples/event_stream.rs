@@ -118,7 +118,7 @@ fn main() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{EventBridge, now};
-    use acp_types::observe::v1::V1Observer;
+    use acp_types::client_state::v1::V1ClientState;
     use acp_types::schema::v1::ToolCallStatus::Failed;
 
     #[test]
@@ -136,14 +136,15 @@ mod tests {
         bridge.end_open_items(now());
         let mut out = Vec::new();
         bridge.write_updates(&mut out, now().monotonic).unwrap();
-        let mut observer = V1Observer::new();
+        let mut client_state = V1ClientState::new();
         for line in String::from_utf8(out).unwrap().lines() {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
-            observer.apply_session_update(&serde_json::from_value(line["update"].clone()).unwrap());
+            client_state
+                .apply_session_update(&serde_json::from_value(line["update"].clone()).unwrap());
         }
         let calls: Vec<_> =
-            observer.observed_calls().map(|call| (&*call.title, call.status)).collect();
+            client_state.observed_calls().map(|call| (&*call.title, call.status)).collect();
         let (make, sleep) = (("`make`", Failed), ("`sleep 9`", Failed));
-        assert_eq!((calls, observer.violations()), (vec![make, sleep], &[][..]));
+        assert_eq!((calls, client_state.violations()), (vec![make, sleep], &[][..]));
     }
 }

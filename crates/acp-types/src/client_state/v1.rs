@@ -1,4 +1,4 @@
-//! The observer of ACP v1 messages, with and without the `_meta.terminal_*` convention.
+//! The client state of ACP v1, with and without the `_meta.terminal_*` convention.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::schema::v1::{
 
 /// The state of a v1 client for one session.
 #[derive(Debug, Clone, Default)]
-pub struct V1Observer {
+pub struct V1ClientState {
     calls: HashMap<String, ToolCall>,
     order: Vec<String>,
     started: HashSet<String>,
@@ -33,8 +33,8 @@ pub struct ObservedTerminal {
     pub exit: Option<Value>,
 }
 
-impl V1Observer {
-    /// Creates an observer without any state.
+impl V1ClientState {
+    /// Creates the state of a client that has received no message.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -230,8 +230,8 @@ const TERMINAL_EVENTS: [&str; 3] = [TERMINAL_INFO, TERMINAL_OUTPUT, TERMINAL_EXI
 
 #[cfg(test)]
 mod tests {
-    use super::V1Observer;
-    use crate::observe::OrderRule::{
+    use super::V1ClientState;
+    use crate::client_state::OrderRule::{
         self, AfterEnd, AnnouncedTwice, EmptyTitle, EmptyUpdate, IllegalTransition, OpenAtTurnEnd,
         TerminalNotOpen, Unannounced,
     };
@@ -249,13 +249,14 @@ mod tests {
     }
 
     fn check(updates: &[Value], expected: &[OrderRule]) {
-        let mut observer = V1Observer::new();
+        let mut client_state = V1ClientState::new();
         for update in updates {
             let update: SessionUpdate = serde_json::from_value(update.clone()).unwrap();
-            observer.apply_session_update(&update);
+            client_state.apply_session_update(&update);
         }
-        observer.check_calls_ended();
-        let rules: Vec<_> = observer.violations().iter().map(|violation| violation.rule).collect();
+        client_state.check_calls_ended();
+        let rules: Vec<_> =
+            client_state.violations().iter().map(|violation| violation.rule).collect();
         assert_eq!(rules, expected, "{updates:?}");
     }
 
@@ -293,7 +294,7 @@ mod tests {
 
     #[test]
     fn terminal_events_are_appended_and_end() {
-        let mut observer = V1Observer::new();
+        let mut client_state = V1ClientState::new();
         let mut first = call("pending");
         first["_meta"] = json!({"terminal_info": {"terminal_id": "t", "cwd": "/"}});
         let updates = [
@@ -304,12 +305,12 @@ mod tests {
             change(json!({"_meta": {"terminal_exit": {"terminal_id": "t", "exit_code": 0}}})),
         ];
         for update in updates {
-            observer.apply_session_update(&serde_json::from_value(update).unwrap());
+            client_state.apply_session_update(&serde_json::from_value(update).unwrap());
         }
-        let terminal = observer.observed_terminal("t").unwrap();
+        let terminal = client_state.observed_terminal("t").unwrap();
         assert_eq!((terminal.cwd.as_deref(), terminal.output.as_str()), (Some("/a"), "ab"));
         assert_eq!(terminal.exit.as_ref().unwrap()["exit_code"], 0);
-        assert_eq!(observer.violations(), []);
-        assert_eq!(observer.observed_call("c").unwrap().meta, None);
+        assert_eq!(client_state.violations(), []);
+        assert_eq!(client_state.observed_call("c").unwrap().meta, None);
     }
 }

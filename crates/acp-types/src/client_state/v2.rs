@@ -1,4 +1,4 @@
-//! The observer of draft ACP v2 messages.
+//! The client state of draft ACP v2.
 
 use std::collections::HashMap;
 
@@ -14,15 +14,15 @@ use crate::schema::v2::{
 
 /// The state of a v2 client for one session.
 #[derive(Debug, Clone, Default)]
-pub struct V2Observer {
+pub struct V2ClientState {
     calls: HashMap<String, ToolCallUpdate>,
     terminals: HashMap<String, (TerminalUpdate, Vec<u8>)>,
     plan: Option<PlanUpdateContent>,
     violations: Violations,
 }
 
-impl V2Observer {
-    /// Creates an observer without any state.
+impl V2ClientState {
+    /// Creates the state of a client that has received no message.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

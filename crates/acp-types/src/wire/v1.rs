@@ -427,7 +427,7 @@ pub fn reduce_to_v1(mut report: ToolCallReport) -> ToolCallReport {
 }
 
 /// Converts a whole document to the call that a client should hold, with terminals in the form
-/// `surface`. Use the result for a comparison with an observer. To create messages, use
+/// `surface`. Use the result for a comparison with a client state. To create messages, use
 /// [`V1Projection`], which returns [`WireUpdate`]s.
 ///
 /// `terminal` returns the document of a terminal that the call shows.

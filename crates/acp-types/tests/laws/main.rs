@@ -1,11 +1,11 @@
-//! Laws of documents, patches, projections and observers, checked for random lifecycles of calls.
+//! Laws of documents, patches, projections and client states, checked for random lifecycles of calls.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail by a panic")]
 
 mod lifecycle;
 mod schema;
 
-use acp_types::observe;
+use acp_types::client_state;
 use acp_types::schema::{MaybeUndefined, v1};
 use acp_types::wire::{self, v1::TerminalDisplay};
 use acp_types::{
@@ -99,7 +99,7 @@ proptest! {
 
 fn assert_v1_client_holds(life: &CallLifecycle, surface: TerminalDisplay) {
     let mut sent = wire::v1::V1Projection::new(surface);
-    let mut observer = observe::v1::V1Observer::new();
+    let mut client_state = client_state::v1::V1ClientState::new();
     let mut report = ToolCallReport::new("c".into());
     let mut terminal = TerminalReport::new("t".into());
     let mut bytes = SentBytes::default();
@@ -117,27 +117,27 @@ fn assert_v1_client_holds(life: &CallLifecycle, surface: TerminalDisplay) {
                 let request =
                     sent.permission_request_for_call("s".into(), &"c".into(), options()).unwrap();
                 schema::check_v1_permission(&request);
-                observer.apply_permission_request(&request);
+                client_state.apply_permission_request(&request);
                 bytes.sent += json_bytes(&request);
                 Vec::new()
             }
         };
         for update in updates {
             schema::check_v1(&update);
-            observer.apply_session_update(&update);
+            client_state.apply_session_update(&update);
             bytes.count(&update);
         }
         let document = wire::v1::tool_call_from_report(&report, surface, KEY, |_| Some(&terminal));
         bytes.largest = bytes.largest.max(json_bytes(&document));
     }
-    observer.check_calls_ended();
-    assert_eq!(observer.violations(), []);
+    client_state.check_calls_ended();
+    assert_eq!(client_state.violations(), []);
 
     let expected = wire::v1::tool_call_from_report(&report, surface, KEY, |_| Some(&terminal));
-    assert_eq!(observer.observed_call("c"), Some(&expected));
+    assert_eq!(client_state.observed_call("c"), Some(&expected));
     assert_eq!(life.documents(), (report, terminal.clone()));
     if surface == TerminalDisplay::MetaEvents && life.shows_terminal_first() {
-        let shown = observer.observed_terminal("t").expect("the terminal was opened");
+        let shown = client_state.observed_terminal("t").expect("the terminal was opened");
         assert_shows_text(&terminal.output, &shown.output);
         assert_eq!(shown.exit.is_some(), terminal.exit.is_some());
     }
@@ -187,7 +187,7 @@ fn json_bytes(message: &impl serde::Serialize) -> usize {
 
 fn assert_v2_client_holds(life: &CallLifecycle) {
     let mut sent = wire::v2::V2Projection::new();
-    let mut observer = observe::v2::V2Observer::new();
+    let mut client_state = client_state::v2::V2ClientState::new();
     for step in life.flushed() {
         let updates = match step {
             Step::Call(patch) => sent.updates_for_call_patch(&"c".into(), &patch),
@@ -196,21 +196,21 @@ fn assert_v2_client_holds(life: &CallLifecycle) {
                 let request =
                     sent.permission_request_for_call("s".into(), &"c".into(), options()).unwrap();
                 schema::check_v2_permission(&request);
-                observer.apply_permission_request(&request);
+                client_state.apply_permission_request(&request);
                 Vec::new()
             }
         };
         for update in updates {
             schema::check_v2(&update);
-            observer.apply_session_update(&update);
+            client_state.apply_session_update(&update);
         }
     }
-    observer.check_calls_ended(|_| false);
-    assert_eq!(observer.violations(), []);
+    client_state.check_calls_ended(|_| false);
+    assert_eq!(client_state.violations(), []);
 
     let (report, terminal) = life.documents();
     let mut expected = wire::v2::tool_call_from_report(&report, KEY);
-    let mut held = observer.observed_call("c").expect("the call was announced").clone();
+    let mut held = client_state.observed_call("c").expect("the call was announced").clone();
     // Fields that were never sent have their default values.
     for call in [&mut expected, &mut held] {
         call.content = MaybeUndefined::Value(call.content.value().cloned().unwrap_or_default());
@@ -222,7 +222,7 @@ fn assert_v2_client_holds(life: &CallLifecycle) {
         }
     }
     assert_eq!(held, expected);
-    if let Some((shown, output)) = observer.observed_terminal("t") {
+    if let Some((shown, output)) = client_state.observed_terminal("t") {
         assert_shows(&terminal.output, output);
         assert_eq!(shown.exit_status.value().is_some(), terminal.exit.is_some());
     }

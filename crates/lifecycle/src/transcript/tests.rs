@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{
@@ -19,7 +19,7 @@ use crate::{CallEnd, Session, Timestamp};
 struct Recorded {
     session: Session,
     projection: V1Projection,
-    observer: V1Observer,
+    client_state: V1ClientState,
     messages: String,
     fold: TranscriptFold,
     /// The documents with their subjects, in the order in which they were first recorded.
@@ -32,7 +32,7 @@ impl Recorded {
         Self {
             session: Session::new("/p"),
             projection: V1Projection::new(display),
-            observer: V1Observer::new(),
+            client_state: V1ClientState::new(),
             messages: String::new(),
             fold: TranscriptFold::default(),
             records: Vec::new(),
@@ -65,7 +65,7 @@ impl Recorded {
                 OutboxItem::Plan(plan) => vec![self.projection.update_for_plan(&plan)],
                 OutboxItem::State(state) => vec![self.projection.update_for_state(&state)],
                 OutboxItem::PromptResponse(_) => {
-                    self.observer.check_calls_ended();
+                    self.client_state.check_calls_ended();
                     Vec::new()
                 }
                 _ => Vec::new(),
@@ -76,7 +76,7 @@ impl Recorded {
                 if let SessionUpdate::AgentMessageChunk(chunk) = &update {
                     self.messages += &serde_json::to_string(&chunk.content).unwrap();
                 }
-                self.observer.apply_session_update(&update);
+                self.client_state.apply_session_update(&update);
             }
         }
     }
@@ -98,10 +98,10 @@ impl Recorded {
     }
 
     fn observed_state(&self) -> BTreeMap<String, serde_json::Value> {
-        let calls = self.observer.observed_calls().map(|call| {
+        let calls = self.client_state.observed_calls().map(|call| {
             let terminals = call.content.iter().filter_map(|item| {
                 let item = serde_json::to_value(item).unwrap();
-                let terminal = self.observer.observed_terminal(item["terminalId"].as_str()?)?;
+                let terminal = self.client_state.observed_terminal(item["terminalId"].as_str()?)?;
                 Some(format!("{terminal:?}"))
             });
             let terminals: Vec<_> = terminals.collect();
@@ -179,11 +179,11 @@ fn a_replay_restores_the_state_of_the_client() {
         record_all_kinds(&mut live);
         let loaded = live.reload(display);
         assert_eq!(loaded.observed_state(), live.observed_state(), "{display:?}");
-        assert_eq!(loaded.observer.latest_plan(), live.observer.latest_plan());
+        assert_eq!(loaded.client_state.latest_plan(), live.client_state.latest_plan());
         let texts = |messages: &str| messages.replace(r#""}{"type":"text","text":""#, "");
         assert_eq!(texts(&loaded.messages), texts(&live.messages));
-        assert_eq!(loaded.observer.violations(), []);
-        assert_eq!(live.observer.violations(), []);
+        assert_eq!(loaded.client_state.violations(), []);
+        assert_eq!(live.client_state.violations(), []);
         // The records of a loaded session are the same as before.
         assert_eq!(loaded.reload(display).observed_state(), live.observed_state());
         for id in ["read", "run", "never", "stopped"] {
@@ -207,14 +207,14 @@ fn an_interrupted_call_fails_once_and_shows_its_last_output() {
         live.session.append_terminal_output(&"term".into(), b"begun\n", live.now);
         live.deliver();
         let loaded = live.reload(display);
-        let call = loaded.observer.observed_call("run").unwrap();
+        let call = loaded.client_state.observed_call("run").unwrap();
         let call = serde_json::to_value(call).unwrap();
         assert_eq!(call["status"], "failed");
         assert_eq!(call["rawOutput"]["code"], "shutdown");
         assert_eq!(call["_meta"]["callboard"]["reason"], "shutdown");
         let run = loaded.observed_state()["run"].to_string();
         assert!(run.contains("begun"), "{run}");
-        assert_eq!(loaded.observer.violations(), []);
+        assert_eq!(loaded.client_state.violations(), []);
     }
 }
 

@@ -71,8 +71,8 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
     }
     // A call without a task ends before the end of its turn.
     for (number, fate) in fates.iter().enumerate() {
-        let observer = stage.observer.lock().unwrap();
-        let status = observer.observed_call(&format!("c{number}")).map(|call| call.status);
+        let client_state = stage.client_state.lock().unwrap();
+        let status = client_state.observed_call(&format!("c{number}")).map(|call| call.status);
         if fate.is_dropped || fate.aborted_after.is_some() {
             let is_over = [ToolCallStatus::Completed, ToolCallStatus::Failed].map(Some);
             assert!(is_over.contains(&status), "{fate:?}: {status:?}");
@@ -81,9 +81,9 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
     // The longest grace period expires soon after the end of the turn, so all tasks finish.
     stage.status().await;
     assert!(tasks.iter().all(|(_, task)| task.is_finished()), "a task outlives its turn");
-    let observer = stage.observer.lock().unwrap();
+    let client_state = stage.client_state.lock().unwrap();
     for number in 0..fates.len() {
-        let call = observer.observed_call(&format!("c{number}")).expect("every call is told");
+        let call = client_state.observed_call(&format!("c{number}")).expect("every call is told");
         let is_done = call.status == ToolCallStatus::Completed;
         let meta = call.meta.as_ref().map(|meta| meta["callboard"].clone()).unwrap_or_default();
         assert_eq!(meta["reason"].is_null(), is_done, "{call:?}");

@@ -4,7 +4,7 @@
 use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::{CallBoard, CallEnd, OutboxItem, Session, Timestamp, execute_call};
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use acp_types::schema::v1::ToolCallStatus;
 use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{
@@ -96,17 +96,17 @@ proptest! {
         session.upsert_foreign_call(&"late".into(), &"t".into(), ToolCallPatch::for_new_call("x", "X", ToolKind::Other), now);
         assert!(!session.board().is_id_used(&"late".into()));
         let mut sent = V1Projection::new(TerminalDisplay::Text);
-        let mut observer = V1Observer::new();
+        let mut client_state = V1ClientState::new();
         while let Some(item) = session.poll(now.monotonic) {
             match item {
                 OutboxItem::ToolCall(id, patch) => {
-                    sent.updates_for_call_patch(&id, &patch).iter().for_each(|update| observer.apply_session_update(update));
+                    sent.updates_for_call_patch(&id, &patch).iter().for_each(|update| client_state.apply_session_update(update));
                 }
-                OutboxItem::PromptResponse(_) => observer.check_calls_ended(),
+                OutboxItem::PromptResponse(_) => client_state.check_calls_ended(),
                 item => panic!("{item:?}"),
             }
         }
-        assert_eq!(observer.violations(), []);
+        assert_eq!(client_state.violations(), []);
     }
 }
 

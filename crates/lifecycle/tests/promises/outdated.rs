@@ -11,7 +11,7 @@ use acp_lifecycle::{
     PermissionSubject, PinnedPlan, Policy, Session, SessionHandle, Verdict, drive_session,
     execute_call,
 };
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{CallEndReason, Status, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -81,18 +81,18 @@ struct Client {
     session: SessionHandle,
     answers: VecDeque<&'static str>,
     sent: V1Projection,
-    received: Arc<Mutex<(u32, V1Observer)>>,
+    received: Arc<Mutex<(u32, V1ClientState)>>,
 }
 
 impl OutboxSink for Client {
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
-        let (asked, observer) = &mut *self.received.lock().unwrap();
+        let (asked, client_state) = &mut *self.received.lock().unwrap();
         match item {
             OutboxItem::ToolCall(id, patch) => {
                 self.sent
                     .updates_for_call_patch(&id, &patch)
                     .iter()
-                    .for_each(|update| observer.apply_session_update(update));
+                    .for_each(|update| client_state.apply_session_update(update));
             }
             OutboxItem::PermissionRequest(number) => {
                 *asked += 1;
@@ -102,7 +102,7 @@ impl OutboxSink for Client {
                     &request.call,
                     request.options,
                 );
-                observer.apply_permission_request(&request.unwrap());
+                client_state.apply_permission_request(&request.unwrap());
                 let option_id = self.answers.pop_front().unwrap().to_owned();
                 self.session.answer_permission(
                     number,
@@ -132,7 +132,7 @@ async fn live_if(
     denies: bool,
 ) -> Lived {
     let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
-    let (runs, received) = (Arc::default(), Arc::<Mutex<(u32, V1Observer)>>::default());
+    let (runs, received) = (Arc::default(), Arc::<Mutex<(u32, V1ClientState)>>::default());
     let client = Client {
         session: session.clone(),
         answers: answers.into(),
@@ -149,9 +149,9 @@ async fn live_if(
     session.end_turn(&"t".into(), CallEndReason::Turn);
     stop.cancel();
     driver.await.unwrap();
-    let (asked, observer) = &mut *received.lock().unwrap();
-    observer.check_calls_ended();
-    assert_eq!(observer.violations(), []);
+    let (asked, client_state) = &mut *received.lock().unwrap();
+    client_state.check_calls_ended();
+    assert_eq!(client_state.violations(), []);
     let runs = *runs.lock().unwrap();
     let may_have_acted = session.call_report(&"c".into()).unwrap().meta.may_have_acted;
     Lived { ended, asked: *asked, runs, may_have_acted }

@@ -9,7 +9,7 @@ use acp_lifecycle::{
     PermissionId, PermissionSubject, PinnedPlan, Session, SessionHandle, drive_session,
     execute_call,
 };
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use acp_types::schema::v1::ToolCallStatus;
 use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{CallEndReason, Status, ToolCallPatch, ToolKind};
@@ -84,7 +84,7 @@ struct Wire {
     session: SessionHandle,
     client: Client,
     sent: V1Projection,
-    observer: Arc<Mutex<V1Observer>>,
+    client_state: Arc<Mutex<V1ClientState>>,
     asked: Arc<Mutex<Vec<PermissionId>>>,
 }
 
@@ -94,13 +94,13 @@ impl OutboxSink for Wire {
             return Err(ClientUnreachable);
         }
         assert!(self.client != Client::Panics, "a planted panic");
-        let mut observer = self.observer.lock().unwrap();
+        let mut client_state = self.client_state.lock().unwrap();
         match item {
             OutboxItem::ToolCall(id, patch) => {
                 self.sent
                     .updates_for_call_patch(&id, &patch)
                     .iter()
-                    .for_each(|update| observer.apply_session_update(update));
+                    .for_each(|update| client_state.apply_session_update(update));
             }
             OutboxItem::PermissionRequest(id) => {
                 self.asked.lock().unwrap().push(id);
@@ -110,7 +110,7 @@ impl OutboxSink for Wire {
                     &request.call,
                     request.options,
                 );
-                observer.apply_permission_request(&request.unwrap());
+                client_state.apply_permission_request(&request.unwrap());
                 let answer = match self.client {
                     Client::Answers(option) => {
                         PermissionAnswer::Selected { option_id: option.to_owned(), reason: None }
@@ -130,7 +130,7 @@ impl OutboxSink for Wire {
 /// A session with its client and an announced call.
 pub(crate) struct Stage {
     pub(crate) session: SessionHandle,
-    pub(crate) observer: Arc<Mutex<V1Observer>>,
+    pub(crate) client_state: Arc<Mutex<V1ClientState>>,
     asked: Arc<Mutex<Vec<PermissionId>>>,
     ran: Arc<Mutex<bool>>,
     pub(crate) cancel: CancellationToken,
@@ -139,17 +139,17 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn new(client: Client) -> Self {
         let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
-        let observer = Arc::<Mutex<V1Observer>>::default();
+        let client_state = Arc::<Mutex<V1ClientState>>::default();
         let asked = Arc::<Mutex<Vec<PermissionId>>>::default();
         let wire = Wire {
             session: session.clone(),
             client,
             sent: V1Projection::new(TerminalDisplay::Text),
-            observer: observer.clone(),
+            client_state: client_state.clone(),
             asked: asked.clone(),
         };
         tokio::spawn(drive_session(session.clone(), wire, CancellationToken::new()));
-        Self { session, observer, asked, ran: Arc::default(), cancel: CancellationToken::new() }
+        Self { session, client_state, asked, ran: Arc::default(), cancel: CancellationToken::new() }
     }
 
     pub(crate) fn announce(&self) -> OpenCall {
@@ -173,10 +173,10 @@ impl Stage {
     pub(crate) async fn status(&self) -> Option<ToolCallStatus> {
         self.session.end_turn(&"t".into(), CallEndReason::Turn);
         pass(9).await;
-        let mut observer = self.observer.lock().unwrap();
-        observer.check_calls_ended();
-        assert_eq!(observer.violations(), []);
-        observer.observed_call("c").map(|call| call.status)
+        let mut client_state = self.client_state.lock().unwrap();
+        client_state.check_calls_ended();
+        assert_eq!(client_state.violations(), []);
+        client_state.observed_call("c").map(|call| call.status)
     }
 
     /// Returns the first permission request that the client received.
@@ -310,7 +310,7 @@ async fn a_call_whose_future_is_dropped_ends() {
     task.abort();
     pass(1).await;
     assert_eq!(
-        stage.observer.lock().unwrap().observed_call("c").unwrap().status,
+        stage.client_state.lock().unwrap().observed_call("c").unwrap().status,
         ToolCallStatus::Failed
     );
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));

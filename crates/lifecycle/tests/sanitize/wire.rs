@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use acp_lifecycle::{OutboxItem, Session};
-use acp_types::observe::{v1, v2};
+use acp_types::client_state::{v1, v2};
 use acp_types::wire::{self, v1::TerminalDisplay};
 use serde::Serialize;
 
@@ -11,8 +11,8 @@ use serde::Serialize;
 /// v2.
 pub(crate) struct Clients {
     text: wire::v1::V1Projection,
-    meta: (wire::v1::V1Projection, v1::V1Observer),
-    v2: (wire::v2::V2Projection, v2::V2Observer),
+    meta: (wire::v1::V1Projection, v1::V1ClientState),
+    v2: (wire::v2::V2Projection, v2::V2ClientState),
     said: BTreeMap<String, String>,
     /// Every line that was sent to any client.
     pub(crate) lines: Vec<String>,
@@ -22,8 +22,11 @@ impl Clients {
     pub(crate) fn new() -> Self {
         Self {
             text: wire::v1::V1Projection::new(TerminalDisplay::Text),
-            meta: (wire::v1::V1Projection::new(TerminalDisplay::MetaEvents), v1::V1Observer::new()),
-            v2: (wire::v2::V2Projection::new(), v2::V2Observer::new()),
+            meta: (
+                wire::v1::V1Projection::new(TerminalDisplay::MetaEvents),
+                v1::V1ClientState::new(),
+            ),
+            v2: (wire::v2::V2Projection::new(), v2::V2ClientState::new()),
             said: BTreeMap::new(),
             lines: Vec::new(),
         }

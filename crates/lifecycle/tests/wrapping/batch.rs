@@ -270,7 +270,7 @@ async fn the_note_of_the_first_request_is_removed_after_the_preview_is_permitted
     let has = |text: &str| asked.iter().map(|it| it.contains(text)).collect::<Vec<_>>();
     assert_eq!(has("is shown once reading is permitted"), [true, false]);
     assert_eq!(has("the preview"), [false, true]);
-    let call = received.observer.observed_call("t/a").unwrap();
+    let call = received.client_state.observed_call("t/a").unwrap();
     let content = format!("{:?}", call.content);
     assert!(!content.contains("once reading is permitted") && content.contains("the preview"));
 }

@@ -176,7 +176,7 @@ async fn no_call_runs_in_an_answered_turn() {
     let result =
         tools(&stage).call(&"t".into(), "a", "panic", json!({}), &stage.cancel, tool).await;
     assert!(result.unwrap_err().ends_turn);
-    assert!(stage.received.lock().unwrap().observer.observed_call("t/a").is_none());
+    assert!(stage.received.lock().unwrap().client_state.observed_call("t/a").is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
@@ -29,26 +29,26 @@ async fn a_foreign_loop_sends_the_messages_of_an_acp_agent() {
     let out = Shared::default();
     foreign_loop::run_scripted_turn(out.clone()).await.unwrap();
     let bytes = out.0.lock().unwrap().clone();
-    let mut observer = V1Observer::new();
+    let mut client_state = V1ClientState::new();
     let mut asked = 0;
     for line in String::from_utf8(bytes).unwrap().lines() {
         let mut message: Value = serde_json::from_str(line).unwrap();
         let params = message["params"].take();
         match message["method"].as_str() {
             Some("session/update") => {
-                observer.apply_session_update(
+                client_state.apply_session_update(
                     &serde_json::from_value(params["update"].clone()).unwrap(),
                 );
             }
             Some("session/request_permission") => {
                 asked += 1;
-                observer.apply_permission_request(&serde_json::from_value(params).unwrap());
+                client_state.apply_permission_request(&serde_json::from_value(params).unwrap());
             }
-            _ => observer.check_calls_ended(),
+            _ => client_state.check_calls_ended(),
         }
     }
-    assert_eq!(observer.violations(), []);
-    let ended: Vec<_> = observer
+    assert_eq!(client_state.violations(), []);
+    let ended: Vec<_> = client_state
         .observed_calls()
         .map(|call| {
             let kind = serde_json::to_value(call.kind).unwrap();

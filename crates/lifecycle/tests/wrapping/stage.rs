@@ -1,5 +1,5 @@
-//! A session with a client that answers as configured. An observer validates everything that the
-//! client receives.
+//! A session with a client that answers as configured. A client state validates everything that
+//! the client receives.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,7 @@ use acp_lifecycle::{
     ClientUnreachable, OutboxItem, OutboxSink, PermissionAnswer, PermissionId, Session,
     SessionHandle, drive_session,
 };
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use acp_types::schema::v1::RequestPermissionRequest;
 use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{CallEndReason, CallMeta, ToolCallReport};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 /// Everything that the client has received.
 #[derive(Debug, Default)]
 pub(crate) struct ReceivedByClient {
-    pub(crate) observer: V1Observer,
+    pub(crate) client_state: V1ClientState,
     pub(crate) asked: Vec<RequestPermissionRequest>,
     pub(crate) ids: Vec<PermissionId>,
 }
@@ -60,10 +60,11 @@ impl Stage {
         self.session.end_turn(&"t".into(), CallEndReason::Turn);
         pass(9_000).await;
         let mut received = self.received.lock().unwrap();
-        received.observer.check_calls_ended();
-        assert_eq!(received.observer.violations(), []);
-        let call = serde_json::to_value(received.observer.observed_call(id).expect("it was told"))
-            .unwrap();
+        received.client_state.check_calls_ended();
+        assert_eq!(received.client_state.violations(), []);
+        let call =
+            serde_json::to_value(received.client_state.observed_call(id).expect("it was told"))
+                .unwrap();
         let meta = serde_json::from_value(call["_meta"]["callboard"].clone()).unwrap();
         (call, meta)
     }
@@ -88,11 +89,15 @@ impl OutboxSink for Client {
         match item {
             OutboxItem::ToolCall(id, patch) => {
                 let updates = self.sent.updates_for_call_patch(&id, patch);
-                updates.iter().for_each(|update| received.observer.apply_session_update(update));
+                updates
+                    .iter()
+                    .for_each(|update| received.client_state.apply_session_update(update));
             }
             OutboxItem::Terminal(id, patch) => {
                 let updates = self.sent.updates_for_terminal_patch(&id, &patch);
-                updates.iter().for_each(|update| received.observer.apply_session_update(update));
+                updates
+                    .iter()
+                    .for_each(|update| received.client_state.apply_session_update(update));
             }
             OutboxItem::PermissionRequest(number) => {
                 received.ids.push(number);
@@ -103,7 +108,7 @@ impl OutboxSink for Client {
                     request.options,
                 );
                 let request = request.expect("its call was told");
-                received.observer.apply_permission_request(&request);
+                received.client_state.apply_permission_request(&request);
                 received.asked.push(request);
                 if let Some(option) = self.option {
                     let answer =

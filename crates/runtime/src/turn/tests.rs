@@ -22,7 +22,7 @@ use acp_tools::{
     CallDescription, Invocation, Registry, SideEffects, Spec, Tool, ToolError, ToolOutput,
     ToolPreview, Workspace,
 };
-use acp_types::observe::v1::V1Observer;
+use acp_types::client_state::v1::V1ClientState;
 use acp_types::wire::v1::{self, V1Projection};
 use acp_types::{Content, Image, Role, SessionStatePart, ToolKind};
 use callboard_models::{
@@ -147,7 +147,7 @@ fn error(fault: ModelErrorKind) -> ModelError {
 /// All updates that the client has received.
 #[derive(Default)]
 struct ClientRecord {
-    observer: V1Observer,
+    client_state: V1ClientState,
     said: String,
     thought: String,
     states: Vec<SessionStatePart>,
@@ -171,7 +171,7 @@ impl OutboxSink for Client {
         match item {
             OutboxItem::ToolCall(id, patch) => {
                 for update in self.sent.updates_for_call_patch(&id, &patch) {
-                    seen.observer.apply_session_update(&update);
+                    seen.client_state.apply_session_update(&update);
                 }
             }
             OutboxItem::PermissionRequest(number) => {
@@ -181,7 +181,7 @@ impl OutboxSink for Client {
                     &request.call,
                     request.options,
                 );
-                seen.observer.apply_permission_request(&request.unwrap());
+                seen.client_state.apply_permission_request(&request.unwrap());
                 let handle = self.handle.clone();
                 drop(tokio::spawn(async move {
                     for _ in 0..STEPS {
@@ -205,7 +205,7 @@ impl OutboxSink for Client {
             }
             OutboxItem::State(state) => seen.states.push(state),
             OutboxItem::PromptResponse(_) => {
-                seen.observer.check_calls_ended();
+                seen.client_state.check_calls_ended();
                 seen.turn_answered = true;
             }
             _ => {}

@@ -2,7 +2,7 @@
 //! a projection, and must have the expected state (guarantees G1, G2, G3 and G5).
 
 use acp_lifecycle::{OutboxItem, PermissionRequest};
-use acp_types::observe::{self, Violation};
+use acp_types::client_state::{self, Violation};
 use acp_types::schema::MaybeUndefined;
 use acp_types::schema::v1::Meta;
 use acp_types::schema::v2::ToolCallUpdate;
@@ -16,13 +16,13 @@ const KEY: &str = "callboard";
 pub(crate) struct Clients {
     text: V1,
     terminals: V1,
-    v2: (wire::v2::V2Projection, observe::v2::V2Observer),
+    v2: (wire::v2::V2Projection, client_state::v2::V2ClientState),
 }
 
 struct V1 {
     surface: TerminalDisplay,
     sent: wire::v1::V1Projection,
-    observer: observe::v1::V1Observer,
+    client_state: client_state::v1::V1ClientState,
 }
 
 impl Clients {
@@ -30,27 +30,27 @@ impl Clients {
         let v1 = |surface| V1 {
             surface,
             sent: wire::v1::V1Projection::new(surface),
-            observer: observe::v1::V1Observer::new(),
+            client_state: client_state::v1::V1ClientState::new(),
         };
         Self {
             text: v1(TerminalDisplay::Text),
             terminals: v1(TerminalDisplay::MetaEvents),
-            v2: (wire::v2::V2Projection::new(), observe::v2::V2Observer::new()),
+            v2: (wire::v2::V2Projection::new(), client_state::v2::V2ClientState::new()),
         }
     }
 
     pub(crate) fn take(&mut self, item: &OutboxItem) {
         self.text.take(item);
         self.terminals.take(item);
-        let (sent, observer) = &mut self.v2;
+        let (sent, client_state) = &mut self.v2;
         let updates = match item {
             OutboxItem::ToolCall(id, patch) => sent.updates_for_call_patch(id, patch),
             OutboxItem::Terminal(id, patch) => sent.updates_for_terminal_patch(id, patch),
             OutboxItem::Plan(plan) => vec![sent.update_for_plan("plan", plan)],
-            OutboxItem::PromptResponse(_) => return observer.check_calls_ended(|_| false),
+            OutboxItem::PromptResponse(_) => return client_state.check_calls_ended(|_| false),
             _ => return,
         };
-        updates.iter().for_each(|update| observer.apply_session_update(update));
+        updates.iter().for_each(|update| client_state.apply_session_update(update));
     }
 
     /// Sends a permission request to each client.
@@ -64,8 +64,8 @@ impl Clients {
     /// Asserts that no ordering rule was violated.
     pub(crate) fn check_order(&self) {
         let none: [Violation; 0] = [];
-        assert_eq!(self.text.observer.violations(), none);
-        assert_eq!(self.terminals.observer.violations(), none);
+        assert_eq!(self.text.client_state.violations(), none);
+        assert_eq!(self.terminals.client_state.violations(), none);
         assert_eq!(self.v2.1.violations(), none);
     }
 
@@ -85,8 +85,8 @@ impl Clients {
 
     /// Asserts that every client has the last plan.
     pub(crate) fn check_plan(&self, steps: usize) {
-        for observer in [&self.text.observer, &self.terminals.observer] {
-            assert_eq!(observer.latest_plan().map(|plan| plan.entries.len()), Some(steps));
+        for client_state in [&self.text.client_state, &self.terminals.client_state] {
+            assert_eq!(client_state.latest_plan().map(|plan| plan.entries.len()), Some(steps));
         }
         assert!(self.v2.1.latest_plan().is_some());
     }
@@ -98,10 +98,10 @@ impl V1 {
             OutboxItem::ToolCall(id, patch) => self.sent.updates_for_call_patch(id, patch),
             OutboxItem::Terminal(id, patch) => self.sent.updates_for_terminal_patch(id, patch),
             OutboxItem::Plan(plan) => vec![self.sent.update_for_plan(plan)],
-            OutboxItem::PromptResponse(_) => return self.observer.check_calls_ended(),
+            OutboxItem::PromptResponse(_) => return self.client_state.check_calls_ended(),
             _ => return,
         };
-        updates.iter().for_each(|update| self.observer.apply_session_update(update));
+        updates.iter().for_each(|update| self.client_state.apply_session_update(update));
     }
 
     fn ask(&mut self, request: &PermissionRequest) {
@@ -110,16 +110,17 @@ impl V1 {
             &request.call,
             request.options.clone(),
         );
-        self.observer.apply_permission_request(&asked.expect("the call is told"));
+        self.client_state.apply_permission_request(&asked.expect("the call is told"));
     }
 
     fn check(&self, document: &ToolCallReport, terminal: Option<&TerminalReport>) {
         // A terminal that was attached after the first report is shown as text.
-        let shown = terminal.and_then(|terminal| self.observer.observed_terminal(&terminal.id.0));
+        let shown =
+            terminal.and_then(|terminal| self.client_state.observed_terminal(&terminal.id.0));
         let surface = if shown.is_some() { self.surface } else { TerminalDisplay::Text };
         let expected = wire::v1::tool_call_from_report(document, surface, KEY, |_| terminal);
         let mut held =
-            self.observer.observed_call(&document.id.0).expect("every call is told").clone();
+            self.client_state.observed_call(&document.id.0).expect("every call is told").clone();
         held.meta = held.meta.filter(|meta| !is_empty_meta(meta));
         assert_eq!(held, expected);
         // Compare only after the exit, because the first bytes of an incomplete character may be

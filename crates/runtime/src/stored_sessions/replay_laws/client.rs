@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use acp_connection::UpdateEncoder;
 use acp_lifecycle::OutboxItem;
-use acp_types::observe::{v1::V1Observer, v2::V2Observer};
+use acp_types::client_state::{v1::V1ClientState, v2::V2ClientState};
 use acp_types::wire::v2::V2Projection;
 use acp_types::{TerminalReport, tool_kind};
 use agent_client_protocol::v1::schema::{ClientCapabilities, SessionUpdate};
@@ -39,8 +39,8 @@ pub(super) struct TestClient {
 }
 
 enum Wire {
-    V1(UpdateEncoder, V1Observer),
-    V2(V2Projection, V2Observer),
+    V1(UpdateEncoder, V1ClientState),
+    V2(V2Projection, V2ClientState),
 }
 
 /// Everything that a client holds of a session.
@@ -60,14 +60,14 @@ impl TestClient {
     pub(super) fn new(protocol: Protocol) -> Self {
         let v1 = |capabilities: Value| {
             let capabilities: ClientCapabilities = serde_json::from_value(capabilities).unwrap();
-            Wire::V1(UpdateEncoder::new(&capabilities), V1Observer::new())
+            Wire::V1(UpdateEncoder::new(&capabilities), V1ClientState::new())
         };
         let wire = match protocol {
             Protocol::V1Text => v1(json!({})),
             Protocol::V1Terminals => {
                 v1(json!({"_meta": {"terminal_output": true}, "session": {"compaction": {}}}))
             }
-            Protocol::V2 => Wire::V2(V2Projection::new(), V2Observer::new()),
+            Protocol::V2 => Wire::V2(V2Projection::new(), V2ClientState::new()),
         };
         Self {
             wire,

@@ -65,7 +65,7 @@ async fn the_end_of_a_background_command_is_a_call_and_a_note_of_the_next_turn()
     assert!(notes.contains(": exit code 3]\n") && notes.ends_with("the last words\n"), "{notes}");
     check_valid(&history);
     let seen = stage.end().await;
-    let calls: Vec<_> = seen.observer.observed_calls().collect();
+    let calls: Vec<_> = seen.client_state.observed_calls().collect();
     let [sent, ended] = &calls[..] else { panic!("{calls:?}") };
     assert_eq!((sent.status, ended.status), (ToolCallStatus::Completed, ToolCallStatus::Completed));
     assert_eq!(ended.title, "Look at `cat gate; exit 3`, which has ended");

@@ -97,10 +97,10 @@ async fn is_cancelled_well(point: CancelPoint) -> bool {
 
     let seen = stage.end().await;
     check_valid(&history);
-    assert_eq!(seen.observer.violations(), [], "{point:?}");
+    assert_eq!(seen.client_state.violations(), [], "{point:?}");
     assert!(seen.turn_answered && seen.after_the_answer == 0, "{point:?}");
     let is_final = |status| matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
-    assert!(seen.observer.observed_calls().all(|call| is_final(call.status)), "{point:?}");
+    assert!(seen.client_state.observed_calls().all(|call| is_final(call.status)), "{point:?}");
     match started_before {
         Some(before) => {
             assert_eq!(ending, Ok(StopReason::Cancelled), "{point:?}");

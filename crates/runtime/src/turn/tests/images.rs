@@ -69,6 +69,6 @@ async fn an_image_of_two_megabytes_reaches_the_model() {
     assert_eq!((media_type.as_str(), data.len()), ("image/png", png.len().div_ceil(3) * 4));
     assert!(data.starts_with("iVBORw0KGgoAAAAA"));
     let seen = stage.end().await;
-    let shown = serde_json::to_string(seen.observer.observed_calls().next().unwrap()).unwrap();
+    let shown = serde_json::to_string(seen.client_state.observed_calls().next().unwrap()).unwrap();
     assert!(shown.contains("resource_link") && shown.len() < 4_096, "{shown}");
 }

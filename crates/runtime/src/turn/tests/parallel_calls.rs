@@ -66,7 +66,7 @@ async fn run_reply(reply: &[RandomCall]) -> Vec<Step> {
     assert_eq!(said, expected, "results come in the order of their calls");
     let log = stage.log.lock().unwrap().clone();
     let seen = stage.end().await;
-    assert_eq!(seen.observer.violations(), []);
+    assert_eq!(seen.client_state.violations(), []);
     log
 }
 

@@ -135,8 +135,9 @@ async fn check_turn(name: &str, case: Case) {
     let started = stage.started.load(SeqCst);
     let seen = stage.end().await;
     assert_eq!(seen.said, case.said, "{name}");
-    assert_eq!(seen.observer.violations(), [], "{name}");
-    let done = |status| seen.observer.observed_calls().filter(|call| call.status == status).count();
+    assert_eq!(seen.client_state.violations(), [], "{name}");
+    let done =
+        |status| seen.client_state.observed_calls().filter(|call| call.status == status).count();
     let ended = (done(ToolCallStatus::Completed), done(ToolCallStatus::Failed));
     assert_eq!(ended, case.calls, "{name}");
     assert_eq!(started, case.calls.0, "{name}");
@@ -577,7 +578,7 @@ async fn too_many_calls_of_a_reply_are_reported_to_the_model_and_the_client() {
     assert_eq!(history_in_words(&asked).last().unwrap(), &format!("context: {words}"));
     let seen = stage.end().await;
     assert_eq!(seen.thought, words);
-    assert_eq!(seen.observer.observed_calls().count(), limits::MAX_REPLY_CALLS);
+    assert_eq!(seen.client_state.observed_calls().count(), limits::MAX_REPLY_CALLS);
 }
 
 #[tokio::test(start_paused = true)]
