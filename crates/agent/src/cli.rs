@@ -238,7 +238,7 @@ fn shell_quoted(text: &str) -> Option<String> {
 fn run_with_logging(work: impl FnOnce() -> ExitCode) -> ExitCode {
     let telemetry = telemetry::start_telemetry();
     let code = work();
-    telemetry.flush_spans();
+    telemetry.export_remaining_spans();
     code
 }
 

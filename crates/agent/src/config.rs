@@ -29,7 +29,7 @@ use crate::limits::MAX_CONFIG_FILE_BYTES;
 use crate::{secrets, user_folders};
 
 pub(crate) use edit::{add_mcp_server, remove_mcp_server};
-use file::{ConfigFile, Sessions};
+use file::{ConfigFile, SessionsSection};
 use mcp::McpServerSection;
 pub(crate) use rows::ConfigRow;
 use web::SearchSection;
@@ -201,7 +201,7 @@ impl Config {
             (false, None) => SourcedValue { value: true, source: ValueSource::Default },
         };
         let default = SessionRetention::default();
-        let Sessions { keep_days, max_bytes, .. } = written.sessions;
+        let SessionsSection { keep_days, max_bytes, .. } = written.sessions;
         let session_keep_days = number_or(keep_days, default.keep.as_secs() / SECONDS_OF_DAY);
         let session_bytes = number_or(max_bytes, default.max_bytes);
         let locale = locale.or(written.locale);

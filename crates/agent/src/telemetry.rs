@@ -20,7 +20,7 @@ use crate::log;
 #[cfg(feature = "otlp")]
 mod otlp;
 
-/// Running telemetry. Call `flush_spans` before the process exits.
+/// Running telemetry. Call `export_remaining_spans` before the process exits.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     #[cfg(feature = "otlp")]
@@ -68,7 +68,7 @@ fn default_log_targets() -> Targets {
 
 impl Telemetry {
     /// Exports the remaining spans, within a short time limit.
-    pub(crate) fn flush_spans(self) {
+    pub(crate) fn export_remaining_spans(self) {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = self.exporter {
             exporter.export_remaining_spans();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::mcp::{Mcp, McpServerSection};
-use super::web::Web;
+use super::web::WebSection;
 use super::{ConfigError, ProviderConfig, SourcedValue, ValueSource};
 
 /// The values of the file.
@@ -20,23 +20,23 @@ pub(super) struct ParsedConfig {
     pub(super) model: Option<SourcedValue<String>>,
     pub(super) mode: Option<SourcedValue<String>>,
     pub(super) locale: Option<SourcedValue<String>>,
-    pub(super) terminal: Terminal,
-    pub(super) sessions: Sessions,
+    pub(super) terminal: TerminalSection,
+    pub(super) sessions: SessionsSection,
     pub(super) mcp: Mcp,
-    pub(super) web: Web,
+    pub(super) web: WebSection,
     pub(super) mcp_servers: BTreeMap<String, SourcedValue<McpServerSection>>,
     pub(super) providers: BTreeMap<Provider, ProviderConfig>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Terminal {
+pub(super) struct TerminalSection {
     pub(super) env_pass: Option<SourcedValue<Vec<String>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Sessions {
+pub(super) struct SessionsSection {
     pub(super) enabled: Option<SourcedValue<bool>>,
     pub(super) keep_days: Option<SourcedValue<NonZeroU64>>,
     pub(super) max_bytes: Option<SourcedValue<NonZeroU64>>,

@@ -9,7 +9,7 @@ use super::env_vars::env_secret;
 /// The section `[web]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Web {
+pub(super) struct WebSection {
     pub(super) search: Option<SourcedValue<SearchSection>>,
 }
 
