@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // If this process is a helper that supervises a command, this call does not return.
-    callboard_process::init_command_helper();
+    callboard_process::run_if_command_helper();
     callboard_process::env::hide_own_env();
     callboard::main()
 }

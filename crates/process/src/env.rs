@@ -220,7 +220,7 @@ pub fn own_env() -> impl Iterator<Item = (String, String)> {
 /// read them. Returns whether hiding succeeded.
 ///
 /// Call this function at the start of `main`, after
-/// [`init_command_helper`](crate::init_command_helper) and before any thread is started. This
+/// [`run_if_command_helper`](crate::run_if_command_helper) and before any thread is started. This
 /// process itself keeps all of its variables. On Linux, every process of the same user can read
 /// `/proc/PID/environ`. After the call, this file contains only the allowed variables. Moreover,
 /// only root can read or debug the memory of this process, and a crash writes no core dump. The

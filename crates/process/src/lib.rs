@@ -2,7 +2,7 @@
 //! crate does *only* that; to parse command lines, use `callboard-shell`.
 //!
 //! The caller passes a [`ShellCommand`], receives output while the command runs, and receives a
-//! [`CommandExit`] at the end. On Linux, a program whose `main` begins with [`init_command_helper`]
+//! [`CommandExit`] at the end. On Linux, a program whose `main` begins with [`run_if_command_helper`]
 //! runs its commands under helper processes. No process then outlives its command, and no command
 //! outlives the program, even if the program is killed.
 #![doc = include_str!("../README.md")]
@@ -23,7 +23,7 @@ pub use tokio_util::sync::CancellationToken;
 pub use output::{OutputPiece, binary_kind, escapes, record, text};
 pub use run::{
     CommandExit, CommandInput, ExitCause, ResourceUsage, ShellCommand, SpawnError, Streams,
-    WindowSize, has_helper, init_command_helper, run_command, run_recorded,
+    WindowSize, has_helper, run_command, run_if_command_helper, run_recorded,
 };
 #[cfg(unix)]
 pub use run::{PipedCommand, PipedProgram, PipedStreams};

@@ -208,7 +208,7 @@ pub enum SpawnError {
 /// `async fn main`:
 ///
 /// ```
-/// callboard_process::init_command_helper();
+/// callboard_process::run_if_command_helper();
 /// # #[cfg(target_os = "linux")]
 /// assert!(callboard_process::has_helper());
 /// ```
@@ -224,13 +224,13 @@ pub enum SpawnError {
 ///
 /// On Unix systems other than Linux this is the only effect; outside Unix the function does
 /// nothing.
-pub fn init_command_helper() {
-    callboard_sandbox::init_sandbox_helper();
-    tree::init_command_helper();
+pub fn run_if_command_helper() {
+    callboard_sandbox::run_if_sandbox_helper();
+    tree::run_if_command_helper();
     tree::ignore_file_size_signal();
 }
 
-/// Returns whether commands run under helpers. It returns false if [`init_command_helper`] was not
+/// Returns whether commands run under helpers. It returns false if [`run_if_command_helper`] was not
 /// called, or if the system is not Linux. Without helpers, [`run_command`] ends those processes of
 /// a command that it can find.
 #[must_use]

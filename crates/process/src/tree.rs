@@ -3,7 +3,7 @@
 //! There are two ways to end a program and its descendants. A *helper* is another process of this
 //! program, which starts the command's program and ends it on request. On Linux, the kernel makes
 //! the helper the parent of every orphan beneath it, so that no process escapes. Helpers require
-//! that the embedder's `main` has called [`init_command_helper`]. Without a helper, the processes
+//! that the embedder's `main` has called [`run_if_command_helper`]. Without a helper, the processes
 //! are searched for from [outside](group), and some processes can escape.
 
 #[cfg_attr(target_os = "linux", path = "tree/descendants_linux.rs")]
@@ -34,7 +34,7 @@ use callboard_text::path_text;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, setrlimit, setsid};
 
 use self::group::ShellProcessGroup;
-pub(crate) use self::helper::init_command_helper;
+pub(crate) use self::helper::run_if_command_helper;
 pub(crate) use self::streams::{
     ChildOutput, OutputReader, StopReadOnDrop, TerminalWriter, open_output, open_socket,
     terminal_writer,
@@ -250,9 +250,9 @@ fn reset_ignored_signals() {
 /// signal handlers, so started programs keep the default action.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 pub(crate) fn ignore_file_size_signal() {
-    extern "C" fn nothing(_: libc::c_int) {}
+    extern "C" fn ignore_signal(_: libc::c_int) {}
     // SAFETY: the handler does nothing, which is safe in every context.
-    unsafe { libc::signal(libc::SIGXFSZ, nothing as *const () as libc::sighandler_t) };
+    unsafe { libc::signal(libc::SIGXFSZ, ignore_signal as *const () as libc::sighandler_t) };
 }
 
 #[expect(unsafe_code, reason = "no safe interface has it")]

@@ -19,7 +19,7 @@ use crate::program::{
     COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioLayout, Supervision, refuse_sandbox,
 };
 
-pub(crate) fn init_command_helper() {}
+pub(crate) fn run_if_command_helper() {}
 
 /// Does nothing: this system has no file size limit.
 pub(crate) fn ignore_file_size_signal() {}

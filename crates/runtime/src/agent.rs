@@ -259,7 +259,7 @@ impl CodingAgent {
     /// call, commands run without a sandbox.
     ///
     /// `main` must first call
-    /// [`init_command_helper`](callboard_process::init_command_helper).
+    /// [`run_if_command_helper`](callboard_process::run_if_command_helper).
     #[must_use]
     pub fn with_command_sandbox(self, remedy: impl Into<Arc<str>>) -> Self {
         Self { sandbox_remedy: Some(remedy.into()), ..self }

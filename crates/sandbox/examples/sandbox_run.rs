@@ -4,11 +4,12 @@
 use std::process::ExitCode;
 
 use callboard_sandbox::{
-    CommandSession, Isolation, SandboxCommand, SandboxPolicy, init_sandbox_helper, probe_isolation,
+    CommandSession, Isolation, SandboxCommand, SandboxPolicy, probe_isolation,
+    run_if_sandbox_helper,
 };
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
-    init_sandbox_helper();
+    run_if_sandbox_helper();
     let mut args = std::env::args_os().skip(1).peekable();
     let isolation = match args.next_if(|arg| arg == "--landlock") {
         Some(_) => Isolation::Landlock,

@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// `main` has not called [`init_sandbox_helper`](crate::init_sandbox_helper). Call it first.
-    #[error("the program does not support sandboxes: its main has not called init_sandbox_helper")]
+    /// `main` has not called [`run_if_sandbox_helper`](crate::run_if_sandbox_helper). Call it first.
+    #[error(
+        "the program does not support sandboxes: its main has not called run_if_sandbox_helper"
+    )]
     NotInitialized,
     /// The isolation is [`Isolation::None`](crate::Isolation::None). Start the command without this
     /// crate, if the user agrees.

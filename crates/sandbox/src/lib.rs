@@ -28,5 +28,5 @@ pub use policy::{
 };
 pub use system::{
     NetworkHandle, SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork,
-    init_sandbox_helper, is_placeholder_at, probe_isolation, remove_placeholders,
+    is_placeholder_at, probe_isolation, remove_placeholders, run_if_sandbox_helper,
 };

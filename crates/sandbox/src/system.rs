@@ -23,7 +23,7 @@ mod trees;
 use std::io;
 use std::path::Path;
 
-pub use self::helper::init_sandbox_helper;
+pub use self::helper::run_if_sandbox_helper;
 pub use self::launch::{
     NetworkHandle, SandboxCommand, SandboxReports, SandboxedChild, SessionNetwork,
 };

@@ -141,7 +141,7 @@ impl SandboxReports {
 }
 
 /// Does nothing on this system.
-pub fn init_sandbox_helper() {}
+pub fn run_if_sandbox_helper() {}
 
 /// Returns [`Isolation::None`] on this system.
 pub fn probe_isolation() -> &'static IsolationProbe {

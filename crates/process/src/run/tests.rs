@@ -28,7 +28,7 @@ use crate::text::plain_text;
 #[unsafe(link_section = ".init_array")]
 static HELPER: extern "C" fn() = {
     extern "C" fn init_before_main() {
-        init_command_helper();
+        run_if_command_helper();
     }
     init_before_main
 };

@@ -23,7 +23,7 @@ use crate::program::{COMMAND_ID_VARIABLE, SpawnSpec};
 /// The `argv[0]` by which a process recognizes that it is a helper.
 const HELPER_ARGV0: &str = "acp-tools: keeps a command";
 
-/// Whether [`init_command_helper`] was called in this process. A helper runs the same program, so
+/// Whether [`run_if_command_helper`] was called in this process. A helper runs the same program, so
 /// it then calls the function too.
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
@@ -32,7 +32,7 @@ pub(super) fn is_available() -> bool {
 }
 
 #[expect(clippy::exit, clippy::disallowed_methods, reason = "a helper is no program of its own")]
-pub(crate) fn init_command_helper() {
+pub(crate) fn run_if_command_helper() {
     if args_os().next().is_some_and(|name| name == HELPER_ARGV0) {
         std::process::exit(i32::from(supervisor::run_helper().is_err()));
     }

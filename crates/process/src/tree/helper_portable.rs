@@ -11,7 +11,7 @@ pub(super) fn is_available() -> bool {
     false
 }
 
-pub(crate) fn init_command_helper() {}
+pub(crate) fn run_if_command_helper() {}
 
 pub(super) fn start_helper(
     _: &SpawnSpec<'_>,

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use callboard_process::env::{base_env, hide_own_env, own_env};
-use callboard_process::init_command_helper;
+use callboard_process::run_if_command_helper;
 use rustix::process::geteuid;
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 #[unsafe(link_section = ".init_array")]
 static CONCEALED: extern "C" fn() = {
     extern "C" fn init_before_main() {
-        init_command_helper();
+        run_if_command_helper();
         hide_own_env();
     }
     init_before_main

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 #[unsafe(link_section = ".init_array")]
 static HELPER: extern "C" fn() = {
     extern "C" fn init_before_main() {
-        callboard_process::init_command_helper();
+        callboard_process::run_if_command_helper();
     }
     init_before_main
 };

@@ -11,7 +11,7 @@ use rustix::process::{Signal, getppid, setsid};
 
 use super::StepResult as _;
 use super::order::{SandboxOrder, SystemString};
-use super::rules::Rules;
+use super::rules::LandlockRules;
 use super::{lockdown, seccomp, sys};
 use crate::command::CommandSession;
 use crate::error::{SetupFailure, SetupStep};
@@ -37,7 +37,7 @@ pub(super) struct SharedNetwork {
 /// Restricts this process, which is about to become the command.
 pub(super) fn restrict_self(
     order: &SandboxOrder,
-    rules: Option<Rules>,
+    rules: Option<LandlockRules>,
 ) -> Result<(), SetupFailure> {
     if order.session == CommandSession::New {
         setsid().step(SetupStep::Exec)?;
@@ -47,7 +47,7 @@ pub(super) fn restrict_self(
     }
     lockdown::limit_resources(&order.policy.limits, order.isolation).step(SetupStep::Limits)?;
     lockdown::drop_capabilities().step(SetupStep::Capabilities)?;
-    rules.map_or(Ok(()), Rules::restrict_self)?;
+    rules.map_or(Ok(()), LandlockRules::restrict_self)?;
     seccomp::Filters::compile(order.isolation, order.policy.network)
         .and_then(|filters| filters.install())
 }

@@ -12,7 +12,7 @@ use super::command::{CommandLine, SETUP_FAILED, SharedNetwork, has_parent, restr
 use super::order::{
     AfterSetup, HELPER_ARGV0, HelperReport, ReportWriter, SandboxOrder, set_has_helper,
 };
-use super::rules::Rules;
+use super::rules::LandlockRules;
 use super::{namespaces, sys};
 use crate::isolation::Isolation;
 
@@ -20,7 +20,7 @@ use crate::isolation::Isolation;
 ///
 /// Call this function first in `main`, before any thread is started: a sandbox is set up by another
 /// process of the same program, so that no second program must be installed.
-pub fn init_sandbox_helper() {
+pub fn run_if_sandbox_helper() {
     let mut args = args_os();
     if args.next().is_some_and(|name| name == HELPER_ARGV0) {
         run(args);
@@ -91,7 +91,7 @@ fn run_without_namespaces(
     if set_parent_process_death_signal(Some(Signal::KILL)).is_err() || !has_parent(order) {
         return SETUP_FAILED;
     }
-    let result = Rules::for_landlock_only(&order.policy).and_then(|rules| {
+    let result = LandlockRules::for_landlock_only(&order.policy).and_then(|rules| {
         restrict_self(order, Some(rules))?;
         match order.then {
             AfterSetup::Exec => {

@@ -62,7 +62,7 @@ impl SandboxCommand {
     ///
     /// # Errors
     /// Returns an error if `main` has not called
-    /// [`init_sandbox_helper`](crate::init_sandbox_helper), if the isolation is
+    /// [`run_if_sandbox_helper`](crate::run_if_sandbox_helper), if the isolation is
     /// [`Isolation::None`], or if the system has no descriptor left.
     pub fn new(
         program: impl AsRef<OsStr>,

@@ -37,7 +37,7 @@ use super::limits::{KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 use super::mounts::{self, KnownFolder, MountPlan};
 use super::order::{AfterSetup, HelperReport, ReportWriter, SandboxOrder};
 use super::placeholders::Placeholders;
-use super::rules::Rules;
+use super::rules::LandlockRules;
 use super::sys::{self, Fork};
 use super::{lockdown, sockets};
 use crate::command::SandboxEnd;
@@ -73,10 +73,10 @@ static INIT: AtomicI32 = AtomicI32::new(0);
 
 /// Runs the helper until the sandbox has ended, and returns its exit code.
 pub(super) fn run(order: &SandboxOrder, command: &CommandLine, report: &ReportWriter) -> i32 {
-    let result = Holder::start(order, command, report).map(|holder| holder.wait(report));
+    let result = SandboxHolder::start(order, command, report).map(|holder| holder.wait(report));
     match result {
         Ok(CommandEnd::Code(code)) => code,
-        Ok(CommandEnd::Signal(signal)) => die_by(signal),
+        Ok(CommandEnd::Signal(signal)) => die_by_signal(signal),
         Err(failure) => {
             report.send(&HelperReport::Failed(failure));
             SETUP_FAILED
@@ -91,7 +91,7 @@ enum CommandEnd {
 }
 
 /// Ends this process as the command ended, by a signal.
-fn die_by(signal: i32) -> i32 {
+fn die_by_signal(signal: i32) -> i32 {
     let limit = Some(lockdown::NO_CORE_DUMP);
     let _ = setrlimit(Resource::Core, Rlimit { current: limit, maximum: limit });
     if let Some(named) = Signal::from_named_raw(signal) {
@@ -101,13 +101,13 @@ fn die_by(signal: i32) -> i32 {
     128 + signal
 }
 
-struct Holder {
+struct SandboxHolder {
     init: Pid,
     status: PipeReader,
     placeholders: Placeholders,
 }
 
-impl Holder {
+impl SandboxHolder {
     fn start(
         order: &SandboxOrder,
         command: &CommandLine,
@@ -121,7 +121,7 @@ impl Holder {
         let tmp = order.policy.tmp.as_ref().map(known).transpose()?;
         let in_use = writable.iter().chain(&tmp).chain([&cwd]).map(|folder| folder.path.as_path());
         let in_use: Vec<_> = in_use.chain(order.policy.home.as_deref()).collect();
-        let sockets = sockets::of_other_programs(&in_use)?;
+        let sockets = sockets::find_connectable_sockets(&in_use)?;
         let plan = MountPlan { writable, tmp, sockets };
         let (status, status_writer) = pipe().step(SetupStep::Helper)?;
         let (go_reader, go) = pipe().step(SetupStep::Helper)?;
@@ -151,7 +151,9 @@ impl Holder {
             Some(_) => Ok(()),
             None => map_user(init).step(SetupStep::UserMap),
         };
-        match begun.and_then(|()| holder.prepare(order, &writable, &go)) {
+        match begun
+            .and_then(|()| holder.release_init_and_create_placeholders(order, &writable, &go))
+        {
             Ok(()) => Ok(holder),
             Err(failure) => {
                 sys::kill(init.as_raw_nonzero().get(), libc::SIGKILL);
@@ -162,13 +164,13 @@ impl Holder {
     }
 
     /// Lets the init process begin, and creates the placeholders while it builds the mounts.
-    fn prepare(
+    fn release_init_and_create_placeholders(
         &mut self,
         order: &SandboxOrder,
         writable: &[PathBuf],
         mut go: &PipeWriter,
     ) -> Result<(), SetupFailure> {
-        go.write_all(&[0]).and_then(|()| release_streams()).step(SetupStep::Helper)?;
+        go.write_all(&[0]).and_then(|()| replace_streams_by_null()).step(SetupStep::Helper)?;
         self.placeholders = Placeholders::create(&order.policy, writable)?;
         go.write_all(&[0]).step(SetupStep::Helper)
     }
@@ -290,14 +292,14 @@ fn switch_on_loopback() -> Result<(), SetupFailure> {
 /// Passes signals on to the command, from [`deliver_signals_to`] on. The holder itself ends only
 /// after the sandbox.
 fn handle_signals() {
-    extern "C" fn terminate(_: libc::c_int) {
+    extern "C" fn terminate_init(_: libc::c_int) {
         signal_init(libc::SIGTERM);
     }
-    extern "C" fn kill(_: libc::c_int) {
+    extern "C" fn kill_init(_: libc::c_int) {
         signal_init(libc::SIGKILL);
     }
     // The terminal sends these signals to the command, too.
-    extern "C" fn nothing(_: libc::c_int) {}
+    extern "C" fn ignore_signal(_: libc::c_int) {}
     fn signal_init(signal: libc::c_int) {
         let init = INIT.load(Ordering::Relaxed);
         if init > 0 {
@@ -305,24 +307,24 @@ fn handle_signals() {
         }
     }
     sys::block_signals(&DEFERRED);
-    sys::handle_signal(Signal::TERM, terminate);
-    sys::handle_signal(Signal::HUP, terminate);
-    sys::handle_signal(PARENT_DIED, kill);
-    FROM_TERMINAL.into_iter().for_each(|signal| sys::handle_signal(signal, nothing));
+    sys::handle_signal(Signal::TERM, terminate_init);
+    sys::handle_signal(Signal::HUP, terminate_init);
+    sys::handle_signal(PARENT_DIED, kill_init);
+    FROM_TERMINAL.into_iter().for_each(|signal| sys::handle_signal(signal, ignore_signal));
     // Without a reader, a report must not end this process: it still removes placeholders.
-    sys::handle_signal(Signal::PIPE, nothing);
+    sys::handle_signal(Signal::PIPE, ignore_signal);
     sys::reset_signal(Signal::CHILD);
 }
 
 /// Lets the handlers reach the init process, and delivers what arrived before it existed.
 fn deliver_signals_to(init: Pid) {
     INIT.store(init.as_raw_nonzero().get(), Ordering::Relaxed);
-    pass_on_pending(init);
+    forward_pending_signals(init);
     sys::unblock_signals(&DEFERRED);
 }
 
 /// Sends the pending signals of the terminal to a process that did not exist when they were sent.
-fn pass_on_pending(process: Pid) {
+fn forward_pending_signals(process: Pid) {
     let pending = FROM_TERMINAL.into_iter().filter(|signal| sys::is_signal_pending(*signal));
     pending.for_each(|signal| sys::kill(process.as_raw_nonzero().get(), signal.as_raw()));
 }
@@ -360,7 +362,7 @@ fn identity_map_lines(file: &str) -> io::Result<String> {
 
 /// Closes the command's streams in this process: a reader of the command's output waits until
 /// no process can write to it any more.
-fn release_streams() -> io::Result<()> {
+fn replace_streams_by_null() -> io::Result<()> {
     let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
     dup2_stdin(&null)?;
     dup2_stdout(&null)?;
@@ -396,7 +398,7 @@ impl Init<'_> {
         }
     }
 
-    fn set_up(&self, go: &mut PipeReader) -> Result<Option<Rules>, SetupFailure> {
+    fn set_up(&self, go: &mut PipeReader) -> Result<Option<LandlockRules>, SetupFailure> {
         set_parent_process_death_signal(Some(Signal::KILL)).step(SetupStep::Helper)?;
         if has_ended(&self.holder) {
             return Err(SetupFailure::new(SetupStep::Helper, Errno::SRCH));
@@ -422,11 +424,11 @@ impl Init<'_> {
         // A folder that could not be combined is read-only as a mount.
         let changed = self.order.policy.copy_on_write.iter();
         writable.extend(changed.filter_map(|folder| fs::canonicalize(&folder.path).ok()));
-        Rules::for_namespaces(&self.order.policy, &writable)
+        LandlockRules::for_namespaces(&self.order.policy, &writable)
     }
 
     /// Starts the command. Returns `None` if nothing is to be started.
-    fn start_command(&self, rules: Option<Rules>) -> Result<Option<Pid>, SetupFailure> {
+    fn start_command(&self, rules: Option<LandlockRules>) -> Result<Option<Pid>, SetupFailure> {
         let (mut failure, failure_writer) = pipe().step(SetupStep::Exec)?;
         let deferred: Vec<_> =
             DEFERRED.into_iter().filter(|it| sys::is_signal_pending(*it)).collect();
@@ -447,7 +449,7 @@ impl Init<'_> {
             }
             Fork::Parent(command) => command,
         };
-        pass_on_pending(command);
+        forward_pending_signals(command);
         sys::unblock_signals(&DEFERRED);
         drop(failure_writer);
         // The pipe is closed without a message when the command runs.
@@ -462,13 +464,13 @@ impl Init<'_> {
     /// Waits for the command and for the processes that it leaves behind.
     fn supervise(self, command: Pid) -> i32 {
         self.report.send(&HelperReport::Started);
-        let released = release_streams().and_then(|()| {
+        let released = replace_streams_by_null().and_then(|()| {
             set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
             lockdown::drop_capabilities()
         });
         sys::close_descriptors(3, &[self.status.as_fd()]);
         let (status, is_gone) = match released {
-            Ok(()) => wait_for(command),
+            Ok(()) => wait_for_command(command),
             Err(_) => (libc::SIGKILL, true),
         };
         let left_over = if is_gone { 0 } else { end_left_over() };
@@ -487,11 +489,11 @@ fn has_ended(process: &OwnedFd) -> bool {
 }
 
 /// Waits until the command ends, and returns its status and whether no other process is left.
-fn wait_for(command: Pid) -> (i32, bool) {
+fn wait_for_command(command: Pid) -> (i32, bool) {
     loop {
         match retry_on_intr(|| wait(WaitOptions::empty())) {
             Ok(Some((pid, status))) if pid == command => {
-                return (status.as_raw(), wait_for_others(Duration::ZERO));
+                return (status.as_raw(), reap_others_within(Duration::ZERO));
             }
             Ok(_) => {}
             Err(_) => return (libc::SIGKILL, true),
@@ -500,7 +502,7 @@ fn wait_for(command: Pid) -> (i32, bool) {
 }
 
 /// Reaps processes until none is left or the time has passed. Returns whether none is left.
-fn wait_for_others(time: Duration) -> bool {
+fn reap_others_within(time: Duration) -> bool {
     let deadline = Instant::now() + time;
     loop {
         match retry_on_intr(|| wait(WaitOptions::NOHANG)) {
@@ -515,7 +517,7 @@ fn wait_for_others(time: Duration) -> bool {
 /// Ends all processes that the command left behind, and returns their number. Processes that ignore
 /// SIGTERM are killed by the kernel when this process exits.
 fn end_left_over() -> usize {
-    if wait_for_others(LEFT_OVER_GRACE) {
+    if reap_others_within(LEFT_OVER_GRACE) {
         return 0;
     }
     let processes =
@@ -524,6 +526,6 @@ fn end_left_over() -> usize {
         });
     let left_over = processes.count().saturating_sub(1);
     sys::kill(-1, libc::SIGTERM);
-    wait_for_others(KILL_GRACE);
+    reap_others_within(KILL_GRACE);
     left_over
 }

@@ -18,7 +18,7 @@ use crate::policy::SandboxPolicy;
 pub(super) const HELPER_ARGV0: &str = "callboard-sandbox: starts a command";
 
 /// Whether this program can start helpers. A helper runs the same program, so `main` must have
-/// called [`init_sandbox_helper`](super::init_sandbox_helper).
+/// called [`run_if_sandbox_helper`](super::run_if_sandbox_helper).
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn has_helper() -> bool {

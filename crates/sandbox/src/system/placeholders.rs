@@ -72,7 +72,7 @@ impl Placeholders {
             if name.missing == MissingName::Unprotected {
                 continue;
             }
-            let created = placeholders.create_one(&name.path, writable, &mut known);
+            let created = placeholders.create_placeholder(&name.path, writable, &mut known);
             if let Err(error) = created {
                 placeholders.remove();
                 return Err(SetupFailure::at(SetupStep::Placeholder, &name.path, error));
@@ -131,7 +131,7 @@ impl Placeholders {
         }
     }
 
-    fn create_one(
+    fn create_placeholder(
         &mut self,
         path: &Path,
         writable: &[PathBuf],
@@ -139,13 +139,13 @@ impl Placeholders {
     ) -> io::Result<()> {
         let (folder, name) = match find_end(path, writable, known)? {
             PathEnd::Missing { folder, name } => (folder, name),
-            PathEnd::Denied(folder) => return Err(denied(&folder)),
+            PathEnd::Denied(folder) => return Err(closed_folder_error(&folder)),
             PathEnd::Settled => return Ok(()),
         };
         let index = match self.lock(&folder) {
             Ok(index) => index,
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
-            Err(_) if may_create_in(&folder) => return Err(denied(&folder)),
+            Err(_) if may_create_in(&folder) => return Err(closed_folder_error(&folder)),
             Err(_) => return Ok(()),
         };
         let LockedFolder { path, folder } = &self.folders[index];
@@ -160,7 +160,7 @@ impl Placeholders {
             // It is there by now, or the command cannot create it either.
             Err(Errno::EXIST | Errno::ROFS) => return Ok(()),
             Err(Errno::ACCESS) if !is_own(&fstat(folder)?) => return Ok(()),
-            Err(Errno::ACCESS) => return Err(denied(path)),
+            Err(Errno::ACCESS) => return Err(closed_folder_error(path)),
             Err(error) => return Err(error.into()),
         }
         // The umask may have removed bits.
@@ -194,7 +194,7 @@ fn link_descriptor(file: &OwnedFd, folder: &OwnedFd, name: &OsStr) -> rustix::io
     match linkat(file, "", folder, name, AtFlags::EMPTY_PATH) {
         // Before Linux 6.10, only root may do this.
         Err(Errno::NOENT) => {
-            linkat(CWD, own_descriptor(file.as_fd()), folder, name, AtFlags::SYMLINK_FOLLOW)
+            linkat(CWD, own_descriptor_path(file.as_fd()), folder, name, AtFlags::SYMLINK_FOLLOW)
         }
         result => result,
     }
@@ -273,7 +273,7 @@ impl<F: AsFd> OpenedFolder<F> {
 
     fn set_mode(&self, mode: Mode) -> io::Result<()> {
         // The mode of a folder that may not be read cannot be changed by its descriptor.
-        let link = own_descriptor(self.folder.as_fd());
+        let link = own_descriptor_path(self.folder.as_fd());
         Ok(chmodat(CWD, link, mode, AtFlags::empty())?)
     }
 }
@@ -285,7 +285,7 @@ impl<F: AsFd> Drop for OpenedFolder<F> {
 }
 
 /// Returns a path that leads to an open file of this process.
-fn own_descriptor(file: BorrowedFd<'_>) -> String {
+fn own_descriptor_path(file: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
@@ -303,7 +303,7 @@ fn is_own(stat: &Stat) -> bool {
 }
 
 /// The error for a folder that the command could open up, but this process leaves as it is.
-fn denied(folder: &Path) -> io::Error {
+fn closed_folder_error(folder: &Path) -> io::Error {
     let advice = format!(
         "a command could create it, because {} is your own folder, although it is closed. Open the \
          folder by `chmod u+rwx`",
@@ -429,10 +429,10 @@ mod tests {
         let mut placeholders = Placeholders::default();
         let writable = [folder.path().to_owned()];
         let mut known = KnownFolders::default();
-        placeholders.create_one(&folder.path().join("f"), &writable, &mut known).unwrap();
+        placeholders.create_placeholder(&folder.path().join("f"), &writable, &mut known).unwrap();
         fs::remove_file(folder.path().join("f")).unwrap();
         fs::write(folder.path().join("f"), "mine").unwrap();
-        placeholders.create_one(&folder.path().join("g"), &writable, &mut known).unwrap();
+        placeholders.create_placeholder(&folder.path().join("g"), &writable, &mut known).unwrap();
         let stat = statat(CWD, folder.path().join("g"), AtFlags::SYMLINK_NOFOLLOW).unwrap();
         assert!(is_placeholder(&stat));
         placeholders.remove();

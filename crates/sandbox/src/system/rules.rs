@@ -32,7 +32,7 @@ pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urando
 pub(super) const SHARED_FOLDERS: [&str; 3] = ["/tmp", "/run", "/var/run"];
 
 /// The Landlock rules of a command.
-pub(super) struct Rules {
+pub(super) struct LandlockRules {
     /// Version of the kernel's interface, as far as this program knows it. All restrictions of this
     /// version apply; [`IsolationProbe::gaps`](crate::IsolationProbe::gaps) names those that need a
     /// newer one.
@@ -40,11 +40,11 @@ pub(super) struct Rules {
     ruleset: RulesetCreated,
 }
 
-impl Rules {
+impl LandlockRules {
     /// Creates the rules of a command that has no namespaces.
     pub(super) fn for_landlock_only(policy: &SandboxPolicy) -> Result<Self, SetupFailure> {
         let abi = landlock_abi();
-        require_version(abi).step(SetupStep::Landlock)?;
+        require_landlock_version(abi).step(SetupStep::Landlock)?;
         let mut rules = Self::new(abi, Isolation::Landlock, policy.network)?;
         let masked = policy.masked.iter().map(PathBuf::as_path);
         let hidden = SHARED_FOLDERS.iter().map(Path::new).chain([Path::new("/dev")]).chain(masked);
@@ -59,10 +59,10 @@ impl Rules {
             rules.allow_reading(&path, &hidden_beneath(&path, &hidden))?;
         }
         for path in policy.writable.iter().chain(&policy.tmp) {
-            rules.allow(path, rules.everything()).step_at(SetupStep::Folder, path)?;
+            rules.allow(path, rules.all_access()).step_at(SetupStep::Folder, path)?;
         }
         rules.allow_devices(Path::new("/dev"))?;
-        rules.allow_streams()?;
+        rules.allow_stream_terminals()?;
         Ok(rules)
     }
 
@@ -77,10 +77,10 @@ impl Rules {
             return Ok(None);
         }
         let mut rules = Self::new(abi, Isolation::Namespaces, policy.network)?;
-        rules.allow(Path::new("/"), rules.reading()).step(SetupStep::Landlock)?;
+        rules.allow(Path::new("/"), rules.read_access()).step(SetupStep::Landlock)?;
         let own = ["/dev/pts", "/dev/shm"].map(Path::new);
         for path in writable.iter().map(PathBuf::as_path).chain(own) {
-            rules.allow(path, rules.everything()).step_at(SetupStep::Landlock, path)?;
+            rules.allow(path, rules.all_access()).step_at(SetupStep::Landlock, path)?;
         }
         // A readable socket can be connected to. Older kernels do not restrict it.
         let connect = AccessFs::from_all(rules.abi) & AccessFs::ResolveUnix;
@@ -88,7 +88,7 @@ impl Rules {
             rules.allow(path, connect).step_at(SetupStep::Landlock, path)?;
         }
         rules.allow_devices(Path::new("/dev"))?;
-        rules.allow_streams()?;
+        rules.allow_stream_terminals()?;
         Ok(Some(rules))
     }
 
@@ -117,10 +117,10 @@ impl Rules {
         }
         let beneath = hidden_beneath(path, hidden);
         if beneath.is_empty() {
-            return unless_unreadable(self.allow(path, self.reading()))
+            return default_if_unreadable(self.allow(path, self.read_access()))
                 .step_at(SetupStep::Landlock, path);
         }
-        let entries = unless_unreadable(entries_without_links(path));
+        let entries = default_if_unreadable(entries_without_links(path));
         for entry in entries.step_at(SetupStep::Landlock, path)? {
             self.allow_reading(&entry, &beneath)?;
         }
@@ -145,35 +145,35 @@ impl Rules {
 
     fn allow_devices(&mut self, folder: &Path) -> Result<(), SetupFailure> {
         for path in DEVICES.map(|name| folder.join(name)) {
-            unless_unreadable(self.allow(&path, self.device()))
+            default_if_unreadable(self.allow(&path, self.device_access()))
                 .step_at(SetupStep::Landlock, &path)?;
         }
         Ok(())
     }
 
     /// Lets a command open the terminals of its streams again, as `/dev/stdout` does.
-    fn allow_streams(&mut self) -> Result<(), SetupFailure> {
+    fn allow_stream_terminals(&mut self) -> Result<(), SetupFailure> {
         let (input, output, error) = (io::stdin(), io::stdout(), io::stderr());
         for stream in [input.as_fd(), output.as_fd(), error.as_fd()] {
             if is_character_device(stream) {
-                self.allow_descriptor(stream, self.device()).step(SetupStep::Landlock)?;
+                self.allow_descriptor(stream, self.device_access()).step(SetupStep::Landlock)?;
             }
         }
         Ok(())
     }
 
-    fn reading(&self) -> BitFlags<AccessFs> {
+    fn read_access(&self) -> BitFlags<AccessFs> {
         AccessFs::from_read(self.abi)
     }
 
-    fn device(&self) -> BitFlags<AccessFs> {
+    fn device_access(&self) -> BitFlags<AccessFs> {
         let all =
             AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
         all & AccessFs::from_all(self.abi)
     }
 
     /// All rights except to create devices, and to connect to sockets that other programs created.
-    fn everything(&self) -> BitFlags<AccessFs> {
+    fn all_access(&self) -> BitFlags<AccessFs> {
         let never = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix;
         AccessFs::from_all(self.abi) & !never
     }
@@ -221,7 +221,7 @@ fn entries_without_links(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Returns the default for what no command can read either, or what has disappeared. It gets no
 /// rule, and so remains denied.
-fn unless_unreadable<T: Default>(result: io::Result<T>) -> io::Result<T> {
+fn default_if_unreadable<T: Default>(result: io::Result<T>) -> io::Result<T> {
     const UNREADABLE: [i32; 6] =
         [libc::EACCES, libc::ENOENT, libc::ENOTDIR, libc::ELOOP, libc::ENOTCONN, libc::ESTALE];
     match result {
@@ -233,7 +233,7 @@ fn unless_unreadable<T: Default>(result: io::Result<T>) -> io::Result<T> {
 }
 
 /// Refuses a version of Landlock (0 if there is none) that cannot protect files by itself.
-fn require_version(abi: u32) -> io::Result<()> {
+fn require_landlock_version(abi: u32) -> io::Result<()> {
     if abi < LANDLOCK_ABI_TRUNCATION {
         return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
     }
@@ -260,15 +260,15 @@ mod tests {
     #[test]
     fn landlock_that_does_not_restrict_truncation_is_refused() {
         for abi in [0, 1, 2] {
-            let error = require_version(abi).unwrap_err();
+            let error = require_landlock_version(abi).unwrap_err();
             assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{abi}");
         }
-        assert!(require_version(3).is_ok() && require_version(10).is_ok());
+        assert!(require_landlock_version(3).is_ok() && require_landlock_version(10).is_ok());
     }
 
     #[test]
     fn only_errors_of_unreadable_paths_are_skipped() {
-        let skip = |errno| unless_unreadable::<()>(Err(io::Error::from_raw_os_error(errno)));
+        let skip = |errno| default_if_unreadable::<()>(Err(io::Error::from_raw_os_error(errno)));
         for errno in [libc::EACCES, libc::ENOENT, libc::ELOOP] {
             assert!(skip(errno).is_ok(), "{errno}");
         }
@@ -283,8 +283,8 @@ mod tests {
             for isolation in [Isolation::Namespaces, Isolation::Landlock] {
                 // A thread restricts only itself.
                 let restricted = std::thread::spawn(move || {
-                    let mut rules = Rules::new(abi, isolation, NetworkAccess::None)?;
-                    rules.allow(Path::new("/usr"), rules.reading()).unwrap();
+                    let mut rules = LandlockRules::new(abi, isolation, NetworkAccess::None)?;
+                    rules.allow(Path::new("/usr"), rules.read_access()).unwrap();
                     rules.restrict_self()?;
                     assert!(fs::read_dir("/usr").is_ok() && fs::read_dir("/etc").is_err());
                     Ok::<_, SetupFailure>(())

@@ -176,11 +176,11 @@ impl Filters {
     }
 }
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 type FilterResult<T> = Result<T, seccompiler::BackendError>;
 
 fn compile(isolation: Isolation, network: NetworkAccess) -> FilterResult<Vec<BpfProgram>> {
-    let mut denied: Rules = DENIED.iter().map(|call| (*call, Vec::new())).collect();
+    let mut denied: SeccompRules = DENIED.iter().map(|call| (*call, Vec::new())).collect();
     let namespaces = NAMESPACE_FLAGS.map(|flag| u64::from(flag.cast_unsigned()));
     let has_flag = |flag| rule(&[(0, MaskedEq(flag), flag)]);
     let cloned = namespaces.into_iter().map(has_flag).collect::<FilterResult<Vec<_>>>()?;
@@ -216,12 +216,12 @@ fn compile(isolation: Isolation, network: NetworkAccess) -> FilterResult<Vec<Bpf
     }
     // `clone3` passes its flags in memory, which a filter cannot read. The C libraries fall back to
     // `clone` if the call does not exist.
-    let absent = Rules::from([(libc::SYS_clone3, Vec::new())]);
-    Ok(vec![filter(denied, libc::EPERM)?, filter(absent, libc::ENOSYS)?])
+    let absent = SeccompRules::from([(libc::SYS_clone3, Vec::new())]);
+    Ok(vec![compile_filter(denied, libc::EPERM)?, compile_filter(absent, libc::ENOSYS)?])
 }
 
 /// Denies all sockets but those of some families, and those that reach more than a network.
-fn deny_unusual_sockets(denied: &mut Rules, families: &[libc::c_int]) -> FilterResult<()> {
+fn deny_unusual_sockets(denied: &mut SeccompRules, families: &[libc::c_int]) -> FilterResult<()> {
     let family = |family: libc::c_int| u64::from(family.cast_unsigned());
     let other_families: Vec<_> = families.iter().map(|known| (0, Ne, family(*known))).collect();
     let route = u64::from(libc::NETLINK_ROUTE.cast_unsigned());
@@ -238,7 +238,7 @@ fn deny_unusual_sockets(denied: &mut Rules, families: &[libc::c_int]) -> FilterR
 }
 
 /// Denies all sockets except connected pairs.
-fn deny_all_sockets(denied: &mut Rules) {
+fn deny_all_sockets(denied: &mut SeccompRules) {
     let calls =
         [libc::SYS_socket, libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept4];
     denied.extend(calls.map(|call| (call, Vec::new())));
@@ -246,7 +246,7 @@ fn deny_all_sockets(denied: &mut Rules) {
 
 /// Denies connected pairs that are not streams or sequenced packets: a datagram socket of a pair
 /// could still send to any address (and a raw one is a datagram socket).
-fn deny_datagram_pairs(denied: &mut Rules) -> FilterResult<()> {
+fn deny_datagram_pairs(denied: &mut SeccompRules) -> FilterResult<()> {
     let unix = u64::from(libc::AF_UNIX.cast_unsigned());
     let connectionless = [libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_DCCP];
     let mut pairs = vec![rule(&[(0, Ne, unix)])?];
@@ -274,7 +274,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> FilterResult<SeccompRule> {
 }
 
 /// Compiles a filter that fails matching calls, and kills processes that use another architecture.
-fn filter(rules: Rules, errno: libc::c_int) -> FilterResult<BpfProgram> {
+fn compile_filter(rules: SeccompRules, errno: libc::c_int) -> FilterResult<BpfProgram> {
     let errno = SeccompAction::Errno(errno.cast_unsigned());
     let arch = TargetArch::try_from(ARCH)?;
     let filter: BpfProgram =

@@ -30,7 +30,7 @@ const REMOTE: [&str; 9] = ["nfs", "fuse", "autofs", "cifs", "smb", "9p", "ceph",
 ///
 /// A file system of another host or program is left out, unless it contains one of the paths
 /// `in_use`: nothing works without its server then.
-pub(super) fn of_other_programs(in_use: &[&Path]) -> Result<Vec<PathBuf>, SetupFailure> {
+pub(super) fn find_connectable_sockets(in_use: &[&Path]) -> Result<Vec<PathBuf>, SetupFailure> {
     if landlock_abi() >= LANDLOCK_ABI_SOCKETS {
         return Ok(Vec::new());
     }
@@ -39,7 +39,7 @@ pub(super) fn of_other_programs(in_use: &[&Path]) -> Result<Vec<PathBuf>, SetupF
     let bound = bound.split(|byte| *byte == b'\n').skip(1).filter_map(path_of_socket);
     let mounts: Vec<_> =
         mounted.split(|byte| *byte == b'\n').filter_map(Mount::from_line).collect();
-    let avoided = avoided(&mounts, in_use);
+    let avoided = mounts_to_skip(&mounts, in_use);
     // The root of a file system is a folder.
     let parts = mounts.iter().filter(|mount| mount.is_part);
     let mounted = parts.map(|mount| mount.path.as_path());
@@ -54,7 +54,7 @@ pub(super) fn of_other_programs(in_use: &[&Path]) -> Result<Vec<PathBuf>, SetupF
 }
 
 /// Returns the mount points that are not entered.
-fn avoided<'a>(mounts: &'a [Mount], in_use: &[&Path]) -> Vec<&'a Path> {
+fn mounts_to_skip<'a>(mounts: &'a [Mount], in_use: &[&Path]) -> Vec<&'a Path> {
     let is_needed = |mount: &&Mount| in_use.iter().any(|path| path.starts_with(&mount.path));
     let remote = mounts.iter().filter(|mount| mount.is_remote);
     remote.filter(|mount| !is_needed(mount)).map(|mount| mount.path.as_path()).collect()
@@ -167,7 +167,7 @@ mod tests {
             table.lines().filter_map(|line| Mount::from_line(line.as_bytes())).collect();
         let avoided = |in_use: &[&str]| {
             let in_use: Vec<_> = in_use.iter().map(Path::new).collect();
-            avoided(&mounts, &in_use).into_iter().map(Path::to_owned).collect::<Vec<_>>()
+            mounts_to_skip(&mounts, &in_use).into_iter().map(Path::to_owned).collect::<Vec<_>>()
         };
         let all = ["/data", "/mnt/my disk", "/net", "/home", "/win"].map(PathBuf::from);
         assert_eq!(avoided(&["/usr/project", "/database"]), all);

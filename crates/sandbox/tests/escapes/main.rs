@@ -40,7 +40,7 @@ use world::{Snapshot, World};
 static HELPER: extern "C" fn() = {
     extern "C" fn init_before_main() {
         attacks::run_if_asked();
-        callboard_sandbox::init_sandbox_helper();
+        callboard_sandbox::run_if_sandbox_helper();
     }
     init_before_main
 };

@@ -60,7 +60,7 @@ impl CommandIsolation {
     /// if none works, as the end of a sentence.
     ///
     /// The function blocks for some milliseconds at its first call in a process. `main` must have
-    /// called [`callboard_process::init_command_helper`] before.
+    /// called [`callboard_process::run_if_command_helper`] before.
     #[must_use]
     pub fn create(remedy: &str) -> Self {
         let probe = probe_isolation();
