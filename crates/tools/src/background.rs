@@ -94,7 +94,7 @@ pub(crate) struct CommandResult {
 }
 
 /// Examines a command that has ended, and returns notes about it.
-pub(crate) type Examination = Box<dyn FnOnce() -> Vec<Note> + Send>;
+pub(crate) type ExamineEndFn = Box<dyn FnOnce() -> Vec<Note> + Send>;
 
 /// The future that resolves when a command exits.
 pub(crate) type CommandFuture = BoxFuture<'static, Result<CommandExit, SpawnError>>;
@@ -217,7 +217,7 @@ impl BackgroundSlot {
         job: CommandInfo,
         recording: Arc<Recording>,
         running: CommandFuture,
-        examine: Option<Examination>,
+        examine: Option<ExamineEndFn>,
     ) -> String {
         let shared = Arc::clone(&self.0);
         let id = {
@@ -257,7 +257,7 @@ struct EndRecorder {
     shared: Arc<SharedCommandTable>,
     id: String,
     recording: Arc<Recording>,
-    examine: Option<Examination>,
+    examine: Option<ExamineEndFn>,
     exit: Option<Result<CommandExit, SpawnError>>,
 }
 
@@ -271,7 +271,7 @@ impl Drop for EndRecorder {
     fn drop(&mut self) {
         let exit = self.exit.take().unwrap_or_else(|| Err(SpawnError::Start("it was lost".into())));
         // This may take a while, so no other reader of the output waits for it.
-        let examined = |examine: Examination| catch_unwind(AssertUnwindSafe(examine)).ok();
+        let examined = |examine: ExamineEndFn| catch_unwind(AssertUnwindSafe(examine)).ok();
         let notes = self.examine.take().and_then(examined).unwrap_or_default();
         let position = self.shared.output_position(&self.id).unwrap_or_default();
         let mut mark = lock(&position);

@@ -45,12 +45,12 @@ pub fn sandbox_policy(workspace: &Workspace, home: Option<&Path>) -> SandboxPoli
     let roots: Vec<PathBuf> = workspace.real_roots().map(Path::to_owned).collect();
     let mut policy = SandboxPolicy::new(roots.clone());
     for root in &roots {
-        policy.read_only.extend(protected_names::protected_in(root));
-        policy.read_only.extend(names_of_git(root));
+        policy.read_only.extend(protected_names::protected_names_in(root));
+        policy.read_only.extend(protected_git_names(root));
     }
     if let Some(home) = home {
-        policy.masked.extend(home_folder::secrets(home));
-        policy.readable.extend(home_folder::toolchains(home));
+        policy.masked.extend(home_folder::secret_paths(home));
+        policy.readable.extend(home_folder::toolchain_paths(home));
         policy.home = Some(home.to_owned());
     }
     policy.masked.extend(workspace.guarded_paths().map(Path::to_owned));
@@ -66,7 +66,7 @@ pub fn remove_placeholders(workspace: &Workspace) {
 
 /// Returns the names by which the repositories of a project folder decide which programs git runs.
 /// Objects, references, the index and logs remain writable, so that `git commit` works.
-fn names_of_git(root: &Path) -> Vec<ReadOnlyName> {
+fn protected_git_names(root: &Path) -> Vec<ReadOnlyName> {
     let folders = git::git_folders(root);
     let in_folder = |folder: &PathBuf| {
         protected_names::IN_GIT_FOLDER

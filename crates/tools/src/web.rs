@@ -21,7 +21,7 @@ pub(crate) use page::{Page, PageContent, PagePart};
 pub(crate) use page_url::PageUrl;
 pub use search::{WebSearch, WebSearchError, WebSearchShape};
 pub(crate) use search::{parse_results, results_text};
-pub(crate) use session::{FetchError, HostAccess, WebSession};
+pub(crate) use session::{FetchError, HostAccess, SharedWebAccess};
 
 #[cfg(test)]
 pub(crate) mod testing;

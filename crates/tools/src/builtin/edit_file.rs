@@ -68,7 +68,7 @@ pub(crate) struct Args {
     /// Several replacements, applied in order. If set, do not set the fields above, except `path`.
     #[schemars(extend("x-aliases" = ["changes", "replacements", "multi_edits", "operations"]))]
     #[serde(default)]
-    edits: Vec<One>,
+    edits: Vec<SingleEdit>,
 }
 
 /// One replacement.
@@ -80,7 +80,7 @@ pub(crate) struct Args {
     "x-instead" = "edit_file replaces exactly the text of old_text, at once. To insert, give \
                    an empty old_text and, as line, the line before which new_text goes.",
 ))]
-pub(crate) struct One {
+pub(crate) struct SingleEdit {
     /// The file, absolute or relative to the working directory; the `path` of the call if not
     /// given.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
@@ -294,7 +294,7 @@ impl Args {
             }
             (None, None, false) => edits,
             (Some(old_text), Some(new_text), true) => {
-                vec![One { path: None, old_text, new_text, replace_all, occurrence, line }]
+                vec![SingleEdit { path: None, old_text, new_text, replace_all, occurrence, line }]
             }
             _ => {
                 return Err(ToolError::invalid_arguments(
@@ -303,7 +303,7 @@ impl Args {
                 ));
             }
         };
-        let edit = |one: One| {
+        let edit = |one: SingleEdit| {
             let which = Occurrence::from_arguments(one.replace_all, one.occurrence, one.line)?;
             let path = one.path.or_else(|| path.clone());
             let path =

@@ -123,7 +123,7 @@ impl Tool for Fetch {
             return Ok(preview(PageAccess::Cached(page)));
         }
         let connector = context.web.connector(&context.env);
-        let route = check_before_question(&connector, &destination, (verdict, call)).await?;
+        let route = find_route_without_lookup(&connector, &destination, (verdict, call)).await?;
         let is_proxied = route.as_ref().is_some_and(Route::is_proxied);
         let mut preview = preview(PageAccess::Host(route)).with_effects(effects);
         preview.notes.extend(is_proxied.then(|| host_note("fetch-by-proxy", &destination)));
@@ -198,7 +198,7 @@ impl HostAccess for RedirectAccess<'_> {
         if verdict == Verdict::Deny {
             return Err(denied_host(&destination.host));
         }
-        let route = check_before_question(self.connector, destination, (verdict, call)).await?;
+        let route = find_route_without_lookup(self.connector, destination, (verdict, call)).await?;
         if verdict == Verdict::Ask {
             let key = match route.as_ref().is_some_and(Route::is_proxied) {
                 true => "fetch-redirect-by-proxy",
@@ -218,7 +218,7 @@ impl HostAccess for RedirectAccess<'_> {
 
 /// Checks a host without sending its name to a name server that the user was not asked about: the
 /// labels of a name can carry data. Returns `None` if the name must first be resolved.
-async fn check_before_question(
+async fn find_route_without_lookup(
     connector: &Connector,
     destination: &Destination,
     (verdict, call): (Verdict, &CallHandle),
@@ -241,7 +241,7 @@ async fn check_host(
         true => &[AddressKind::Public, AddressKind::Private],
         false => &[AddressKind::Public],
     };
-    let route = connector.check(destination, allowed).await;
+    let route = connector.find_route(destination, allowed).await;
     route.map_err(|error| route_failure(&destination.host, error))
 }
 

@@ -190,8 +190,12 @@ impl Tool for Terminal {
         });
         let (risks::RiskAssessment { effects, note }, command) = judged.await?;
         let asks_background = is_background || asks_later;
-        let (effects, sandbox_note) =
-            isolate_effects(effects, &command.line, (outside_sandbox, asks_background), context);
+        let (effects, sandbox_note) = mark_effects_by_isolation(
+            effects,
+            &command.line,
+            (outside_sandbox, asks_background),
+            context,
+        );
         let plan = Plan {
             has_sandbox: effects.has_sandbox(),
             lease: None,
@@ -234,7 +238,7 @@ impl Tool for Terminal {
 
 /// Marks the effects of a command by the isolation that the command will have. Returns a note if it
 /// runs without a sandbox although the session should have one, or if the sandbox is too weak.
-fn isolate_effects(
+fn mark_effects_by_isolation(
     effects: Effects,
     command: &str,
     (outside_sandbox, is_background): (Option<String>, bool),
@@ -247,13 +251,13 @@ fn isolate_effects(
         }
         (CommandIsolation::Sandbox(sandbox), None) => {
             let effects = effects.with_sandbox_mark();
-            match sandbox.weakness(&context.workspace, is_background) {
+            match sandbox.reason_to_ask(&context.workspace, is_background) {
                 None => (effects, None),
                 weakness => (effects.always_ask(), weakness),
             }
         }
         (CommandIsolation::Sandbox(sandbox), Some(why)) => {
-            let note = match sandbox.stop_of(command) {
+            let note = match sandbox.recorded_stop(command) {
                 None => Note::new("outside-sandbox"),
                 Some(line) => Note::new("outside-sandbox-stopped").with_text("line", line),
             };

@@ -106,7 +106,7 @@ async fn search(
     let host = settings.host();
     let connector = context.web.connector(&context.env);
     let destination = settings.endpoint().destination();
-    let route = connector.check(&destination, ENDPOINT_ADDRESSES).await;
+    let route = connector.find_route(&destination, ENDPOINT_ADDRESSES).await;
     let route = route.map_err(|error| route_failure(&host, error))?;
     let reporter = BytesReporter::for_call(call.clone());
     let on_bytes = |bytes, total| reporter.report(bytes, total);

@@ -99,11 +99,8 @@ impl UndoPlan {
             ToolError::recoverable(ErrorCode::NotFound, message)
         };
         let (number, step) = workspace.undo_store().last().ok_or_else(nothing)?;
-        let deeds = step
-            .operations
-            .into_iter()
-            .rev()
-            .map(|deed| UndoAction::prepare_or_skip(workspace, deed));
+        let deeds =
+            step.operations.into_iter().rev().map(|deed| UndoAction::plan_or_skip(workspace, deed));
         let deeds: Vec<_> = deeds.collect::<Result<_, _>>()?;
         let protection = CrashProtection::assess(workspace, &restoring_file_writes(&deeds))?;
         Ok(Self { number, actions: deeds, crash_protection: protection })
@@ -286,7 +283,7 @@ pub(super) fn find_obstacle(
     workspace: &Workspace,
     operation: &FileOperation,
 ) -> Result<Option<&'static str>, ToolError> {
-    match UndoAction::try_prepare(workspace, operation) {
+    match UndoAction::try_plan(workspace, operation) {
         Ok(_) => Ok(None),
         Err(UndoObstacle::Skipped(reason)) => Ok(Some(reason)),
         Err(UndoObstacle::Tool(error)) => Err(error),
@@ -318,8 +315,8 @@ impl From<ToolError> for UndoObstacle {
 }
 
 impl UndoAction {
-    fn prepare_or_skip(workspace: &Workspace, deed: FileOperation) -> Result<Self, ToolError> {
-        match Self::try_prepare(workspace, &deed) {
+    fn plan_or_skip(workspace: &Workspace, deed: FileOperation) -> Result<Self, ToolError> {
+        match Self::try_plan(workspace, &deed) {
             Ok(prepared) => Ok(prepared),
             Err(UndoObstacle::Tool(error)) => Err(error),
             Err(UndoObstacle::Skipped(why)) => {
@@ -332,7 +329,7 @@ impl UndoAction {
         }
     }
 
-    fn try_prepare(workspace: &Workspace, deed: &FileOperation) -> Result<Self, UndoObstacle> {
+    fn try_plan(workspace: &Workspace, deed: &FileOperation) -> Result<Self, UndoObstacle> {
         if deed
             .backup()
             .is_some_and(|before| workspace.undo_store().existing_backup_path(before).is_none())

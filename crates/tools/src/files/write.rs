@@ -170,7 +170,7 @@ pub(crate) fn write_all_without_backups<'a>(
     for (number, (change, manner)) in changes.iter().zip(manners).enumerate() {
         let mut filled = |bytes| watch(FilesDone { bytes: far.bytes + bytes, ..far });
         let temporary = temporary_name(call, number);
-        written.staged.push(StagedFile::prepare(
+        written.staged.push(StagedFile::create(
             workspace,
             *change,
             manner,

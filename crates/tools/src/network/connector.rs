@@ -125,12 +125,12 @@ impl Connector {
         destination: &Destination,
         allowed: &[AddressKind],
     ) -> Result<BufferedStream, ConnectError> {
-        self.open(&self.check(destination, allowed).await?).await
+        self.open(&self.find_route(destination, allowed).await?).await
     }
 
     /// Resolves a destination, and removes the addresses of other kinds than the allowed ones.
     /// Connects to nothing.
-    pub(crate) async fn check(
+    pub(crate) async fn find_route(
         &self,
         destination: &Destination,
         allowed: &[AddressKind],
@@ -148,7 +148,7 @@ impl Connector {
         Ok(Route { destination: destination.clone(), addresses })
     }
 
-    /// Returns whether [`check`](Self::check) sends the name of a destination to a name server.
+    /// Returns whether [`find_route`](Self::find_route) sends the name of a destination to a name server.
     #[cfg(feature = "web")]
     pub(crate) fn must_resolve(&self, destination: &Destination) -> bool {
         known_addresses(destination).is_none() && self.upstream_of(destination).is_none()

@@ -10,7 +10,7 @@ use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock, FileChange, Operation, diff};
 use callboard_text::path_text;
 
-use crate::files::state::outputs::{OutputKind, OutputStore};
+use crate::files::state::outputs::{OutputReplaceability, OutputStore};
 use crate::limits::{MAX_CHANGES_NAMED, MAX_CHANGES_SHOWN, MAX_NOTES_SHOWN};
 use crate::note::Note;
 use crate::tool::{Context, run_on_blocking_thread};
@@ -124,7 +124,8 @@ fn write_patch_file<R>(
     outputs: &OutputStore<R>,
     title: String,
 ) -> Option<Content> {
-    let (mut file, path) = outputs.create_output_file(OutputKind::Irreplaceable).ok()??;
+    let (mut file, path) =
+        outputs.create_output_file(OutputReplaceability::Irreplaceable).ok()??;
     let mut bytes = 0;
     for change in changes {
         let mut patch = change.git_patch();

@@ -10,7 +10,7 @@ use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock};
 use callboard_text::group_thousands;
 
-use crate::files::state::outputs::{OutputKind, OutputStore};
+use crate::files::state::outputs::{OutputReplaceability, OutputStore};
 use crate::limits::{MAX_INLINE_RESULT_BYTES, MAX_OUTPUT_FILE_BYTES};
 use crate::tool::{Context, ToolOutput, run_on_blocking_thread};
 use acp_types::path::file_uri;
@@ -54,7 +54,8 @@ pub(super) async fn store_long_result(
 
 /// Writes a result to a file. Returns `None` if the session has no folder for outputs.
 fn write_result_file<R>(text: &str, outputs: &OutputStore<R>) -> io::Result<Option<PathBuf>> {
-    let Some((mut file, path)) = outputs.create_output_file(OutputKind::Reproducible)? else {
+    let Some((mut file, path)) = outputs.create_output_file(OutputReplaceability::Reproducible)?
+    else {
         return Ok(None);
     };
     // Remove an incomplete file, because it would look like a complete result.

@@ -53,7 +53,7 @@ pub(super) struct CacheCopy {
 }
 
 impl CacheCopies {
-    pub(super) fn take(self: &Arc<Self>) -> CacheCopy {
+    pub(super) fn claim_unused(self: &Arc<Self>) -> CacheCopy {
         let mut in_use = lock(&self.in_use);
         let free = in_use.iter().position(|is_used| !is_used);
         let number = free.unwrap_or_else(|| {
@@ -165,7 +165,7 @@ mod tests {
         let own = folder.path().join("own").to_string_lossy().into_owned();
         let env = BTreeMap::from([("GOPATH".to_owned(), own)]);
         let copies = Arc::new(CacheCopies::default());
-        let copy = copies.take();
+        let copy = copies.claim_unused();
         let layers = folder.path().join("layers");
         let folders = copy.folders(&layers, &FoundCaches::find(&home, &env)).unwrap();
         let paths: Vec<_> =
@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn commands_at_the_same_time_have_different_copies() {
         let copies = Arc::new(CacheCopies::default());
-        let (first, second) = (copies.take(), copies.take());
+        let (first, second) = (copies.claim_unused(), copies.claim_unused());
         assert_eq!((first.number, second.number), (0, 1));
         drop(first);
-        assert_eq!(copies.take().number, 0);
+        assert_eq!(copies.claim_unused().number, 0);
     }
 }

@@ -74,7 +74,7 @@ impl SandboxLease {
         let changed_in_background = earlier.map(|copies| copies.find_changed()).unwrap_or_default();
         let restored = watched.protected.take().map(|copies| {
             let restored = copies.restore();
-            watched.in_background = continues.then(|| copies.without(&restored.failed));
+            watched.in_background = continues.then(|| copies.without_paths(&restored.failed));
             restored
         });
         SandboxFindings {

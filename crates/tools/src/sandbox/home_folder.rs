@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 /// Returns the keys, tokens, histories and browser profiles of a user.
-pub(super) fn secrets(home: &Path) -> impl Iterator<Item = PathBuf> {
+pub(super) fn secret_paths(home: &Path) -> impl Iterator<Item = PathBuf> {
     SECRETS.iter().map(|name| home.join(name))
 }
 
 /// Returns the toolchains of a user and their caches and settings, without secrets.
-pub(super) fn toolchains(home: &Path) -> impl Iterator<Item = PathBuf> {
+pub(super) fn toolchain_paths(home: &Path) -> impl Iterator<Item = PathBuf> {
     TOOLCHAINS.iter().map(|name| home.join(name))
 }
 

@@ -74,7 +74,7 @@ impl ProtectedCopies {
     /// # Errors
     ///
     /// Returns an error if something cannot be read, or if the content is too large.
-    pub(super) fn make(
+    pub(super) fn create(
         roots: &[PathBuf],
         paths: impl IntoIterator<Item = PathBuf>,
     ) -> io::Result<Self> {
@@ -120,7 +120,7 @@ impl ProtectedCopies {
     }
 
     /// Returns these copies, except those of some paths.
-    pub(super) fn without(self: Arc<Self>, paths: &[PathBuf]) -> Self {
+    pub(super) fn without_paths(self: Arc<Self>, paths: &[PathBuf]) -> Self {
         let mut copies = match Arc::try_unwrap(self) {
             Ok(own) => own.copies,
             Err(shared) => shared.copies.clone(),
@@ -369,7 +369,7 @@ mod tests {
         let (root, paths) = project(folder.path());
         let roots = [root.clone()];
         let before = tree(&root);
-        let copies = ProtectedCopies::make(&roots, paths.clone()).unwrap();
+        let copies = ProtectedCopies::create(&roots, paths.clone()).unwrap();
         assert_eq!(copies.restore(), RestoredNames::default());
 
         fs::write(root.join(".git/hooks/pre-push"), "evil").unwrap();
@@ -400,7 +400,7 @@ mod tests {
     fn nothing_is_restored_through_a_link_of_the_command() {
         let folder = tempfile::tempdir().unwrap();
         let (root, paths) = project(folder.path());
-        let copies = ProtectedCopies::make(std::slice::from_ref(&root), paths).unwrap();
+        let copies = ProtectedCopies::create(std::slice::from_ref(&root), paths).unwrap();
         let outside = folder.path().join("outside");
         fs::create_dir_all(outside.join("workflows")).unwrap();
         fs::rename(root.join(".github"), root.join("moved")).unwrap();
@@ -422,6 +422,6 @@ mod tests {
         let (root, paths) = project(folder.path());
         let large = File::create(root.join("AGENTS.md")).unwrap();
         large.set_len(MAX_PROTECTED_COPY_BYTES + 1).unwrap();
-        assert!(ProtectedCopies::make(&[root], paths).is_err());
+        assert!(ProtectedCopies::create(&[root], paths).is_err());
     }
 }

@@ -6,7 +6,7 @@ use callboard_sandbox::MissingName::{self, Protected, Unprotected};
 use callboard_sandbox::ReadOnlyName;
 
 /// Returns the protected names of a project folder.
-pub(super) fn protected_in(root: &Path) -> impl Iterator<Item = ReadOnlyName> {
+pub(super) fn protected_names_in(root: &Path) -> impl Iterator<Item = ReadOnlyName> {
     PROTECTED_NAMES.iter().map(|(name, missing)| ReadOnlyName::new(root.join(name), *missing))
 }
 

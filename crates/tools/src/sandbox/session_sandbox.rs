@@ -159,7 +159,7 @@ impl SessionSandbox {
     ) -> io::Result<(ShellCommand, SandboxLease)> {
         let mut policy = self.policy(workspace, call.session())?;
         policy.network = network;
-        let cache_copy = self.prepare_folders(&mut policy, &mut command.env);
+        let cache_copy = self.add_tmp_and_cache_copies(&mut policy, &mut command.env);
         match command.env.get(SSH_AGENT_VARIABLE) {
             Some(socket) if network == NetworkAccess::Host && uses_ssh_agent(&command.line) => {
                 policy.readable.push(socket.into());
@@ -209,10 +209,10 @@ impl SessionSandbox {
             return Err(io::Error::other(format!("the rules cannot be read ({error})")));
         }
         let mut policy = self.policy(workspace, session)?;
-        let cache_copy = self.prepare_folders(&mut policy, env);
+        let cache_copy = self.add_tmp_and_cache_copies(&mut policy, env);
         env.remove(SSH_AGENT_VARIABLE);
         // They are not shared with commands, which would undo all changes since the server started.
-        let copies = ProtectedCopies::make(&policy.writable, self.unprotected(&policy))?;
+        let copies = ProtectedCopies::create(&policy.writable, self.unprotectable_names(&policy))?;
         let sandbox = CommandSandbox::new(policy, self.isolation);
         Ok((sandbox, ServerLease::new(copies, cache_copy)))
     }
@@ -229,7 +229,7 @@ impl SessionSandbox {
     }
 
     /// Gives a program the folder for temporary files, and copies of caches.
-    fn prepare_folders(
+    fn add_tmp_and_cache_copies(
         &self,
         policy: &mut SandboxPolicy,
         env: &mut BTreeMap<String, String>,
@@ -247,14 +247,14 @@ impl SessionSandbox {
         if let Some(copies) = shared.upgrade() {
             return Ok(copies);
         }
-        let copies = ProtectedCopies::make(&policy.writable, self.unprotected(policy))?;
+        let copies = ProtectedCopies::create(&policy.writable, self.unprotectable_names(policy))?;
         let copies = Arc::new(copies);
         *shared = Arc::downgrade(&copies);
         Ok(copies)
     }
 
     /// Returns why a command needs permission although it has a sandbox, if it does.
-    pub(crate) fn weakness(&self, workspace: &Workspace, is_background: bool) -> Option<Note> {
+    pub(crate) fn reason_to_ask(&self, workspace: &Workspace, is_background: bool) -> Option<Note> {
         if self.has_namespaces() {
             None
         } else if self.hides_nothing(workspace) {
@@ -273,7 +273,7 @@ impl SessionSandbox {
     }
 
     /// Returns the protected names that this isolation cannot protect.
-    fn unprotected(&self, policy: &SandboxPolicy) -> Vec<PathBuf> {
+    fn unprotectable_names(&self, policy: &SandboxPolicy) -> Vec<PathBuf> {
         let names = policy.read_only.iter().filter(|name| {
             let is_missing = || fs::symlink_metadata(&name.path).is_err();
             !self.has_namespaces() || name.missing == MissingName::Unprotected && is_missing()
@@ -289,7 +289,7 @@ impl SessionSandbox {
         env: &mut BTreeMap<String, String>,
     ) -> Option<CacheCopy> {
         let home = self.home.as_deref().filter(|_| self.has_namespaces())?;
-        let copy = self.cache_copies.take();
+        let copy = self.cache_copies.claim_unused();
         let caches = FoundCaches::find(home, env);
         let folders = copy.folders(&self.tmp.layers(), &caches);
         env.extend(caches.variables_for_missing(self.visible_tmp()));
@@ -326,7 +326,7 @@ impl SessionSandbox {
     }
 
     /// Returns how the sandbox has stopped a command before, if it has.
-    pub(crate) fn stop_of(&self, command: &str) -> Option<String> {
+    pub(crate) fn recorded_stop(&self, command: &str) -> Option<String> {
         let stopped = lock(&self.stopped);
         stopped.iter().find(|(other, _)| other == command).map(|(_, line)| line.clone())
     }

@@ -74,8 +74,8 @@ fn secrets_of_the_home_folder_and_the_state_folder_are_masked() {
 #[test]
 fn no_toolchain_lies_in_a_masked_folder() {
     let home = Path::new("/home/user");
-    let secrets: Vec<_> = home_folder::secrets(home).collect();
-    for toolchain in home_folder::toolchains(home) {
+    let secrets: Vec<_> = home_folder::secret_paths(home).collect();
+    for toolchain in home_folder::toolchain_paths(home) {
         let masked = secrets.iter().find(|secret| toolchain.starts_with(secret));
         assert_eq!(masked, None, "{}", toolchain.display());
     }

@@ -15,7 +15,7 @@ use crate::files::LateWrite;
 use crate::files::workspace::{Workspace, WorkspacePath, guard};
 use crate::sandbox::CommandIsolation;
 #[cfg(feature = "web")]
-use crate::web::WebSession;
+use crate::web::SharedWebAccess;
 
 /// The context that all calls of a session share.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ pub struct Context {
     pub isolation: Arc<CommandIsolation>,
     /// The network and the fetched pages of the tools for the web.
     #[cfg(feature = "web")]
-    pub(crate) web: Arc<WebSession>,
+    pub(crate) web: Arc<SharedWebAccess>,
 }
 
 impl Context {

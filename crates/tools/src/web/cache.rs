@@ -11,12 +11,12 @@ use crate::web::limits::{MAX_CACHED_PAGE_AGE, MAX_CACHED_PAGES_BYTES};
 /// Pages by the URL that was requested. The oldest page is removed first.
 #[derive(Debug, Default)]
 pub(crate) struct PageCache {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<CachedPage>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CachedPage {
     url: PageUrl,
     page: Arc<Page>,
     bytes: usize,
@@ -27,7 +27,7 @@ impl PageCache {
     /// Returns a page that is not too old at `now`.
     pub(crate) fn find(&mut self, url: &PageUrl, now: Instant) -> Option<Arc<Page>> {
         let is_fresh =
-            |entry: &Entry| now.saturating_duration_since(entry.fetched) < MAX_CACHED_PAGE_AGE;
+            |entry: &CachedPage| now.saturating_duration_since(entry.fetched) < MAX_CACHED_PAGE_AGE;
         while self.entries.front().is_some_and(|oldest| !is_fresh(oldest)) {
             self.remove_oldest();
         }
@@ -45,7 +45,7 @@ impl PageCache {
             return;
         }
         self.bytes += bytes;
-        self.entries.push_back(Entry { url, page, bytes, fetched: now });
+        self.entries.push_back(CachedPage { url, page, bytes, fetched: now });
         while self.bytes > MAX_CACHED_PAGES_BYTES {
             self.remove_oldest();
         }

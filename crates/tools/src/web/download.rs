@@ -51,7 +51,7 @@ pub(crate) struct WebRequest {
 
 /// The response to a request.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedResponse {
     pub(crate) status: u16,
     pub(crate) media_type: MediaType,
     /// The body. `None` if it cannot be shown, so that it was not downloaded.
@@ -98,7 +98,7 @@ pub(super) async fn download(
     tls: Option<&Arc<ClientConfig>>,
     request: WebRequest,
     on_bytes: &OnBytes<'_>,
-) -> Result<Received, DownloadError> {
+) -> Result<ReceivedResponse, DownloadError> {
     let exchange = async {
         let url = request.url.clone();
         if url.is_https() {
@@ -170,7 +170,7 @@ pub(super) async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
     on_bytes: &OnBytes<'_>,
-) -> Result<Received, DownloadError> {
+) -> Result<ReceivedResponse, DownloadError> {
     let handshake = http1::Builder::new()
         .max_buf_size(MAX_PROXY_HEAD_BYTES)
         .max_headers(MAX_PROXY_HEADERS)
@@ -190,7 +190,7 @@ pub(super) async fn exchange(
 async fn receive(
     response: Response<Incoming>,
     on_bytes: &OnBytes<'_>,
-) -> Result<Received, DownloadError> {
+) -> Result<ReceivedResponse, DownloadError> {
     let (head, mut incoming) = response.into_parts();
     let field = |name: HeaderName| text_field(&head.headers, &name);
     let media_type = MediaType::parse(&field(CONTENT_TYPE).unwrap_or_default());
@@ -198,7 +198,7 @@ async fn receive(
     let is_redirect = matches!(head.status.as_u16(), 301 | 302 | 303 | 307 | 308);
     let may_store =
         !field(CACHE_CONTROL).is_some_and(|value| value.to_ascii_lowercase().contains("no-store"));
-    let mut received = Received {
+    let mut received = ReceivedResponse {
         status: head.status.as_u16(),
         body: None,
         declared_bytes,

@@ -48,7 +48,7 @@ pub(crate) fn convert_html(html: &str, url: &Url) -> HtmlText {
 /// Returns `None` if the page exceeds the bounds.
 fn to_markdown(html: &str, url: &Url) -> Option<HtmlText> {
     let document = bounded_dom::parse_bounded(html)?;
-    let page = elements::prepare(&document, url);
+    let page = elements::extract_content(&document, url);
     if indent::indent_bytes(&page.main) > MAX_HTML_INDENT_BYTES {
         return None;
     }

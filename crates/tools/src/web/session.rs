@@ -9,7 +9,7 @@ use rustls::ClientConfig;
 use tokio::task::spawn_blocking;
 
 use super::cache::PageCache;
-use super::download::{DownloadError, OnBytes, Received, WebRequest, download};
+use super::download::{DownloadError, OnBytes, ReceivedResponse, WebRequest, download};
 use super::page::Page;
 use super::page_url::PageUrl;
 use crate::lock::lock;
@@ -17,7 +17,7 @@ use crate::network::{Connector, Destination, Network, Route, UpstreamProxy};
 use crate::web::limits::MAX_REDIRECTS;
 
 /// The web access that all calls of a session share.
-pub(crate) struct WebSession {
+pub(crate) struct SharedWebAccess {
     network: Arc<Network>,
     /// Replaces the certificate authorities of the system.
     tls: Option<Arc<ClientConfig>>,
@@ -47,7 +47,7 @@ pub(crate) enum FetchError<R> {
     Refused(R),
 }
 
-impl WebSession {
+impl SharedWebAccess {
     /// Creates the web access of a session whose hosts are in another network.
     #[cfg(test)]
     pub(crate) fn in_network(network: Arc<Network>, tls: Option<Arc<ClientConfig>>) -> Self {
@@ -114,15 +114,15 @@ impl WebSession {
         route: &Route,
         request: WebRequest,
         on_bytes: &OnBytes<'_>,
-    ) -> Result<Received, DownloadError> {
+    ) -> Result<ReceivedResponse, DownloadError> {
         // The states of the connection are large.
         Box::pin(download(connector, route, self.tls.as_ref(), request, on_bytes)).await
     }
 }
 
 /// Converts a response on another thread, because a large page takes some time.
-async fn into_page(url: PageUrl, received: Received) -> Page {
-    let Received { status, media_type, body, declared_bytes, .. } = received;
+async fn into_page(url: PageUrl, received: ReceivedResponse) -> Page {
+    let ReceivedResponse { status, media_type, body, declared_bytes, .. } = received;
     let Some(body) = body else { return Page::binary(url, status, media_type, declared_bytes) };
     let (spare, spare_type, bytes) = (url.clone(), media_type.clone(), body.bytes.len() as u64);
     let converted = spawn_blocking(move || Page::from_body(url, status, media_type, body)).await;
@@ -132,14 +132,14 @@ async fn into_page(url: PageUrl, received: Received) -> Page {
     })
 }
 
-impl Default for WebSession {
+impl Default for SharedWebAccess {
     fn default() -> Self {
         Self { network: Arc::new(Network::of_host()), tls: None, cache: Mutex::default() }
     }
 }
 
-impl fmt::Debug for WebSession {
+impl fmt::Debug for SharedWebAccess {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("WebSession").finish_non_exhaustive()
+        formatter.debug_struct("SharedWebAccess").finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ mod tls;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::session::{FetchError, HostAccess, WebSession};
+use super::session::{FetchError, HostAccess, SharedWebAccess};
 use super::testing::{TestNetwork, TestServer};
 use super::{Page, PageUrl};
 use crate::network::{AddressKind, ConnectError, Connector, Destination, Route};
@@ -26,7 +26,7 @@ impl HostAccess for AllowHosts<'_> {
     type Refusal = ConnectError;
 
     async fn permit(&self, destination: &Destination) -> Result<Route, ConnectError> {
-        self.connector.check(destination, self.allowed).await
+        self.connector.find_route(destination, self.allowed).await
     }
 }
 
@@ -34,7 +34,7 @@ type Fetched = Result<Arc<Page>, FetchError<ConnectError>>;
 
 /// Fetches a page like the tool, with an environment.
 async fn fetch_in_env(
-    session: &WebSession,
+    session: &SharedWebAccess,
     url: &str,
     allowed: &'static [AddressKind],
     env: &[(&str, &str)],
@@ -48,14 +48,14 @@ async fn fetch_in_env(
     session.fetch(&connector, (&url, route), &access, &|_, _| {}).await
 }
 
-async fn fetch(session: &WebSession, url: &str) -> Fetched {
+async fn fetch(session: &SharedWebAccess, url: &str) -> Fetched {
     fetch_in_env(session, url, PUBLIC, &[]).await
 }
 
 /// Starts a session whose names are all public.
-fn public_session(server: &TestServer) -> (WebSession, TestNetwork) {
+fn public_session(server: &TestServer) -> (SharedWebAccess, TestNetwork) {
     let network = TestNetwork::public(server);
-    (WebSession::in_network(network.network.clone(), None), network)
+    (SharedWebAccess::in_network(network.network.clone(), None), network)
 }
 
 fn text_of(fetched: &Fetched) -> &str {

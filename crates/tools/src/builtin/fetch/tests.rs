@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::web::testing::{Answer, TestNetwork, TestServer, page, redirect, response};
-use crate::web::{WebSearch, WebSearchShape, WebSession};
+use crate::web::{SharedWebAccess, WebSearch, WebSearchShape};
 use crate::{CATALOGUES, Context, Registry, Workspace};
 
 /// A session whose user allows some hosts.
@@ -53,7 +53,7 @@ impl WebStage {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Arc::new(Workspace::new(folder.path().to_owned(), Vec::new()).unwrap());
         let mut context = Context::new(workspace);
-        context.web = Arc::new(WebSession::in_network(network.network.clone(), None));
+        context.web = Arc::new(SharedWebAccess::in_network(network.network.clone(), None));
         let session = SessionHandle::new(Session::new(folder.path().to_owned()), SystemTime::now);
         let asked = Arc::<Mutex<Vec<String>>>::default();
         let questions = asked.clone();

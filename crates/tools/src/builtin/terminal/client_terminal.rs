@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::Plan;
 use super::command_report::{exit_text, report_command};
 use crate::error::{ErrorCode, ToolError};
-use crate::files::state::outputs::OutputKind;
+use crate::files::state::outputs::OutputReplaceability;
 use crate::limits::{
     CLIENT_CANCEL_GRACE, CLIENT_CANCEL_LINGER, CLIENT_EXIT_POLL_DELAY,
     CLIENT_EXIT_POLL_DELAY_AFTER_ERROR, CLIENT_KILL_DEADLINE, CLIENT_OUTPUT_RETRY_DELAY,
@@ -85,7 +85,7 @@ pub(super) async fn run_in_client_terminal(
     let record = move || {
         let shown = Shown::from_bytes(&EscapeFilter::default().push(text.as_bytes()));
         let recording = Recording::new(MAX_OUTPUT_FILE_BYTES, move || {
-            workspace.outputs().create_output_file(OutputKind::Irreplaceable)
+            workspace.outputs().create_output_file(OutputReplaceability::Irreplaceable)
         });
         recording.push(text.as_bytes());
         Ok((shown, recording.finish()))

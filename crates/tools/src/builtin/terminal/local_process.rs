@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::Plan;
 use super::background::{self as background_report, BackgroundReason};
 use super::command_report::{exit_text, report_command};
-use crate::background::{CommandFuture, CommandInfo, Examination};
+use crate::background::{CommandFuture, CommandInfo, ExamineEndFn};
 use crate::error::{ErrorCode, ToolError};
-use crate::files::state::outputs::OutputKind;
+use crate::files::state::outputs::OutputReplaceability;
 use crate::files::system::Dir;
 use crate::limits::{MAX_OUTPUT_FILE_BYTES, MAX_SANDBOX_REASON_BYTES};
 use crate::note::Note;
@@ -110,7 +110,7 @@ async fn examine(
 }
 
 /// Returns a function that examines a command at its end in the background.
-fn examination_of_end(lease: Arc<SandboxLease>, invocation: Invocation<'_>) -> Examination {
+fn examination_of_end(lease: Arc<SandboxLease>, invocation: Invocation<'_>) -> ExamineEndFn {
     // A running command must not keep the session alive.
     let workspace = Arc::downgrade(&invocation.context.workspace);
     Box::new(move || {
@@ -163,9 +163,9 @@ fn prepare_command(
     // session alive.
     let workspace = Arc::downgrade(&invocation.context.workspace);
     let open = move || {
-        workspace
-            .upgrade()
-            .map_or(Ok(None), |it| it.outputs().create_output_file(OutputKind::Irreplaceable))
+        workspace.upgrade().map_or(Ok(None), |it| {
+            it.outputs().create_output_file(OutputReplaceability::Irreplaceable)
+        })
     };
     let recording = Arc::new(Recording::new(MAX_OUTPUT_FILE_BYTES, open));
     let detached = CancellationToken::new();

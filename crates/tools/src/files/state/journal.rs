@@ -37,7 +37,7 @@ enum JournalRecord {
     /// The files that the call will create.
     Begin(Vec<JournalFile>),
     /// All temporary files are written. After this record, the files are moved into place.
-    Ready(Vec<PreparedFile>),
+    Ready(Vec<PlannedWrite>),
     /// All files are in place.
     Done,
 }
@@ -59,7 +59,7 @@ pub(in crate::files) struct JournalFile {
 
 /// The way in which a file will be written.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(in crate::files) struct PreparedFile {
+pub(in crate::files) struct PlannedWrite {
     pub(in crate::files) way: JournalWriteKind,
     /// The id of the temporary file.
     pub(in crate::files) ours: FileId,
@@ -110,11 +110,11 @@ impl Journal {
         let names = JournalFile { dir, name, temporary, made, copies: None };
         let mut journal = Self::begin(folder, vec![names])?;
         let (way, ours, old, after) = (JournalWriteKind::Aside, (0, 0), None, [0; 32]);
-        journal.write_ready(vec![PreparedFile { way, ours, old, after }])?;
+        journal.write_ready(vec![PlannedWrite { way, ours, old, after }])?;
         Ok(journal)
     }
 
-    pub(in crate::files) fn write_ready(&mut self, prepared: Vec<PreparedFile>) -> io::Result<()> {
+    pub(in crate::files) fn write_ready(&mut self, prepared: Vec<PlannedWrite>) -> io::Result<()> {
         self.write(&JournalRecord::Ready(prepared))
     }
 

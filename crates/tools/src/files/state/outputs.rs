@@ -41,9 +41,9 @@ impl<Reader> Default for OutputStore<Reader> {
     }
 }
 
-/// The kind of content in an output file.
+/// Whether the content of an output file can be produced again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OutputKind {
+pub(crate) enum OutputReplaceability {
     /// Content that is stored in no other place, e.g. the output of a command.
     Irreplaceable,
     /// Content that the same tool call would return again. Such content is removed before any
@@ -57,7 +57,7 @@ struct SessionOutputFolder {
     dir: Dir,
     path: PathBuf,
     /// The names of the files, the oldest first.
-    names: VecDeque<(OsString, OutputKind)>,
+    names: VecDeque<(OsString, OutputReplaceability)>,
     count: u64,
     /// The total size of this session's outputs in bytes at the last sweep of the state folder.
     bytes_at_last_sweep: u64,
@@ -79,7 +79,7 @@ impl<Reader> OutputStore<Reader> {
     /// Creates a file that only its owner can read. Returns `None` if no outputs are kept.
     pub(crate) fn create_output_file(
         &self,
-        kind: OutputKind,
+        kind: OutputReplaceability,
     ) -> io::Result<Option<(File, PathBuf)>> {
         if self.folder.is_none() {
             return Ok(None);
@@ -165,17 +165,21 @@ impl SessionOutputFolder {
             names.filter_map(|name| Some((output_number(&name)?, name))).collect();
         names.sort();
         let count = names.last().map_or(0, |(number, _)| *number);
-        let names = names.into_iter().map(|(_, name)| (name, OutputKind::Irreplaceable)).collect();
+        let names = names
+            .into_iter()
+            .map(|(_, name)| (name, OutputReplaceability::Irreplaceable))
+            .collect();
         Ok(Self { dir, path, names, count, bytes_at_last_sweep: 0, _held: held })
     }
 
     fn create_file_evicting_oldest(
         &mut self,
-        kind: OutputKind,
+        kind: OutputReplaceability,
         room: u64,
     ) -> io::Result<(File, PathBuf)> {
         while self.names.len() >= MAX_OUTPUT_FILES || self.total_bytes() > room {
-            let result = self.names.iter().position(|(_, kind)| *kind == OutputKind::Reproducible);
+            let result =
+                self.names.iter().position(|(_, kind)| *kind == OutputReplaceability::Reproducible);
             let Some((oldest, _)) = self.names.remove(result.unwrap_or(0)) else { break };
             // A missing file is not an error. A command that still writes to the removed file
             // continues.
@@ -221,7 +225,7 @@ mod tests {
 
     use acp_types::path::file_uri;
 
-    use super::{OutputKind, OutputStore};
+    use super::{OutputReplaceability, OutputStore};
     use crate::files::read::read_excerpt;
     use crate::files::state::session_folder;
     use crate::files::state::{OUTPUT_FOLDER, UNDO_FOLDER};
@@ -238,8 +242,11 @@ mod tests {
         std::fs::create_dir(&root).unwrap();
         let workspace =
             Arc::new(Workspace::new(root.clone(), Vec::new()).unwrap().with_state_folder(&state));
-        let (mut file, path) =
-            workspace.outputs().create_output_file(OutputKind::Irreplaceable).unwrap().unwrap();
+        let (mut file, path) = workspace
+            .outputs()
+            .create_output_file(OutputReplaceability::Irreplaceable)
+            .unwrap()
+            .unwrap();
         writeln!(file, "one\ntwo\nthree").unwrap();
         #[cfg(unix)]
         {
@@ -282,8 +289,11 @@ mod tests {
         }
         let workspace =
             Arc::new(Workspace::new(root, Vec::new()).unwrap().with_state_folder(&state));
-        let (_, path) =
-            workspace.outputs().create_output_file(OutputKind::Irreplaceable).unwrap().unwrap();
+        let (_, path) = workspace
+            .outputs()
+            .create_output_file(OutputReplaceability::Irreplaceable)
+            .unwrap()
+            .unwrap();
         // Replaces the folder before any file in it was read.
         let outputs = path.parent().unwrap();
         std::fs::rename(outputs, state.join("moved")).unwrap();
@@ -303,7 +313,9 @@ mod tests {
         let time = SystemTime::now() - MAX_OUTPUT_AGE - Duration::from_secs(9);
         std::fs::File::open(&old).unwrap().set_modified(time).unwrap();
         let paths: Vec<_> = (0..=MAX_OUTPUT_FILES)
-            .map(|_| outputs.create_output_file(OutputKind::Irreplaceable).unwrap().unwrap().1)
+            .map(|_| {
+                outputs.create_output_file(OutputReplaceability::Irreplaceable).unwrap().unwrap().1
+            })
             .collect();
         let deadline = Instant::now() + Duration::from_secs(20);
         while old.exists() {
@@ -318,11 +330,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let outputs = OutputStore::in_folder(folder.path().join(OUTPUT_FOLDER), |_| Ok(()));
         let make = |kind| outputs.create_output_file(kind).unwrap().unwrap().1;
-        let output = make(OutputKind::Irreplaceable);
+        let output = make(OutputReplaceability::Irreplaceable);
         let results: Vec<_> =
-            (0..MAX_OUTPUT_FILES).map(|_| make(OutputKind::Reproducible)).collect();
+            (0..MAX_OUTPUT_FILES).map(|_| make(OutputReplaceability::Reproducible)).collect();
         assert!(output.exists() && !results[0].exists() && results[1].exists());
-        make(OutputKind::Irreplaceable);
+        make(OutputReplaceability::Irreplaceable);
         assert!(output.exists() && !results[1].exists() && results[2].exists());
     }
 
@@ -340,8 +352,10 @@ mod tests {
             let outputs = OutputStore::in_folder(folder.path().join(OUTPUT_FOLDER), |_| Ok(()));
             let paths: Vec<_> = (0..3)
                 .map(|_| {
-                    let (file, path) =
-                        outputs.create_output_file(OutputKind::Irreplaceable).unwrap().unwrap();
+                    let (file, path) = outputs
+                        .create_output_file(OutputReplaceability::Irreplaceable)
+                        .unwrap()
+                        .unwrap();
                     file.set_len(STATE_SWEEP_INTERVAL_BYTES).unwrap();
                     path
                 })

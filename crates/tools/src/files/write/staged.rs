@@ -15,7 +15,7 @@ use crate::files::contents::{
     differs_if_readable, equals_without_concurrent_change, overwrite, rest_equals,
     write_with_progress,
 };
-use crate::files::state::journal::{self, PreparedFile, new_content_name, old_file_name};
+use crate::files::state::journal::{self, PlannedWrite, new_content_name, old_file_name};
 use crate::files::state::undo_entry::FileOperation;
 use crate::files::state::undo_store::UndoStore;
 use crate::files::system::{
@@ -108,7 +108,7 @@ impl StageError {
 impl<'a> StagedFile<'a> {
     /// Creates the new file next to the old file, without changing the old file. Calls `filled`
     /// with the number of bytes that were written so far.
-    pub(super) fn prepare(
+    pub(super) fn create(
         workspace: &'a Workspace,
         change: FileWrite<'a>,
         manner: ReplaceOrInPlace,
@@ -349,14 +349,14 @@ impl<'a> StagedFile<'a> {
     }
 
     /// Returns the record of this file for the journal.
-    pub(super) fn journal_entry(&self) -> PreparedFile {
+    pub(super) fn journal_entry(&self) -> PlannedWrite {
         let way = match self.method {
             WriteMethod::Add => journal::JournalWriteKind::Add,
             WriteMethod::Replace => journal::JournalWriteKind::Replace,
             WriteMethod::InPlace(_) => journal::JournalWriteKind::InPlace,
         };
         let old = self.old_metadata.map(|old| old.file_id);
-        PreparedFile { way, ours: self.new_file_id, old, after: *self.new_hash.as_bytes() }
+        PlannedWrite { way, ours: self.new_file_id, old, after: *self.new_hash.as_bytes() }
     }
 
     pub(super) fn is_written_in_place(&self) -> bool {

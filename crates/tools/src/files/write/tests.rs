@@ -46,7 +46,7 @@ fn a_reused_inode_number_is_not_mistaken_for_the_new_file() {
     let tree = test_workspace(&[("file", "old")]);
     let at = tree.resolve("file");
     let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"ours" };
-    let staged = StagedFile::prepare(
+    let staged = StagedFile::create(
         &tree.workspace,
         change,
         ReplaceOrInPlace::default(),
@@ -76,7 +76,7 @@ fn a_change_after_staging_is_not_overwritten() {
         let tree = test_workspace(&[("file", "old")]);
         let at = tree.resolve("file");
         let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"ours" };
-        let staged = StagedFile::prepare(
+        let staged = StagedFile::create(
             &tree.workspace,
             change,
             ReplaceOrInPlace::default(),

@@ -99,7 +99,7 @@ impl BoundedDom {
         Self { dom: RcDom::default(), nodes, attributes, deadline }
     }
 
-    fn count(&self, nodes: usize, attributes: usize) {
+    fn count_or_abort(&self, nodes: usize, attributes: usize) {
         self.nodes.set(self.nodes.get() + nodes);
         self.attributes.set(self.attributes.get() + attributes);
         let is_large =
@@ -138,14 +138,14 @@ impl TreeSink for BoundedDom {
         mut attrs: Vec<Attribute>,
         flags: ElementFlags,
     ) -> Handle {
-        self.count(1, attrs.len());
+        self.count_or_abort(1, attrs.len());
         clear_unread_values(&mut attrs);
         attrs.shrink_to_fit();
         self.dom.create_element(name, attrs, flags)
     }
 
     fn create_comment(&self, _: StrTendril) -> Handle {
-        self.count(1, 0);
+        self.count_or_abort(1, 0);
         self.dom.create_comment(StrTendril::new())
     }
 
@@ -154,7 +154,7 @@ impl TreeSink for BoundedDom {
     }
 
     fn append(&self, parent: &Handle, child: NodeOrText<Handle>) {
-        self.count(usize::from(is_new_text(parent, &child)), 0);
+        self.count_or_abort(usize::from(is_new_text(parent, &child)), 0);
         self.dom.append(parent, child);
     }
 
@@ -164,7 +164,7 @@ impl TreeSink for BoundedDom {
         prev_element: &Handle,
         child: NodeOrText<Handle>,
     ) {
-        self.count(1, 0);
+        self.count_or_abort(1, 0);
         self.dom.append_based_on_parent_node(element, prev_element, child);
     }
 
@@ -183,18 +183,18 @@ impl TreeSink for BoundedDom {
     }
 
     fn append_before_sibling(&self, sibling: &Handle, new_node: NodeOrText<Handle>) {
-        self.count(usize::from(matches!(new_node, NodeOrText::AppendText(_))), 0);
+        self.count_or_abort(usize::from(matches!(new_node, NodeOrText::AppendText(_))), 0);
         self.dom.append_before_sibling(sibling, new_node);
     }
 
     fn add_attrs_if_missing(&self, target: &Handle, mut attrs: Vec<Attribute>) {
-        self.count(0, attrs.len());
+        self.count_or_abort(0, attrs.len());
         clear_unread_values(&mut attrs);
         self.dom.add_attrs_if_missing(target, attrs);
     }
 
     fn remove_from_parent(&self, target: &Handle) {
-        self.count(0, 0);
+        self.count_or_abort(0, 0);
         self.dom.remove_from_parent(target);
     }
 

@@ -52,13 +52,14 @@ const PERMALINKS: &[&str] = &["¶", "§", "#", "◆", "∞", "⚓", "🔗", "[li
 const MIN_MAIN_PART: usize = 4;
 
 /// A page whose main part can be converted.
-pub(super) struct PreparedPage {
+pub(super) struct ExtractedContent {
     pub(super) title: Option<String>,
     pub(super) main: Handle,
 }
 
-/// Prepares a page. All loops are iterative.
-pub(super) fn prepare(document: &Handle, url: &Url) -> PreparedPage {
+/// Removes what is no content, makes links absolute, and finds the main part. All loops are
+/// iterative.
+pub(super) fn extract_content(document: &Handle, url: &Url) -> ExtractedContent {
     let title = find(document, |node| is_named(node, "title")).map(|node| text_of(&node));
     let title = title.map(|title| one_line(&title)).filter(|title| !title.is_empty());
     let base = find(document, |node| {
@@ -80,7 +81,7 @@ pub(super) fn prepare(document: &Handle, url: &Url) -> PreparedPage {
         make_links_absolute(&node, base, url, &mut link_bytes);
         open.extend(node.children.borrow().iter().cloned());
     }
-    PreparedPage { title, main: main_part(document) }
+    ExtractedContent { title, main: main_part(document) }
 }
 
 /// Returns the only `<main>`, the only `<article>`, or the part that is named so, if it contains

@@ -122,7 +122,7 @@ async fn no_spelling_of_a_denied_address_is_connected_to() {
             "start.example" => vec!["203.0.113.1"],
             _ => vec![address],
         });
-        let session = WebSession::in_network(network.network.clone(), None);
+        let session = SharedWebAccess::in_network(network.network.clone(), None);
         let direct = fetch(&session, &format!("http://{host}:8080/")).await;
         assert!(is_forbidden(&direct), "direct: {host}");
         let answered = fetch(&session, "http://a.example/").await;
@@ -141,7 +141,7 @@ async fn names_of_this_computer_are_denied() {
     let server = redirecting_server().await;
     for name in LOCAL_NAMES {
         let network = TestNetwork::new(&server, |_, _| vec!["127.0.0.1", "::1"]);
-        let session = WebSession::in_network(network.network.clone(), None);
+        let session = SharedWebAccess::in_network(network.network.clone(), None);
         for allowed in [PUBLIC, PRIVATE_TOO] {
             let fetched = fetch_in_env(&session, &format!("http://{name}/"), allowed, &[]).await;
             assert!(is_forbidden(&fetched), "{name}");
@@ -156,7 +156,7 @@ async fn a_rule_allows_private_addresses_and_no_others() {
     for (host, address) in DENIED {
         let address = *address;
         let network = TestNetwork::new(&server, move |_, _| vec![address]);
-        let session = WebSession::in_network(network.network.clone(), None);
+        let session = SharedWebAccess::in_network(network.network.clone(), None);
         let fetched = fetch_in_env(&session, &format!("http://{host}/"), PRIVATE_TOO, &[]).await;
         let parsed = PageUrl::parse(host).unwrap().destination().host;
         let private = ["10.", "172.", "192.168.", "100.64.", "fc", "fdff", "fec0", "2002:c0a8"];
@@ -184,7 +184,7 @@ async fn an_answer_that_changes_is_never_connected_to() {
             1 => vec!["127.0.0.1", "169.254.169.254"],
             _ => vec!["10.0.0.1", "203.0.113.2", "::1"],
         });
-    let session = WebSession::in_network(network.network.clone(), None);
+    let session = SharedWebAccess::in_network(network.network.clone(), None);
     let mut refused = 0;
     for round in 0..1_000 {
         let path = if round % 2 == 0 { "" } else { "again" };
@@ -208,7 +208,7 @@ async fn an_answer_that_changes_is_never_connected_to() {
 async fn a_listener_of_this_computer_is_not_reached_in_the_network_of_the_host() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let session = WebSession::default();
+    let session = SharedWebAccess::default();
     for host in ["localhost", "127.0.0.1", "[::1]", "0.0.0.0", "0", "[::ffff:127.0.0.1]"] {
         for allowed in [PUBLIC, PRIVATE_TOO] {
             let url = format!("http://{host}:{port}/");

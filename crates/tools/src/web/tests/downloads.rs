@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::time::Instant;
 
 use super::super::download::{
-    DownloadError, Received, WebRequest, exchange, http_request, within_time,
+    DownloadError, ReceivedResponse, WebRequest, exchange, http_request, within_time,
 };
 use super::super::page::PageContent;
 use super::super::testing::{Answer, page, redirect, response};
@@ -26,7 +26,7 @@ fn download_error(fetched: Fetched) -> DownloadError {
 }
 
 /// Sends a request by a stream, and receives the response.
-async fn slow_exchange(stream: DuplexStream) -> Result<Received, DownloadError> {
+async fn slow_exchange(stream: DuplexStream) -> Result<ReceivedResponse, DownloadError> {
     let request = WebRequest::get(PageUrl::parse("http://a.example").unwrap());
     let request = http_request(request, "/", None).unwrap();
     within_time(exchange(stream, request, &|_, _| {})).await
@@ -184,7 +184,7 @@ async fn received_bytes_are_reported() {
     let (session, _) = public_session(&server);
     let connector = session.connector(&BTreeMap::new());
     let url = PageUrl::parse("http://a.example").unwrap();
-    let route = connector.check(&url.destination(), PUBLIC).await.unwrap();
+    let route = connector.find_route(&url.destination(), PUBLIC).await.unwrap();
     let reports = Mutex::new(Vec::new());
     let on_bytes = |bytes, total| reports.lock().unwrap().push((bytes, total));
     session.request(&connector, &route, WebRequest::get(url), &on_bytes).await.unwrap();

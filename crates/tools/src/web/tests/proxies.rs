@@ -14,7 +14,7 @@ async fn a_proxy_receives_plain_requests_and_is_not_checked() {
     let server = TestServer::start(|_| Answer::Whole(page("text/plain", b"text"))).await;
     // The proxy is in the user's network, which is where it must be.
     let network = TestNetwork::new(&server, |_, _| vec!["127.0.0.1"]);
-    let session = WebSession::in_network(network.network.clone(), None);
+    let session = SharedWebAccess::in_network(network.network.clone(), None);
     let fetched = fetch_in_env(&session, "http://a.example/b?c", PUBLIC, &[PROXY]).await;
     assert_eq!(text_of(&fetched), "text");
     let requests = server.requests.lock().unwrap().clone();
@@ -80,7 +80,7 @@ async fn an_exception_is_checked_after_a_redirect_to_it() {
         "proxy.example" => vec!["203.0.113.8"],
         _ => vec!["10.0.0.1"],
     });
-    let session = WebSession::in_network(network.network.clone(), None);
+    let session = SharedWebAccess::in_network(network.network.clone(), None);
     let env = [PROXY, ("NO_PROXY", "b.example:81")];
     let fetched = fetch_in_env(&session, "http://b.example/", PUBLIC, &env).await;
     assert!(matches!(fetched, Err(FetchError::Refused(ConnectError::Forbidden(_)))), "{fetched:?}");
@@ -95,7 +95,7 @@ async fn exceptions_are_resolved_and_checked() {
         "a.example" => vec!["203.0.113.7"],
         _ => vec!["10.0.0.1"],
     });
-    let session = WebSession::in_network(network.network.clone(), None);
+    let session = SharedWebAccess::in_network(network.network.clone(), None);
     let env = [PROXY, ("NO_PROXY", "a.example,intern.example,b.example:81")];
     for (url, connected) in [
         ("http://a.example/", Some("203.0.113.7")),

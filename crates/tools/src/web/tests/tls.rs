@@ -53,11 +53,11 @@ async fn start_tls_server(answer: Vec<u8>) -> (u16, Arc<ClientConfig>) {
 }
 
 /// A session in a network where each name is a server at this port.
-async fn session_at(port: u16, tls: Option<Arc<ClientConfig>>) -> (WebSession, TestNetwork) {
+async fn session_at(port: u16, tls: Option<Arc<ClientConfig>>) -> (SharedWebAccess, TestNetwork) {
     let mut server = TestServer::with_pages(Vec::new()).await;
     server.port = port;
     let network = TestNetwork::public(&server);
-    (WebSession::in_network(network.network.clone(), tls), network)
+    (SharedWebAccess::in_network(network.network.clone(), tls), network)
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 use super::{
-    JOURNAL_PREFIX, JournalFile, JournalRecord, JournalWriteKind, PreparedFile, TEMPORARY_PREFIX,
+    JOURNAL_PREFIX, JournalFile, JournalRecord, JournalWriteKind, PlannedWrite, TEMPORARY_PREFIX,
     TEMPORARY_SUFFIX, new_content_name, old_file_name,
 };
 use crate::files::content_hash::ContentHash;
@@ -69,9 +69,9 @@ enum ReplayStage<'a> {
     /// The call has begun, so temporary files may exist.
     Begun,
     /// The file may have been moved into place, completely or partly.
-    Ready(&'a PreparedFile),
+    Ready(&'a PlannedWrite),
     /// The file was moved into place.
-    Done(&'a PreparedFile),
+    Done(&'a PlannedWrite),
 }
 
 impl JournalFile {
@@ -106,7 +106,7 @@ impl JournalFile {
             ReplayStage::Ready(prepared) => {
                 self.restore_old_file(dir, copies, prepared).or_else(ignore_missing)?;
             }
-            ReplayStage::Done(PreparedFile { way: JournalWriteKind::Aside, .. }) => {
+            ReplayStage::Done(PlannedWrite { way: JournalWriteKind::Aside, .. }) => {
                 return remove_tree(dir, &self.temporary);
             }
             ReplayStage::Begun | ReplayStage::Done(_) => {}
@@ -129,7 +129,7 @@ impl JournalFile {
 
     /// Restores the old file if the current file holds exactly the new bytes. A file with other
     /// bytes was changed by another program, and is not changed here.
-    fn restore_old_file(&self, dir: &Dir, copies: &Dir, prepared: &PreparedFile) -> io::Result<()> {
+    fn restore_old_file(&self, dir: &Dir, copies: &Dir, prepared: &PlannedWrite) -> io::Result<()> {
         let is_there = || -> io::Result<bool> {
             let is_ours = dir.entry_id(&self.name).is_ok_and(|there| there == prepared.ours);
             let is_after =
@@ -173,8 +173,8 @@ impl JournalFile {
 /// or is a quarantined entry without another name.
 fn is_removable(dir: &Dir, name: &OsStr, left: &ReplayStage<'_>) -> bool {
     match left {
-        ReplayStage::Ready(PreparedFile { way: JournalWriteKind::Aside, .. }) => false,
-        ReplayStage::Ready(PreparedFile { way: JournalWriteKind::Replace, ours, old, .. }) => dir
+        ReplayStage::Ready(PlannedWrite { way: JournalWriteKind::Aside, .. }) => false,
+        ReplayStage::Ready(PlannedWrite { way: JournalWriteKind::Replace, ours, old, .. }) => dir
             .entry_id(name)
             .is_ok_and(|there| there == *ours || old.is_none_or(|old| there == old)),
         ReplayStage::Ready(_) | ReplayStage::Begun | ReplayStage::Done(_) => true,

@@ -12,7 +12,7 @@ use super::{CrashProtection, RepairCopyLocation, ReplaceOrInPlace};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::remove::inspect_entry;
 use crate::files::state::journal::{
-    Journal, JournalFile, PreparedFile, next_call_number, recover_unlocked_journals, temporary_name,
+    Journal, JournalFile, PlannedWrite, next_call_number, recover_unlocked_journals, temporary_name,
 };
 use crate::files::system::simulated_file_system::{self, SimulatedFileSystem};
 use crate::files::undo::UndoPlan;
@@ -317,8 +317,8 @@ fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
     };
     let change = FileWrite { path: &at, expected: Some(b"old text"), bytes: b"new" };
     let staged =
-        StagedFile::prepare(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
-    let prepared: PreparedFile = staged.journal_entry();
+        StagedFile::create(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
+    let prepared: PlannedWrite = staged.journal_entry();
     journal.write_ready(vec![prepared]).unwrap();
     // Leave the files in the same state as a killed process would.
     std::mem::forget(staged);

@@ -52,7 +52,7 @@ fn a_file_that_was_replaced_by_a_rename_is_not_written_by_its_other_name() {
     fs::hard_link(tree.path("file"), tree.path("other")).unwrap();
     let at = tree.resolve("file");
     let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"ours" };
-    let mut staged = StagedFile::prepare(
+    let mut staged = StagedFile::create(
         &tree.workspace,
         change,
         ReplaceOrInPlace::default(),

@@ -2,7 +2,7 @@
 
 use crate::files::content_hash::ContentHash;
 use crate::files::state::journal::{
-    Journal, JournalFile, JournalWriteKind, PreparedFile, new_content_name,
+    Journal, JournalFile, JournalWriteKind, PlannedWrite, new_content_name,
     recover_unlocked_journals, temporary_name,
 };
 use crate::files::system::simulated_file_system;
@@ -50,7 +50,7 @@ fn interrupt_after(tree: &TestWorkspace, steps: usize) -> PathBuf {
                 let prepared = prepared.map(|((ours, way), after)| {
                     let old = (way == JournalWriteKind::Replace)
                         .then(|| identity(&tree.path("replaced")));
-                    PreparedFile { way, ours: *ours, old, after }
+                    PlannedWrite { way, ours: *ours, old, after }
                 });
                 journal.write_ready(prepared.collect()).unwrap();
             }
