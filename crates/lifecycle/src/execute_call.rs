@@ -227,8 +227,8 @@ async fn run_and_retry_outdated<E: CallExecutor>(open: OpenCall, mut executor: E
         match done.unwrap_or_else(|_| Err(CallStopReason::Failed(Box::new(panic_failure())))) {
             Err(CallStopReason::Failed(failure))
                 if failure.is_outdated && previews < MAX_PREVIEWS => {}
-            Err(stop) => return stop.finish_call(open),
-            Ok(success) => return finish_success(open, success),
+            Err(stop) => return stop.end_call(open),
+            Ok(success) => return complete_call(open, success),
         }
     }
 }
@@ -398,7 +398,7 @@ async fn wait_for_cancel_and_grace(call: &CallHandle) {
     tokio::time::sleep(CANCEL_GRACE).await;
 }
 
-fn finish_success(open: OpenCall, success: CallSuccess) -> CallOutcome {
+fn complete_call(open: OpenCall, success: CallSuccess) -> CallOutcome {
     let mut images = content_images(&success.patch.content);
     images.extend(success.images);
     open.finish(CallEnd::completed().with_patch(success.patch));
@@ -432,7 +432,7 @@ struct EndReport {
 
 impl CallStopReason {
     /// Ends the call and reports the end to the model.
-    fn finish_call(self, open: OpenCall) -> CallOutcome {
+    fn end_call(self, open: OpenCall) -> CallOutcome {
         let (cancelled, titles) = (open.handle().cancel_reason(), session_titles(open.handle()));
         let EndReport { end, text, code, note, ends_turn, is_fatal } =
             self.end_report(cancelled, &titles);

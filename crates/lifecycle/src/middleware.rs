@@ -294,7 +294,7 @@ impl ToolMiddleware {
         let mut running = FuturesUnordered::new();
         loop {
             while !cancel.is_cancelled()
-                && let Some(place) = schedule.start_next()
+                && let Some(place) = schedule.take_next_ready()
             {
                 match waiting[place].take() {
                     Some((open, call)) => {
@@ -304,11 +304,11 @@ impl ToolMiddleware {
                         let run = self.run_announced_call(open, name, call.args, tool);
                         running.push(async move { (place, run.await) });
                     }
-                    None => schedule.finish(place),
+                    None => schedule.mark_ended(place),
                 }
             }
             let Some((place, result)) = running.next().await else { break };
-            schedule.finish(place);
+            schedule.mark_ended(place);
             if matches!(&result, Err(ended) if ended.ends_turn) {
                 cancel.cancel();
             }

@@ -115,7 +115,7 @@ impl Schedule {
     }
 
     /// Finds the first call that can start, marks it as started, and returns its index.
-    pub fn start_next(&mut self) -> Option<usize> {
+    pub fn take_next_ready(&mut self) -> Option<usize> {
         let may_begin = |call: &ScheduledCall| !call.has_begun && call.waits_for.is_empty();
         let place = self.calls.iter().position(may_begin)?;
         self.calls[place].has_begun = true;
@@ -123,7 +123,7 @@ impl Schedule {
     }
 
     /// Marks a call as ended.
-    pub fn finish(&mut self, place: usize) {
+    pub fn mark_ended(&mut self, place: usize) {
         for call in self.calls.iter_mut().skip(place) {
             call.waits_for.retain(|earlier| *earlier != place);
         }
@@ -214,7 +214,7 @@ mod tests {
             let mut order = Schedule::new(&footprints);
             let (mut running, mut ended) = (Vec::new(), Vec::new());
             for end in &ends {
-                while let Some(place) = order.start_next() {
+                while let Some(place) = order.take_next_ready() {
                     for earlier in 0..place {
                         let waits = footprints[place].waits_for(&footprints[earlier]);
                         assert!(!waits || ended.contains(&earlier), "{place} overtook {earlier}");
@@ -231,7 +231,7 @@ mod tests {
                     break;
                 }
                 let place = running.swap_remove(end.index(running.len()));
-                order.finish(place);
+                order.mark_ended(place);
                 ended.push(place);
             }
             ended.sort_unstable();

@@ -110,7 +110,7 @@ impl<T> OpenDocument<T> {
     }
 
     /// Records a change. Returns whether the document is due to be returned.
-    fn change(&mut self, now: Instant) -> bool {
+    fn mark_changed(&mut self, now: Instant) -> bool {
         self.is_changed = true;
         now.saturating_duration_since(self.returned) >= OPEN_DOCUMENT_INTERVAL
     }
@@ -133,13 +133,13 @@ impl TranscriptFold {
             }
             OutboxItem::Chunk(chunk) => self.apply_chunk(chunk, now),
             OutboxItem::Plan(plan) => {
-                vec![changed("plan", SessionDocument::Plan(plan.clone()), false)]
+                vec![document_version("plan", SessionDocument::Plan(plan.clone()), false)]
             }
             OutboxItem::State(state) => self.document_versions_of_state(state),
-            OutboxItem::PermissionRequest(_) => self.flush(now),
+            OutboxItem::PermissionRequest(_) => self.take_changed_documents(now),
             OutboxItem::PromptResponse(_) => {
                 let mut documents: Vec<_> = self.end_message().into_iter().collect();
-                documents.extend(self.flush(now));
+                documents.extend(self.take_changed_documents(now));
                 documents
             }
             _ => Vec::new(),
@@ -154,14 +154,14 @@ impl TranscriptFold {
     }
 
     /// Returns every document that has changed since it was last returned.
-    pub fn flush(&mut self, now: Instant) -> Vec<DocumentVersion> {
+    pub fn take_changed_documents(&mut self, now: Instant) -> Vec<DocumentVersion> {
         let changed_calls = self.calls.iter().filter(|(_, call)| call.is_changed);
         let ids: Vec<_> = changed_calls.map(|(id, _)| id.clone()).collect();
         let mut documents: Vec<_> = ids.iter().filter_map(|id| self.call(id, now)).collect();
         if let Some(message) = self.message.as_mut().filter(|message| message.is_changed) {
             message.mark_returned(now);
             let document = SessionDocument::Message(message.value.clone());
-            documents.push(changed(&message.subject, document, false));
+            documents.push(document_version(&message.subject, document, false));
         }
         documents
     }
@@ -189,7 +189,7 @@ impl TranscriptFold {
             let is_without = shown_terminals(&call.value.call).next().is_none();
             call.value.is_announced_without_terminals = is_without;
         }
-        let is_due = call.change(now);
+        let is_due = call.mark_changed(now);
         if status.is_some_and(Status::is_final) {
             documents.extend(self.end_call(id));
         } else if status.is_some() || is_due {
@@ -208,7 +208,7 @@ impl TranscriptFold {
         };
         let (call, open) = self.calls.iter_mut().find(shows)?;
         let call = call.clone();
-        open.change(now).then(|| self.call(&call, now)).flatten()
+        open.mark_changed(now).then(|| self.call(&call, now)).flatten()
     }
 
     fn apply_chunk(&mut self, chunk: &MessageChunk, now: Instant) -> Vec<DocumentVersion> {
@@ -217,17 +217,17 @@ impl TranscriptFold {
             && message.value.message == chunk.message
         {
             message.value.text.push_str(&chunk.text);
-            if !message.change(now) {
+            if !message.mark_changed(now) {
                 return Vec::new();
             }
             message.mark_returned(now);
             let document = SessionDocument::Message(message.value.clone());
-            return vec![changed(&message.subject, document, false)];
+            return vec![document_version(&message.subject, document, false)];
         }
         let mut documents: Vec<_> = self.end_message().into_iter().collect();
         self.message_count += 1;
         let subject = format!("message/{}/{}", chunk.message, self.message_count);
-        documents.push(changed(&subject, SessionDocument::Message(chunk.clone()), false));
+        documents.push(document_version(&subject, SessionDocument::Message(chunk.clone()), false));
         self.message = Some(OpenDocument::new(subject, chunk.clone(), now));
         documents
     }
@@ -246,7 +246,7 @@ impl TranscriptFold {
             }
             _ => return Vec::new(),
         };
-        documents.push(changed(&subject, SessionDocument::State(state.clone()), false));
+        documents.push(document_version(&subject, SessionDocument::State(state.clone()), false));
         documents
     }
 
@@ -254,14 +254,14 @@ impl TranscriptFold {
     /// because a message may also come between two turns.
     pub fn end_message(&mut self) -> Option<DocumentVersion> {
         let OpenDocument { subject, value, .. } = self.message.take()?;
-        Some(changed(&subject, SessionDocument::Message(value), true))
+        Some(document_version(&subject, SessionDocument::Message(value), true))
     }
 
     fn end_call(&mut self, id: &ToolCallId) -> Option<DocumentVersion> {
         let OpenDocument { subject, value: mut document, .. } = self.calls.remove(id)?;
         let shown = shown_terminals(&document.call);
         document.terminals = shown.filter_map(|id| self.terminals.remove(id)).collect();
-        Some(changed(&subject, SessionDocument::ToolCall(Box::new(document)), true))
+        Some(document_version(&subject, SessionDocument::ToolCall(Box::new(document)), true))
     }
 
     fn call(&mut self, id: &ToolCallId, now: Instant) -> Option<DocumentVersion> {
@@ -270,7 +270,7 @@ impl TranscriptFold {
         let mut document = open.value.clone();
         let shown = shown_terminals(&document.call);
         document.terminals = shown.filter_map(|id| self.terminals.get(id).cloned()).collect();
-        Some(changed(&open.subject, SessionDocument::ToolCall(Box::new(document)), false))
+        Some(document_version(&open.subject, SessionDocument::ToolCall(Box::new(document)), false))
     }
 }
 
@@ -282,7 +282,7 @@ pub(crate) fn shown_terminals(call: &ToolCallReport) -> impl Iterator<Item = &Te
     })
 }
 
-fn changed(subject: &str, document: SessionDocument, is_final: bool) -> DocumentVersion {
+fn document_version(subject: &str, document: SessionDocument, is_final: bool) -> DocumentVersion {
     DocumentVersion { subject: subject.to_owned(), document, is_final }
 }
 

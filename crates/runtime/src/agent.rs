@@ -405,7 +405,7 @@ impl ConnectTo<Client> for CodingAgent {
                 async move |request: InitializeRequest, responder, _| {
                     responder.respond(initialize.initialize(&request))?;
                     let has_sandbox = initialize.agent.sandbox_remedy.is_some();
-                    drop(tokio::spawn(after_initialize(request, has_sandbox)));
+                    drop(tokio::spawn(log_client_and_probe_sandbox(request, has_sandbox)));
                     Ok(())
                 },
                 on_receive_request!(),
@@ -524,7 +524,7 @@ pub async fn serve(agent: CodingAgent, transport: Transport) -> Result<()> {
 
 /// Logs the client after the answer was sent, because writing a log line takes longer than the
 /// answer. Also begins to look for a sandbox, which takes still longer.
-async fn after_initialize(request: InitializeRequest, has_sandbox: bool) {
+async fn log_client_and_probe_sandbox(request: InitializeRequest, has_sandbox: bool) {
     tokio::task::yield_now().await;
     if has_sandbox {
         CommandIsolation::begin_probe();

@@ -98,12 +98,12 @@ pub(crate) fn error_with_reason(reason: ErrorReason, message: &str) -> Error {
 
 /// Returns the error for parameters that do not match the method, or that name an object that does
 /// not exist.
-pub(crate) fn invalid_params(what: &str) -> Error {
+pub(crate) fn invalid_params_error(what: &str) -> Error {
     error_with_reason(ErrorReason::InvalidParams, what)
 }
 
 /// Returns the error for a folder that cannot be used for a session.
-pub(crate) fn folder_unusable(error: &WorkspaceError) -> Error {
+pub(crate) fn folder_unusable_error(error: &WorkspaceError) -> Error {
     let (path, why) = match error {
         WorkspaceError::NotAbsolute { path } => {
             (path, "is not an absolute path; send an absolute one".to_owned())
@@ -153,20 +153,20 @@ pub(crate) fn busy_error(what: &str) -> Error {
 }
 
 /// Returns the error for a prompt while the maximum number of prompts wait.
-pub(crate) fn too_many_waiting_prompts() -> Error {
+pub(crate) fn too_many_waiting_prompts_error() -> Error {
     let waiting = limits::MAX_WAITING_PROMPTS;
     busy_error(&format!("The limit of waiting prompts is {waiting}; wait for the turn to end"))
 }
 
 /// Returns the error for a rewind that is impossible.
-pub(crate) fn rewind_failed(why: &str) -> Error {
+pub(crate) fn rewind_failed_error(why: &str) -> Error {
     let text = escape_invisible(why);
     let text = head(&text, limits::MAX_MODEL_ERROR_BYTES / 2);
     error_with_reason(ErrorReason::Rewind, &format!("The session cannot go back: {text}"))
 }
 
 /// Returns the error for stored sessions that cannot be listed, restored or deleted.
-pub(crate) fn session_store(failure: &SessionStoreError) -> Error {
+pub(crate) fn session_store_error(failure: &SessionStoreError) -> Error {
     let text = escape_invisible(&failure.to_string());
     match failure {
         SessionStoreError::UnknownSession(_) => {
@@ -184,10 +184,10 @@ pub(crate) fn session_store(failure: &SessionStoreError) -> Error {
             error_with_reason(ErrorReason::SessionHeld, &message)
         }
         SessionStoreError::UnknownPrompt { prompt, .. } => {
-            invalid_params(&format!("The session has no prompt {prompt}"))
+            invalid_params_error(&format!("The session has no prompt {prompt}"))
         }
         SessionStoreError::Invalid(what) => {
-            invalid_params(&format!("The request cannot be done: {what}"))
+            invalid_params_error(&format!("The request cannot be done: {what}"))
         }
         _ => {
             let text = head(&text, limits::MAX_MODEL_ERROR_BYTES / 2);
@@ -201,23 +201,23 @@ pub(crate) fn session_store(failure: &SessionStoreError) -> Error {
 
 /// Returns the error for a request that needs stored sessions, although the user has chosen not to
 /// store any.
-pub(crate) fn sessions_not_stored() -> Error {
+pub(crate) fn sessions_not_stored_error() -> Error {
     error_with_reason(ErrorReason::MethodNotFound, "Sessions are not stored by this process")
 }
 
 /// Returns the error for a request to open a session while too many sessions are being opened.
-pub(crate) fn too_many_opening() -> Error {
+pub(crate) fn too_many_opening_error() -> Error {
     busy_error("Too many sessions are being opened; try again in a moment")
 }
 
 /// Returns the error for a request to open a session that is already open on this connection.
-pub(crate) fn session_open() -> Error {
+pub(crate) fn session_open_error() -> Error {
     let message = "The session is open on this connection; close it first";
     error_with_reason(ErrorReason::SessionHeld, message)
 }
 
 /// Returns the error for a request that the client cancelled before the agent started it.
-pub(crate) fn request_cancelled() -> Error {
+pub(crate) fn request_cancelled_error() -> Error {
     error_with_reason(ErrorReason::Cancelled, "The request was cancelled")
 }
 
@@ -227,7 +227,7 @@ pub(crate) fn internal_error(what: &str) -> Error {
 }
 
 /// Returns the error for a failure of the model.
-pub(crate) fn model_failed(fault: &ModelError) -> Error {
+pub(crate) fn model_failed_error(fault: &ModelError) -> Error {
     // Clients show one line, but the message of a provider may contain several lines or a whole
     // page.
     let said = escape_invisible(&fault.to_string());
@@ -283,8 +283,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{
-        ErrorReason, busy_error, check_error_shape, folder_unusable, internal_error,
-        invalid_params, model_failed, request_cancelled, unknown_session_error,
+        ErrorReason, busy_error, check_error_shape, folder_unusable_error, internal_error,
+        invalid_params_error, model_failed_error, request_cancelled_error, unknown_session_error,
     };
     use crate::limits;
     use callboard_models::{ModelError, ModelErrorKind};
@@ -318,7 +318,9 @@ mod tests {
     fn every_error_has_the_one_shape() {
         let hostile = format!("a\u{202e}\n{}", "x".repeat(limits::MAX_MODEL_ERROR_BYTES * 2));
         for text in ["too many sessions are open", &*hostile] {
-            [busy_error(text), internal_error(text), invalid_params(text)].iter().for_each(check);
+            [busy_error(text), internal_error(text), invalid_params_error(text)]
+                .iter()
+                .for_each(check);
             for fault in [
                 ModelErrorKind::Auth,
                 ModelErrorKind::ContextTooLong,
@@ -327,14 +329,14 @@ mod tests {
                 ModelErrorKind::Other,
             ] {
                 let retry_after = Some(Duration::from_secs(10));
-                check(&model_failed(&model_error(fault, text).with_retry_after(retry_after)));
+                check(&model_failed_error(&model_error(fault, text).with_retry_after(retry_after)));
             }
             let path = std::path::PathBuf::from(text);
-            check(&folder_unusable(&WorkspaceError::NotAbsolute { path: path.clone() }));
+            check(&folder_unusable_error(&WorkspaceError::NotAbsolute { path: path.clone() }));
             let source = io::Error::other(text);
-            check(&folder_unusable(&WorkspaceError::Unusable { path, source }));
+            check(&folder_unusable_error(&WorkspaceError::Unusable { path, source }));
         }
-        [unknown_session_error(), request_cancelled()].iter().for_each(check);
+        [unknown_session_error(), request_cancelled_error()].iter().for_each(check);
     }
 
     #[test]
@@ -364,7 +366,7 @@ mod tests {
             ),
         ] {
             let error = WorkspaceError::Unusable { path: "/a b".into(), source: kind.into() };
-            let error = folder_unusable(&error);
+            let error = folder_unusable_error(&error);
             assert_eq!(error.message, message);
             assert_eq!(error.data, Some(json!({"reason": "folder_unusable", "path": "/a b"})));
         }
@@ -401,7 +403,7 @@ mod tests {
             ),
         ] {
             let fault = model_error(fault, "no").with_status(status).with_retry_after(retry_after);
-            let error = model_failed(&fault);
+            let error = model_failed_error(&fault);
             assert_eq!((i32::from(error.code), &*error.message), (code, message));
             assert_eq!(error.data, Some::<Value>(json!({ "reason": reason })));
         }

@@ -114,7 +114,7 @@ impl SessionOptions {
     ) -> Result<()> {
         match self.inspect_selection(|selection| selection.parse_mode(&request.mode_id.0)) {
             Ok(mode) => self.set_mode(mode, ChangeOrigin::SetMode(client.open_request(responder))),
-            Err(what) => return responder.respond_with_error(errors::invalid_params(what)),
+            Err(what) => return responder.respond_with_error(errors::invalid_params_error(what)),
         }
         Ok(())
     }
@@ -136,11 +136,11 @@ impl SessionOptions {
         });
         let change = match change {
             Ok(change) => change,
-            Err(what) => return responder.respond_with_error(errors::invalid_params(what)),
+            Err(what) => return responder.respond_with_error(errors::invalid_params_error(what)),
         };
         let by = ChangeOrigin::SetOption(client.open_request(responder));
         match change {
-            OptionChange::None => self.advertise_changes(&mut lock(&self.state), by),
+            OptionChange::None => self.advertise_changes_and_answer(&mut lock(&self.state), by),
             OptionChange::Mode(mode) => self.set_mode(mode, by),
             OptionChange::Effort(effort) => self.set_effort(effort, by),
             OptionChange::Model(name) => drop(tokio::spawn(self.set_model(name, by))),
@@ -154,14 +154,14 @@ impl SessionOptions {
         state.selection.set_mode(mode);
         let policy = mode.policy(&self.folders);
         self.handle.update(|session, _| session.set_policy(policy));
-        self.advertise_changes(&mut state, by);
+        self.advertise_changes_and_answer(&mut state, by);
     }
 
     /// Sets the thought level, which applies from the next request to a model on.
     pub(crate) fn set_effort(&self, effort: Option<Effort>, by: ChangeOrigin) {
         let mut state = lock(&self.state);
         state.selection.set_effort(effort);
-        self.advertise_changes(&mut state, by);
+        self.advertise_changes_and_answer(&mut state, by);
     }
 
     /// Opens a model, which applies from the next request to a model on. If several changes are in
@@ -194,7 +194,7 @@ impl SessionOptions {
                 state.last_model_request = request;
                 state.selection.set_model(model);
             }
-            options.advertise_changes(&mut state, by);
+            options.advertise_changes_and_answer(&mut state, by);
             Ok(())
         }
     }
@@ -202,7 +202,7 @@ impl SessionOptions {
     /// Sends the client changes that no request has caused: other available models, or other
     /// capabilities of the model.
     pub(crate) fn advertise_unrequested_changes(&self) {
-        self.advertise_changes(&mut lock(&self.state), ChangeOrigin::Command);
+        self.advertise_changes_and_answer(&mut lock(&self.state), ChangeOrigin::Command);
     }
 
     /// Discovers further models in the background, and then sends them to the client.
@@ -219,7 +219,7 @@ impl SessionOptions {
 
     /// Sends the changed options to the client, and then answers the request that changed them.
     /// Updates that were queued earlier are sent first.
-    fn advertise_changes(&self, state: &mut OptionsState, by: ChangeOrigin) {
+    fn advertise_changes_and_answer(&self, state: &mut OptionsState, by: ChangeOrigin) {
         let now = AdvertisedOptions::new(&state.selection, &self.commands);
         if let Some(mode) = now.mode
             && state.advertised.mode != now.mode
@@ -263,7 +263,7 @@ impl AdvertisedOptions {
 impl ChangeOrigin {
     /// Answers the request with an error that explains why the model cannot be opened.
     fn answer_with_error(self, what: String) -> std::result::Result<(), String> {
-        let error = errors::invalid_params(head(&what, limits::MAX_MODEL_OPEN_ERROR_BYTES));
+        let error = errors::invalid_params_error(head(&what, limits::MAX_MODEL_OPEN_ERROR_BYTES));
         match self {
             Self::Command => {}
             Self::SetMode(request) => request.respond(Err(error)),

@@ -109,16 +109,18 @@ impl SessionRewind {
         options: &SessionOptions,
     ) -> Result<CheckedRewindPlan, Error> {
         if !(1..=self.recording.prompt_count()).contains(&prompt) {
-            return Err(errors::invalid_params("There is no such prompt; `/rewind` lists them"));
+            return Err(errors::invalid_params_error(
+                "There is no such prompt; `/rewind` lists them",
+            ));
         }
         let plan = self.plan(prompt).await;
-        let plan = plan.map_err(|error| errors::rewind_failed(&error.to_string()))?;
+        let plan = plan.map_err(|error| errors::rewind_failed_error(&error.to_string()))?;
         let rules = session.update(|session, _| session.rules().clone());
         let folders: Vec<_> = self.workspace.folders().map(Path::to_owned).collect();
         let mode = options.active_options().mode.unwrap_or_default();
         if rules.judge_call(&plan.effects(), &*mode.policy(&folders)) == Verdict::Deny {
             let why = format!("the mode `{}` or a rule denies a change of files", mode.id());
-            return Err(errors::rewind_failed(&why));
+            return Err(errors::rewind_failed_error(&why));
         }
         let (workspace, rules) = (self.workspace.clone(), ImplicitReadRules(rules));
         let check = move || {
@@ -126,7 +128,7 @@ impl SessionRewind {
             let readable = paths.filter(|path| rules.permits_reading(&workspace, path)).collect();
             Ok(CheckedRewindPlan { plan, readable })
         };
-        run_blocking(check).await.map_err(|error| errors::rewind_failed(&error.to_string()))
+        run_blocking(check).await.map_err(|error| errors::rewind_failed_error(&error.to_string()))
     }
 
     /// Stores a copy of the first `keep` prompts, and returns its id.
@@ -304,7 +306,7 @@ impl SessionRewindPlan {
             let changes = changes.filter(|it| (it.operation == Operation::Delete) == is_deleted);
             let paths: Vec<_> = changes.map(|change| workspace.display(&change.path)).collect();
             if !paths.is_empty() {
-                text.push_str(&format!("\n{what}: {}.", listed(&paths)));
+                text.push_str(&format!("\n{what}: {}.", path_list_text(&paths)));
             }
         }
         for kept in self.kept().iter().take(MAX_NAMED_PATHS) {
@@ -317,7 +319,7 @@ impl SessionRewindPlan {
     }
 }
 
-fn listed(paths: &[String]) -> String {
+fn path_list_text(paths: &[String]) -> String {
     let named = paths[..paths.len().min(MAX_NAMED_PATHS)].join(", ");
     match paths.len().checked_sub(MAX_NAMED_PATHS) {
         Some(more @ 1..) => format!("{named} and {more} more"),

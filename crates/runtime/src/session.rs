@@ -273,7 +273,7 @@ impl Session {
         let place = match self.work.try_reserve() {
             Ok(place) => place,
             Err(mpsc::error::TrySendError::Full(())) => {
-                return responder.respond_with_error(errors::too_many_waiting_prompts());
+                return responder.respond_with_error(errors::too_many_waiting_prompts_error());
             }
             Err(mpsc::error::TrySendError::Closed(())) => {
                 return responder.respond_with_error(errors::session_closing_error());
@@ -303,7 +303,10 @@ impl Session {
             }
             let withdrawn = lock(&waiting).take_prompt_of_turn(&turn);
             if let Some(QueuedPrompt { open, .. }) = withdrawn {
-                open.end_turn_and_respond(Err(errors::request_cancelled()), CallEndReason::User);
+                open.end_turn_and_respond(
+                    Err(errors::request_cancelled_error()),
+                    CallEndReason::User,
+                );
             }
         }));
     }
@@ -345,7 +348,7 @@ impl Session {
         is_dry_run: bool,
         withdrawn: &RequestCancellation,
     ) -> Result<RewindSessionResponse> {
-        let Some(rewind) = &self.rewind else { return Err(errors::sessions_not_stored()) };
+        let Some(rewind) = &self.rewind else { return Err(errors::sessions_not_stored_error()) };
         if is_dry_run {
             let plan = rewind.checked_plan(prompt, self.client.handle(), &self.options).await?;
             return Ok(plan.response());
@@ -364,9 +367,11 @@ impl Session {
                 answer = answered => {
                     answer.unwrap_or_else(|_| Err(errors::session_closing_error()))
                 }
-                () = is_withdrawn => Err(errors::request_cancelled()),
+                () = is_withdrawn => Err(errors::request_cancelled_error()),
             },
-            Err(mpsc::error::TrySendError::Full(_)) => Err(errors::too_many_waiting_prompts()),
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                Err(errors::too_many_waiting_prompts_error())
+            }
             Err(mpsc::error::TrySendError::Closed(_)) => Err(errors::session_closing_error()),
         }
     }

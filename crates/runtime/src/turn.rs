@@ -182,10 +182,10 @@ impl Turn<'_> {
         history.push_message(ChatMessage::Assistant { text, thought, calls: made, replay });
         let left_out = left_out_calls_note(left_out);
         left_out.iter().for_each(|words| send_notice(self.handle, words.clone()));
-        history.record(self.handle);
+        history.queue_messages_to_store(self.handle);
         let (results, fault) = calls::run_calls(self, calls).await;
         history.push_message(ChatMessage::ToolResults(results));
-        history.record(self.handle);
+        history.queue_messages_to_store(self.handle);
         left_out.iter().for_each(|words| history.push_note(words));
         match fault {
             Some(fault) => ControlFlow::Break(Err(errors::internal_error(&fault))),
@@ -266,7 +266,7 @@ fn record_incomplete_reply(
     }
     match error {
         _ if is_cancelled => Ok(StopReason::Cancelled),
-        Some(error) => Err(errors::model_failed(&error)),
+        Some(error) => Err(errors::model_failed_error(&error)),
         None => Ok(acp_stop_reason(stop)),
     }
 }

@@ -158,7 +158,7 @@ impl Connection {
         };
         let answer = answer.and_then(|is_known| match is_known {
             true => Ok(()),
-            false => Err(errors::invalid_params(
+            false => Err(errors::invalid_params_error(
                 "There is no such authentication method; `initialize` lists them",
             )),
         });
@@ -201,7 +201,7 @@ impl Connection {
     ) -> Result<()> {
         // The permit is acquired before the end of the input can be processed.
         let Some(opening) = self.try_begin_opening() else {
-            return responder.respond_with_error(errors::too_many_opening());
+            return responder.respond_with_error(errors::too_many_opening_error());
         };
         let is_alone = self.opening.available_permits() + 1 == limits::MAX_SESSIONS;
         let opened = self.new_session(request, responder, client);
@@ -396,7 +396,7 @@ impl Connection {
         let additional = additional.into_iter().map(parsed).collect();
         let cwd = parsed(cwd);
         let mut workspace = Workspace::new(cwd.clone(), additional)
-            .map_err(|error| errors::folder_unusable(&error))?;
+            .map_err(|error| errors::folder_unusable_error(&error))?;
         if !workspace.has_kernel_confinement() {
             tracing::warn!("a program that swaps directories for links can redirect tools outside");
         }

@@ -155,7 +155,7 @@ impl Connection {
         let listed = async {
             let opened = self.opened_store().await?;
             let page = opened.run(move |store| store.list(&filter)).await;
-            page.map_err(|error| errors::session_store(&error))
+            page.map_err(|error| errors::session_store_error(&error))
         };
         let answer = listed.await.map(|page| {
             let sessions = page.sessions.into_iter().map(session_info).collect();
@@ -175,7 +175,7 @@ impl Connection {
     ) {
         let id = request.session_id;
         if self.agent.stored.is_none() {
-            return drop(responder.respond_with_error(errors::sessions_not_stored()));
+            return drop(responder.respond_with_error(errors::sessions_not_stored_error()));
         }
         if let Some(session) = self.take_session(&id) {
             session.close(limits::CLOSE_DEADLINE).await;
@@ -189,7 +189,7 @@ impl Connection {
             };
             match opened.run(move |_| archive.delete(&id)).await {
                 Err(SessionStoreError::UnknownSession(_)) => Ok(()),
-                deleted => deleted.map_err(|error| errors::session_store(&error)),
+                deleted => deleted.map_err(|error| errors::session_store_error(&error)),
             }
         };
         let answer = deleted.await.map(|()| DeleteSessionResponse::new());
@@ -205,7 +205,7 @@ impl Connection {
         client: ConnectionTo<Client>,
     ) -> Result<()> {
         let Some(opening) = self.try_begin_opening() else {
-            return responder.respond_with_error(errors::too_many_opening());
+            return responder.respond_with_error(errors::too_many_opening_error());
         };
         let connection = self.clone();
         drop(tokio::spawn(async move {
@@ -232,7 +232,7 @@ impl Connection {
         let is_fork = copied_from.is_some();
         let opened = async {
             if self.find_session(&id).is_some() {
-                return Err(errors::session_open());
+                return Err(errors::session_open_error());
             }
             check_room(&lock(&self.sessions))?;
             let opened = self.opened_store().await?;
@@ -241,7 +241,7 @@ impl Connection {
             if let Some(from) = copied_from {
                 self.store_copy(&opened, from, &id, prepared.folder.clone()).await?;
             }
-            let restored = open_stored(&opened, &id, prepared.folder.clone()).await?;
+            let restored = open_stored_session(&opened, &id, prepared.folder.clone()).await?;
             Ok((opened, prepared, restored))
         };
         let (opened, prepared, restored) = match opened.await {
@@ -265,7 +265,7 @@ impl Connection {
             match read.await {
                 Ok(damaged) => notices.extend(damage_notice(damaged)),
                 Err(error) => {
-                    return drop(responder.respond_with_error(errors::session_store(&error)));
+                    return drop(responder.respond_with_error(errors::session_store_error(&error)));
                 }
             }
             return self.start_fork(prepared, (start, notices), responder, client);
@@ -284,7 +284,7 @@ impl Connection {
             Ok((unread, damaged)) => unread + damaged,
             Err(error) => {
                 session.close(limits::CLOSE_DEADLINE).await;
-                return answer.respond(Err(errors::session_store(&error)));
+                return answer.respond(Err(errors::session_store_error(&error)));
             }
         };
         session.add_notices(notices.into_iter().chain(damage_notice(unread)));
@@ -295,11 +295,11 @@ impl Connection {
         if let Some(recording) = session.recording() {
             recording.set_replay(false);
         }
-        self.answer_restored(id, &session, answer).await;
+        self.insert_and_answer_restored(id, &session, answer).await;
     }
 
     /// Answers the request that has restored a session.
-    async fn answer_restored<T: RestoreResponse>(
+    async fn insert_and_answer_restored<T: RestoreResponse>(
         &self,
         id: SessionId,
         session: &Arc<Session>,
@@ -360,18 +360,18 @@ impl Connection {
         let keep = prompts.map(|number| {
             let number = number.as_u64().and_then(|number| u32::try_from(number).ok());
             number.filter(|number| *number > 0).ok_or_else(|| {
-                errors::invalid_params("`prompt` is the number of a prompt, counted from 1")
+                errors::invalid_params_error("`prompt` is the number of a prompt, counted from 1")
             })
         });
         let keep = keep.transpose()?;
         if let Some(recording) = self.find_session(&from).and_then(|it| it.recording().cloned()) {
             let committed = recording.committed_store().await;
-            committed.map_err(|error| errors::session_store(&error))?;
+            committed.map_err(|error| errors::session_store_error(&error))?;
         }
         let new = NewSession::new(into.clone(), folder);
         let copied =
             opened.run(move |store| store.fork(&from, &new, keep, SystemTime::now()).map(drop));
-        copied.await.map_err(|error| errors::session_store(&error))
+        copied.await.map_err(|error| errors::session_store_error(&error))
     }
 
     /// Goes back to a prompt of an open session, or returns what this would change.
@@ -404,7 +404,8 @@ impl Connection {
         let mut notices: Vec<_> = damage_notice(damaged).into_iter().collect();
         let mut selection = self.initial_selection(&prepared.context.isolation);
         notices.extend(restore_choices(&mut selection, &settings).await);
-        let history = History::restored(messages, settings.usage, settings.is_titled);
+        let history =
+            History::awaiting_restored_messages(messages, settings.usage, settings.is_titled);
         let turns = settings.turns;
         let stored = permissions.clone().ok().flatten();
         let recording = SessionRecording::resume(
@@ -438,7 +439,7 @@ impl Connection {
         let (stored, state) = (stored.clone(), state.clone());
         drop(tokio::spawn(async move {
             // A store that does not open is reported by the session.
-            if let Ok(opened) = stored.opened().await {
+            if let Ok(opened) = stored.open_if_needed().await {
                 let archive = SessionArchive::new(opened.store).with_state_folder(state);
                 let prune = move || archive.prune_if_due(retention, SystemTime::now());
                 drop(tokio::task::spawn_blocking(prune).await);
@@ -447,12 +448,12 @@ impl Connection {
     }
 
     async fn opened_store(&self) -> Result<OpenedStore> {
-        let stored = self.agent.stored.as_ref().ok_or_else(errors::sessions_not_stored)?;
+        let stored = self.agent.stored.as_ref().ok_or_else(errors::sessions_not_stored_error)?;
         let stored = stored.clone();
         // A store that hangs is opened once, and each request waits for it for a limited time.
-        let opening = tokio::spawn(async move { stored.opened().await });
+        let opening = tokio::spawn(async move { stored.open_if_needed().await });
         match tokio::time::timeout(limits::STORE_OPEN_TIMEOUT, opening).await {
-            Ok(Ok(opened)) => opened.map_err(|error| errors::session_store(&error)),
+            Ok(Ok(opened)) => opened.map_err(|error| errors::session_store_error(&error)),
             Ok(Err(_panic)) => Err(errors::internal_error("the store could not be opened")),
             Err(_) => Err(errors::busy_error("The disk takes too long; try again later")),
         }
@@ -469,7 +470,7 @@ fn response_with_choices<T: RestoreResponse>(
     T::with_choices(id.clone(), modes, options, selection.sandbox().to_meta(meta_key))
 }
 
-async fn open_stored(
+async fn open_stored_session(
     opened: &OpenedStore,
     id: &SessionId,
     folder: SessionFolder,
@@ -477,7 +478,7 @@ async fn open_stored(
     let id = id.clone();
     let restored =
         opened.run(move |store| RestoredSession::open(store, &id, folder, SystemTime::now())).await;
-    restored.map_err(|error| errors::session_store(&error))
+    restored.map_err(|error| errors::session_store_error(&error))
 }
 
 /// Gives a session the stored messages of its model. Returns how many could not be read.

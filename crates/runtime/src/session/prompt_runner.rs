@@ -231,7 +231,9 @@ impl PromptRunner {
         decided: &OnceLock<()>,
         withdrawn: impl Future<Output = ()>,
     ) -> Result<RewindSessionResponse> {
-        let Some(rewind) = self.rewind.clone() else { return Err(errors::sessions_not_stored()) };
+        let Some(rewind) = self.rewind.clone() else {
+            return Err(errors::sessions_not_stored_error());
+        };
         let planned = async {
             self.handle.wait_drained().await;
             self.commit_records().await;
@@ -239,11 +241,11 @@ impl PromptRunner {
         };
         let plan = tokio::select! {
             plan = planned => plan?,
-            () = withdrawn => return Err(errors::request_cancelled()),
+            () = withdrawn => return Err(errors::request_cancelled_error()),
             () = self.aborting.cancelled() => return Err(errors::session_closing_error()),
         };
         if decided.set(()).is_err() {
-            return Err(errors::request_cancelled());
+            return Err(errors::request_cancelled_error());
         }
         let response = plan.response();
         tokio::select! {
@@ -252,7 +254,7 @@ impl PromptRunner {
             () = self.aborting.cancelled() => return Err(errors::session_closing_error()),
         }
         let report = self.apply_rewind(0).await.ok_or_else(errors::session_closing_error)?;
-        let report = report.map_err(|error| errors::rewind_failed(&error))?;
+        let report = report.map_err(|error| errors::rewind_failed_error(&error))?;
         lock(&self.queue).notices.push(report);
         Ok(response)
     }
@@ -290,7 +292,7 @@ impl PromptRunner {
     /// Stores the changes of a turn, and notifies the user once if storing fails.
     async fn commit_records(&self) {
         let Some(recording) = &self.recording else { return };
-        self.history.record(&self.handle);
+        self.history.queue_messages_to_store(&self.handle);
         recording.record_settings(|settings| {
             settings.set_options(&self.options.active_options());
             settings.usage = *self.history.usage_totals();

@@ -25,7 +25,7 @@ pub(super) fn shorten_document(document: &SessionDocument) -> Option<SessionDocu
             prompt.blocks.iter().any(is_heavy).then(|| {
                 let mut prompt = prompt.clone();
                 for block in prompt.blocks.iter_mut().filter(|block| is_heavy(block)) {
-                    *block = link(len(block), &prompt.message);
+                    *block = stored_content_link(len(block), &prompt.message);
                 }
                 SessionDocument::Prompt(prompt)
             })
@@ -53,7 +53,7 @@ fn shorten_call(document: &CallDocument) -> Option<CallDocument> {
             if let Content::Terminal(terminal) = item {
                 brief.terminals.retain(|report| report.id != *terminal);
             }
-            *item = Content::Block(link(len, id));
+            *item = Content::Block(stored_content_link(len, id));
         }
     }
     for (value, len) in [(&mut brief.call.raw_input, input), (&mut brief.call.raw_output, output)] {
@@ -79,7 +79,7 @@ fn len(value: &Value) -> usize {
     serde_json::to_string(value).map_or(0, |json| json.len())
 }
 
-fn link(bytes: usize, subject: &str) -> ContentBlock {
+fn stored_content_link(bytes: usize, subject: &str) -> ContentBlock {
     let uri = format!("{STORED_CONTENT}/{subject}");
     ContentBlock::ResourceLink(ResourceLink::new(link_name(bytes), uri))
 }

@@ -45,8 +45,10 @@ impl StoredPermissions {
     /// damaged.
     pub(super) fn read(parts: &StoredParts) -> Result<Option<Self>, RuleStoreError> {
         match parts.parts.get(PART) {
-            Some(json) => serde_json::from_str(json).map(Some).map_err(|_malformed| damaged()),
-            None if parts.damaged > 0 => Err(damaged()),
+            Some(json) => {
+                serde_json::from_str(json).map(Some).map_err(|_malformed| damaged_error())
+            }
+            None if parts.damaged > 0 => Err(damaged_error()),
             None => Ok(None),
         }
     }
@@ -56,6 +58,6 @@ impl StoredPermissions {
     }
 }
 
-fn damaged() -> RuleStoreError {
+fn damaged_error() -> RuleStoreError {
     RuleStoreError::new("the decisions of this session cannot be read")
 }

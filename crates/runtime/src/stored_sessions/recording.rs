@@ -118,8 +118,8 @@ impl SessionRecording {
         ));
         let opening = recording.clone();
         drop(tokio::spawn(async move {
-            let opened = stored.opened().await;
-            opening.settle(opened, new);
+            let opened = stored.open_if_needed().await;
+            opening.attach_store_or_end(opened, new);
         }));
         recording
     }
@@ -170,7 +170,7 @@ impl SessionRecording {
         Self { id, secrets, state: Mutex::new(state), is_settled: watch::Sender::new(false) }
     }
 
-    fn settle(&self, opened: Result<OpenedStore, SessionStoreError>, new: NewSession) {
+    fn attach_store_or_end(&self, opened: Result<OpenedStore, SessionStoreError>, new: NewSession) {
         {
             let mut state = lock(&self.state);
             let waiting = std::mem::replace(&mut state.target, RecordingTarget::Ended);
@@ -183,7 +183,7 @@ impl SessionRecording {
                     state.target = RecordingTarget::Recorder(recorder, opened);
                 }
                 (Ok(_), other) => state.target = other,
-                (Err(error), _) => state.fail(&error),
+                (Err(error), _) => state.record_failure(&error),
             }
         }
         self.is_settled.send_replace(true);
@@ -237,7 +237,7 @@ impl SessionRecording {
     pub(super) fn record_open_documents(&self) {
         let mut state = lock(&self.state);
         state.is_record_scheduled = false;
-        let documents = state.fold.flush(Instant::now().into_std());
+        let documents = state.fold.take_changed_documents(Instant::now().into_std());
         state.record_documents(documents, &self.secrets);
     }
 
@@ -254,7 +254,7 @@ impl SessionRecording {
         let document = PromptDocument::new(Ulid::generate().to_string(), blocks);
         let record = document_record(&SessionDocument::Prompt(document));
         let mut state = lock(&self.state);
-        let Some(record) = state.check(record) else { return };
+        let Some(record) = state.value_or_end(record) else { return };
         // A message between two turns, such as a notice, belongs to the turn before it.
         let message = state.fold.end_message();
         state.record_documents(message.into_iter().collect(), &self.secrets);
@@ -299,7 +299,7 @@ impl SessionRecording {
         };
         let records = new.iter().map(|message| message_record(message, secrets));
         let records: Result<Vec<_>, _> = reset.into_iter().chain(records).collect();
-        let Some(records) = state.check(records) else { return };
+        let Some(records) = state.value_or_end(records) else { return };
         state.messages = RecordedMessages { rewrites, count: messages.len() };
         let mut changes: Vec<_> = records.into_iter().map(SessionChange::Append).collect();
         while !changes.is_empty() {
@@ -360,7 +360,7 @@ impl SessionRecording {
             // Changes that came after a failure that ended the recording are not committed.
             Ok(Ok(true)) if !matches!(state.target, RecordingTarget::Ended) => state.failure = None,
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => state.fail(&error),
+            Ok(Err(error)) => state.record_failure(&error),
             Err(_) => {
                 let waited = begun.elapsed();
                 tracing::warn!(?waited, "a commit of the session takes long");
@@ -455,7 +455,7 @@ impl SessionRecording {
         is_prompt_kept: bool,
     ) -> Result<RewoundSession, SessionStoreError> {
         let rewound = self.remove_prompts(keep, is_prompt_kept).await;
-        rewound.inspect_err(|error| lock(&self.state).end(error))
+        rewound.inspect_err(|error| lock(&self.state).end_with_error(error))
     }
 
     async fn remove_prompts(
@@ -552,7 +552,7 @@ impl RecordingState {
             {
                 changes.push(SessionChange::Title(title.clone()));
             }
-            let Some(record) = self.check(document_record(&document)) else { return false };
+            let Some(record) = self.value_or_end(document_record(&document)) else { return false };
             changes.push(SessionChange::Fold(record.with_subject(subject)));
         }
         self.write(changes);
@@ -585,7 +585,7 @@ impl RecordingState {
                 waiting.push((changes, now));
             }
             RecordingTarget::Opening(_) => {
-                self.end(&SessionStoreError::QueueFull);
+                self.end_with_error(&SessionStoreError::QueueFull);
             }
             RecordingTarget::Recorder(recorder, _) => {
                 self.last_commit = Some(recorder.queue_changes(changes, now).shared());
@@ -595,25 +595,25 @@ impl RecordingState {
     }
 
     /// Returns the value; an error ends the recording.
-    fn check<T>(&mut self, made: Result<T, SessionStoreError>) -> Option<T> {
+    fn value_or_end<T>(&mut self, made: Result<T, SessionStoreError>) -> Option<T> {
         match made {
             Ok(made) => Some(made),
             Err(error) => {
-                self.end(&error);
+                self.end_with_error(&error);
                 None
             }
         }
     }
 
-    fn fail(&mut self, error: &SessionStoreError) {
+    fn record_failure(&mut self, error: &SessionStoreError) {
         tracing::warn!(%error, "the session is not stored");
         self.failure = Some(error.clone());
     }
 
     /// Ends the recording. The stored session has no gap, because no later change is recorded.
-    fn end(&mut self, error: &SessionStoreError) {
+    fn end_with_error(&mut self, error: &SessionStoreError) {
         self.target = RecordingTarget::Ended;
-        self.fail(error);
+        self.record_failure(error);
     }
 }
 

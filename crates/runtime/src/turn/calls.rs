@@ -32,13 +32,13 @@ pub(super) async fn run_calls(
     loop {
         while fault.is_none()
             && running.len() < MAX_PARALLEL_CALLS
-            && let Some(place) = order.start_next()
+            && let Some(place) = order.take_next_ready()
             && let Some(pending) = waiting[place].take()
         {
             running.push(async move { (place, run_call(turn, pending).await) });
         }
         let Some((place, ended)) = running.next().await else { break };
-        order.finish(place);
+        order.mark_ended(place);
         results[place].is_error = ended.status != Status::Completed;
         if ended.is_fatal {
             fault = Some(ended.text.clone());

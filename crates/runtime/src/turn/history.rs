@@ -77,7 +77,7 @@ impl MessagesSize {
 impl History {
     /// Creates the history of a session of an earlier process. Its messages are received later:
     /// see [`wait_for_messages`](Self::wait_for_messages).
-    pub(crate) fn restored(
+    pub(crate) fn awaiting_restored_messages(
         messages: oneshot::Receiver<RestoredMessages>,
         usage_totals: UsageTotals,
         is_titled: bool,
@@ -101,7 +101,7 @@ impl History {
     }
 
     /// Queues the current messages to be stored. The session's secrets are redacted in them.
-    pub(crate) fn record(&self, handle: &SessionHandle) {
+    pub(crate) fn queue_messages_to_store(&self, handle: &SessionHandle) {
         if let Some(recording) = &self.recording {
             let secrets = handle.update(|session, _| session.secrets().clone());
             recording.record_messages(&self.messages, self.rewrites, &secrets);

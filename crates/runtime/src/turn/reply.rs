@@ -133,7 +133,7 @@ impl StreamedReply {
             }
             ModelEvent::CallEnd { id } => {
                 if let Some(call) = self.find_call(&id) {
-                    call.finish_arguments(turn);
+                    call.parse_and_describe_call(turn);
                 }
             }
             ModelEvent::Replay(replay) => self.replay = Some(replay),
@@ -251,7 +251,7 @@ impl PendingCall {
 
     /// Parses the arguments, which are complete, and sends the description of the call to the
     /// client.
-    pub(super) fn finish_arguments(&mut self, turn: &Turn<'_>) {
+    pub(super) fn parse_and_describe_call(&mut self, turn: &Turn<'_>) {
         if !matches!(self.arguments_state, ArgumentsState::Streaming) {
             return;
         }

@@ -216,17 +216,17 @@ async fn a_refused_prompt_does_not_store_the_messages_before_it_again() {
     recording.record_prompt(&"t1".into(), &["hi".into()], &handle);
     let mut history = history([ChatMessage::user("first"), reply("answer", 0)]);
     history.set_recording(Some(recording.clone()));
-    history.record(&handle);
+    history.queue_messages_to_store(&handle);
     let refused = history.push_message(ChatMessage::user("refused"));
     history.truncate_from(&refused);
-    history.record(&handle);
+    history.queue_messages_to_store(&handle);
     recording.commit().await;
     let stored = || records(&store, "s", RecordStream::Model);
     assert_eq!(stored(), ["model_message", "model_message"]);
     // A stored message is removed from the store too.
     let answer = history.messages().last().unwrap().clone();
     history.truncate_from(&answer);
-    history.record(&handle);
+    history.queue_messages_to_store(&handle);
     recording.commit().await;
     assert_eq!(stored(), ["model_reset", "model_message"]);
 }

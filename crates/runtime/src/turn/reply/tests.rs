@@ -53,7 +53,7 @@ async fn first_report(tool: &str, fragments: &[(u64, &str)]) -> (u128, String) {
         for (wait, fragment) in fragments {
             advance_clock(Duration::from_millis(*wait)).await;
             match *fragment {
-                "END" => call.finish_arguments(turn),
+                "END" => call.parse_and_describe_call(turn),
                 fragment => call.push_fragment(fragment, turn),
             }
         }
@@ -153,7 +153,7 @@ fn tells_while_arguments_come(turn: &Turn<'_>) {
     let kib = (1 + text.len()) / 1024;
     assert_eq!(shown().title, format!("Write src/a.rs · {kib} KiB …"));
     call.push_fragment(r#""}"#, turn);
-    call.finish_arguments(turn);
+    call.parse_and_describe_call(turn);
     assert_eq!(shown().raw_input, Some(json!({"path": "src/a.rs", "content": text})));
     assert!(shown().meta.arriving.is_empty());
     assert_eq!(shown().title, "Write src/a.rs");
