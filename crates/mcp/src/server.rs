@@ -29,7 +29,7 @@ use crate::oauth::{AuthorizedClient, ServerLogin, start_error_text};
 use crate::output::LimitedReader;
 use crate::sandbox::ConfinedServer;
 use crate::stderr::StderrTail;
-use crate::tool::ConnectedServer;
+use crate::tool::ServerConnection;
 use crate::transport::LimitedTransport;
 
 /// A server that runs. Its processes are killed when the value is dropped.
@@ -232,8 +232,8 @@ impl RunningServer {
     }
 
     /// Returns what calls need of the server.
-    pub(crate) fn connected(&self, config: &McpServerConfig) -> ConnectedServer {
-        ConnectedServer {
+    pub(crate) fn connection_for_calls(&self, config: &McpServerConfig) -> ServerConnection {
+        ServerConnection {
             name: config.name.clone(),
             peer: self.service.peer().clone(),
             messages: self.messages.clone(),

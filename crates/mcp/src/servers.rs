@@ -25,7 +25,7 @@ use crate::names::model_tool_name;
 use crate::requests::{McpRequestHandler, McpRequestSupport};
 use crate::sandbox::{ConfinedServer, ServerSandbox, off_refusal};
 use crate::server::{ListedTools, RunningServer, program_env};
-use crate::tool::{ConnectedServer, McpTool};
+use crate::tool::{McpTool, ServerConnection};
 
 /// The servers of a session. They start in the background, and end when the value is dropped.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl ServerEntry {
 
 enum EntryState {
     Starting,
-    Ready { server: Arc<ConnectedServer>, tools: Vec<Arc<ToolDefinition>> },
+    Ready { server: Arc<ServerConnection>, tools: Vec<Arc<ToolDefinition>> },
     Failed { reason: String },
 }
 
@@ -349,7 +349,7 @@ impl ServersState {
                 () = stop.cancelled() => return Ok(()),
             };
             match listed {
-                Ok(listed) => self.offer_list(place, server.connected(config), listed),
+                Ok(listed) => self.offer_list(place, server.connection_for_calls(config), listed),
                 Err(reason) if is_first => return Err(Some(reason)),
                 // The earlier list stays, e.g. if the server works on a call and reads nothing.
                 Err(reason) => {
@@ -371,7 +371,7 @@ impl ServersState {
         }
     }
 
-    fn offer_list(&self, place: usize, server: ConnectedServer, listed: ListedTools) {
+    fn offer_list(&self, place: usize, server: ServerConnection, listed: ListedTools) {
         let ListedTools { tools, left_out, misnamed } = listed;
         let name = &server.name;
         if left_out > 0 {

@@ -34,14 +34,14 @@ use crate::result::to_tool_output;
 pub(crate) struct McpTool {
     /// The name for the model.
     pub(crate) name: String,
-    pub(crate) server: Arc<ConnectedServer>,
+    pub(crate) server: Arc<ServerConnection>,
     pub(crate) definition: Arc<ToolDefinition>,
     /// The first definition that the session received, if it was another.
     pub(crate) earlier: Option<Arc<FirstDefinition>>,
 }
 
 /// The connection to a server.
-pub(crate) struct ConnectedServer {
+pub(crate) struct ServerConnection {
     pub(crate) name: String,
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) messages: ServerMessages,
@@ -49,9 +49,9 @@ pub(crate) struct ConnectedServer {
     pub(crate) login: Option<Arc<ServerLogin>>,
 }
 
-impl fmt::Debug for ConnectedServer {
+impl fmt::Debug for ServerConnection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ConnectedServer").field("name", &self.name).finish_non_exhaustive()
+        formatter.debug_struct("ServerConnection").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -162,7 +162,7 @@ async fn wrong_result(definition: &ToolDefinition, result: &CallToolResult) -> O
 /// The error of a server whose tool needs a page that the user has not finished.
 const URL_ELICITATION_REQUIRED: model::ErrorCode = model::ErrorCode(-32042);
 
-impl ConnectedServer {
+impl ServerConnection {
     async fn call(
         &self,
         definition: &ToolDefinition,

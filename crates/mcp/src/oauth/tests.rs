@@ -22,7 +22,7 @@ use crate::login::{McpLogin, McpLoginClient, McpLoginStore};
 use crate::requests::McpRequestSupport;
 use crate::server::RunningServer;
 use crate::servers::{McpServerState, McpServers};
-use crate::tool::ConnectedServer;
+use crate::tool::ServerConnection;
 
 /// A server that runs until the value is dropped.
 struct TestServer {
@@ -153,7 +153,7 @@ async fn logged_in() -> (TestServer, Arc<MemoryStore>, McpServerConfig, RunningS
 }
 
 /// Sends this number of calls at the same time. Returns the messages of those that failed.
-async fn call(connected: &ConnectedServer, number: usize) -> Vec<String> {
+async fn call(connected: &ServerConnection, number: usize) -> Vec<String> {
     let call = || connected.peer.call_tool(CallToolRequestParams::new("echo"));
     let answers: Vec<Result<_, ServiceError>> = join_all((0..number).map(|_| call())).await;
     let failed = answers.into_iter().filter_map(Result::err);
@@ -164,7 +164,7 @@ async fn call(connected: &ConnectedServer, number: usize) -> Vec<String> {
 async fn a_login_is_stored_and_used_and_its_secrets_are_redacted() {
     let (server, store, config, running) = logged_in().await;
     assert_eq!(running.list_tools(&config).await.unwrap().tools.len(), 1);
-    assert!(call(&running.connected(&config), 1).await.is_empty());
+    assert!(call(&running.connection_for_calls(&config), 1).await.is_empty());
     assert_eq!([server.count("register").await, server.count("exchange").await], [1, 1]);
     let tokens = store.login()["credentials"]["token_response"].clone();
     // Tokens that are not used are not kept.
@@ -184,7 +184,7 @@ async fn parallel_calls_renew_a_refused_token_once() {
     let (server, store, config, running) = logged_in().await;
     let before = store.login();
     server.post("/expire?16").await;
-    assert_eq!(call(&running.connected(&config), 50).await, [""; 0]);
+    assert_eq!(call(&running.connection_for_calls(&config), 50).await, [""; 0]);
     assert_eq!(server.count("refresh").await, 1);
     // The next connection uses the new refresh token.
     assert_ne!(store.login(), before);
@@ -201,7 +201,7 @@ async fn parallel_calls_renew_a_token_once_before_it_ends() {
     store.expire();
     let received = server.counts().await["received"].as_array().unwrap().len();
     let running = connect(&config).await.unwrap();
-    assert_eq!(call(&running.connected(&config), 50).await, [""; 0]);
+    assert_eq!(call(&running.connection_for_calls(&config), 50).await, [""; 0]);
     assert_eq!(server.count("refresh").await, 1);
     let ended = store.login()["credentials"]["token_received_at"] == 0;
     assert!(!ended && server.counts().await["received"].as_array().unwrap().len() > received);
@@ -228,7 +228,7 @@ async fn a_failure_of_the_authorization_server_does_not_end_a_login() {
     let (server, store, config, running) = logged_in().await;
     server.post("/expire").await;
     server.post("/break").await;
-    let failed = call(&running.connected(&config), 1).await;
+    let failed = call(&running.connection_for_calls(&config), 1).await;
     assert!(failed[0].contains("The login to the server docs cannot be renewed: "), "{failed:?}");
     store.expire();
     let failed = connect(&config).await.err().unwrap();
@@ -238,7 +238,7 @@ async fn a_failure_of_the_authorization_server_does_not_end_a_login() {
     assert!(join_all((0..50).map(|_| login.token())).await.iter().all(Result::is_err));
     assert_eq!(server.count("broken").await, before + 1);
     server.post("/repair").await;
-    assert_eq!(call(&running.connected(&config), 1).await, [""; 0]);
+    assert_eq!(call(&running.connection_for_calls(&config), 1).await, [""; 0]);
     running.end().await;
 }
 
@@ -250,7 +250,7 @@ async fn tokens_of_another_process_are_used() {
     connect(&config).await.unwrap().end().await;
     assert_ne!(store.login(), old);
     // The connection still has the tokens of before.
-    assert_eq!(call(&running.connected(&config), 1).await, [""; 0]);
+    assert_eq!(call(&running.connection_for_calls(&config), 1).await, [""; 0]);
     assert_eq!(server.count("refresh").await, 1);
     running.end().await;
 }
@@ -258,7 +258,7 @@ async fn tokens_of_another_process_are_used() {
 #[tokio::test]
 async fn a_revoked_login_fails_each_call_and_is_tried_once() {
     let (server, _store, config, mut running) = logged_in().await;
-    let connected = running.connected(&config);
+    let connected = running.connection_for_calls(&config);
     server.post("/revoke?16").await;
     let failed = call(&connected, 50).await;
     assert_eq!(failed.len(), 50);
