@@ -289,7 +289,7 @@ impl Call {
         let raw: u64 = raw.map(|raw| raw.text.len() as u64 + raw.omitted_bytes).sum();
         let outputs = self.terminals.drain(..).map(|terminal| terminal.output.total_bytes());
         let outputs: u64 = outputs.sum();
-        self.content.discard(raw + outputs);
+        self.content.discard_content(raw + outputs);
     }
 }
 

@@ -67,7 +67,7 @@ impl Entry {
     pub(super) fn discard_content(&mut self) {
         match self {
             Self::Message(message) if message.author == Author::Thought => {
-                message.content.discard(0);
+                message.content.discard_content(0);
             }
             Self::Message(message) => message.content.discard_images(),
             Self::Call(call) => call.discard_content(),

@@ -20,22 +20,22 @@ use crate::ui_text::protocol_kind_word;
 
 /// Writes the document, one entry at a time.
 pub(super) fn write_document(transcript: &Transcript, mut out: impl io::Write) -> io::Result<()> {
-    let mut document = Document { transcript, text: String::new() };
-    document.head();
+    let mut document = MarkdownDocument { transcript, text: String::new() };
+    document.append_head();
     let mut prompt = transcript.removed_prompts;
     for entry in &transcript.entries {
         match entry {
             Entry::Message(message) if message.author == Author::User => {
                 prompt += 1;
-                document.prompt(prompt, message);
+                document.append_prompt(prompt, message);
             }
-            Entry::Message(message) => document.message(message),
-            Entry::Call(call) => document.call(call),
-            Entry::Plan(steps) => document.plan(steps),
+            Entry::Message(message) => document.append_message(message),
+            Entry::Call(call) => document.append_call(call),
+            Entry::Plan(steps) => document.append_plan(steps),
             Entry::Notice(notice) => {
                 let description = notice.description.as_deref().unwrap_or_default();
                 let text = format!("{} {description}", notice.title);
-                document.block(&format!("*{}*", escape(text.trim())));
+                document.append_block(&format!("*{}*", escape(text.trim())));
             }
         }
         out.write_all(document.text.as_bytes())?;
@@ -46,14 +46,14 @@ pub(super) fn write_document(transcript: &Transcript, mut out: impl io::Write) -
 }
 
 /// The part of the document that is not written yet.
-struct Document<'a> {
+struct MarkdownDocument<'a> {
     transcript: &'a Transcript,
     text: String,
 }
 
-impl Document<'_> {
+impl MarkdownDocument<'_> {
     /// Appends a block and a blank line.
-    fn block(&mut self, block: &str) {
+    fn append_block(&mut self, block: &str) {
         let block = block.trim_matches('\n');
         if !block.is_empty() {
             self.text.push_str(block);
@@ -61,20 +61,20 @@ impl Document<'_> {
         }
     }
 
-    fn fence(&mut self, language: &str, text: &str) {
-        self.block(&code_fence(language, &sanitise::escape_message(text)));
+    fn append_fence(&mut self, language: &str, text: &str) {
+        self.append_block(&code_fence(language, &sanitise::escape_message(text)));
     }
 
-    fn omission(&mut self, bytes: u64) {
+    fn append_omission(&mut self, bytes: u64) {
         if bytes > 0 {
             let bytes = grouped_count_with_noun(bytes, "byte", "bytes");
-            self.block(&format!("*… {bytes} left out*"));
+            self.append_block(&format!("*… {bytes} left out*"));
         }
     }
 
-    fn head(&mut self) {
+    fn append_head(&mut self) {
         let transcript = self.transcript;
-        self.block(&format!("# {}", escape(&transcript.shown_title())));
+        self.append_block(&format!("# {}", escape(&transcript.shown_title())));
         let folder = path_text(transcript.cwd());
         let first = [("Folder", Some(&*folder)), ("Date", transcript.shown_date())];
         let first = first.into_iter().filter_map(|(name, value)| Some((name, value?)));
@@ -82,67 +82,67 @@ impl Document<'_> {
         let row = |(name, value): (&str, &str)| {
             format!("- {}: {}\n", escape(name), escape(&sanitise::escape_line(value)))
         };
-        self.block(&rows.map(row).collect::<String>());
+        self.append_block(&rows.map(row).collect::<String>());
         if transcript.removed > 0 {
             let removed = transcript.removed as u64;
             let entries = grouped_count_with_noun(removed, "earlier entry", "earlier entries");
-            self.block(&format!("*… {entries} left out*"));
+            self.append_block(&format!("*… {entries} left out*"));
         }
     }
 
-    fn prompt(&mut self, number: usize, message: &Message) {
-        self.block(&format!("## {number}. {}", escape(&heading(message))));
+    fn append_prompt(&mut self, number: usize, message: &Message) {
+        self.append_block(&format!("## {number}. {}", escape(&heading(message))));
         let (first, others) = body_below_heading(message);
         if let Some(rest) = first {
-            self.fence("text", rest);
+            self.append_fence("text", rest);
         }
         for part in others {
             match part {
-                Part::Text(text) => self.fence("text", text),
-                part => self.attachment(part),
+                Part::Text(text) => self.append_fence("text", text),
+                part => self.append_attachment(part),
             }
         }
-        self.omission(message.content.omitted_bytes());
+        self.append_omission(message.content.omitted_bytes());
     }
 
-    fn message(&mut self, message: &Message) {
+    fn append_message(&mut self, message: &Message) {
         for part in message.content.iter() {
             match part {
                 Part::Text(text) if message.author == Author::Thought => {
                     let thought = safe_markdown::to_markdown(text);
                     let lines = thought.trim().lines().map(|line| format!("> {line}\n"));
-                    self.block(&format!("> **Thought**\n>\n{}", lines.collect::<String>()));
+                    self.append_block(&format!("> **Thought**\n>\n{}", lines.collect::<String>()));
                 }
-                Part::Text(text) => self.block(&safe_markdown::to_markdown(text)),
-                part => self.attachment(part),
+                Part::Text(text) => self.append_block(&safe_markdown::to_markdown(text)),
+                part => self.append_attachment(part),
             }
         }
-        self.omission(message.content.omitted_bytes());
+        self.append_omission(message.content.omitted_bytes());
     }
 
-    fn attachment(&mut self, part: &Part) {
+    fn append_attachment(&mut self, part: &Part) {
         match part {
             Part::Image { mime, data } => {
                 let bytes = grouped_count_with_noun(data.len() as u64 / 4 * 3, "byte", "bytes");
-                self.block(&format!("*{}, {bytes}*", escape(mime)));
+                self.append_block(&format!("*{}, {bytes}*", escape(mime)));
             }
             Part::Binary { kind, bytes } => {
                 let bytes = grouped_count_with_noun(*bytes, "byte", "bytes");
-                self.block(&format!("*{}, {bytes}*", escape(kind)));
+                self.append_block(&format!("*{}, {bytes}*", escape(kind)));
             }
             Part::Link { name, uri } => {
                 let [name, uri] = [name, uri].map(|it| escape(&sanitise::escape_line(it)));
-                self.block(&format!("*Attached:* {name}, {uri}"));
+                self.append_block(&format!("*Attached:* {name}, {uri}"));
             }
             Part::Resource { uri, text } => {
-                self.block(&format!("*Attached:* {}", escape(&sanitise::escape_line(uri))));
-                self.fence("text", text);
+                self.append_block(&format!("*Attached:* {}", escape(&sanitise::escape_line(uri))));
+                self.append_fence("text", text);
             }
             Part::Text(_) | Part::Change(_) | Part::Terminal(_) => {}
         }
     }
 
-    fn plan(&mut self, steps: &[PlanStep]) {
+    fn append_plan(&mut self, steps: &[PlanStep]) {
         let line = |step: &PlanStep| {
             let (mark, note) = match step.status {
                 PlanEntryStatus::Completed => ("x", ""),
@@ -151,10 +151,10 @@ impl Document<'_> {
             };
             format!("- [{mark}] {}{note}\n", line_with_code(&step.text, escape))
         };
-        self.block(&steps.iter().map(line).collect::<String>());
+        self.append_block(&steps.iter().map(line).collect::<String>());
     }
 
-    fn call(&mut self, call: &Call) {
+    fn append_call(&mut self, call: &Call) {
         let state = call.state();
         let mut head = format!("{} {}", state.mark(), line_with_code(call.title(), bold));
         let details = call.exit().into_iter().chain(call.details()).map(|detail| escape(&detail));
@@ -162,55 +162,58 @@ impl Document<'_> {
         for detail in kind.into_iter().chain(details) {
             head.push_str(&format!(" · {detail}"));
         }
-        self.block(&head);
+        self.append_block(&head);
         let place = |place: &super::call::Location| {
             let line = place.line.map(|line| format!(":{line}")).unwrap_or_default();
             format!("- {}\n", escape(&(display_path(self.transcript.cwd(), &place.path) + &line)))
         };
         let places: String = call.locations.iter().map(place).collect();
-        self.block(&places);
-        self.call_content(call);
+        self.append_block(&places);
+        self.append_call_content(call);
     }
 
-    fn call_content(&mut self, call: &Call) {
+    fn append_call_content(&mut self, call: &Call) {
         let mut command = call.unshown_command();
         for part in call.content.iter() {
             match part {
                 Part::Text(text) => match split_off_code_fence(text) {
-                    ("console", output) => self.output(command.take(), output.as_bytes()),
-                    _ => self.block(&safe_markdown::to_markdown(text)),
+                    ("console", output) => self.append_output(command.take(), output.as_bytes()),
+                    _ => self.append_block(&safe_markdown::to_markdown(text)),
                 },
-                Part::Change(change) => self.change(change),
+                Part::Change(change) => self.append_change(change),
                 Part::Terminal(id) => {
                     if let Some(terminal) = call.terminal(id) {
-                        self.output(command.take(), &terminal.output.to_bytes_with_omission_line());
+                        self.append_output(
+                            command.take(),
+                            &terminal.output.to_bytes_with_omission_line(),
+                        );
                     }
                 }
-                part => self.attachment(part),
+                part => self.append_attachment(part),
             }
         }
         for terminal in call.unplaced_terminals() {
-            self.output(command.take(), &terminal.output.to_bytes_with_omission_line());
+            self.append_output(command.take(), &terminal.output.to_bytes_with_omission_line());
         }
         if let Some(command) = command {
-            self.output(Some(command), b"");
+            self.append_output(Some(command), b"");
         }
-        self.omission(call.content.omitted_bytes());
+        self.append_omission(call.content.omitted_bytes());
         if call.content.is_empty() {
-            self.raw_text("Raw input", call.input.as_ref());
-            self.raw_text("Raw output", call.output.as_ref());
+            self.append_raw_text("Raw input", call.input.as_ref());
+            self.append_raw_text("Raw output", call.output.as_ref());
         }
     }
 
-    fn raw_text(&mut self, name: &str, raw: Option<&RawText>) {
+    fn append_raw_text(&mut self, name: &str, raw: Option<&RawText>) {
         if let Some(raw) = raw {
-            self.block(&format!("{name}:"));
-            self.fence("json", &raw.text);
-            self.omission(raw.omitted_bytes);
+            self.append_block(&format!("{name}:"));
+            self.append_fence("json", &raw.text);
+            self.append_omission(raw.omitted_bytes);
         }
     }
 
-    fn output(&mut self, command: Option<&str>, output: &[u8]) {
+    fn append_output(&mut self, command: Option<&str>, output: &[u8]) {
         let mut text = command.map(|command| format!("$ {command}\n")).unwrap_or_default();
         for line in output_lines(&String::from_utf8_lossy(output)) {
             line.spans().iter().for_each(|(_, words)| text.push_str(words));
@@ -219,10 +222,10 @@ impl Document<'_> {
             }
             text.push('\n');
         }
-        self.fence("console", &text);
+        self.append_fence("console", &text);
     }
 
-    fn change(&mut self, change: &FileChange) {
+    fn append_change(&mut self, change: &FileChange) {
         let path = display_path(self.transcript.cwd(), &change.path);
         let (old, new) = match change.operation {
             Operation::Add => ("/dev/null", &*path),
@@ -243,11 +246,11 @@ impl Document<'_> {
                 text.push('\n');
             }
         }
-        self.fence("diff", &text);
+        self.append_fence("diff", &text);
         let unlisted = change.unlisted.0 + change.unlisted.1;
         if unlisted > 0 {
             let lines = grouped_count_with_noun(unlisted as u64, "line", "lines");
-            self.block(&format!("*… {lines} more*"));
+            self.append_block(&format!("*… {lines} more*"));
         }
     }
 }

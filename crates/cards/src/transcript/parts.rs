@@ -134,8 +134,8 @@ impl Parts {
             ContentBlock::Image(image) if is_shown_image(&image.mime_type, &image.data) => {
                 Part::Image { mime: image.mime_type.clone(), data: image.data.clone() }
             }
-            ContentBlock::Image(image) => binary(&image.mime_type, &image.data),
-            ContentBlock::Audio(audio) => binary(&audio.mime_type, &audio.data),
+            ContentBlock::Image(image) => binary_placeholder(&image.mime_type, &image.data),
+            ContentBlock::Audio(audio) => binary_placeholder(&audio.mime_type, &audio.data),
             ContentBlock::ResourceLink(link) => {
                 Part::Link { name: self.take_text(&link.name), uri: self.take_text(&link.uri) }
             }
@@ -145,7 +145,7 @@ impl Parts {
                     text: self.take_text(&file.text),
                 },
                 EmbeddedResourceResource::BlobResourceContents(file) => {
-                    binary(file.mime_type.as_deref().unwrap_or(&file.uri), &file.blob)
+                    binary_placeholder(file.mime_type.as_deref().unwrap_or(&file.uri), &file.blob)
                 }
                 _ => return,
             },
@@ -193,7 +193,7 @@ impl Parts {
     }
 
     /// Discards all content. Adds its size and `other_bytes` to the number of omitted bytes.
-    pub(super) fn discard(&mut self, other_bytes: u64) {
+    pub(super) fn discard_content(&mut self, other_bytes: u64) {
         let content: usize = self.items.iter().map(Part::content_len).sum();
         let omitted_bytes = self.omitted_bytes + content as u64 + other_bytes;
         *self = Self { omitted_bytes, text_bytes: MAX_TEXT_BYTES, ..Self::default() };
@@ -203,7 +203,7 @@ impl Parts {
     pub(super) fn discard_images(&mut self) {
         for part in &mut self.items {
             if let Part::Image { mime, data } = part {
-                let left = binary(mime, data);
+                let left = binary_placeholder(mime, data);
                 self.bytes -= part.byte_len() - left.byte_len();
                 *part = left;
             }
@@ -212,7 +212,7 @@ impl Parts {
 }
 
 /// Returns a placeholder for base64 data.
-fn binary(kind: &str, base64: &str) -> Part {
+fn binary_placeholder(kind: &str, base64: &str) -> Part {
     let kind = sanitise::truncate_line(&sanitise::escape_line(kind), 100);
     Part::Binary { kind, bytes: base64.len() as u64 / 4 * 3 }
 }

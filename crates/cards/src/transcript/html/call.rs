@@ -4,7 +4,7 @@ use acp_types::schema::v1::ToolKind;
 use acp_types::{FileChange, LineTag, Operation};
 use callboard_text::grouped_count_with_noun;
 
-use super::Page;
+use super::HtmlPage;
 use crate::content::split_off_code_fence;
 use crate::diff::hunk_header;
 use crate::page::display_path;
@@ -12,113 +12,118 @@ use crate::transcript::call::{Call, RawText};
 use crate::transcript::parts::Part;
 use crate::ui_text::protocol_kind_word;
 
-impl Page<'_> {
+impl HtmlPage<'_> {
     /// Appends the card of a call.
-    pub(super) fn call(&mut self, number: usize, call: &Call) {
+    pub(super) fn append_call(&mut self, number: usize, call: &Call) {
         let state = call.state().as_str();
-        self.raw(&format!("<article class=\"entry call {state}\" id=\"entry-{number}\">\n"));
+        self.append_html(&format!(
+            "<article class=\"entry call {state}\" id=\"entry-{number}\">\n"
+        ));
         let head = self.html.len();
         let open = if call.is_notable() { " open" } else { "" };
-        self.raw(&format!("<details{open}><summary>"));
-        self.call_head(call);
-        self.raw("</summary>\n<div class=\"body\">\n");
+        self.append_html(&format!("<details{open}><summary>"));
+        self.append_call_head(call);
+        self.append_html("</summary>\n<div class=\"body\">\n");
         let body = self.html.len();
-        self.call_body(call);
+        self.append_call_body(call);
         if self.html.len() > body {
-            self.raw("</div>\n</details>\n");
+            self.append_html("</div>\n</details>\n");
         } else {
             // The card has no content, so it cannot be unfolded.
             self.html.truncate(head);
-            self.raw("<div class=\"head\">");
-            self.call_head(call);
-            self.raw("</div>\n");
+            self.append_html("<div class=\"head\">");
+            self.append_call_head(call);
+            self.append_html("</div>\n");
         }
-        self.raw("</article>\n");
+        self.append_html("</article>\n");
     }
 
-    fn call_head(&mut self, call: &Call) {
+    fn append_call_head(&mut self, call: &Call) {
         let state = call.state();
         let kind =
             if call.kind == ToolKind::Other { "call" } else { protocol_kind_word(call.kind) };
-        self.raw(&format!(
+        self.append_html(&format!(
             "<svg class=\"icon\" role=\"img\" aria-label=\"{kind}\"><use href=\"#{}\"/></svg>",
             symbol(call.kind)
         ));
-        self.raw("<span class=\"what\"><span class=\"title\">");
-        self.line_with_code(call.title());
-        self.raw("</span><span class=\"facts\">");
+        self.append_html("<span class=\"what\"><span class=\"title\">");
+        self.append_line_with_code(call.title());
+        self.append_html("</span><span class=\"facts\">");
         if let Some(exit) = call.exit() {
-            self.element("span", "exit", &exit);
+            self.append_element("span", "exit", &exit);
         }
-        call.details().for_each(|detail| self.element("span", "", &detail));
-        self.element("span", "state", &format!("{} {}", state.mark(), state.as_str()));
-        self.raw("</span></span>");
+        call.details().for_each(|detail| self.append_element("span", "", &detail));
+        self.append_element("span", "state", &format!("{} {}", state.mark(), state.as_str()));
+        self.append_html("</span></span>");
     }
 
-    fn call_body(&mut self, call: &Call) {
+    fn append_call_body(&mut self, call: &Call) {
         if !call.locations.is_empty() {
-            self.raw("<ul class=\"places\" aria-label=\"Places\">");
+            self.append_html("<ul class=\"places\" aria-label=\"Places\">");
             for place in &call.locations {
                 let path = display_path(self.transcript.cwd(), &place.path);
                 let line = place.line.map(|line| format!(":{line}")).unwrap_or_default();
-                self.element("li", "", &(path + &line));
+                self.append_element("li", "", &(path + &line));
             }
-            self.raw("</ul>\n");
+            self.append_html("</ul>\n");
         }
         let mut command = call.unshown_command();
         for part in call.content.iter() {
             match part {
                 Part::Text(text) => match split_off_code_fence(text) {
-                    ("console", output) => self.output(command.take(), output.as_bytes()),
-                    _ => self.prose("prose result", text),
+                    ("console", output) => self.append_output(command.take(), output.as_bytes()),
+                    _ => self.append_markdown("prose result", text),
                 },
-                Part::Change(change) => self.change(change),
+                Part::Change(change) => self.append_change(change),
                 Part::Terminal(id) => {
                     if let Some(terminal) = call.terminal(id) {
-                        self.output(command.take(), &terminal.output.to_bytes_with_omission_line());
+                        self.append_output(
+                            command.take(),
+                            &terminal.output.to_bytes_with_omission_line(),
+                        );
                     }
                 }
-                part => self.attachment(part),
+                part => self.append_attachment(part),
             }
         }
         for terminal in call.unplaced_terminals() {
-            self.output(command.take(), &terminal.output.to_bytes_with_omission_line());
+            self.append_output(command.take(), &terminal.output.to_bytes_with_omission_line());
         }
         if let Some(command) = command {
-            self.output(Some(command), b"");
+            self.append_output(Some(command), b"");
         }
-        self.omission(call.content.omitted_bytes());
-        self.raw_text("Raw input", call.input.as_ref());
-        self.raw_text("Raw output", call.output.as_ref());
+        self.append_omission(call.content.omitted_bytes());
+        self.append_raw_text("Raw input", call.input.as_ref());
+        self.append_raw_text("Raw output", call.output.as_ref());
     }
 
-    fn raw_text(&mut self, name: &str, raw: Option<&RawText>) {
+    fn append_raw_text(&mut self, name: &str, raw: Option<&RawText>) {
         if let Some(raw) = raw {
-            self.raw(&format!("<details class=\"resource\"><summary>{name}</summary>"));
-            self.element("pre", "raw", &raw.text);
-            self.omission(raw.omitted_bytes);
-            self.raw("</details>\n");
+            self.append_html(&format!("<details class=\"resource\"><summary>{name}</summary>"));
+            self.append_element("pre", "raw", &raw.text);
+            self.append_omission(raw.omitted_bytes);
+            self.append_html("</details>\n");
         }
     }
 
     /// Appends the hunks of a change with their line numbers.
-    fn change(&mut self, change: &FileChange) {
+    fn append_change(&mut self, change: &FileChange) {
         let path = display_path(self.transcript.cwd(), &change.path);
         let (added, removed) = change.line_counts();
-        self.raw("<figure class=\"diff\"><figcaption>");
-        self.element("span", "path", &path);
+        self.append_html("<figure class=\"diff\"><figcaption>");
+        self.append_element("span", "path", &path);
         match change.operation {
-            Operation::Add => self.element("span", "tag", "new"),
-            Operation::Delete => self.element("span", "tag", "deleted"),
+            Operation::Add => self.append_element("span", "tag", "new"),
+            Operation::Delete => self.append_element("span", "tag", "deleted"),
             _ => {}
         }
-        self.element("span", "added", &format!("+{added}"));
-        self.element("span", "removed", &format!("−{removed}"));
-        self.raw("</figcaption>\n<table aria-label=\"Changed lines\"><tbody>\n");
+        self.append_element("span", "added", &format!("+{added}"));
+        self.append_element("span", "removed", &format!("−{removed}"));
+        self.append_html("</figcaption>\n<table aria-label=\"Changed lines\"><tbody>\n");
         for hunk in &change.hunks {
-            self.raw("<tr class=\"hunk\"><td colspan=\"4\">");
-            self.text(&hunk_header(hunk, (0, 0)));
-            self.raw("</td></tr>\n");
+            self.append_html("<tr class=\"hunk\"><td colspan=\"4\">");
+            self.append_text(&hunk_header(hunk, (0, 0)));
+            self.append_html("</td></tr>\n");
             let (mut old, mut new) = (hunk.old_start, hunk.new_start);
             for line in &hunk.lines {
                 let (class, sign, is_old, is_new) = match line.tag {
@@ -130,23 +135,23 @@ impl Page<'_> {
                     true => number.to_string(),
                     false => String::new(),
                 };
-                self.raw(&format!(
+                self.append_html(&format!(
                     "<tr class=\"{class}\"><td>{}</td><td>{}</td><td>{sign}</td><td>",
                     number(old, is_old),
                     number(new, is_new),
                 ));
                 let text = line.text.strip_suffix('\n').unwrap_or(&line.text);
-                self.text(&text.replace('\r', "\\r"));
-                self.raw("</td></tr>\n");
+                self.append_text(&text.replace('\r', "\\r"));
+                self.append_html("</td></tr>\n");
                 old = old.saturating_add(is_old.into());
                 new = new.saturating_add(is_new.into());
             }
         }
-        self.raw("</tbody></table></figure>\n");
+        self.append_html("</tbody></table></figure>\n");
         let unlisted = change.unlisted.0 + change.unlisted.1;
         if unlisted > 0 {
             let lines = grouped_count_with_noun(unlisted as u64, "line", "lines");
-            self.element("p", "note", &format!("… {lines} more"));
+            self.append_element("p", "note", &format!("… {lines} more"));
         }
     }
 }

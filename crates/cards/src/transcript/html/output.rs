@@ -5,35 +5,37 @@ use anstyle_lossy::color_to_ansi;
 use anstyle_lossy::palette::WIN10_CONSOLE;
 use callboard_text::grouped_count_with_noun;
 
-use super::Page;
+use super::HtmlPage;
 use crate::transcript::output_lines;
 
-impl Page<'_> {
+impl HtmlPage<'_> {
     /// Appends the command, if there is one, and its output.
-    pub(super) fn output(&mut self, command: Option<&str>, output: &[u8]) {
+    pub(super) fn append_output(&mut self, command: Option<&str>, output: &[u8]) {
         let text = String::from_utf8_lossy(output);
-        self.raw("<pre class=\"output\" tabindex=\"0\" role=\"group\" aria-label=\"Output\">");
+        self.append_html(
+            "<pre class=\"output\" tabindex=\"0\" role=\"group\" aria-label=\"Output\">",
+        );
         if let Some(command) = command {
-            self.element("span", "command", &format!("$ {command}"));
-            self.raw("\n");
+            self.append_element("span", "command", &format!("$ {command}"));
+            self.append_html("\n");
         }
         for line in output_lines(&text) {
             for (style, words) in line.spans() {
                 let classes = classes(*style);
                 if classes.is_empty() {
-                    self.text(words);
+                    self.append_text(words);
                 } else {
-                    self.element("span", &classes.join(" "), words);
+                    self.append_element("span", &classes.join(" "), words);
                 }
             }
             if line.omitted_chars() > 0 {
                 let more = line.omitted_chars() as u64;
                 let more = grouped_count_with_noun(more, "character", "characters");
-                self.element("span", "note", &format!(" … {more} left out"));
+                self.append_element("span", "note", &format!(" … {more} left out"));
             }
-            self.raw("\n");
+            self.append_html("\n");
         }
-        self.raw("</pre>\n");
+        self.append_html("</pre>\n");
     }
 }
 
