@@ -60,7 +60,7 @@ impl Model for RemoteModel {
 
     fn reply(&self, request: ModelRequest) -> ReplyStream {
         let inner = self.0.clone();
-        stream::once(async move { inner.start_reply(request) }).flatten().boxed()
+        stream::once(async move { inner.create_reply_stream(request) }).flatten().boxed()
     }
 }
 
@@ -74,7 +74,7 @@ impl RemoteModelState {
         })
     }
 
-    fn start_reply(self: Arc<Self>, request: ModelRequest) -> ReplyStream {
+    fn create_reply_stream(self: Arc<Self>, request: ModelRequest) -> ReplyStream {
         let built = self.resolve_once();
         let (mut completion, telling) = encode::encode_request(
             &request,

@@ -54,7 +54,7 @@ impl ReplyParser {
             ModelEvent::Stop(stop) => {
                 let is_whole =
                     matches!(stop, ModelStopReason::EndTurn | ModelStopReason::ToolCalls);
-                self.finish_reply(is_whole, &mut events);
+                self.handle_reply_end(is_whole, &mut events);
                 let has_called = is_whole && self.has_called;
                 events.push(ModelEvent::Stop(if has_called {
                     ModelStopReason::ToolCalls
@@ -63,7 +63,7 @@ impl ReplyParser {
                 }));
             }
             ModelEvent::Error(error) => {
-                self.finish_reply(false, &mut events);
+                self.handle_reply_end(false, &mut events);
                 events.push(ModelEvent::Error(error));
             }
             other => events.push(other),
@@ -84,7 +84,7 @@ impl ReplyParser {
             ReplyState::PlainText => events.push(ModelEvent::Text(text.to_owned())),
             ReplyState::Text(rest) => {
                 rest.push_str(text);
-                self.flush_text(events);
+                self.emit_complete_text(events);
             }
             ReplyState::Arguments(nesting) => {
                 let end = nesting.find_object_end(text);
@@ -104,14 +104,14 @@ impl ReplyParser {
             self.state = ReplyState::PlainText;
         } else if let Some(rest) = strip_token_sequence(started, &["{", "\"text\"", ":", "\""]) {
             self.state = ReplyState::Text(rest.to_owned());
-            self.flush_text(events);
+            self.emit_complete_text(events);
         } else if let Some((name, rest)) =
             strip_token_sequence(started, &["{", "\"tool\"", ":"]).and_then(parse_json_string)
             && let Some(rest) = strip_token_sequence(rest, &[",", "\"arguments\"", ":"])
             && rest.trim_start().starts_with('{')
         {
             let rest = rest.trim_start().to_owned();
-            self.start_call(name, events);
+            self.emit_call_start(name, events);
             self.state = ReplyState::Arguments(ObjectNesting::default());
             self.push_text(&rest, events);
         } else if seen.len() > MAX_FORM_DETECTION_BYTES {
@@ -131,7 +131,7 @@ impl ReplyParser {
         }
     }
 
-    fn start_call(&mut self, name: String, events: &mut Vec<ModelEvent>) {
+    fn emit_call_start(&mut self, name: String, events: &mut Vec<ModelEvent>) {
         self.has_called = true;
         events.push(ModelEvent::CallStart { id: self.id.clone(), name });
     }
@@ -146,7 +146,7 @@ impl ReplyParser {
     }
 
     /// Emits the characters of the string `text` that are complete so far.
-    fn flush_text(&mut self, events: &mut Vec<ModelEvent>) {
+    fn emit_complete_text(&mut self, events: &mut Vec<ModelEvent>) {
         let ReplyState::Text(rest) = &mut self.state else { return };
         let (whole, is_end) = complete_json_chars_len(rest);
         let read: String = rest.drain(..whole).collect();
@@ -160,7 +160,7 @@ impl ReplyParser {
     }
 
     /// Handles the buffered rest at the end of the reply.
-    fn finish_reply(&mut self, is_whole: bool, events: &mut Vec<ModelEvent>) {
+    fn handle_reply_end(&mut self, is_whole: bool, events: &mut Vec<ModelEvent>) {
         match mem::replace(&mut self.state, ReplyState::Done) {
             ReplyState::Undecided(seen) | ReplyState::Buffered(seen) => {
                 self.parse_buffered(seen, is_whole, events);
