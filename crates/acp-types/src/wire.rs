@@ -66,7 +66,7 @@ fn maybe_undefined<T>(value: Option<T>) -> MaybeUndefined<T> {
 /// must not exceed the limit of streamed updates. The number of bytes of large fields that were
 /// already sent must stay in proportion to the current size of the fields. `streamed` counts the
 /// bytes that were already sent.
-fn admit_streamed_large_fields(
+fn may_stream_and_count_large_fields(
     line: usize,
     large: impl FnOnce() -> usize,
     streamed: &mut usize,

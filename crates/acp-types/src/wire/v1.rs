@@ -285,7 +285,7 @@ impl V1Projection {
             terminals: &self.terminals,
         };
         update.fields.content = sent.update_content(patch.content, ending, now, &shows);
-        sent.flush_or_defer(&mut update, is_final, &self.meta_key);
+        sent.attach_or_defer_large_fields(&mut update, is_final, &self.meta_key);
         update
     }
 

@@ -80,7 +80,7 @@ impl SentCall {
 
     /// Moves the deferred fields into an update. If the update is streamed, the fields are moved
     /// only if they fit. Returns the items that must be appended by separate messages.
-    fn flush_deferred(
+    fn attach_deferred_fields(
         &mut self,
         update: &mut ToolCallUpdate,
         is_streamed: bool,
@@ -90,7 +90,8 @@ impl SentCall {
         let mut large = ToolCallUpdate::new(self.call.tool_call_id.clone());
         move_large_fields(update, &mut large);
         let size = || json::serialized_len(&large);
-        if is_streamed && !super::admit_streamed_large_fields(line, size, &mut self.streamed_bytes)
+        if is_streamed
+            && !super::may_stream_and_count_large_fields(line, size, &mut self.streamed_bytes)
         {
             self.deferred = large;
         } else {
@@ -219,7 +220,7 @@ impl V2Projection {
             }
         };
         sent.defer_large_fields(patch, content);
-        let items = sent.flush_deferred(&mut update, !is_first && !is_final);
+        let items = sent.attach_deferred_fields(&mut update, !is_first && !is_final);
         let mut updates = Vec::new();
         if !items.is_empty() && !update.content.is_undefined() {
             // New content is sent before the items that are appended to it.

@@ -80,7 +80,7 @@ impl SentCall {
     /// If file changes are deferred, an excerpt that fits is sent instead. Without the excerpt,
     /// some clients would show no change at all: they do not merge permission requests into the
     /// displayed call.
-    pub(super) fn flush_or_defer(
+    pub(super) fn attach_or_defer_large_fields(
         &mut self,
         update: &mut ToolCallUpdate,
         is_final: bool,
@@ -88,7 +88,7 @@ impl SentCall {
     ) {
         let held = std::mem::take(&mut self.deferred);
         let large = LargeFields::take_from(&mut update.fields).or_else(held);
-        if self.announced && !is_final && !self.admit_large_fields(update, &large) {
+        if self.announced && !is_final && !self.may_stream_large_fields(update, &large) {
             if large.content.is_some() {
                 update.fields.content = self.change_excerpt(json::serialized_len(update), meta_key);
             }
@@ -145,11 +145,11 @@ impl SentCall {
 
     /// Returns whether a streamed update may include the large fields in addition to its other
     /// fields.
-    fn admit_large_fields(&mut self, rest: &ToolCallUpdate, large: &LargeFields) -> bool {
+    fn may_stream_large_fields(&mut self, rest: &ToolCallUpdate, large: &LargeFields) -> bool {
         let large = large.json_len();
         // The line also contains the metadata, with a trace of up to 9 KiB.
         large == 0
-            || wire::admit_streamed_large_fields(
+            || wire::may_stream_and_count_large_fields(
                 json::serialized_len(rest) + large,
                 || large,
                 &mut self.streamed_bytes,
