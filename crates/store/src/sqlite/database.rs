@@ -48,7 +48,7 @@ impl SessionDatabase {
         let connect =
             || open_connection(&path, random).map_err(|fault| fault.into_store_error(&path));
         let mut writer = connect()?;
-        prepare_while_busy(&mut writer, &path, random)?;
+        set_up_retrying_while_busy(&mut writer, &path, random)?;
         let reader = connect()?;
         // Loads read each page once.
         let reads = reader.pragma_update(None, "cache_size", -(READER_CACHE_BYTES / 1024));
@@ -281,7 +281,7 @@ fn open_connection(path: &Path, random: fn() -> u64) -> Result<Connection, Trans
 
 /// Prepares a database. If another process prepares the database at the same time, retries for up
 /// to [`BUSY_TIME`]. (SQLite does not call the busy handler for a change of the journal mode.)
-fn prepare_while_busy(
+fn set_up_retrying_while_busy(
     connection: &mut Connection,
     path: &Path,
     random: fn() -> u64,
