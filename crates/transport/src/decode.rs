@@ -142,13 +142,13 @@ impl From<LineError> for RejectedLine {
 #[derive(Deserialize)]
 struct Envelope<'a> {
     jsonrpc: &'a str,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     id: Option<RawJsonRpcId>,
     #[serde(borrow)]
     method: Option<Cow<'a, str>>,
-    #[serde(default, deserialize_with = "params")]
+    #[serde(default, deserialize_with = "deserialize_params")]
     params: Option<RawJsonRpcParams>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     result: Option<UniqueKeyValue>,
     error: Option<Box<RawJsonRpcError>>,
 }
@@ -185,11 +185,11 @@ fn is_id_too_long(id: &RawJsonRpcId) -> bool {
 #[derive(Deserialize)]
 struct MemberPresence {
     id: Option<AnyId>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     method: Option<IgnoredAny>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     result: Option<IgnoredAny>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     error: Option<IgnoredAny>,
 }
 
@@ -202,13 +202,15 @@ enum AnyId {
 
 /// Deserialises a member that is present. The result distinguishes a null member from a missing
 /// member.
-fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+fn deserialize_present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     member: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(member).map(Some)
 }
 
-fn params<'de, D: Deserializer<'de>>(member: D) -> Result<Option<RawJsonRpcParams>, D::Error> {
+fn deserialize_params<'de, D: Deserializer<'de>>(
+    member: D,
+) -> Result<Option<RawJsonRpcParams>, D::Error> {
     let UniqueKeyValue(value) = UniqueKeyValue::deserialize(member)?;
     RawJsonRpcParams::from_value(value).map_err(|error| D::Error::custom(error.message))
 }
