@@ -26,7 +26,7 @@ pub fn run_sessions_command(
         SessionsCommand::Show(SessionArg { id }) => {
             let session = context.archive.find(&id)?;
             let unread = show::show_session(&session, &mut context)?;
-            context.note_unread(unread);
+            context.print_unread_note(unread);
             Ok(())
         }
         SessionsCommand::Export { session, format, output } => {
@@ -35,11 +35,11 @@ pub fn run_sessions_command(
                 Some(path) => export::export_to_file(context.archive, &session, format, &path)?,
                 None => export::export(context.archive, &session, format, context.terminal)?,
             };
-            context.note_unread(unread);
+            context.print_unread_note(unread);
             Ok(())
         }
         SessionsCommand::Delete { session, yes } => context.delete(&session.id, yes),
-        SessionsCommand::Prune { dry_run: true } => context.list_prunable(),
+        SessionsCommand::Prune { dry_run: true } => context.print_prunable(),
         SessionsCommand::Prune { dry_run: false } => context.prune(),
     }
 }
@@ -59,7 +59,7 @@ impl SessionsContext<'_> {
                 }
             }
         }
-        self.end_list(scope, rows, count, "stored session")
+        self.print_rows_or_note(scope, rows, count, "stored session")
     }
 
     fn search(&mut self, words: String, scope: &ListArgs) -> Result<(), SessionsError> {
@@ -76,11 +76,11 @@ impl SessionsContext<'_> {
                 }
             }
         }
-        self.end_list(scope, rows, hits.len(), "match in a stored session")
+        self.print_rows_or_note(scope, rows, hits.len(), "match in a stored session")
     }
 
     /// Prints the rows of a list as JSON, or a note if there are none.
-    fn end_list(
+    fn print_rows_or_note(
         &mut self,
         scope: &ListArgs,
         rows: Vec<Value>,
@@ -121,7 +121,7 @@ impl SessionsContext<'_> {
         Ok(())
     }
 
-    fn list_prunable(&mut self) -> Result<(), SessionsError> {
+    fn print_prunable(&mut self) -> Result<(), SessionsError> {
         let PrunableData { sessions, file_bytes, .. } =
             self.archive.data_to_prune(self.retention, self.now)?;
         for session in &sessions {
@@ -142,7 +142,7 @@ impl SessionsContext<'_> {
         Ok(())
     }
 
-    fn note_unread(&mut self, unread: u64) {
+    fn print_unread_note(&mut self, unread: u64) {
         if unread > 0 {
             let records = count_with_noun(unread, "record", "records");
             self.terminal.print_note(&format!(
