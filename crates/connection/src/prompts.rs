@@ -126,7 +126,7 @@ impl Drop for OpenPrompt {
     fn drop(&mut self) {
         lock(&self.slot).get_or_insert_with(|| Ok(cancelled_response()));
         // A client that reads the response may send the next prompt at once.
-        self.turns.begin_response();
+        self.turns.free_place_for_next_prompt();
         self.turn.session.end_turn(&self.turn.id, self.reason);
         // Cancel the turn, because no part of the turn may run after the response.
         self.turn.cancel.cancel();
@@ -184,7 +184,7 @@ impl OpenTurns {
 
     /// Frees the place of a turn for another prompt, before the response of the turn can be sent.
     /// [`end`](Self::end) must be called afterwards.
-    fn begin_response(&self) {
+    fn free_place_for_next_prompt(&self) {
         lock(&self.turns).responding += 1;
     }
 
