@@ -105,14 +105,14 @@ impl JudgedCalls {
 
     /// Records that permission is requested for a call. A request for a call that runs already is
     /// about a further effect, e.g. a connection of a command, and does not concern the whole call.
-    pub(super) fn note_permission_request(&mut self, id: &str) {
+    pub(super) fn record_permission_request(&mut self, id: &str) {
         if let Some(call) = self.0.get_mut(id).filter(|call| call.status == CallPhase::Pending) {
             call.permission = PermissionState::Asked;
         }
     }
 
     /// Records the reply to a permission request.
-    pub(super) fn note_permission_reply(&mut self, id: &str, is_given: bool) {
+    pub(super) fn record_permission_reply(&mut self, id: &str, is_given: bool) {
         if let Some(call) =
             self.0.get_mut(id).filter(|call| call.permission == PermissionState::Asked)
         {

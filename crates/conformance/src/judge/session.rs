@@ -68,7 +68,7 @@ impl JudgedSession {
 
     /// Keeps the state of an open session that a request loads again, until the response. If the
     /// session is being loaded already, keeps the state before the first load.
-    pub(super) fn keep_until_replayed(&mut self, earlier: Option<Self>) {
+    pub(super) fn keep_earlier_until_loaded(&mut self, earlier: Option<Self>) {
         self.loads = 1 + earlier.as_ref().map_or(0, |earlier| earlier.loads);
         self.earlier = match earlier {
             Some(loading) if loading.phase == SessionPhase::Replaying => loading.earlier,
@@ -97,7 +97,7 @@ impl JudgedSession {
 
     /// Records the response to `session/load` or `session/resume`, which ends the replay. A turn that
     /// runs meanwhile continues.
-    pub(super) fn finish_replay(&mut self) {
+    pub(super) fn record_load_response(&mut self) {
         self.loads = self.loads.saturating_sub(1);
         if let Some(earlier) = self.earlier.take() {
             self.prompts = earlier.prompts;
@@ -111,7 +111,7 @@ impl JudgedSession {
     }
 
     /// Records that a load failed: if no other load is open, the session is as it was before.
-    pub(super) fn fail_replay(&mut self) {
+    pub(super) fn record_failed_load(&mut self) {
         self.loads = self.loads.saturating_sub(1);
         if self.loads > 0 || self.phase != SessionPhase::Replaying {
             return;
@@ -251,7 +251,7 @@ impl JudgedSession {
         let call = &params["toolCall"];
         self.calls.judge_update(call, UpdateCarrier::Permission, faults);
         self.check_shown_terminals(call, faults);
-        self.calls.note_permission_request(call["toolCallId"].as_str().unwrap_or_default());
+        self.calls.record_permission_request(call["toolCallId"].as_str().unwrap_or_default());
         let mut ids = HashSet::new();
         if !array_objects(&params["options"]).all(|option| ids.insert(&option["optionId"])) {
             faults.report_violation(
@@ -271,8 +271,8 @@ impl JudgedSession {
     }
 
     /// Records the reply to a permission request.
-    pub(super) fn note_permission_reply(&mut self, call: &str, is_given: bool) {
-        self.calls.note_permission_reply(call, is_given);
+    pub(super) fn record_permission_reply(&mut self, call: &str, is_given: bool) {
+        self.calls.record_permission_reply(call, is_given);
     }
 
     /// Records a terminal that the client created.

@@ -354,7 +354,7 @@ impl TranscriptJudge {
                 {
                     let earlier = self.sessions.insert(id, JudgedSession::new(true));
                     if let Some(session) = self.sessions.get_mut(id) {
-                        session.keep_until_replayed(earlier);
+                        session.keep_earlier_until_loaded(earlier);
                     }
                 }
             }
@@ -519,10 +519,10 @@ impl TranscriptJudge {
         let Some(session) = session else { return };
         match (&*asked.name, result) {
             ("session/load" | "session/resume", Some(result)) => {
-                session.finish_replay();
+                session.record_load_response();
                 return session.update_choices(result, faults);
             }
-            ("session/load" | "session/resume", None) => return session.fail_replay(),
+            ("session/load" | "session/resume", None) => return session.record_failed_load(),
             _ => {}
         }
         session.judge(faults, |session, faults| match (&*asked.name, result, &asked.permission) {
@@ -545,7 +545,7 @@ impl TranscriptJudge {
                         "an option that was not offered",
                     );
                 }
-                session.note_permission_reply(call, option.is_some_and(|(_, allows)| *allows));
+                session.record_permission_reply(call, option.is_some_and(|(_, allows)| *allows));
             }
             _ => {}
         });
