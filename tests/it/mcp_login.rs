@@ -240,10 +240,14 @@ fn a_login_that_is_not_possible_says_what_to_do() {
         assert!(code == 1 && output.contains(expected), "{behaviour}: {output}");
         assert!(!key_file(&scratch).exists(), "{behaviour}");
     }
-    let scratch = configured("https://a.example/mcp", "oauth.client_secret_env = \"X\"");
-    let shown = printed(&scratch, &["config", "show"]);
-    assert!(
-        shown.contains("mcp_servers.docs.oauth.client_secret_env needs `client_id`"),
-        "{shown}"
-    );
+    for (oauth, expected) in [
+        ("{ client_secret_env = \"X\" }", "client_secret_env needs `client_id`"),
+        ("{ client_id = \"a\", client_secret_env = \"X\" }", "client_secret_env needs `issuer`"),
+        ("{ issuer = \"https://a.example\" }", "issuer needs `client_id`"),
+        ("{ client_id = \"a\", issuer = \"a\" }", "issuer must be an http or https URL"),
+    ] {
+        let scratch = configured("https://a.example/mcp", &format!("oauth = {oauth}"));
+        let shown = printed(&scratch, &["config", "show"]);
+        assert!(shown.contains(&format!("mcp_servers.docs.oauth.{expected}")), "{shown}");
+    }
 }

@@ -26,6 +26,10 @@ pub struct McpLoginClient {
     pub id: String,
     /// The secret of the client, if it has one.
     pub secret: Option<String>,
+    /// The issuer of the authorization server at which the client is registered, e.g.
+    /// `https://login.example.org`. A client is not used at another one. A client with a secret needs
+    /// it, because the server itself names its authorization server.
+    pub issuer: Option<String>,
 }
 
 /// Stores logins. The methods may block the thread, and are called outside of the runtime's threads.
@@ -70,10 +74,25 @@ impl McpLogin {
 }
 
 impl McpLoginClient {
-    /// Creates a registered client.
+    /// Creates a registered client without a secret.
     #[must_use]
-    pub fn new(id: impl Into<String>, secret: Option<String>) -> Self {
-        Self { id: id.into(), secret }
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), secret: None, issuer: None }
+    }
+
+    /// Returns the client with its secret, which only this issuer gets.
+    #[must_use]
+    pub fn with_secret(self, secret: Option<String>, issuer: impl Into<String>) -> Self {
+        Self { secret, issuer: Some(issuer.into()), ..self }
+    }
+
+    /// Returns whether the client may be used at an issuer.
+    pub(crate) fn is_registered_at(&self, issuer: &str) -> bool {
+        let without_slash = |text: &str| text.strip_suffix('/').unwrap_or(text).to_owned();
+        match &self.issuer {
+            Some(own) => without_slash(own) == without_slash(issuer),
+            None => self.secret.is_none(),
+        }
     }
 }
 

@@ -112,6 +112,9 @@ fn remedy(error: &McpLoginError, name: &str) -> String {
         McpLoginError::Registration(_) => format!(
             "; register it there yourself, and set `client_id` in [mcp_servers.{name}.oauth]"
         ),
+        McpLoginError::OtherIssuer(_) => format!(
+            "; if the client is registered there, set `issuer` in [mcp_servers.{name}.oauth]"
+        ),
         McpLoginError::TimedOut => "; try it again".to_owned(),
         _ => String::new(),
     }

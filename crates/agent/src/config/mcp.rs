@@ -31,6 +31,8 @@ struct OAuthSection {
     client_id: Option<String>,
     /// Name of the variable with the secret of the client.
     client_secret_env: Option<String>,
+    /// The issuer of the authorization server at which the client is registered.
+    issuer: Option<String>,
     #[serde(default)]
     scopes: Vec<String>,
 }
@@ -125,21 +127,36 @@ impl McpServerSection {
 
     /// Returns how to log in to the server.
     fn login(&self, name: &str, env: &[(String, String)]) -> Result<McpLogin, String> {
-        let OAuthSection { client_id, client_secret_env, scopes } = &self.oauth;
+        let OAuthSection { client_id, client_secret_env, issuer, scopes } = &self.oauth;
         let hint = format!("run `callboard mcp login {name}`");
         let mut login = McpLogin::new(Arc::new(KeyStore::from_env(env)), hint);
         login.scopes.clone_from(scopes);
+        let section = format!("mcp_servers.{name}.oauth");
+        if let Some(issuer) = issuer {
+            let wrong = || format!("{section}.issuer must be an http or https URL");
+            super::check_base_url(issuer).map_err(|_base_url| wrong())?;
+        }
         login.client = match (client_id, client_secret_env) {
-            (Some(id), None) => Some(McpLoginClient::new(id, None)),
-            (Some(id), Some(variable)) => {
-                let named_by = format!("mcp_servers.{name}.oauth.client_secret_env");
-                Some(McpLoginClient::new(id, env_secret(env, variable, &named_by)))
+            (Some(id), None) => {
+                let mut client = McpLoginClient::new(id);
+                client.issuer.clone_from(issuer);
+                Some(client)
             }
-            (None, None) => None,
+            (Some(id), Some(variable)) => {
+                // The server itself names its authorization server, and could choose who gets the
+                // secret.
+                let issuer = issuer.as_ref().ok_or_else(|| {
+                    format!(
+                        "{section}.client_secret_env needs `issuer`, which alone gets the secret"
+                    )
+                })?;
+                let secret = env_secret(env, variable, &format!("{section}.client_secret_env"));
+                Some(McpLoginClient::new(id).with_secret(secret, issuer))
+            }
+            (None, None) if issuer.is_none() => None,
+            (None, None) => return Err(format!("{section}.issuer needs `client_id`")),
             (None, Some(_)) => {
-                return Err(format!(
-                    "mcp_servers.{name}.oauth.client_secret_env needs `client_id`"
-                ));
+                return Err(format!("{section}.client_secret_env needs `client_id`"));
             }
         };
         Ok(login)

@@ -1,6 +1,7 @@
 //! Requests of logins: to the endpoints that the metadata of a server names, and only by TLS.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use callboard_text::escape_invisible_truncated;
 use oauth2::http::{self, HeaderValue};
@@ -17,17 +18,36 @@ use super::error::McpLoginError;
 use crate::http::is_loopback;
 use crate::limits::{LOGIN_REQUEST_TIMEOUT, MAX_LOGIN_ERROR_BYTES, MAX_LOGIN_RESPONSE_BYTES};
 
+/// The authorization server of a server.
+pub(super) struct AuthorizationServer {
+    pub(super) manager: AuthorizationManager,
+    /// The issuer. Its metadata come from its own address.
+    pub(super) issuer: String,
+    pub(super) token_endpoint: String,
+    is_client_refused: Arc<AtomicBool>,
+}
+
+impl AuthorizationServer {
+    /// Returns whether an answer of the server to a request for tokens refuses the client itself.
+    pub(super) fn is_client_refused(&self) -> bool {
+        self.is_client_refused.load(Ordering::Acquire)
+    }
+}
+
 /// Finds the authorization server of a server, by the metadata that they publish. `challenge` is the
 /// header with which the server refused a request.
 pub(super) async fn discover(
     url: &str,
     challenge: Option<&str>,
-) -> Result<AuthorizationManager, McpLoginError> {
+) -> Result<AuthorizationServer, McpLoginError> {
     let base = Url::parse(url).map_err(|error| McpLoginError::Failed(error.to_string()))?;
     if !is_permitted(&base, &base) {
         return Err(McpLoginError::Insecure(url.to_owned()));
     }
-    let client = Arc::new(LoginHttpClient { base: base.clone() });
+    let is_client_refused = Arc::<AtomicBool>::default();
+    let client =
+        LoginHttpClient { base: base.clone(), is_client_refused: is_client_refused.clone() };
+    let client = Arc::new(client);
     let manager = AuthorizationManager::new_with_oauth_http_client(base.clone(), client).await;
     let mut manager = manager.map_err(|error| failed(&error))?;
     let found = manager.resolve_metadata_from_challenge(challenge).await;
@@ -43,8 +63,46 @@ pub(super) async fn discover(
             return Err(McpLoginError::Insecure(shown(endpoint)));
         }
     }
+    let issuer = metadata.issuer.clone().ok_or(McpLoginError::NoMetadata)?;
+    let token_endpoint = metadata.token_endpoint.clone();
     manager.set_metadata(found.metadata);
-    Ok(manager)
+    Ok(AuthorizationServer { manager, issuer, token_endpoint, is_client_refused })
+}
+
+/// Returns the addresses at which an issuer publishes its metadata: those of RFC 8414, and that of
+/// `OpenID` Connect.
+fn metadata_urls(issuer: &str) -> Option<[String; 3]> {
+    let issuer = Url::parse(issuer).ok()?;
+    if issuer.query().is_some() || issuer.fragment().is_some() {
+        return None;
+    }
+    let path = issuer.path().trim_end_matches('/');
+    let at = |path: String| {
+        let mut url = issuer.clone();
+        url.set_path(&path);
+        url.to_string()
+    };
+    Some([
+        at(format!("/.well-known/oauth-authorization-server{path}")),
+        at(format!("/.well-known/openid-configuration{path}")),
+        at(format!("{path}/.well-known/openid-configuration")),
+    ])
+}
+
+/// Checks that the metadata of an authorization server come from the issuer that they name. Otherwise
+/// a server could name own metadata that contain the issuer of another login, and would get the refresh
+/// token of this login. The SDK checks only addresses of some forms.
+fn check_issuer(url: &Url, body: &[u8]) -> Result<(), OAuthHttpClientError> {
+    // Metadata without this field are not used. Other documents name no issuer.
+    let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(body) else { return Ok(()) };
+    if !fields.contains_key("token_endpoint") {
+        return Ok(());
+    }
+    let issuer = fields.get("issuer").and_then(Value::as_str).unwrap_or_default();
+    if metadata_urls(issuer).is_some_and(|urls| urls.iter().any(|own| own == url.as_str())) {
+        return Ok(());
+    }
+    Err(format!("the metadata at {url} are not those of their issuer `{issuer}`").into())
 }
 
 /// Returns whether a login to the server `base` may send a request to `url`. Without TLS, everyone on
@@ -76,6 +134,7 @@ pub(super) fn shown(text: &str) -> String {
 /// Sends the requests of a login.
 struct LoginHttpClient {
     base: Url,
+    is_client_refused: Arc<AtomicBool>,
 }
 
 impl OAuthHttpClient for LoginHttpClient {
@@ -90,8 +149,8 @@ impl LoginHttpClient {
         request: http::Request<Vec<u8>>,
     ) -> Result<http::Response<Vec<u8>>, OAuthHttpClientError> {
         let request = reqwest::Request::try_from(request)?;
-        let url = request.url();
-        if !is_permitted(&self.base, url) {
+        let url = request.url().clone();
+        if !is_permitted(&self.base, &url) {
             return Err(format!("{url} is not used, because it has no TLS").into());
         }
         // Redirects are followed by the SDK, which compares the origins.
@@ -99,6 +158,7 @@ impl LoginHttpClient {
         let client = if is_loopback(url.as_str()) { client.no_proxy() } else { client };
         let client = client.timeout(LOGIN_REQUEST_TIMEOUT).build()?;
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        let gets = request.method() == http::Method::GET;
         let asks_for_tokens = request.headers().get(CONTENT_TYPE) == Some(&form);
         let mut response = client.execute(request).await?;
         let mut copy = http::Response::builder().status(response.status());
@@ -116,8 +176,22 @@ impl LoginHttpClient {
             }
             body.extend_from_slice(&chunk);
         }
+        if gets {
+            check_issuer(&url, &body)?;
+        }
+        if asks_for_tokens && refuses_client(&body) {
+            self.is_client_refused.store(true, Ordering::Release);
+        }
         Ok(copy.body(if asks_for_tokens { only_known_fields(body) } else { body })?)
     }
+}
+
+/// Returns whether a response to a request for tokens refuses the client, as RFC 6749 defines it. The
+/// SDK does not return the code of the error.
+fn refuses_client(body: &[u8]) -> bool {
+    let fields = serde_json::from_slice::<Map<String, Value>>(body).unwrap_or_default();
+    let error = fields.get("error").and_then(Value::as_str);
+    matches!(error, Some("invalid_client" | "unauthorized_client"))
 }
 
 /// Removes the unknown fields of a response with tokens. They may contain other tokens, which the SDK
@@ -141,6 +215,7 @@ fn only_known_fields(body: Vec<u8>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
+    use serde_json::json;
 
     use super::*;
 
@@ -159,6 +234,34 @@ mod tests {
             let [base, url] = [base, url].map(|url| Url::parse(url).unwrap());
             assert_eq!(is_permitted(&base, &url), expected, "{base} {url}");
         }
+    }
+
+    #[test]
+    fn metadata_of_an_authorization_server_come_from_their_issuer() {
+        for (url, issuer, expected) in [
+            ("https://a/.well-known/oauth-authorization-server", "https://a", true),
+            ("https://a/.well-known/oauth-authorization-server", "https://a/", true),
+            ("https://a/.well-known/oauth-authorization-server/t/u", "https://a/t/u", true),
+            ("https://a/.well-known/oauth-authorization-server/t", "https://a/t/", true),
+            ("https://a/.well-known/openid-configuration/t", "https://a/t", true),
+            ("https://a/t/.well-known/openid-configuration", "https://a/t", true),
+            ("https://a/.well-known/openid-configuration", "https://a", true),
+            ("https://e/x/.well-known/oauth-authorization-server", "https://a", false),
+            ("https://e/.well-known/oauth-authorization-server", "https://a", false),
+            ("https://a/x/.well-known/oauth-authorization-server", "https://a", false),
+            ("https://a/.well-known/oauth-authorization-server/t", "https://a", false),
+            ("https://a/.well-known/oauth-authorization-server?x", "https://a", false),
+            ("https://a/.well-known/oauth-authorization-server", "https://a?x", false),
+            ("http://a/.well-known/oauth-authorization-server", "https://a", false),
+            ("https://a/.well-known/oauth-authorization-server", "", false),
+        ] {
+            let body = json!({"issuer": issuer, "token_endpoint": "https://e/token"}).to_string();
+            let checked = check_issuer(&Url::parse(url).unwrap(), body.as_bytes());
+            assert_eq!(checked.is_ok(), expected, "{url} {issuer}");
+        }
+        let url = Url::parse("https://a/.well-known/oauth-protected-resource").unwrap();
+        assert!(check_issuer(&url, br#"{"resource": "https://a/"}"#).is_ok());
+        assert!(check_issuer(&url, br#"{"token_endpoint": "https://a/"}"#).is_err());
     }
 
     #[test]

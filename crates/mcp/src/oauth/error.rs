@@ -23,6 +23,12 @@ pub enum McpLoginError {
     /// configure the client.
     #[error("its authorization server does not register this agent: {0}")]
     Registration(String),
+    /// The configured client is registered at another authorization server, or has a secret and no
+    /// issuer. The text is the issuer that the server names.
+    #[error(
+        "it names the authorization server {0}, which is not the issuer of the configured client"
+    )]
+    OtherIssuer(String),
     /// The user or the authorization server has refused the login.
     #[error("the login was refused: {0}")]
     Refused(String),

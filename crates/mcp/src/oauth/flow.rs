@@ -5,15 +5,14 @@ use std::future::pending;
 use reqwest::StatusCode;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, CredentialStore as _, InMemoryCredentialStore,
-    OAuthClientConfig,
+    AuthError, CredentialStore as _, InMemoryCredentialStore, OAuthClientConfig,
 };
 use serde_json::json;
 use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
 use super::callback::{Callback, CallbackListener};
-use super::discovery::{discover, failed, shown};
+use super::discovery::{AuthorizationServer, discover, failed, shown};
 use super::error::McpLoginError;
 use super::stored::{StoredLogin, blocking};
 use crate::config::{McpServerConfig, McpTransport};
@@ -29,7 +28,7 @@ pub struct McpLoginFlow {
     server: String,
     server_url: String,
     login: McpLogin,
-    manager: AuthorizationManager,
+    authorization: AuthorizationServer,
     credentials: InMemoryCredentialStore,
     client_secret: Option<String>,
     pub(super) listener: CallbackListener,
@@ -61,7 +60,7 @@ impl McpLoginFlow {
             return Err(McpLoginError::Failed(OWN_HEADER.to_owned()));
         }
         let (status, challenge) = ask_for_challenge(server_url, headers).await?;
-        let mut manager = match discover(server_url, challenge.as_deref()).await {
+        let mut authorization = match discover(server_url, challenge.as_deref()).await {
             Err(McpLoginError::NoMetadata) if status.is_success() => {
                 return Err(McpLoginError::NotNeeded);
             }
@@ -70,6 +69,11 @@ impl McpLoginFlow {
             }
             found => found?,
         };
+        let client = login.client.as_ref();
+        if client.is_some_and(|client| !client.is_registered_at(&authorization.issuer)) {
+            return Err(McpLoginError::OtherIssuer(shown(&authorization.issuer)));
+        }
+        let manager = &mut authorization.manager;
         let listener = CallbackListener::bind().await;
         let listener = listener.map_err(|error| McpLoginError::Failed(error.to_string()))?;
         let scopes = match login.scopes.is_empty() {
@@ -98,7 +102,7 @@ impl McpLoginFlow {
             server: config.name.clone(),
             server_url: server_url.clone(),
             login,
-            manager,
+            authorization,
             credentials,
             client_secret,
             listener,
@@ -154,7 +158,8 @@ impl McpLoginFlow {
 
     /// Exchanges the code for tokens, and stores them.
     async fn exchange(self, code: &str, issuer: Option<&str>) -> Result<(), McpLoginError> {
-        let exchange = self.manager.exchange_code_for_token_with_issuer(code, &self.state, issuer);
+        let manager = &self.authorization.manager;
+        let exchange = manager.exchange_code_for_token_with_issuer(code, &self.state, issuer);
         let exchange = timeout(LOGIN_REQUEST_TIMEOUT, exchange).await;
         drop(
             exchange
@@ -163,7 +168,8 @@ impl McpLoginFlow {
         );
         let credentials = self.credentials.load().await.map_err(|error| failed(&error))?;
         let login = credentials.and_then(|credentials| {
-            StoredLogin::new(&self.server_url, self.client_secret, credentials)
+            let token_endpoint = self.authorization.token_endpoint;
+            StoredLogin::new(&self.server_url, token_endpoint, self.client_secret, credentials)
         });
         let login = login.ok_or_else(|| McpLoginError::Failed("there are no tokens".to_owned()))?;
         let (store, server, url) = (self.login.store, self.server, self.server_url);

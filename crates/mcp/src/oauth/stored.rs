@@ -7,6 +7,7 @@ use rmcp::transport::auth::{OAuthTokenResponse, StoredCredentials};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
+use super::discovery::AuthorizationServer;
 use crate::limits::{MAX_STORED_LOGIN_BYTES, TOKEN_REFRESH_MARGIN};
 
 /// A stored login. The type has no `Debug`, because it consists of secrets.
@@ -14,6 +15,8 @@ use crate::limits::{MAX_STORED_LOGIN_BYTES, TOKEN_REFRESH_MARGIN};
 pub(super) struct StoredLogin {
     /// The URL of the server, which is the only one that gets the tokens.
     url: String,
+    /// The address that got the refresh token, and is the only one that gets it.
+    pub(super) token_endpoint: String,
     /// The secret of a client that was registered by the login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
@@ -21,20 +24,31 @@ pub(super) struct StoredLogin {
 }
 
 impl StoredLogin {
-    /// Creates a login. Returns `None` if the credentials contain no tokens.
+    /// Creates a login. Returns `None` if the credentials contain no tokens or no issuer.
     pub(super) fn new(
         url: &str,
+        token_endpoint: String,
         client_secret: Option<String>,
         credentials: StoredCredentials,
     ) -> Option<Self> {
-        credentials.token_response.as_ref()?;
-        Some(Self { url: url.to_owned(), client_secret, credentials })
+        let login = Self { url: url.to_owned(), token_endpoint, client_secret, credentials };
+        login.is_complete().then_some(login)
     }
 
     /// Parses a stored login for a URL.
     pub(super) fn parse(text: &str, url: &str) -> Option<Self> {
         let login: Self = serde_json::from_str(text).ok()?;
-        (login.url == url && login.credentials.token_response.is_some()).then_some(login)
+        (login.url == url && login.is_complete()).then_some(login)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.credentials.token_response.is_some() && self.credentials.issuer.is_some()
+    }
+
+    /// Returns whether this authorization server has given the tokens.
+    pub(super) fn is_of(&self, server: &AuthorizationServer) -> bool {
+        self.credentials.issuer.as_ref() == Some(&server.issuer)
+            && self.token_endpoint == server.token_endpoint
     }
 
     /// Returns the text that is stored.
@@ -102,8 +116,8 @@ mod tests {
             (Some(0), 0, true),
             (None, 9999, false),
         ] {
-            let text = json!({"url": "https://a/", "credentials": {
-                "client_id": "c", "token_received_at": 1000,
+            let text = json!({"url": "https://a/", "token_endpoint": "t", "credentials": {
+                "client_id": "c", "issuer": "i", "token_received_at": 1000,
                 "token_response": {
                     "access_token": "t", "token_type": "bearer", "expires_in": valid_for}}});
             let login = StoredLogin::parse(&text.to_string(), "https://a/").unwrap();

@@ -397,8 +397,14 @@ async fn a_registered_client_is_used() {
     let (server, store) = (TestServer::start("closed"), Arc::default());
     let mut config = config(&server.url, &store);
     let secret = "client-secret-1";
-    let client = McpLoginClient::new("mine", Some(secret.to_owned()));
-    config.login.as_mut().unwrap().client = Some(client);
+    let mut client = McpLoginClient::new("mine");
+    client.secret = Some(secret.to_owned());
+    config.login.as_mut().unwrap().client = Some(client.clone());
+    // The server alone must not choose who gets the secret.
+    let issuer = server.at("");
+    assert_eq!(log_in(&config).await.0, Err(McpLoginError::OtherIssuer(issuer.clone())));
+    let client = client.with_secret(Some(secret.to_owned()), issuer);
+    config.login.as_mut().unwrap().client = Some(client.clone());
     assert!(!format!("{config:?}").contains(secret));
     log_in(&config).await.0.unwrap();
     let login = store.login();
@@ -407,4 +413,45 @@ async fn a_registered_client_is_used() {
     server.post("/expire").await;
     connect(&config).await.unwrap().end().await;
     assert_eq!(server.count("refresh").await, 1);
+    // The user has registered it elsewhere since.
+    server.post("/expire").await;
+    let client = client.with_secret(Some(secret.to_owned()), "https://other.example");
+    config.login.as_mut().unwrap().client = Some(client);
+    let failed = connect(&config).await.err();
+    assert_eq!(failed.as_deref(), Some("it needs a login: run `agent login docs`"));
+    assert_eq!(server.count("refresh").await, 1);
+}
+
+#[tokio::test]
+async fn a_foreign_authorization_server_gets_no_refresh_token() {
+    // Each names the issuer of the login, or an issuer that has the token endpoint of the login.
+    for (behaviour, expected) in [
+        ("foreign", "are not those of their issuer"),
+        ("moved", "it needs a login: run `agent login docs`"),
+        ("renamed", "it needs a login: run `agent login docs`"),
+    ] {
+        let (server, store, config, running) = logged_in().await;
+        running.end().await;
+        server.post("/expire").await;
+        server.post(&format!("/behave?{behaviour}")).await;
+        let failed = connect(&config).await.err().unwrap();
+        assert!(failed.contains(expected), "{behaviour}: {failed}");
+        assert_eq!([server.count("refresh").await, server.count("stolen").await], [0, 0]);
+        let before = store.login();
+        let (result, _) = log_in(&config).await;
+        // A new login is bound to the new server, if this one publishes its own metadata.
+        assert_eq!(result.is_ok(), behaviour != "foreign", "{behaviour}: {result:?}");
+        assert_eq!(store.login() == before, behaviour == "foreign");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_not_registered_any_more_ends_the_login() {
+    let (server, _store, config, running) = logged_in().await;
+    server.post("/expire").await;
+    server.post("/behave?forgets").await;
+    let failed = call(&running.connected(&config), 2).await;
+    let expected = "it needs a login: run `agent login docs`.";
+    assert!(failed.len() == 2 && failed.iter().all(|text| text.contains(expected)), "{failed:?}");
+    assert_eq!(running.end().await, "it needs a login: run `agent login docs`");
 }

@@ -172,30 +172,37 @@ impl ServerLogin {
         login: &McpLogin,
     ) -> Result<StoredLogin, RefreshError> {
         let other = |error: &dyn std::fmt::Display| RefreshError::Failed(error.to_string());
-        let mut manager = discover(&self.url, None).await.map_err(|error| other(&error))?;
+        let mut server = discover(&self.url, None).await.map_err(|error| other(&error))?;
+        let client_id = stored.credentials.client_id.clone();
+        let configured = login.client.as_ref().filter(|client| client.id == client_id);
+        // Another authorization server, or another address of it, must not get the refresh token.
+        let is_registered = configured.is_none_or(|client| client.is_registered_at(&server.issuer));
+        if !stored.is_of(&server) || !is_registered {
+            return Err(RefreshError::Ended);
+        }
         let StoredLogin { client_secret, credentials, .. } = stored;
-        let mut client = OAuthClientConfig::new(&credentials.client_id, &self.url);
-        let configured = login.client.as_ref().filter(|client| client.id == credentials.client_id);
+        let mut client = OAuthClientConfig::new(client_id, &self.url);
         client.client_secret =
             configured.and_then(|client| client.secret.clone()).or(client_secret.clone());
         let memory = InMemoryCredentialStore::new();
         memory.save(credentials).await.map_err(|error| other(&error))?;
+        let manager = &mut server.manager;
         manager.set_credential_store(memory.clone());
-        // Returns `false` if the server now names another authorization server, which must not get
-        // the refresh token.
         if !manager.initialize_from_store().await.map_err(|error| other(&failed(&error)))? {
             return Err(RefreshError::Ended);
         }
         manager.configure_client(client).map_err(|error| other(&failed(&error)))?;
-        match manager.refresh_token().await {
+        match server.manager.refresh_token().await {
             Ok(_) => {}
+            Err(_) if server.is_client_refused() => return Err(RefreshError::Ended),
             Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => {
                 return Err(RefreshError::Ended);
             }
             Err(error) => return Err(other(&failed(&error))),
         }
         let new = memory.load().await.map_err(|error| other(&error))?;
-        let new = new.and_then(|new| StoredLogin::new(&self.url, client_secret, new));
+        let new = new
+            .and_then(|new| StoredLogin::new(&self.url, server.token_endpoint, client_secret, new));
         new.ok_or(RefreshError::Ended)
     }
 

@@ -53,6 +53,10 @@ class Handler(BaseHTTPRequestHandler):
     def base(self):
         return f"http://127.0.0.1:{self.server.server_port}"
 
+    @property
+    def issuer(self):
+        return self.base + "/renamed" if "renamed" in behaviours else self.base
+
     def answer(self, status, body=None, headers=()):
         data = b"" if body is None else json.dumps(body).encode()
         self.send_response(status)
@@ -78,16 +82,20 @@ class Handler(BaseHTTPRequestHandler):
         elif "silent" in behaviours and url.path.startswith("/.well-known/"):
             self.answer(404)
         elif url.path == "/.well-known/oauth-protected-resource/mcp":
-            named = "http://10.1.2.3:1" if "private" in behaviours else self.base
+            named = "http://10.1.2.3:1" if "private" in behaviours else self.issuer
+            if "foreign" in behaviours:
+                named = self.base + "/x/.well-known/oauth-authorization-server"
             self.answer(200, {
                 "resource": self.base + "/mcp",
                 "authorization_servers": [named],
                 "scopes_supported": ["use"],
             })
-        elif url.path == "/.well-known/oauth-authorization-server":
+        elif "/.well-known/oauth-authorization-server" in url.path:
             token = "http://192.0.2.1/token" if "insecure" in behaviours else self.base + "/token"
+            if "foreign" in behaviours or "moved" in behaviours:
+                token = self.base + "/stolen"
             metadata = {
-                "issuer": self.base,
+                "issuer": self.issuer,
                 "authorization_endpoint": self.base + "/authorize",
                 "token_endpoint": token,
                 "registration_endpoint": self.base + "/register",
@@ -115,7 +123,7 @@ class Handler(BaseHTTPRequestHandler):
             codes[code] = asked
             answer = {"code": code}
         answer["state"] = asked["state"]
-        answer["iss"] = "http://other.example" if "impostor" in behaviours else self.base
+        answer["iss"] = "http://other.example" if "impostor" in behaviours else self.issuer
         self.answer(302, None, [("Location", asked["redirect_uri"] + "?" + urlencode(answer))])
 
     def do_DELETE(self):
@@ -137,10 +145,17 @@ class Handler(BaseHTTPRequestHandler):
         elif url.path in ("/break", "/repair"):
             (behaviours.append if url.path == "/break" else behaviours.remove)("broken")
             self.answer(200, {})
+        elif url.path == "/behave":
+            behaviours.append(url.query)
+            self.answer(200, {})
         elif url.path == "/register":
             self.register(json.loads(body))
-        elif url.path == "/token":
-            self.token(dict(parse_qsl(body.decode())))
+        elif url.path in ("/token", "/stolen"):
+            asked = dict(parse_qsl(body.decode()))
+            with lock:
+                if url.path == "/stolen" and "refresh_token" in asked:
+                    count("stolen")
+            self.token(asked)
         elif url.path in ("/mcp", "/other"):
             self.serve(json.loads(body))
         else:
@@ -155,6 +170,9 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(201, {**asked, "client_id": "client-1"})
 
     def token(self, asked):
+        if "forgets" in behaviours:
+            self.answer(401, {"error": "invalid_client"})
+            return
         if "broken" in behaviours:
             with lock:
                 count("broken")
