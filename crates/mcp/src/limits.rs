@@ -141,7 +141,8 @@ pub const LOGIN_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time limit for one request of a login, e.g. for tokens.
 pub const LOGIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Time limit for renewing an access token: the metadata of the server, and the new tokens.
+/// Time for which a request waits for the renewal of its access token. The request for new tokens is
+/// not ended with it, because its answer must be stored.
 pub const TOKEN_REFRESH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time before its end at which an access token is renewed. Of a token that is valid for a shorter

@@ -15,8 +15,11 @@ fn entry_name(server: &str) -> String {
 }
 
 impl KeyStore {
-    /// Removes the login to an MCP server. Returns whether there was one.
+    /// Removes the login to an MCP server, after a session that is renewing it. Returns whether there
+    /// was one.
     pub(crate) fn remove_mcp_login(&self, server: &str) -> Result<bool, KeyError> {
+        let lock = self.folder.is_some().then(|| self.lock(server));
+        let _lock = lock.transpose().map_err(KeyError::new)?;
         Ok(!self.remove_entries(&[&entry_name(server)])?.is_empty())
     }
 
@@ -67,6 +70,7 @@ impl McpLoginStore for KeyStore {
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File};
+    use std::path::PathBuf;
 
     use callboard_models::provider::Provider;
     use pretty_assertions::assert_eq;
@@ -93,15 +97,21 @@ mod tests {
             assert_eq!(store.remove_mcp_login("docs").unwrap(), true);
             assert_eq!(store.remove_mcp_login("docs").unwrap(), false);
             assert_eq!(load("docs", "https://a/mcp"), None);
+            // A renewal cannot store it again, because it has the same lock.
+            assert_eq!(lock_files(&store).len(), 1);
         }
+    }
+
+    fn lock_files(store: &KeyStore) -> Vec<PathBuf> {
+        let folders = fs::read_dir(store.folder().unwrap().join("mcp")).unwrap();
+        folders.map(|folder| folder.unwrap().path().join("lock")).collect()
     }
 
     #[test]
     fn one_process_at_a_time_renews_a_login() {
         let (_home, store) = store();
         let lock = store.lock("docs").unwrap();
-        let folder = fs::read_dir(store.folder().unwrap().join("mcp")).unwrap().next();
-        let file = File::open(folder.unwrap().unwrap().path().join("lock")).unwrap();
+        let file = File::open(&lock_files(&store)[0]).unwrap();
         assert!(file.try_lock().is_err());
         // Neither another server nor the file of the logins is locked.
         drop(store.lock("other").unwrap());

@@ -11,7 +11,7 @@ use super::discovery::AuthorizationServer;
 use crate::limits::{MAX_STORED_LOGIN_BYTES, TOKEN_REFRESH_MARGIN};
 
 /// A stored login. The type has no `Debug`, because it consists of secrets.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct StoredLogin {
     /// The URL of the server, which is the only one that gets the tokens.
     url: String,

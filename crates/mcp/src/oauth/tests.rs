@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use acp_tools::LiveTools;
 use futures::future::join_all;
@@ -14,6 +16,7 @@ use rmcp::service::ServiceError;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::tokens::RefreshError;
 use super::{McpLoginError, McpLoginFlow, ServerLogin};
 use crate::client::{AgentSide, ServerMessages};
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
@@ -75,6 +78,8 @@ fn browser() -> reqwest::Client {
 struct MemoryStore {
     logins: Mutex<BTreeMap<String, String>>,
     redacted: Mutex<Vec<String>>,
+    /// Whether logins cannot be saved.
+    is_full: AtomicBool,
 }
 
 impl McpLoginStore for MemoryStore {
@@ -83,6 +88,9 @@ impl McpLoginStore for MemoryStore {
     }
 
     fn save(&self, server: &str, _: &str, login: &str) -> Result<(), String> {
+        if self.is_full.load(Ordering::Relaxed) {
+            return Err("there is no space".to_owned());
+        }
         lock(&self.logins).insert(server.to_owned(), login.to_owned());
         Ok(())
     }
@@ -454,4 +462,73 @@ async fn a_client_that_is_not_registered_any_more_ends_the_login() {
     let expected = "it needs a login: run `agent login docs`.";
     assert!(failed.len() == 2 && failed.iter().all(|text| text.contains(expected)), "{failed:?}");
     assert_eq!(running.end().await, "it needs a login: run `agent login docs`");
+}
+
+#[tokio::test]
+async fn a_login_that_cannot_be_saved_is_used_and_its_old_refresh_token_is_not() {
+    let (server, store, config, running) = logged_in().await;
+    let connected = running.connected(&config);
+    let before = store.login();
+    store.is_full.store(true, Ordering::Relaxed);
+    for _ in 0..2 {
+        server.post("/expire").await;
+        assert_eq!(call(&connected, 1).await, [""; 0]);
+    }
+    assert_eq!(store.login(), before);
+    store.is_full.store(false, Ordering::Relaxed);
+    server.post("/expire").await;
+    assert_eq!(call(&connected, 1).await, [""; 0]);
+    assert_ne!(store.login(), before);
+    // A login of the user is used instead of the tokens in memory.
+    store.is_full.store(true, Ordering::Relaxed);
+    server.post("/expire").await;
+    assert_eq!(call(&connected, 1).await, [""; 0]);
+    store.is_full.store(false, Ordering::Relaxed);
+    server.post("/revoke").await;
+    log_in(&config).await.0.unwrap();
+    let refreshes = server.count("refresh").await;
+    assert_eq!(call(&connected, 1).await, [""; 0]);
+    assert_eq!(server.count("refresh").await, refreshes);
+    running.end().await;
+}
+
+/// Starts a renewal that the authorization server does not answer.
+async fn slow_renewal() -> (TestServer, Arc<MemoryStore>, Arc<ServerLogin>) {
+    let (server, store, config, running) = logged_in().await;
+    running.end().await;
+    store.expire();
+    server.post("/behave?slow").await;
+    let mut login = ServerLogin::new(&config);
+    login.patience = Duration::from_millis(50);
+    let login = Arc::new(login);
+    // One for the login itself.
+    while server.count("asked for tokens").await < 2 {
+        assert!(login.token().await.is_err());
+    }
+    (server, store, login)
+}
+
+#[tokio::test]
+async fn new_tokens_are_saved_if_no_request_waits_for_them_any_more() {
+    let (server, store, login) = slow_renewal().await;
+    let before = store.login();
+    server.post("/behave?").await;
+    let token = loop {
+        if let Ok(token) = login.token().await {
+            break token.unwrap();
+        }
+    };
+    assert_eq!(store.login()["credentials"]["token_response"]["access_token"], token);
+    assert_ne!(store.login(), before);
+    assert_eq!(server.count("refresh").await, 1);
+}
+
+#[tokio::test]
+async fn a_renewal_does_not_restore_a_login_that_was_removed() {
+    let (server, store, login) = slow_renewal().await;
+    lock(&store.logins).clear();
+    server.post("/behave?").await;
+    while !matches!(login.token().await, Err(RefreshError::Ended)) {}
+    assert!(lock(&store.logins).is_empty());
+    assert_eq!(server.count("refresh").await, 1);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rmcp::transport::auth::{
     AuthError, CredentialStore as _, InMemoryCredentialStore, OAuthClientConfig,
@@ -10,7 +10,7 @@ use rmcp::transport::auth::{
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::time::timeout;
 
-use super::discovery::{discover, failed};
+use super::discovery::{AuthorizationServer, discover, failed};
 use super::stored::{StoredLogin, blocking};
 use crate::config::{McpServerConfig, McpTransport};
 use crate::limits::TOKEN_REFRESH_TIMEOUT;
@@ -24,6 +24,8 @@ pub(crate) struct ServerLogin {
     /// Whether the configuration has its own header with a token.
     has_own_header: bool,
     tokens: Arc<Mutex<Tokens>>,
+    /// Time for which a request waits for a token.
+    pub(super) patience: Duration,
     /// Number of attempts to renew the access token.
     attempts: AtomicU64,
     refusal: watch::Sender<Refusal>,
@@ -43,8 +45,28 @@ enum Refusal {
 struct Tokens {
     is_loaded: bool,
     stored: Option<StoredLogin>,
+    /// The text in the store that `stored` should have replaced, if it could not be saved. The refresh
+    /// token of this text has been used.
+    replaced: Option<String>,
     /// The failure of the last attempt to renew the access token.
     failure: Option<RefreshError>,
+}
+
+/// A login that a request can use, or the renewal of one.
+enum Refresh {
+    Done(StoredLogin),
+    Prepared(Box<Renewal>),
+}
+
+/// A renewal before its request for tokens.
+struct Renewal {
+    /// No other process renews the login.
+    lock: Box<dyn Send>,
+    server: AuthorizationServer,
+    credentials: InMemoryCredentialStore,
+    client_secret: Option<String>,
+    /// The text of the login in the store.
+    in_store: String,
 }
 
 /// Why there is no access token.
@@ -71,6 +93,7 @@ impl ServerLogin {
                 .iter()
                 .any(|(name, _)| name.eq_ignore_ascii_case("authorization")),
             tokens: Arc::default(),
+            patience: TOKEN_REFRESH_TIMEOUT,
             attempts: AtomicU64::new(0),
             refusal: watch::Sender::new(Refusal::None),
         }
@@ -81,19 +104,23 @@ impl ServerLogin {
         if self.has_own_header || self.login.is_none() {
             return Ok(None);
         }
-        let attempts = self.attempts.load(Ordering::Acquire);
-        let mut tokens = self.tokens.clone().lock_owned().await;
-        if !tokens.is_loaded {
-            tokens.stored = self.load().await.map_err(RefreshError::Failed)?;
-            tokens.is_loaded = true;
-        }
-        match &tokens.stored {
-            None => Ok(None),
-            Some(stored) if !stored.ends_soon(SystemTime::now()) => {
-                Ok(Some(stored.access_token().to_owned()))
+        self.wait_for(async {
+            let attempts = self.attempts.load(Ordering::Acquire);
+            let mut tokens = self.tokens.clone().lock_owned().await;
+            if !tokens.is_loaded {
+                let loaded = self.load().await.map_err(RefreshError::Failed)?;
+                tokens.stored = loaded.map(|(stored, _)| stored);
+                tokens.is_loaded = true;
             }
-            Some(_) => self.clone().refresh_once(tokens, attempts).await.map(Some),
-        }
+            match &tokens.stored {
+                None => Ok(None),
+                Some(stored) if !stored.ends_soon(SystemTime::now()) => {
+                    Ok(Some(stored.access_token().to_owned()))
+                }
+                Some(_) => self.clone().refresh_once(tokens, attempts).await.map(Some),
+            }
+        })
+        .await
     }
 
     /// Returns another access token after the server has refused this one.
@@ -101,15 +128,25 @@ impl ServerLogin {
         self: &Arc<Self>,
         refused: &str,
     ) -> Result<String, RefreshError> {
-        let attempts = self.attempts.load(Ordering::Acquire);
-        let tokens = self.tokens.clone().lock_owned().await;
-        match &tokens.stored {
-            // Another request was faster.
-            Some(stored) if stored.access_token() != refused => {
-                Ok(stored.access_token().to_owned())
+        self.wait_for(async {
+            let attempts = self.attempts.load(Ordering::Acquire);
+            let tokens = self.tokens.clone().lock_owned().await;
+            match &tokens.stored {
+                // Another request was faster.
+                Some(stored) if stored.access_token() != refused => {
+                    Ok(stored.access_token().to_owned())
+                }
+                _ => self.clone().refresh_once(tokens, attempts).await,
             }
-            _ => self.clone().refresh_once(tokens, attempts).await,
-        }
+        })
+        .await
+    }
+
+    async fn wait_for<T>(
+        &self,
+        token: impl Future<Output = Result<T, RefreshError>>,
+    ) -> Result<T, RefreshError> {
+        timeout(self.patience, token).await.unwrap_or_else(|_elapsed| Err(no_answer()))
     }
 
     /// Renews the access token, unless another request has tried it since `attempts` was read.
@@ -125,52 +162,66 @@ impl ServerLogin {
             }
             _ => {}
         }
-        // A call that is cancelled must not lose a new refresh token.
+        // A call that is cancelled or waits no longer must not lose a new refresh token.
         let refresh = tokio::spawn(async move {
-            let refreshed = timeout(TOKEN_REFRESH_TIMEOUT, self.refresh(&tokens)).await;
-            let refreshed = refreshed.unwrap_or_else(|_elapsed| {
-                Err(RefreshError::Failed("the authorization server does not answer".to_owned()))
-            });
+            let refreshed = self.refresh(&tokens).await;
             self.attempts.fetch_add(1, Ordering::Release);
             tokens.failure = refreshed.as_ref().err().cloned();
-            let stored = refreshed?;
+            let (stored, replaced) = refreshed?;
             let token = stored.access_token().to_owned();
             tokens.stored = Some(stored);
+            tokens.replaced = replaced;
             Ok(token)
         });
         refresh.await.unwrap_or_else(|error| Err(RefreshError::Failed(error.to_string())))
     }
 
-    /// Asks the authorization server for new tokens, and stores them.
-    async fn refresh(&self, tokens: &Tokens) -> Result<StoredLogin, RefreshError> {
+    /// Asks the authorization server for new tokens, and stores them. Also returns the text in the
+    /// store that they should have replaced, if they could not be saved.
+    async fn refresh(
+        &self,
+        tokens: &Tokens,
+    ) -> Result<(StoredLogin, Option<String>), RefreshError> {
         let (Some(login), Some(old)) = (&self.login, &tokens.stored) else {
             return Err(RefreshError::Ended);
         };
+        let prepared = self.prepare(login, old, tokens.replaced.as_deref());
+        let prepared = timeout(TOKEN_REFRESH_TIMEOUT, prepared).await;
+        let renewal = match prepared.unwrap_or_else(|_elapsed| Err(no_answer()))? {
+            Refresh::Done(stored) => return Ok((stored, None)),
+            Refresh::Prepared(renewal) => *renewal,
+        };
+        // Only the time of the request itself is limited from here on: an authorization server that
+        // has received it has ended the old refresh token.
+        let Renewal { lock, server, credentials, client_secret, in_store } = renewal;
+        let new = self.request_tokens(server, &credentials, client_secret).await?;
+        new.secrets().for_each(|secret| login.store.redact(secret));
+        let saved = self.save(login, new, in_store).await;
+        drop(lock);
+        saved
+    }
+
+    /// Returns the login in the store if it is newer than `old`, or prepares its renewal.
+    async fn prepare(
+        &self,
+        login: &McpLogin,
+        old: &StoredLogin,
+        replaced: Option<&str>,
+    ) -> Result<Refresh, RefreshError> {
         let (store, server) = (login.store.clone(), self.server.clone());
-        let _lock = blocking(move || store.lock(&server)).await.map_err(RefreshError::Failed)?;
-        let stored = self.load().await.map_err(RefreshError::Failed)?.ok_or(RefreshError::Ended)?;
+        let lock = blocking(move || store.lock(&server)).await.map_err(RefreshError::Failed)?;
+        let loaded = self.load().await.map_err(RefreshError::Failed)?;
+        let (mut stored, in_store) = loaded.ok_or(RefreshError::Ended)?;
+        if replaced == Some(&in_store) {
+            stored = old.clone();
+        }
         // Another process was faster, or the user has logged in again.
         if stored.access_token() != old.access_token() && !stored.ends_soon(SystemTime::now()) {
-            return Ok(stored);
+            return Ok(Refresh::Done(stored));
         }
         if !stored.can_refresh() {
             return Err(RefreshError::Ended);
         }
-        let new = self.request_tokens(stored, login).await?;
-        let (store, server, url) = (login.store.clone(), self.server.clone(), self.url.clone());
-        new.secrets().for_each(|secret| store.redact(secret));
-        if let Ok(text) = new.to_text() {
-            // If it fails, the tokens are used until the session ends.
-            drop(blocking(move || store.save(&server, &url, &text)).await);
-        }
-        Ok(new)
-    }
-
-    async fn request_tokens(
-        &self,
-        stored: StoredLogin,
-        login: &McpLogin,
-    ) -> Result<StoredLogin, RefreshError> {
         let other = |error: &dyn std::fmt::Display| RefreshError::Failed(error.to_string());
         let mut server = discover(&self.url, None).await.map_err(|error| other(&error))?;
         let client_id = stored.credentials.client_id.clone();
@@ -180,40 +231,88 @@ impl ServerLogin {
         if !stored.is_of(&server) || !is_registered {
             return Err(RefreshError::Ended);
         }
-        let StoredLogin { client_secret, credentials, .. } = stored;
+        let StoredLogin { client_secret, credentials: tokens, .. } = stored;
         let mut client = OAuthClientConfig::new(client_id, &self.url);
         client.client_secret =
             configured.and_then(|client| client.secret.clone()).or(client_secret.clone());
-        let memory = InMemoryCredentialStore::new();
-        memory.save(credentials).await.map_err(|error| other(&error))?;
+        let credentials = InMemoryCredentialStore::new();
+        credentials.save(tokens).await.map_err(|error| other(&error))?;
         let manager = &mut server.manager;
-        manager.set_credential_store(memory.clone());
+        manager.set_credential_store(credentials.clone());
         if !manager.initialize_from_store().await.map_err(|error| other(&failed(&error)))? {
             return Err(RefreshError::Ended);
         }
         manager.configure_client(client).map_err(|error| other(&failed(&error)))?;
+        let renewal = Renewal { lock, server, credentials, client_secret, in_store };
+        Ok(Refresh::Prepared(Box::new(renewal)))
+    }
+
+    async fn request_tokens(
+        &self,
+        server: AuthorizationServer,
+        credentials: &InMemoryCredentialStore,
+        client_secret: Option<String>,
+    ) -> Result<StoredLogin, RefreshError> {
         match server.manager.refresh_token().await {
             Ok(_) => {}
             Err(_) if server.is_client_refused() => return Err(RefreshError::Ended),
             Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => {
                 return Err(RefreshError::Ended);
             }
-            Err(error) => return Err(other(&failed(&error))),
+            Err(error) => return Err(RefreshError::Failed(failed(&error).to_string())),
         }
-        let new = memory.load().await.map_err(|error| other(&error))?;
+        let new = credentials.load().await;
+        let new = new.map_err(|error| RefreshError::Failed(error.to_string()))?;
         let new = new
             .and_then(|new| StoredLogin::new(&self.url, server.token_endpoint, client_secret, new));
         new.ok_or(RefreshError::Ended)
     }
 
-    async fn load(&self) -> Result<Option<StoredLogin>, String> {
+    /// Saves a renewed login, if the store still has the login that was renewed. If it cannot be saved,
+    /// it is used until the session ends.
+    async fn save(
+        &self,
+        login: &McpLogin,
+        new: StoredLogin,
+        in_store: String,
+    ) -> Result<(StoredLogin, Option<String>), RefreshError> {
+        let (store, server, url) = (login.store.clone(), self.server.clone(), self.url.clone());
+        let (text, expected) = (new.to_text(), in_store.clone());
+        let saved = blocking(move || {
+            let current = store.load(&server, &url)?;
+            if current.as_ref() == Some(&expected) {
+                store.save(&server, &url, &text?)?;
+                return Ok(None);
+            }
+            Ok(Some(current))
+        });
+        match saved.await {
+            Ok(None) => Ok((new, None)),
+            // The user has logged out, or has logged in again, although the login was locked.
+            Ok(Some(current)) => {
+                let current = current.and_then(|text| StoredLogin::parse(&text, &self.url));
+                current.map(|current| (current, None)).ok_or(RefreshError::Ended)
+            }
+            Err(why) => {
+                tracing::warn!(
+                    server = self.server,
+                    why,
+                    "a renewed login cannot be stored, and is used until the session ends"
+                );
+                Ok((new, Some(in_store)))
+            }
+        }
+    }
+
+    /// Loads the login, with its text.
+    async fn load(&self) -> Result<Option<(StoredLogin, String)>, String> {
         let Some(login) = &self.login else { return Ok(None) };
         let (store, server, url) = (login.store.clone(), self.server.clone(), self.url.clone());
         blocking(move || {
-            let stored = store.load(&server, &url)?;
-            let stored = stored.and_then(|text| StoredLogin::parse(&text, &url));
-            stored.iter().flat_map(StoredLogin::secrets).for_each(|secret| store.redact(secret));
-            Ok(stored)
+            let Some(text) = store.load(&server, &url)? else { return Ok(None) };
+            let Some(stored) = StoredLogin::parse(&text, &url) else { return Ok(None) };
+            stored.secrets().for_each(|secret| store.redact(secret));
+            Ok(Some((stored, text)))
         })
         .await
     }
@@ -255,4 +354,8 @@ impl ServerLogin {
             None => "it needs a login".to_owned(),
         }
     }
+}
+
+fn no_answer() -> RefreshError {
+    RefreshError::Failed("the authorization server does not answer".to_owned())
 }

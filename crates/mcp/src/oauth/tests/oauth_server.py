@@ -146,7 +146,9 @@ class Handler(BaseHTTPRequestHandler):
             (behaviours.append if url.path == "/break" else behaviours.remove)("broken")
             self.answer(200, {})
         elif url.path == "/behave":
-            behaviours.append(url.query)
+            with lock:
+                behaviours[:] = url.query.split("+")
+                lock.notify_all()
             self.answer(200, {})
         elif url.path == "/register":
             self.register(json.loads(body))
@@ -170,6 +172,9 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(201, {**asked, "client_id": "client-1"})
 
     def token(self, asked):
+        with lock:
+            count("asked for tokens")
+            lock.wait_for(lambda: "slow" not in behaviours, 30)
         if "forgets" in behaviours:
             self.answer(401, {"error": "invalid_client"})
             return
