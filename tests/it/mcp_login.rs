@@ -115,7 +115,7 @@ fn log_in(scratch: &Scratch, name: &str, browser: Browser) -> (i32, String) {
                 Browser::Here => drop(request("GET", &location)),
                 Browser::Elsewhere => {
                     let stdin = child.stdin.as_mut().unwrap();
-                    stdin.write_all(format!("\n{location}\n").as_bytes()).unwrap();
+                    stdin.write_all(format!("\nyes\n{location}\n").as_bytes()).unwrap();
                 }
             }
         }
@@ -212,6 +212,9 @@ fn an_address_is_pasted_and_a_login_is_removed() {
     let scratch = configured(&server.url, "oauth.scopes = [\"use\"]");
     let (code, output) = log_in(&scratch, "docs", Browser::Elsewhere);
     assert_eq!(code, 0, "{output}");
+    assert_eq!(output.matches("not the address of the last page of this login").count(), 1);
+    // Neither the log of the SDK nor an error contains the code.
+    assert!(!output.contains("start exchange code"), "{output}");
     let test = || printed(&scratch, &["mcp", "test", "docs"]);
     assert!(test().contains("✓ docs: 1 tool"), "{}", test());
     let logout = || printed(&scratch, &["mcp", "logout", "docs"]);

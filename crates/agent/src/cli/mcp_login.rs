@@ -6,9 +6,11 @@ use std::process::{Command, ExitCode, Stdio};
 use acp_mcp::{McpLoginError, McpLoginFlow, McpServerConfig};
 use callboard_exec::OutputStream;
 use callboard_text::escape_invisible;
+use futures::stream;
+use tokio::sync::mpsc;
 
 use super::subcommands::{print_redacted, process_env};
-use super::{block_on_and_shut_down, print_error_and_fail};
+use super::{block_on_and_shut_down, print_error, print_error_and_fail};
 use crate::config::{Config, Flags};
 use crate::key_store::{KeyLocation, KeyStore};
 use crate::limits::MAX_PASTED_ADDRESS_BYTES;
@@ -65,17 +67,31 @@ async fn log_in(server: &McpServerConfig) -> Result<(), McpLoginError> {
          of that page here.",
     );
     open_in_browser(flow.url());
-    let pasted = async {
-        let reading = tokio::task::spawn_blocking(read_address);
-        reading.await.ok().flatten()
+    let (sender, lines) = mpsc::channel(1);
+    tokio::task::spawn_blocking(move || read_lines(&sender));
+    let lines = stream::unfold(lines, async |mut lines| Some((lines.recv().await?, lines)));
+    let wrong = || {
+        print_error(
+            "this is not the address of the last page of this login, so it is ignored. Paste the \
+             address that the browser shows when it cannot open the page.",
+        );
     };
-    flow.finish(pasted).await
+    flow.finish(lines, wrong).await
 }
 
-/// Reads the first line that is not empty.
-fn read_address() -> Option<String> {
-    let lines = io::stdin().lock().take(MAX_PASTED_ADDRESS_BYTES).lines();
-    lines.map_while(Result::ok).find(|line| !line.trim().is_empty())
+/// Reads what the user pastes, until the login has ended.
+fn read_lines(to: &mpsc::Sender<String>) {
+    let mut input = io::stdin().lock();
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut input).take(MAX_PASTED_ADDRESS_BYTES).read_until(b'\n', &mut line);
+        if !read.is_ok_and(|length| length > 0) {
+            return;
+        }
+        if to.blocking_send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+            return;
+        }
+    }
 }
 
 /// Opens a page in the user's browser, if this computer has a screen. It may fail, because the URL is

@@ -32,9 +32,6 @@ pub enum McpLoginError {
     /// The user or the authorization server has refused the login.
     #[error("the login was refused: {0}")]
     Refused(String),
-    /// The pasted address does not belong to this login.
-    #[error("the pasted address is not the one to which this login redirects the browser")]
-    WrongAddress,
     /// The user did not log in within [`LOGIN_TIMEOUT`](crate::limits::LOGIN_TIMEOUT).
     #[error("the login was not finished in time")]
     TimedOut,

@@ -1,7 +1,9 @@
 //! A login of the user to a server.
 
 use std::future::pending;
+use std::pin::pin;
 
+use futures::{Stream, StreamExt as _};
 use reqwest::StatusCode;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use rmcp::transport::auth::{
@@ -118,8 +120,9 @@ impl McpLoginFlow {
         &self.url
     }
 
-    /// Waits for the user, and stores the login. `pasted` resolves to the address to which the browser
-    /// was redirected, if the user enters it because the browser is on another computer.
+    /// Waits for the user, and stores the login. `pasted` are the lines that the user enters because the
+    /// browser is on another computer: one is the address to which the browser was redirected. `wrong`
+    /// is called for each other line that is not empty.
     ///
     /// # Errors
     ///
@@ -127,25 +130,29 @@ impl McpLoginFlow {
     /// stored.
     pub async fn finish(
         self,
-        pasted: impl Future<Output = Option<String>>,
+        pasted: impl Stream<Item = String>,
+        mut wrong: impl FnMut(),
     ) -> Result<(), McpLoginError> {
         let pasted = async {
-            match pasted.await {
-                Some(address) => address,
-                None => pending().await,
+            let mut pasted = pin!(pasted);
+            while let Some(line) = pasted.next().await {
+                let line = line.trim();
+                if let Some(answer) = Callback::parse(line, self.listener.address(), &self.state) {
+                    return answer;
+                }
+                if !line.is_empty() {
+                    wrong();
+                }
             }
+            pending().await
         };
         let answer = timeout_at(self.deadline, async {
             tokio::select! {
-                callback = self.listener.wait(&self.state) => Ok(callback),
-                address = pasted => {
-                    let callback =
-                        Callback::parse(address.trim(), self.listener.address(), &self.state);
-                    callback.ok_or(McpLoginError::WrongAddress)
-                }
+                callback = self.listener.wait(&self.state) => callback,
+                callback = pasted => callback,
             }
         });
-        match answer.await.map_err(|_elapsed| McpLoginError::TimedOut)?? {
+        match answer.await.map_err(|_elapsed| McpLoginError::TimedOut)? {
             Callback::Code { code, issuer } => self.exchange(&code, issuer.as_deref()).await,
             Callback::Error { error, .. } if error == "access_denied" => {
                 Err(McpLoginError::Refused("access was denied".to_owned()))
@@ -158,6 +165,8 @@ impl McpLoginFlow {
 
     /// Exchanges the code for tokens, and stores them.
     async fn exchange(self, code: &str, issuer: Option<&str>) -> Result<(), McpLoginError> {
+        // It is useless without the verifier of this login, but no log needs it.
+        self.login.store.redact(code);
         let manager = &self.authorization.manager;
         let exchange = manager.exchange_code_for_token_with_issuer(code, &self.state, issuer);
         let exchange = timeout(LOGIN_REQUEST_TIMEOUT, exchange).await;
@@ -189,10 +198,11 @@ const OWN_HEADER: &str =
 
 const NO_STATE: &str = "the URL of the login has no state";
 
+/// Returns the state of a login. The address of the authorization server may contain another one before.
 fn state_of(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
-    let mut parts = url.query_pairs();
-    parts.find(|(name, _)| name == "state").map(|(_, state)| state.into_owned())
+    let parts = url.query_pairs().filter(|(name, _)| name == "state");
+    parts.last().map(|(_, state)| state.into_owned())
 }
 
 fn registration_failed(error: &AuthError) -> McpLoginError {
@@ -226,4 +236,15 @@ async fn ask_for_challenge(
         kind.eq_ignore_ascii_case("bearer").then(|| text.to_owned())
     });
     Ok((answer.status(), challenge.filter(|_| answer.status() == StatusCode::UNAUTHORIZED)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::state_of;
+
+    #[test]
+    fn the_state_is_the_last_one() {
+        assert_eq!(state_of("https://a/?state=x&a=b&state=y%20z").as_deref(), Some("y z"));
+        assert_eq!(state_of("https://a/?a=state"), None);
+    }
 }

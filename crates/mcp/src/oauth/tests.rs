@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use acp_tools::LiveTools;
 use futures::future::join_all;
+use futures::stream;
 use pretty_assertions::assert_eq;
 use rmcp::model::{CallToolRequestParams, Implementation};
 use rmcp::service::ServiceError;
@@ -124,8 +125,13 @@ fn config(url: &str, store: &Arc<MemoryStore>) -> McpServerConfig {
     config
 }
 
-async fn never() -> Option<String> {
-    None
+/// No line is pasted.
+fn never() -> stream::Pending<String> {
+    stream::pending()
+}
+
+fn no_line() {
+    panic!("no line was pasted");
 }
 
 /// Logs in as a browser does whose user agrees. Returns the page that the browser shows at the end.
@@ -136,7 +142,7 @@ async fn log_in(config: &McpServerConfig) -> (Result<(), McpLoginError>, String)
     };
     let page = browser().get(flow.url()).send();
     let page = async { page.await.unwrap().text().await.unwrap() };
-    tokio::join!(flow.finish(never()), page)
+    tokio::join!(flow.finish(never(), no_line), page)
 }
 
 async fn connect(config: &McpServerConfig) -> Result<RunningServer, String> {
@@ -338,7 +344,7 @@ async fn other_answers_do_not_end_a_login() {
         }
         browser().get(login).send().await.unwrap().status()
     };
-    let (finished, status) = tokio::join!(flow.finish(never()), requests);
+    let (finished, status) = tokio::join!(flow.finish(never(), no_line), requests);
     assert_eq!((finished, status.as_u16()), (Ok(()), 200));
 }
 
@@ -352,14 +358,15 @@ async fn the_address_can_be_pasted() {
     let elsewhere = elsewhere.redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let redirect = elsewhere.get(flow.url()).send().await.unwrap();
     let address = redirect.headers()["location"].to_str().unwrap().to_owned();
-    assert_eq!(flow.finish(async { Some(format!("{address}\n")) }).await, Ok(()));
-    assert_eq!(server.count("exchange").await, 1);
+    // A wrong line does not end the login.
+    let other = address.replace("state=", "state=x");
+    let lines = stream::iter(["callboard".to_owned(), other, "\n".to_owned(), address + "\n"]);
+    let mut wrong = 0;
+    assert_eq!(flow.finish(lines, || wrong += 1).await, Ok(()));
+    assert_eq!((wrong, server.count("exchange").await), (2, 1));
     let mut flow = McpLoginFlow::start(&config, "Agent").await.unwrap();
     flow.deadline = tokio::time::Instant::now();
-    assert_eq!(flow.finish(never()).await, Err(McpLoginError::TimedOut));
-    let flow = McpLoginFlow::start(&config, "Agent").await.unwrap();
-    let pasted = flow.finish(async { Some(address) }).await;
-    assert_eq!(pasted, Err(McpLoginError::WrongAddress));
+    assert_eq!(flow.finish(never(), no_line).await, Err(McpLoginError::TimedOut));
 }
 
 #[tokio::test]
