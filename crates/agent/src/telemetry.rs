@@ -10,7 +10,7 @@
 
 use std::io::IsTerminal as _;
 
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::layer::{Filter, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt};
@@ -35,7 +35,7 @@ pub(crate) struct Telemetry {
 pub(crate) fn start_telemetry() -> Telemetry {
     let filter: Box<dyn Filter<Registry> + Send + Sync> =
         match EnvFilter::try_from_env("CALLBOARD_LOG") {
-            Ok(filter) => Box::new(filter),
+            Ok(filter) => Box::new(without_secrets(filter)),
             Err(_) => Box::new(default_log_targets()),
         };
     let layer = fmt::layer()
@@ -57,6 +57,12 @@ pub(crate) fn start_telemetry() -> Telemetry {
     }
 }
 
+/// Returns the filter of the user without a target that is never logged: the SDK of MCP logs the
+/// authorization codes of logins.
+fn without_secrets(filter: EnvFilter) -> impl Filter<Registry> + Send + Sync {
+    filter.and(filter_fn(|event| !event.target().starts_with("rmcp::transport::auth")))
+}
+
 /// Returns the default targets of the log. They are built without the parser of log filters,
 /// because the parser would slow down every start.
 fn default_log_targets() -> Targets {
@@ -73,5 +79,24 @@ impl Telemetry {
         if let Some(exporter) = self.exporter {
             exporter.export_remaining_spans();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn logins_of_the_sdk_are_never_logged() {
+        let filter = EnvFilter::new("trace,rmcp=trace,rmcp::transport::auth=trace");
+        let layer = fmt::layer().with_writer(std::io::sink).with_filter(without_secrets(filter));
+        let subscriber = tracing_subscriber::registry().with(layer);
+        tracing::subscriber::with_default(subscriber, || {
+            assert!(!tracing::enabled!(target: "rmcp::transport::auth", Level::ERROR));
+            assert!(!tracing::enabled!(target: "rmcp::transport::auth::x", Level::DEBUG));
+            assert!(tracing::enabled!(target: "rmcp::service", Level::DEBUG));
+        });
     }
 }
