@@ -127,7 +127,8 @@ pub fn replace_file_atomically(folder: &Path, path: &Path, text: &[u8]) -> io::R
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be written, or if the path is a link without a target.
+/// Returns an error if the file is read-only or cannot be written, or if the path is a link without a
+/// target.
 pub fn replace_following_links(path: &Path, text: &[u8]) -> io::Result<()> {
     let target = match path.canonicalize() {
         Ok(target) => target,
@@ -139,6 +140,11 @@ pub fn replace_following_links(path: &Path, text: &[u8]) -> io::Result<()> {
     let folder = target.parent().ok_or_else(|| io::Error::other("it is no file"))?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     match std::fs::metadata(&target) {
+        // The user protects it. Replacing the file needs only the permission of the folder.
+        Ok(found) if found.permissions().readonly() => {
+            let why = "it is read-only; make it writable first, e.g. with `chmod u+w`";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
         Ok(found) => file.as_file().set_permissions(found.permissions())?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),

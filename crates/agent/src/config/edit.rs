@@ -184,6 +184,13 @@ mod tests {
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         assert!(add(&env, "b").unwrap_err().contains("others may write it"));
+        let text = "[mcp_servers.a]\ncommand = \"x\"\n";
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+        assert!(add(&env, "b").unwrap_err().starts_with(&format!("{shown}: it is read-only")));
+        assert!(remove_mcp_server(&env, "a").is_err());
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), (text, 0o444));
         fs::remove_file(&path).unwrap();
         let url = [("url", Value::from("ftp://x"))];
         let refused = add_mcp_server(&env, "b", &url).unwrap_err().to_string();
