@@ -19,6 +19,8 @@ fn config_text(scratch: &Scratch) -> String {
     fs::read_to_string(config_path(scratch)).unwrap()
 }
 
+const TOKEN: &str = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+
 /// Adds the test server with a behaviour.
 fn add(scratch: &Scratch, name: &str, behaviour: &str) -> String {
     let log = scratch.path(format!("{name}.log"));
@@ -85,12 +87,25 @@ fn nothing_is_written_that_would_be_refused_or_secret_or_depend_on_the_project()
         (&["mcp", "add", "a", "--", "x", SECRET], 2, "the command contains a secret"),
         (&["mcp", "add", "a", "--url", "https://u:pw@h/"], 2, "--header-env"),
         (&["mcp", "add", "a", "--env-pass", "T=hidden", "--", "x"], 2, "without its value"),
+        (&["mcp", "add", "a", "--env-pass", TOKEN, "--", "x"], 2, "without its value"),
+        (&["mcp", "add", "a", "--env", TOKEN, "--", "x"], 2, "an equals sign and its value"),
+        (&["mcp", "add", "a", "--env", "A B=c", "--", "x"], 2, "the name of a variable"),
+        (&["mcp", "add", "a", "--env", "U=https://h/?token=hidden", "--", "x"], 2, "--env-pass U"),
+        (&["mcp", "add", "a", "--", "x", "--token", "hidden"], 2, "the command contains a secret"),
+        (&["mcp", "add", "a", "--", "x", "--api-key=hidden"], 2, "the command contains a secret"),
+        (&["mcp", "add", "a", "--", ""], 2, "the command is empty"),
+        (&["mcp", "add", "a", "--url", "https://h/?api_key=hidden"], 2, "--url contains a secret"),
+        (&["mcp", "add", "a", "--url", "https://h/#a"], 2, "after #"),
+        (&[&header[..], &[TOKEN]].concat(), 2, "the name of a header"),
+        (&[&header[..], &["A B=C"]].concat(), 2, "the name of a header"),
+        (&[&header[..], &[&format!("X={TOKEN}")]].concat(), 2, "name of a variable"),
         (&["mcp", "add", "a", "--cwd", "missing", "--", "x"], 2, "missing is no folder"),
         (&[&header[..], &["X=Bearer hidden"]].concat(), 2, "name of a variable"),
     ] {
         let (failed, err) = failure(&scratch, args);
         assert!(failed == code && err.contains(expected), "{args:?}: {failed} {err}");
-        assert!(!err.contains("hidden") && !err.contains(SECRET), "{err}");
+        let secrets = ["hidden", SECRET, TOKEN];
+        assert!(!secrets.iter().any(|secret| err.contains(secret)), "{err}");
         assert!(!config_path(&scratch).exists(), "{args:?}");
     }
     printed(&scratch, &["mcp", "add", "a", "--cwd", "src", "./tool", "-y", "--env", "x"]);

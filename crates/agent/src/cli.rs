@@ -2,6 +2,7 @@
 
 mod args;
 mod mcp;
+mod mcp_add;
 mod mcp_login;
 mod sandbox;
 mod sessions;

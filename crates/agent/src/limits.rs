@@ -30,6 +30,10 @@ pub(crate) const MAX_KEY_FILE_BYTES: u64 = 2 << 20;
 /// Maximum size of one answer to `callboard login` in bytes.
 pub(crate) const MAX_LOGIN_ANSWER_BYTES: u64 = 4 << 10;
 
+/// Minimum number of letters and digits in a row that `callboard mcp add` takes for a token, if some
+/// are digits.
+pub(crate) const MIN_TOKEN_SHAPE_LENGTH: usize = 20;
+
 /// Maximum size of the address that a user pastes at the end of `callboard mcp login`, in bytes.
 pub(crate) const MAX_PASTED_ADDRESS_BYTES: u64 = 16 << 10;
 

@@ -160,8 +160,9 @@ pub(super) struct McpAddArgs {
     #[arg(value_parser = parse_server_name)]
     pub(super) name: String,
     /// A variable for the program, with its value; for secrets, use --env-pass.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_assignment, conflicts_with = "url")]
-    pub(super) env: Vec<(String, String)>,
+    // An error of the parser would show the value, so it is parsed later.
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "url")]
+    pub(super) env: Vec<String>,
     /// The name of a variable of your environment that the program gets.
     #[arg(long, value_name = "NAME", conflicts_with = "url")]
     pub(super) env_pass: Vec<String>,
@@ -172,13 +173,8 @@ pub(super) struct McpAddArgs {
     #[arg(long, conflicts_with = "command")]
     pub(super) url: Option<String>,
     /// A header of each request, and the variable of your environment that holds its whole value.
-    #[arg(
-        long,
-        value_name = "HEADER=VARIABLE",
-        value_parser = parse_assignment,
-        requires = "url"
-    )]
-    pub(super) header_env: Vec<(String, String)>,
+    #[arg(long, value_name = "HEADER=VARIABLE", requires = "url")]
+    pub(super) header_env: Vec<String>,
     /// The program and its arguments. Options of `callboard` stand before it.
     #[arg(required_unless_present = "url", trailing_var_arg = true, value_name = "COMMAND")]
     pub(super) command: Vec<String>,
@@ -187,13 +183,6 @@ pub(super) struct McpAddArgs {
 fn parse_server_name(name: &str) -> Result<String, &'static str> {
     let is_usable = !name.trim().is_empty() && escape_invisible(name) == name;
     if is_usable { Ok(name.to_owned()) } else { Err("a name consists of visible characters") }
-}
-
-fn parse_assignment(text: &str) -> Result<(String, String), &'static str> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("an equals sign, and a name before it, are missing"),
-    }
 }
 
 #[derive(Debug, Subcommand)]

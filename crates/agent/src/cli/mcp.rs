@@ -15,7 +15,6 @@ use acp_mcp::{
 use acp_tools::sandbox::CommandIsolation;
 use acp_tools::{LiveTools, Workspace};
 use callboard_exec::OutputStream;
-use callboard_process::env::{is_secret, url_password};
 use callboard_text::{
     count_with_noun, escape_invisible, escape_invisible_in_json, escape_invisible_truncated,
 };
@@ -23,6 +22,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::args::{McpAddArgs, McpSubcommand};
+use super::mcp_add::check_server_args;
 use super::mcp_login::{run_mcp_login, run_mcp_logout};
 use super::sandbox::project_workspace;
 use super::subcommands::{SANDBOX_REMEDY, print_redacted, process_env};
@@ -30,11 +30,8 @@ use super::{
     block_on_and_shut_down, print_error, print_error_and_fail, print_unusable_error,
     wait_for_first_signal,
 };
-use crate::config::{
-    Config, Flags, SourcedValue, add_mcp_server, is_variable_name, remove_mcp_server,
-};
+use crate::config::{Config, Flags, SourcedValue, add_mcp_server, remove_mcp_server};
 use crate::limits::{MAX_SHOWN_DESCRIPTION_BYTES, MAX_SHOWN_FAILURE_BYTES};
-use crate::secrets;
 
 /// Runs the subcommand.
 pub(super) fn run_mcp_command(command: McpSubcommand) -> ExitCode {
@@ -150,17 +147,15 @@ fn shell_word(word: &str) -> String {
 
 fn add_server(args: McpAddArgs) -> ExitCode {
     let name = args.name.clone();
-    let variables: Vec<_> = args
-        .env_pass
-        .iter()
-        .chain(args.header_env.iter().map(|(_, variable)| variable))
-        .cloned()
-        .collect();
+    let (env_pass, header_env) = (args.env_pass.clone(), args.header_env.clone());
     let fields = match server_fields(args) {
         Ok(fields) => fields,
         Err(why) => return print_unusable_error(&escape_invisible(&why)),
     };
     let env = process_env();
+    let header_variables = header_env.iter().filter_map(|header| header.split_once('='));
+    let header_variables = header_variables.map(|(_, variable)| variable.to_owned());
+    let variables: Vec<_> = env_pass.into_iter().chain(header_variables).collect();
     let path = match add_mcp_server(&env, &name, &fields) {
         Ok(path) => path,
         Err(error) => return print_error_and_fail(&escape_invisible(&error.to_string())),
@@ -185,7 +180,7 @@ type ServerFields = Vec<(&'static str, toml::Value)>;
 /// Converts the arguments to keys and values of the configuration. Returns an error if they contain a
 /// secret, or would depend on the folder in which a session runs.
 fn server_fields(args: McpAddArgs) -> Result<ServerFields, String> {
-    check_no_secrets(&args)?;
+    let assignments = check_server_args(&args)?;
     let strings = |list: Vec<String>| toml::Value::from(list);
     let table = |pairs: Vec<(String, String)>| {
         let pairs = pairs.into_iter().map(|(name, value)| (name, value.into()));
@@ -194,8 +189,8 @@ fn server_fields(args: McpAddArgs) -> Result<ServerFields, String> {
     let mut fields = ServerFields::new();
     if let Some(url) = args.url {
         fields.push(("url", url.into()));
-        if !args.header_env.is_empty() {
-            fields.push(("headers_env", table(args.header_env)));
+        if !assignments.headers.is_empty() {
+            fields.push(("headers_env", table(assignments.headers)));
         }
         return Ok(fields);
     }
@@ -212,53 +207,13 @@ fn server_fields(args: McpAddArgs) -> Result<ServerFields, String> {
     if let Some(cwd) = cwd {
         fields.push(("cwd", utf8(cwd)?.into()));
     }
-    if !args.env.is_empty() {
-        fields.push(("env", table(args.env)));
+    if !assignments.env.is_empty() {
+        fields.push(("env", table(assignments.env)));
     }
     if !args.env_pass.is_empty() {
         fields.push(("env_pass", strings(args.env_pass)));
     }
     Ok(fields)
-}
-
-/// Checks that no secret would be written to the file.
-fn check_no_secrets(args: &McpAddArgs) -> Result<(), String> {
-    let secrets = secrets::process_secrets();
-    let is_known = |text: &str| secrets.redact(text) != text;
-    for (name, value) in &args.env {
-        if is_secret(name, value) || is_known(value) {
-            return Err(format!(
-                "--env {name}: this looks like a secret, which does not belong in the file; set \
-                 {name} in your environment, and use --env-pass {name}"
-            ));
-        }
-    }
-    if let Some(url) = &args.url
-        && (url_password(url).is_some() || is_known(url))
-    {
-        return Err("--url contains a secret, which does not belong in the file; put it in a \
-                    variable, and use --header-env HEADER=VARIABLE"
-            .to_owned());
-    }
-    if args.command.iter().any(|word| is_known(word)) {
-        return Err(
-            "the command contains a secret, which does not belong in the file; give it to \
-                    the server in a variable, with --env-pass"
-                .to_owned(),
-        );
-    }
-    // A text that is no name may be the value, so it is not repeated.
-    if !args.env_pass.iter().all(|name| is_variable_name(name)) {
-        return Err("--env-pass needs the name of a variable, without its value".to_owned());
-    }
-    if !args.header_env.iter().all(|(_, variable)| is_variable_name(variable)) {
-        return Err(
-            "--header-env needs the name of a variable that holds the value of the header, \
-                    e.g. Authorization=DOCS_AUTHORIZATION"
-                .to_owned(),
-        );
-    }
-    Ok(())
 }
 
 fn existing_folder(folder: &Path) -> Result<PathBuf, String> {
