@@ -314,6 +314,32 @@ fn needless_escapes_are_removed() {
     }
 }
 
+/// Returns pages whose lines are indented by quotes and lists.
+fn pages_of_indented_lines() -> Vec<(&'static str, String)> {
+    let fill = |piece: &str| piece.repeat(SIZE / piece.len());
+    let listed = |lines: &str| "<ul><li>".repeat(90) + lines;
+    vec![
+        ("quoted lines", format!("{}<pre>{}x", "<blockquote>".repeat(180), "\n".repeat(1_000_000))),
+        (
+            "listed lines that end with a carriage return",
+            listed(&("<pre>".to_owned() + &fill("x\r"))),
+        ),
+        (
+            "listed lines that end with a reference",
+            listed(&format!("<pre>{}", "x&#10;".repeat(SIZE))),
+        ),
+        ("listed lines that end with an element", listed(&fill("x<br>"))),
+        ("listed paragraphs", listed(&fill("<p>x"))),
+        ("listed lines of a caption", listed(&format!("<table><caption>{}", fill("x\n")))),
+        ("listed lines of an image", listed(&format!("<img src=x alt='{}'>", fill("x\n")))),
+        ("items without a list", format!("{}<pre>{}", "<section><li>".repeat(90), fill("x\n"))),
+        (
+            "items with long numbers",
+            format!("{}<pre>{}", "<ol start=2000000000><li>".repeat(90), "x\n".repeat(10_000)),
+        ),
+    ]
+}
+
 /// Converters without bounds overflow their stack, or need gigabytes of memory or minutes.
 #[test]
 fn hostile_pages_are_converted_in_bounded_time_and_memory() {
@@ -321,8 +347,7 @@ fn hostile_pages_are_converted_in_bounded_time_and_memory() {
     let numbered = |piece: &dyn Fn(usize) -> String| {
         (0..5_000).map(piece).collect::<String>() + &"<p>x".repeat(20_000)
     };
-    let listed = |lines: &str| "<ul><li>".repeat(90) + lines;
-    for (name, page) in [
+    let pages = [
         ("nested blocks", fill("<div>")),
         ("nested quotes", fill("<blockquote>x")),
         ("nested lists", fill("<ul><li>x")),
@@ -356,24 +381,6 @@ fn hostile_pages_are_converted_in_bounded_time_and_memory() {
             "one tag with many attributes",
             format!("<b {}>", (0..200_000).map(|number| format!("a{number} ")).collect::<String>()),
         ),
-        ("quoted lines", format!("{}<pre>{}x", "<blockquote>".repeat(180), "\n".repeat(1_000_000))),
-        (
-            "listed lines that end with a carriage return",
-            listed(&("<pre>".to_owned() + &fill("x\r"))),
-        ),
-        (
-            "listed lines that end with a reference",
-            listed(&format!("<pre>{}", "x&#10;".repeat(SIZE))),
-        ),
-        ("listed lines that end with an element", listed(&fill("x<br>"))),
-        ("listed paragraphs", listed(&fill("<p>x"))),
-        ("listed lines of a caption", listed(&format!("<table><caption>{}", fill("x\n")))),
-        ("listed lines of an image", listed(&format!("<img src=x alt='{}'>", fill("x\n")))),
-        ("items without a list", format!("{}<pre>{}", "<section><li>".repeat(90), fill("x\n"))),
-        (
-            "items with long numbers",
-            format!("{}<pre>{}", "<ol start=2000000000><li>".repeat(90), "x\n".repeat(10_000)),
-        ),
         ("adjacent formatting", "<i>x</i>".repeat(24_000)),
         ("comments", fill("<!---->")),
         ("entities", fill("&amp;")),
@@ -402,7 +409,8 @@ fn hostile_pages_are_converted_in_bounded_time_and_memory() {
         ),
         ("backticks", format!("<pre>{}</pre>", fill("`"))),
         ("fences", fill("<pre>```</pre>")),
-    ] {
+    ];
+    for (name, page) in pages.into_iter().chain(pages_of_indented_lines()) {
         let start = Instant::now();
         let converted = convert(&page);
         let elapsed = start.elapsed();
