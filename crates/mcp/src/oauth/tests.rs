@@ -465,7 +465,7 @@ async fn a_client_that_is_not_registered_any_more_ends_the_login() {
     let (server, _store, config, running) = logged_in().await;
     server.post("/expire").await;
     server.post("/behave?forgets").await;
-    let failed = call(&running.connected(&config), 2).await;
+    let failed = call(&running.connection_for_calls(&config), 2).await;
     let expected = "it needs a login: run `agent login docs`.";
     assert!(failed.len() == 2 && failed.iter().all(|text| text.contains(expected)), "{failed:?}");
     assert_eq!(running.end().await, "it needs a login: run `agent login docs`");
@@ -474,7 +474,7 @@ async fn a_client_that_is_not_registered_any_more_ends_the_login() {
 #[tokio::test]
 async fn a_login_that_cannot_be_saved_is_used_and_its_old_refresh_token_is_not() {
     let (server, store, config, running) = logged_in().await;
-    let connected = running.connected(&config);
+    let connected = running.connection_for_calls(&config);
     let before = store.login();
     store.is_full.store(true, Ordering::Relaxed);
     for _ in 0..2 {

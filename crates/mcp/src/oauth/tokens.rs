@@ -54,7 +54,7 @@ struct Tokens {
 
 /// A login that a request can use, or the renewal of one.
 enum Refresh {
-    Done(StoredLogin),
+    Done(Box<StoredLogin>),
     Prepared(Box<Renewal>),
 }
 
@@ -188,7 +188,7 @@ impl ServerLogin {
         let prepared = self.prepare(login, old, tokens.replaced.as_deref());
         let prepared = timeout(TOKEN_REFRESH_TIMEOUT, prepared).await;
         let renewal = match prepared.unwrap_or_else(|_elapsed| Err(no_answer()))? {
-            Refresh::Done(stored) => return Ok((stored, None)),
+            Refresh::Done(stored) => return Ok((*stored, None)),
             Refresh::Prepared(renewal) => *renewal,
         };
         // Only the time of the request itself is limited from here on: an authorization server that
@@ -217,7 +217,7 @@ impl ServerLogin {
         }
         // Another process was faster, or the user has logged in again.
         if stored.access_token() != old.access_token() && !stored.ends_soon(SystemTime::now()) {
-            return Ok(Refresh::Done(stored));
+            return Ok(Refresh::Done(Box::new(stored)));
         }
         if !stored.can_refresh() {
             return Err(RefreshError::Ended);
