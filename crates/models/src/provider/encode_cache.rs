@@ -45,10 +45,10 @@ pub(super) struct EncodeCache {
 
 #[derive(Debug, Default)]
 struct CacheState {
-    /// Entries by the address of their owner.
+    /// The entries. The key is the memory address of the owner.
     entries: HashMap<usize, CacheEntry>,
     texts: HashMap<u64, CachedText>,
-    /// Cached prefixes by the address of the session's first message.
+    /// The cached prefixes. The key is the memory address of the session's first message.
     prefixes: HashMap<usize, EncodedPrefix>,
     /// Number of the next placeholder.
     next: u64,

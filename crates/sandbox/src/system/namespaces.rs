@@ -213,8 +213,8 @@ fn die_with_parent(order: &SandboxOrder) -> Result<(), SetupFailure> {
     Err(SetupFailure::new(SetupStep::Helper, Errno::SRCH))
 }
 
-/// Enters a network that other commands share. The mounts of this process remain those outside, so
-/// it can still remove placeholders.
+/// Enters a network that other commands share. This process keeps the mounts of the host, so it can
+/// still remove placeholders.
 fn join(network: &SharedNetwork, order: &SandboxOrder) -> Result<(), SetupFailure> {
     for (namespace, kind) in
         [(&network.user, LinkNameSpaceType::User), (&network.network, LinkNameSpaceType::Network)]

@@ -406,7 +406,7 @@ impl<'a> StagedFile<'a> {
                 Some(blob)
             }
             Ok(None) => None,
-            // Unlike `old`, a copy of the old file includes late writes.
+            // A copy of the old file includes what was written to it after `old` was read.
             Err(_) => {
                 let copied = undo.copy_in(self.temporary_dir(), &self.temporary);
                 copied.or_else(|_| undo.write_backup(old)).ok().flatten()
