@@ -32,6 +32,7 @@ mod malformed;
 mod mcp;
 mod mcp_command;
 mod mcp_login;
+mod mcp_requests;
 mod missing_resources;
 mod model_selection;
 mod models;

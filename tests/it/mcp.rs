@@ -12,17 +12,17 @@ use tokio::time::{sleep, timeout};
 use crate::harness::scratch::Scratch;
 use crate::harness::script::{Model, call, end, text};
 use crate::harness::session::{call_text, meta};
-use crate::harness::{Agent, PermissionReply};
-use acp_conformance::{ClientBehaviour, FormReply};
+use crate::harness::{Agent, DEADLINE, PermissionReply};
+use acp_conformance::ClientBehaviour;
 
 const ALWAYS: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowAlways);
-const ALLOW: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowOnce);
+pub(crate) const ALLOW: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowOnce);
 
 pub(crate) const SERVER: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/harness/mcp_server.py");
 
 /// Returns the path of the log of a server.
-fn log(scratch: &Scratch, name: &str) -> PathBuf {
+pub(crate) fn log(scratch: &Scratch, name: &str) -> PathBuf {
     scratch.path(format!("{name}.log"))
 }
 
@@ -36,13 +36,23 @@ fn server(scratch: &Scratch, name: &str, behaviour: &str) -> Value {
 }
 
 /// Starts the agent, and opens a session with these servers and their behaviours.
-async fn ready(
+pub(crate) async fn ready(
     script: impl Into<Vec<Value>>,
     mode: &str,
     servers: &[(&str, &str)],
     client: impl Into<ClientBehaviour>,
 ) -> Agent {
-    let scratch = Scratch::new();
+    ready_in(Scratch::new(), script, mode, servers, client).await
+}
+
+/// Starts the agent in a scratch folder, as [`ready`] does.
+pub(crate) async fn ready_in(
+    scratch: Scratch,
+    script: impl Into<Vec<Value>>,
+    mode: &str,
+    servers: &[(&str, &str)],
+    client: impl Into<ClientBehaviour>,
+) -> Agent {
     let model = scratch.model(&Model::from(script.into()));
     let servers: Vec<_> =
         servers.iter().map(|(name, behaviour)| server(&scratch, name, behaviour)).collect();
@@ -54,28 +64,59 @@ async fn ready(
     agent
 }
 
-fn one_turn(calls: &[(&str, Value)]) -> Vec<Value> {
+/// Starts the agent with the server `one` of a configuration file, and opens a session. `settings`
+/// are further lines of the server's section.
+pub(crate) async fn ready_configured(
+    script: impl Into<Vec<Value>>,
+    settings: &str,
+    client: impl Into<ClientBehaviour>,
+) -> Agent {
+    let scratch = Scratch::new();
+    scratch.write_config(&format!(
+        "[mcp_servers.one]\ncommand = \"python3\"\nargs = [{SERVER:?}, {:?}, \"asks\"]\n{settings}\n",
+        log(&scratch, "one")
+    ));
+    let model = scratch.model(&Model::from(script.into()));
+    let args = ["acp", "--model", &model, "--mode", "auto"];
+    let env = [("CALLBOARD_LOG", "debug")];
+    let mut agent = Agent::start_in(scratch, &args, &env, client);
+    agent.initialize().await.unwrap();
+    agent.new_session().await;
+    agent
+}
+
+pub(crate) fn one_turn(calls: &[(&str, Value)]) -> Vec<Value> {
     let calls = calls.iter().flat_map(|(name, args)| [call(name, args.clone()), end()]);
     calls.chain([text("Done.")]).collect()
 }
 
 /// Returns the titles, states and texts of all calls.
-fn shown(agent: &Agent) -> Vec<(String, ToolCallStatus, String)> {
+pub(crate) fn shown(agent: &Agent) -> Vec<(String, ToolCallStatus, String)> {
     let calls = agent.session().calls();
     calls.iter().map(|call| (call.title.clone(), call.status, call_text(call))).collect()
 }
 
-fn titles_asked(agent: &Agent) -> Vec<String> {
+pub(crate) fn titles_asked(agent: &Agent) -> Vec<String> {
     let asked = agent.client.permission_requests.iter();
     asked.map(|it| it.request.tool_call.fields.title.clone().unwrap_or_default()).collect()
 }
 
-fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
+/// Waits until the log of a server contains a text, this number of times.
+pub(crate) async fn until_logged(log: &Path, text: &str, times: usize) {
+    let logged = async {
+        while read(log).matches(text).count() < times {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(timeout(DEADLINE, logged).await.is_ok(), "{text}: {}", read(log));
+}
+
 /// Runs `/mcp` until its answer contains a text.
-async fn until_listed(agent: &mut Agent, expected: &str) {
+pub(crate) async fn until_listed(agent: &mut Agent, expected: &str) {
     let listed = async {
         loop {
             let before = agent.session().message_text().len();
@@ -86,7 +127,7 @@ async fn until_listed(agent: &mut Agent, expected: &str) {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    assert!(timeout(Duration::from_secs(30), listed).await.is_ok(), "{expected}");
+    assert!(timeout(DEADLINE, listed).await.is_ok(), "{expected}");
 }
 
 #[tokio::test]
@@ -111,6 +152,9 @@ async fn tools_of_a_server_are_called_with_permission() {
             && log.contains("\necho {\"text\": \"hi\"}"),
         "{log}"
     );
+    let environment = log.lines().find_map(|line| line.strip_prefix("environment ")).unwrap();
+    let has_variable = |name: &str| environment.split(' ').any(|word| word == name);
+    assert!(has_variable("TOKEN") && !has_variable("CALLBOARD_TEST_TOKEN"), "{environment}");
     assert!(agent.processes().iter().any(|process| process.contains("mcp_server.py")));
     // No process of the server is left, not even one in another session.
     agent.finish().await;
@@ -169,9 +213,7 @@ async fn progress_and_cancel_reach_both_sides() {
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
     let log = log(&agent.scratch, "one");
-    while !read(&log).contains("cancelled") {
-        tokio::task::yield_now().await;
-    }
+    until_logged(&log, "\ncancelled ", 1).await;
     let (waits, cancelled) = {
         let text = read(&log);
         let word = |before: &str| {
@@ -202,6 +244,48 @@ async fn a_tool_that_changes_asks_again_and_shows_it() {
     assert!(asked.contains("Before: Echoes. Now: Echoes loudly."), "{asked}");
     assert!(shown(&agent).iter().all(|(_, status, _)| *status == ToolCallStatus::Completed));
     agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_changes_asks_even_in_mode_auto_and_after_a_new_start() {
+    let echo = ("mcp__one__echo", json!({}));
+    let before = one_turn(&[echo.clone(), ("mcp__one__change", json!({})), echo.clone()]);
+    let script = [before, vec![json!({"end": "end_turn"})], one_turn(&[echo])].concat();
+    let mut agent = ready(script, "auto", &[("one", "")], ALLOW).await;
+    agent.turn("go").await;
+    assert_eq!(titles_asked(&agent), ["echo (one)"]);
+    let first = shown(&agent).into_iter().next().unwrap();
+    assert_eq!((&*first.0, first.1), ("echo (one)", ToolCallStatus::Completed));
+    agent.turn("/mcp restart one").await;
+    until_listed(&mut agent, "**one**: 7 tools").await;
+    agent.turn("again").await;
+    assert_eq!(titles_asked(&agent), ["echo (one)"; 2]);
+    assert!(shown(&agent).iter().all(|call| call.1 == ToolCallStatus::Completed));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn tools_that_the_configuration_does_not_allow_do_not_exist() {
+    let names = ["mcp__one__echo", "mcp__one__look", "mcp__one__wipe"];
+    for (settings, allowed) in [
+        ("tools.allow = [\"echo\"]", [true, false, false]),
+        ("tools.deny = [\"wipe\"]", [true, true, false]),
+        ("tools = { allow = [\"echo\", \"look\"], deny = [\"look\"] }", [true, false, false]),
+    ] {
+        let script = one_turn(&names.map(|name| (name, json!({}))));
+        let mut agent = ready_configured(script, settings, ALLOW).await;
+        agent.turn("go").await;
+        let log = read(&log(&agent.scratch, "one"));
+        for ((name, is_allowed), (_, status, text)) in names.iter().zip(allowed).zip(shown(&agent))
+        {
+            assert_eq!(status == ToolCallStatus::Completed, is_allowed, "{settings}: {text}");
+            let unknown = format!("There is no tool \"{name}\"");
+            assert_eq!(text.contains(&unknown), !is_allowed, "{settings}: {text}");
+            let tool = name.rsplit("__").next().unwrap();
+            assert_eq!(log.contains(&format!("\n{tool} {{}}")), is_allowed, "{settings}: {log}");
+        }
+        agent.finish().await;
+    }
 }
 
 #[tokio::test]
@@ -262,166 +346,24 @@ async fn a_server_may_end_by_itself_when_its_session_ends() {
     agent.finish().await;
 }
 
-/// Returns a client that allows each request once, and answers forms.
-fn client_with_forms(form: FormReply, elicitation: Value) -> ClientBehaviour {
-    let client = ClientBehaviour::from(ALLOW).with_form(form);
-    client.with_capabilities(json!({ "elicitation": elicitation }))
-}
-
-/// Returns the answers that the server received.
-fn answers(agent: &Agent) -> Vec<Value> {
-    let log = read(&log(&agent.scratch, "one"));
-    let answers = log.lines().filter_map(|line| line.strip_prefix("answer "));
-    answers.map(|answer| serde_json::from_str(answer).unwrap()).collect()
-}
-
-fn question(fields: &Value) -> Value {
-    let schema = json!({"type": "object", "properties": fields, "required": []});
-    json!({"message": "Which\u{1b}[2J branch?", "requestedSchema": schema})
-}
-
-#[tokio::test]
-async fn questions_of_a_server_are_forms_of_the_client() {
-    let fields = json!({
-        "branch": {"type": "string", "title": "Branch\u{202e}", "enum": ["main", "dev"],
-            "enumNames": ["Main", "Development"]},
-        "note": {"type": "string", "maxLength": 10},
-    });
-    let options = json!([
-        {"const": "main", "title": "Main"}, {"const": "dev", "title": "Development"},
-    ]);
-    let shown_fields = json!({
-        "branch": {"type": "string", "title": "Branch\\u{202e}", "oneOf": options},
-        "note": {"type": "string", "maxLength": 10},
-    });
-    for (form, answer) in [
-        (
-            FormReply::Fill("main"),
-            json!({"action": "accept", "content": {"branch": "main", "note": "main"}}),
-        ),
-        (FormReply::Decline, json!({"action": "decline"})),
-        (FormReply::Cancel, json!({"action": "cancel"})),
-        (FormReply::Error, json!({"action": "cancel"})),
-    ] {
-        let script = one_turn(&[("mcp__one__ask", question(&fields))]);
-        let client = client_with_forms(form, json!({}));
-        let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
-        assert_eq!(agent.turn("go").await, "end_turn");
-        assert_eq!(answers(&agent), [answer], "{form:?}");
-        let asked = agent.client.forms[0].clone();
-        let expected = "The MCP server one asks: Which\\u{1b}[2J branch?";
-        assert_eq!((&asked["mode"], &asked["message"]), (&json!("form"), &json!(expected)));
-        assert_eq!(asked["requestedSchema"]["properties"], shown_fields);
-        assert_eq!(asked["toolCallId"], json!(agent.session().calls()[0].tool_call_id));
-        let log = read(&log(&agent.scratch, "one"));
-        let capabilities =
-            r#"capabilities {"elicitation": {"form": {}}, "roots": {}, "sampling": {}}"#;
-        assert!(log.contains(capabilities), "{log}");
-        agent.finish().await;
-    }
-}
-
-#[tokio::test]
-async fn a_server_cannot_ask_a_client_without_forms() {
-    let script = one_turn(&[("mcp__one__ask", question(&json!({})))]);
-    let mut agent = ready(script, "auto", &[("one", "asks")], ALLOW).await;
-    assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(answers(&agent)[0]["message"], "The client of the agent has no forms.");
-    let log = read(&log(&agent.scratch, "one"));
-    assert!(log.contains(r#"capabilities {"roots": {}, "sampling": {}}"#), "{log}");
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn a_page_is_shown_and_reported_as_finished() {
-    let page =
-        |url: &str| json!({"mode": "url", "message": "Log in.", "url": url, "elicitationId": "e1"});
-    let script = one_turn(&[
-        ("mcp__one__ask", page("https://example.com/login")),
-        ("mcp__one__ask", page("file:///etc/passwd")),
-        ("mcp__one__ask", page("https://example.com@evil.example/")),
-        ("mcp__one__echo", json!({"page": "https://example.com/again"})),
-    ]);
-    let client = client_with_forms(FormReply::LeaveEmpty, json!({"url": {}}));
-    let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
-    assert_eq!(agent.turn("go").await, "end_turn");
-    let asked = &agent.client.forms;
-    let urls: Vec<_> = asked.iter().map(|asked| asked["url"].as_str().unwrap()).collect();
-    assert_eq!(urls, ["https://example.com/login", "https://example.com/again"]);
-    assert!(shown(&agent)[3].2.contains("when the user has finished the page"));
-    let id = asked[0]["elicitationId"].as_str().unwrap().to_owned();
-    let is_completion = |line: &str| line.contains("elicitation/complete") && line.contains(&id);
-    agent.until(|client| client.transcript().lines().any(is_completion)).await;
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn an_open_form_is_withdrawn_with_its_call() {
-    let script = one_turn(&[("mcp__one__ask", question(&json!({})))]);
-    let client = client_with_forms(FormReply::NoReply, json!({}));
-    let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
-    let prompt = agent.prompt("go").await;
-    agent.until(|client| !client.forms.is_empty()).await;
-    agent.cancel().await;
-    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
-    agent.until(|client| !client.cancelled_requests.is_empty()).await;
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn questions_have_a_limit_and_come_one_by_one() {
-    let mut many = question(&json!({}));
-    many["count"] = json!(60);
-    let script = one_turn(&[("mcp__one__ask", many)]);
-    let client = client_with_forms(FormReply::LeaveEmpty, json!({}));
-    let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
-    assert_eq!(agent.turn("go").await, "end_turn");
-    let answers = answers(&agent);
-    assert_eq!(answers.len(), 60);
-    let accepted = answers.iter().filter(|answer| answer["action"] == "accept").count();
-    assert!((1..=32).contains(&accepted), "{accepted}");
-    assert_eq!(agent.client.forms.len(), accepted);
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn a_server_asks_the_model_only_with_permission() {
-    let request = json!({
-        "messages": [{"role": "user", "content": {"type": "text", "text": "Say hello."}}],
-        "systemPrompt": "Be brief.", "maxTokens": 5,
-    });
-    for (mode, reply, completed) in [
-        ("auto", ALLOW, true),
-        ("auto", PermissionReply::Select(PermissionOptionKind::RejectOnce), false),
-    ] {
-        let calls = one_turn(&[("mcp__one__sample", request.clone())]);
-        let script = [vec![text("Hello.")], calls].concat();
-        let mut agent = ready(script, mode, &[("one", "asks")], reply).await;
-        agent.turn("go").await;
-        let answer = &answers(&agent)[0];
-        let asked = &agent.client.permission_requests;
-        assert_eq!(asked.len(), 1, "{asked:?}");
-        let shown = serde_json::to_string(&agent.session().calls()[0].content).unwrap();
-        match completed {
-            true => {
-                assert_eq!(answer["content"], json!({"type": "text", "text": "Hello."}));
-                assert_eq!(answer["role"], "assistant");
-            }
-            false => assert_eq!(answer["message"], "The user does not permit it."),
-        }
-        assert!(shown.contains("system: Be brief.\\nuser: Say hello."), "{shown}");
-        agent.finish().await;
-    }
-}
-
 #[tokio::test]
 async fn structured_results_are_compared_with_their_schema() {
-    let script =
-        one_turn(&[("mcp__one__point", json!({"x": 1})), ("mcp__one__point", json!({"x": "one"}))]);
+    let point = |result: Value| ("mcp__one__point", result);
+    let script = one_turn(&[
+        point(json!({"x": 1})),
+        point(json!({"x": "one"})),
+        // The server gives no structured result.
+        point(json!({})),
+    ]);
     let mut agent = ready(script, "auto", &[("one", "asks")], ALLOW).await;
     agent.turn("go").await;
     let calls = shown(&agent);
-    assert_eq!([calls[0].1, calls[1].1], [ToolCallStatus::Completed, ToolCallStatus::Failed]);
+    assert_eq!(calls[0].1, ToolCallStatus::Completed);
+    for (call, expected) in calls[1..].iter().zip(["/x: ", "there is no structured result"]) {
+        let expected = format!("The result of the server is not as its schema says: {expected}");
+        assert!(call.1 == ToolCallStatus::Failed && call.2.contains(&expected), "{call:?}");
+    }
+    assert_eq!(calls.len(), 3);
     agent.finish().await;
 }
 
@@ -453,29 +395,6 @@ async fn a_result_that_is_too_large_fails_at_once() {
 }
 
 #[tokio::test]
-async fn a_result_may_come_before_the_answer_of_the_user() {
-    let script = one_turn(&[("mcp__one__hasty", question(&json!({})))]);
-    let client = client_with_forms(FormReply::NoReply, json!({}));
-    let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
-    assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(shown(&agent)[0].1, ToolCallStatus::Completed, "{:?}", shown(&agent));
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn a_question_belongs_to_no_call_if_several_run() {
-    let later = call("mcp__one__later", json!({}));
-    let ask = call("mcp__one__ask", question(&json!({})));
-    let script = vec![later, ask, end(), text("Done.")];
-    let client = client_with_forms(FormReply::LeaveEmpty, json!({}));
-    let mut agent = ready(script, "auto", &[("one", "asks")], client).await;
-    assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(agent.client.forms[0]["toolCallId"], Value::Null);
-    assert!(shown(&agent).iter().all(|call| call.1 == ToolCallStatus::Completed));
-    agent.finish().await;
-}
-
-#[tokio::test]
 async fn the_last_result_of_a_server_that_ends_is_not_lost() {
     let leave = [("mcp__one__leave", json!({}))];
     let script = [one_turn(&leave), vec![json!({"end": "end_turn"})]].concat();
@@ -494,22 +413,23 @@ async fn the_last_result_of_a_server_that_ends_is_not_lost() {
 
 #[tokio::test]
 async fn a_server_that_works_need_not_list_its_tools() {
-    let scratch = Scratch::new();
-    let config = format!(
-        "[mcp_servers.one]\ncommand = \"python3\"\nargs = [{SERVER:?}, {:?}, \"asks\"]\n\
-         startup_timeout = 1\n",
-        log(&scratch, "one")
-    );
-    let folder = scratch.cwd().with_file_name("home").join("CONFIG_HOME/callboard");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("config.toml"), config).unwrap();
     let calls = [("mcp__one__busy", json!({})), ("mcp__one__echo", json!({"text": "hi"}))];
-    let model = scratch.model(&Model::from(one_turn(&calls)));
-    let args = ["acp", "--model", &model, "--mode", "auto"];
-    let mut agent = Agent::start_in(scratch, &args, &[], ALLOW);
-    agent.initialize().await.unwrap();
-    agent.new_session().await;
+    let mut agent = ready_configured(one_turn(&calls), "startup_timeout = 1", ALLOW).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     assert!(shown(&agent).iter().all(|call| call.1 == ToolCallStatus::Completed));
+    let log = agent.stderr_log();
+    assert!(log.contains("no new list of tools"), "{log}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_without_a_result_or_progress_fails_and_is_withdrawn() {
+    let script = one_turn(&[("mcp__one__wait", json!({}))]);
+    let mut agent = ready_configured(script, "call_timeout = 1", ALLOW).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let call = &shown(&agent)[0];
+    let expected = "wait of the server one gave no result and no progress for 1 s";
+    assert!(call.1 == ToolCallStatus::Failed && call.2.contains(expected), "{call:?}");
+    until_logged(&log(&agent.scratch, "one"), "\ncancelled ", 1).await;
     agent.finish().await;
 }

@@ -1,7 +1,6 @@
 //! The command `callboard mcp`: servers in the configuration file, and their test.
 
 use std::fs;
-use std::path::PathBuf;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -11,12 +10,8 @@ use crate::harness::scratch::{SECRET, Scratch};
 use crate::mcp::SERVER;
 use crate::sessions_command::{failure, printed, run};
 
-fn config_path(scratch: &Scratch) -> PathBuf {
-    scratch.cwd().with_file_name("home").join("CONFIG_HOME/callboard/config.toml")
-}
-
 fn config_text(scratch: &Scratch) -> String {
-    fs::read_to_string(config_path(scratch)).unwrap()
+    fs::read_to_string(scratch.config_path()).unwrap()
 }
 
 const TOKEN: &str = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
@@ -35,7 +30,7 @@ fn servers_are_added_listed_and_removed() {
     assert_eq!((code, &*out), (0, ""));
     assert!(err.contains("`callboard mcp add NAME -- COMMAND` adds one"), "{err}");
     assert_eq!(run(&scratch, &["mcp", "list", "--json"]).1, "[]\n");
-    let path = config_path(&scratch);
+    let path = scratch.config_path();
     let shown = path.display();
     let added = add(&scratch, "my server", "");
     let expected = format!(
@@ -60,6 +55,8 @@ fn servers_are_added_listed_and_removed() {
     let json: Value = serde_json::from_str(&run(&scratch, &["mcp", "list", "--json"]).1).unwrap();
     assert_eq!((&json[0]["url"], &json[1]["env"]), (&json!(url), &json!(["MODE"])));
     assert_eq!(json[1]["source"], json!(format!("{shown}:1")));
+    // No server was started.
+    assert!(!log.exists());
     let (code, err) = failure(&scratch, &["mcp", "add", "docs", "--", "x"]);
     assert!(code == 1 && err.contains("there is already a server `docs`"), "{err}");
     let removed = printed(&scratch, &["mcp", "remove", "docs"]);
@@ -106,7 +103,7 @@ fn nothing_is_written_that_would_be_refused_or_secret_or_depend_on_the_project()
         assert!(failed == code && err.contains(expected), "{args:?}: {failed} {err}");
         let secrets = ["hidden", SECRET, TOKEN];
         assert!(!secrets.iter().any(|secret| err.contains(secret)), "{err}");
-        assert!(!config_path(&scratch).exists(), "{args:?}");
+        assert!(!scratch.config_path().exists(), "{args:?}");
     }
     printed(&scratch, &["mcp", "add", "a", "--cwd", "src", "./tool", "-y", "--env", "x"]);
     let src = scratch.path("src");

@@ -6,18 +6,18 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
 use serde_json::json;
-use tokio::time::{sleep, timeout};
 use url::Url;
 
 use crate::harness::scratch::Scratch;
 use crate::harness::script::{Model, call, end, text};
 use crate::harness::session::call_text;
 use crate::harness::{Agent, CALLBOARD, PermissionReply};
+use crate::mcp::until_listed;
+use crate::sessions_command::run;
 
 const ALLOW: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowOnce);
 
@@ -71,12 +71,10 @@ fn request(method: &str, url: &str) -> (Option<String>, String) {
 /// Returns a folder whose configuration has a server `docs`.
 fn configured(url: &str, more: &str) -> Scratch {
     let scratch = Scratch::new();
-    let folder = Path::new(&scratch.env()["XDG_CONFIG_HOME"]).join("callboard");
-    fs::create_dir_all(&folder).unwrap();
     let config = format!(
         "[mcp_servers.docs]\nurl = \"{url}\"\n{more}\n[mcp_servers.program]\ncommand = \"true\"\n"
     );
-    fs::write(folder.join("config.toml"), config).unwrap();
+    scratch.write_config(&config);
     scratch
 }
 
@@ -124,26 +122,10 @@ fn log_in(scratch: &Scratch, name: &str, browser: Browser) -> (i32, String) {
     (code, printed + &errors.join().unwrap())
 }
 
+/// Returns everything that the program prints.
 fn printed(scratch: &Scratch, args: &[&str]) -> String {
-    let mut command = Command::new(CALLBOARD);
-    command.args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
-}
-
-/// Runs `/mcp` until its answer contains a text.
-async fn until_listed(agent: &mut Agent, expected: &str) {
-    let listed = async {
-        loop {
-            let before = agent.session().message_text().len();
-            agent.turn("/mcp").await;
-            if agent.session().message_text()[before..].contains(expected) {
-                break;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    assert!(timeout(Duration::from_secs(30), listed).await.is_ok(), "{expected}");
+    let (_, out, err) = run(scratch, args);
+    out + &err
 }
 
 #[tokio::test]

@@ -85,25 +85,31 @@ def call(number, name, arguments, token):
         return
     if name in ["ask", "sample"]:
         method = {"ask": "elicitation/create", "sample": "sampling/createMessage"}[name]
-        for count in range(arguments.pop("count", 1)):
-            asked[f"{number}/{count}"] = number
-            send({"id": f"{number}/{count}", "method": method, "params": arguments})
+        count, chain = arguments.pop("count", 1), arguments.pop("chain", 1)
+        request = {"method": method, "params": arguments}
+        # After each answer, the next question of the chain follows.
+        chains[number] = [{"id": f"{number}/chain/{at}", **request} for at in range(chain - 1)]
+        for at in range(count):
+            ask(number, {"id": f"{number}/{at}", **request})
         return
     if name == "hasty":
         send({"id": "unanswered", "method": "elicitation/create", "params": arguments})
+        wait_for_file()
     if name == "later":
         waiting.append(number)
         return
     if name == "busy":
         send({"method": "notifications/tools/list_changed"})
-        time.sleep(1.5)
+        # A list of the tools fails after a second.
+        time.sleep(3)
     if "page" in arguments:
         error = {"code": -32042, "message": "Log in.", "data": {"elicitations": [
             {"mode": "url", "message": "Log in.", "url": arguments["page"], "elicitationId": "e2"}]}}
         send({"id": number, "error": error})
         return
     if name == "point":
-        send({"id": number, "result": {"content": [], "structuredContent": arguments}})
+        structured = {"structuredContent": arguments} if arguments else {}
+        send({"id": number, "result": {"content": [], **structured}})
         return
     record(f"{name} {json.dumps(arguments)}")
     shown = probe(arguments) if name == "probe" else arguments.get("text", "")
@@ -112,13 +118,26 @@ def call(number, name, arguments, token):
 
 
 asked = {}
+chains = {}
 waiting = []
+
+
+def ask(number, request):
+    asked[request["id"]] = number
+    send(request)
+
+
+def wait_for_file():
+    while not os.path.exists(log + ".go"):
+        time.sleep(0.01)
 
 
 def answered(message):
     number = asked.pop(message["id"])
     answer = message.get("result", message.get("error"))
     record(f"answer {json.dumps(answer, sort_keys=True)}")
+    if chains[number]:
+        ask(number, chains[number].pop())
     if number not in asked.values():
         text = json.dumps(answer, sort_keys=True)
         send({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
@@ -128,12 +147,12 @@ def answered(message):
 
 
 record(f"started {os.getpid()} {os.environ.get('TOKEN', '')}")
+record(f"environment {' '.join(sorted(os.environ))}")
 if "dies" in behaviours:
     print("The disk is full.", file=sys.stderr)
     sys.exit(3)
 if "slow" in behaviours:
-    while not os.path.exists(log + ".go"):
-        time.sleep(0.01)
+    wait_for_file()
 if "forks" in behaviours and os.fork() == 0:
     os.setsid()
     time.sleep(1000)

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
@@ -77,6 +78,26 @@ impl Scratch {
     /// Returns the text of a file in the working directory.
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Returns the path of the user's configuration file, which does not exist at the start.
+    pub(crate) fn config_path(&self) -> PathBuf {
+        self.0.path().join("home/CONFIG_HOME/callboard/config.toml")
+    }
+
+    /// Writes the user's configuration file, and returns its path.
+    pub(crate) fn write_config(&self, text: &str) -> PathBuf {
+        let path = self.config_path();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Writes the user's rules about permissions.
+    pub(crate) fn write_rules(&self, rules: &[Value]) {
+        let path = self.sessions().with_file_name("permissions/user.json");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, json!({ "rules": rules }).to_string()).unwrap();
     }
 
     /// Creates a FIFO in the working directory. Opening one end of a FIFO blocks until the other
