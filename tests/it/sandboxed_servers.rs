@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::harness::scratch::Scratch;
-use crate::harness::script::{call, end, text};
+use crate::harness::script::{call, end, run, text};
 use crate::harness::session::call_text;
 use crate::harness::{Agent, CALLBOARD, DEADLINE, PermissionReply, SANDBOX};
 use crate::sandbox::has_namespaces;
@@ -60,11 +60,8 @@ fn write_files(scratch: &Scratch) {
 
 /// Writes a rule of the user that denies reading files.
 fn deny_reading(scratch: &Scratch, glob: &str) {
-    let rules = scratch.sessions().with_file_name("permissions");
-    fs::create_dir_all(&rules).unwrap();
     let matcher = json!({"path": {"access": "read", "glob": glob}});
-    let rule = json!({"scope": "user", "matcher": matcher, "verdict": "deny"});
-    fs::write(rules.join("user.json"), json!({"rules": [rule]}).to_string()).unwrap();
+    scratch.write_rules(&[json!({"scope": "user", "matcher": matcher, "verdict": "deny"})]);
 }
 
 /// Starts the agent with both servers, and opens a session. Returns `None` if this system has no
@@ -163,6 +160,24 @@ async fn a_sandboxed_server_is_confined_like_a_command() {
     agent.finish().await;
     assert!(fs::symlink_metadata(&vscode).is_err());
     drop(scratch);
+}
+
+#[tokio::test]
+async fn a_sandboxed_server_gets_no_proxy_even_if_a_host_is_allowed() {
+    let scratch = Scratch::outside_tmp();
+    let matcher = json!({"host": "allowed.example"});
+    scratch.write_rules(&[json!({"scope": "user", "matcher": matcher, "verdict": "allow"})]);
+    // A command gets the proxy.
+    let script = vec![run("env"), end(), text("Done.")];
+    let Some(mut agent) = ready(scratch, script, Tier::Namespaces).await else { return };
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let of_command = call_text(&agent.call("terminal")).to_lowercase();
+    assert!(of_command.contains("http_proxy="), "{of_command}");
+    let log = fs::read_to_string(log(&agent.scratch, "boxed")).unwrap();
+    let names = log.lines().find_map(|line| line.strip_prefix("environment ")).unwrap();
+    assert!(names.split(' ').any(|name| name == "PATH"), "{names}");
+    assert!(!names.to_lowercase().contains("proxy"), "{names}");
+    agent.finish().await;
 }
 
 #[tokio::test]
