@@ -230,8 +230,11 @@ async fn run(text: &str, turn: Turn) -> Result<StopReason> {
         }
         "ignore" => pending().await,
         "block" => {
-            let (_open, never) = std::sync::mpsc::channel::<()>();
-            assert!(never.recv_timeout(BLOCKING_TURN_TIME).is_err());
+            // Tokio moves no task that was woken last off a thread that blocks without this.
+            tokio::task::block_in_place(|| {
+                let (_open, never) = std::sync::mpsc::channel::<()>();
+                assert!(never.recv_timeout(BLOCKING_TURN_TIME).is_err());
+            });
             Ok(StopReason::EndTurn)
         }
         // Faulty turns. Each prompt must still receive the response of its turn.
