@@ -346,11 +346,7 @@ impl Registry {
     fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         let named = self.tools.iter().find(|entry| entry.spec.name == name);
         let aliased = || self.tools.iter().find(|entry| entry.spec.aliases.contains(&name));
-        let live = || {
-            let live = self.live_tools.callable();
-            live.into_iter().find(|entry| entry.spec.name == name)
-        };
-        named.or_else(aliased).cloned().or_else(live)
+        named.or_else(aliased).cloned().or_else(|| self.live_tools.find(name))
     }
 }
 

@@ -56,12 +56,20 @@ impl LiveTools {
         let mut current = lock(&self.0);
         (current.tools, current.find_tool) = (tools, find_tool);
         current.remove_surplus();
+        current.generation += 1;
     }
 
     /// Returns the tools that can be called.
     pub(super) fn callable(&self) -> Vec<Arc<RegisteredTool>> {
         let current = lock(&self.0);
         current.find_tool.iter().chain(&*current.tools).cloned().collect()
+    }
+
+    /// Returns the tool with a name, if it can be called.
+    pub(super) fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
+        let current = lock(&self.0);
+        let mut all = current.find_tool.iter().chain(&*current.tools);
+        all.find(|tool| tool.spec.name == name).cloned()
     }
 
     /// Returns the tools that a model receives.
@@ -93,6 +101,7 @@ impl CurrentTools {
         self.found.retain(|name| !names.contains(name));
         self.found.extend(names);
         self.remove_surplus();
+        self.generation += 1;
     }
 
     /// Removes the tools that were found first, if the definitions of all that were found are too
@@ -107,6 +116,5 @@ impl CurrentTools {
         });
         let removed = self.found.len() - kept.count();
         self.found.drain(..removed);
-        self.generation += 1;
     }
 }

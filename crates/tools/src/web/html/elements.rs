@@ -51,6 +51,9 @@ const PERMALINKS: &[&str] = &["¶", "§", "#", "◆", "∞", "⚓", "🔗", "[li
 /// The part of the text of a page that its main part must have, e.g. a quarter is 4.
 const MIN_MAIN_PART: usize = 4;
 
+/// Minimum length in bytes of the text of a form that contains content.
+const MIN_WRAPPER_BYTES: usize = 500;
+
 /// A page whose main part can be converted.
 pub(super) struct ExtractedContent {
     pub(super) title: Option<String>,
@@ -71,11 +74,7 @@ pub(super) fn extract_content(document: &Handle, url: &Url) -> ExtractedContent 
     let mut link_bytes = 0;
     let mut open = vec![document.clone()];
     while let Some(node) = open.pop() {
-        // A form may contain a whole page.
-        node.children.borrow_mut().retain(|child| {
-            let is_wrapper = is_named(child, "form") && text_of(child).len() > 500;
-            is_wrapper || !is_left_out(child)
-        });
+        node.children.borrow_mut().retain(|child| !is_left_out(child));
         leave_out_line_numbers(&node);
         keep_apart(&node);
         make_links_absolute(&node, base, url, &mut link_bytes);
@@ -101,8 +100,8 @@ fn main_part(document: &Handle) -> Handle {
     let named = || {
         let has_id =
             |node: &Handle, id: &str| attribute(node, KeptAttribute::Id).as_deref() == Some(id);
-        let named = MAIN_IDS.iter().filter_map(|id| find(document, |node| has_id(node, id)));
-        named.into_iter().find(|node| text_of(node).len() >= whole / 2)
+        let mut named = MAIN_IDS.iter().filter_map(|id| find(document, |node| has_id(node, id)));
+        named.find(|node| text_of(node).len() >= whole / 2)
     };
     if let Some(main) = only {
         return main;
@@ -120,7 +119,9 @@ fn main_part(document: &Handle) -> Handle {
 
 fn is_left_out(node: &Handle) -> bool {
     let NodeData::Element { name, attrs, .. } = &node.data else { return false };
-    if LEFT_OUT.contains(&&*name.local) || is_mark(node) {
+    // A form may contain a whole page.
+    let is_wrapper = || is_named(node, "form") && text_of(node).len() > MIN_WRAPPER_BYTES;
+    if is_mark(node) || LEFT_OUT.contains(&&*name.local) && !is_wrapper() {
         return true;
     }
     let is_hiding = |attribute: &Attribute| match (KeptAttribute::of(attribute), &attribute.value) {

@@ -223,6 +223,7 @@ fn the_main_part_is_chosen_if_it_is_large_enough() {
     check("<form><p>short</p></form>", "");
     let form = format!("<form><p>{}</p><input></form>", "word ".repeat(200));
     assert!(convert(&form).text.starts_with("word word"));
+    check(&form.replace("<form>", "<form hidden>"), "");
     check("<noscript>Needs JavaScript.</noscript>", "Needs JavaScript.");
 }
 
