@@ -5,6 +5,8 @@ use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
+use tempfile::NamedTempFile;
+
 /// Creates a folder and its missing parents. Other users have no access to the created folders.
 pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
@@ -114,7 +116,10 @@ fn read_within_limit(file: File, max: u64) -> io::Result<Vec<u8>> {
 
 /// Replaces a file atomically. Only the owner can read the new file.
 pub fn replace_file_atomically(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    write_and_persist(NamedTempFile::new_in(folder)?, path, text)
+}
+
+fn write_and_persist(mut file: NamedTempFile, path: &Path, text: &[u8]) -> io::Result<()> {
     file.write_all(text)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
@@ -138,7 +143,7 @@ pub fn replace_following_links(path: &Path, text: &[u8]) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     let folder = target.parent().ok_or_else(|| io::Error::other("it is no file"))?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    let file = NamedTempFile::new_in(folder)?;
     match std::fs::metadata(&target) {
         // The user protects it. Replacing the file needs only the permission of the folder.
         Ok(found) if found.permissions().readonly() => {
@@ -149,10 +154,7 @@ pub fn replace_following_links(path: &Path, text: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    file.write_all(text)?;
-    file.as_file().sync_all()?;
-    file.persist(&target)?;
-    Ok(())
+    write_and_persist(file, &target, text)
 }
 
 /// Creates a folder of files that the user writes if it does not exist, and locks it against other

@@ -52,11 +52,18 @@ pub(super) fn run_mcp_command(command: McpSubcommand) -> ExitCode {
     }
 }
 
-fn load_config() -> Result<Config, ExitCode> {
+pub(super) fn load_config() -> Result<Config, ExitCode> {
     let config = Config::load(&process_env(), Flags::default());
     let config = config.map_err(|error| print_error_and_fail(&error.to_string()))?;
     config.redact_keys();
     Ok(config)
+}
+
+pub(super) fn print_unknown_server(name: &str) -> ExitCode {
+    print_error_and_fail(&format!(
+        "there is no MCP server `{}` in the configuration; `callboard mcp list` lists the servers",
+        escape_invisible(name)
+    ))
 }
 
 /// Prints how a server is added, since there is none.
@@ -259,13 +266,7 @@ fn test_servers(name: Option<&str>, is_json: bool) -> ExitCode {
         servers.filter(|server| name.is_none_or(|name| server.name == name)).cloned().collect();
     match name {
         None if servers.is_empty() => return print_no_server(is_json),
-        Some(name) if servers.is_empty() => {
-            return print_error_and_fail(&format!(
-                "there is no MCP server `{}` in the configuration; `callboard mcp list` lists the \
-                 servers",
-                escape_invisible(name)
-            ));
-        }
+        Some(name) if servers.is_empty() => return print_unknown_server(name),
         _ => {}
     }
     let cwd = match std::env::current_dir() {

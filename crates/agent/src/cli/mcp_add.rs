@@ -137,6 +137,7 @@ fn holds_secret(text: &str) -> bool {
             };
             url.password().is_some_and(|password| !password.is_empty())
                 || has_token_shape(url.username())
+                || url.path_segments().into_iter().flatten().any(has_token_shape)
                 || url.query_pairs().any(is_secret_part)
         }
         _ => !is_path(text) && has_token_shape(text),
@@ -192,6 +193,7 @@ mod tests {
             ("x", "https://a.example/?api-key=abc", true),
             ("x", "https://a.example/?q=ghp_16C7e42F292c6912E7710c838347Ae178B4a", true),
             ("x", "https://ghp_16C7e42F292c6912E7710c838347Ae178B4a@a.example/", true),
+            ("x", "https://a.example/s/ghp_16C7e42F292c6912E7710c838347Ae178B4a/mcp", true),
             ("-e", "GITHUB_TOKEN", false),
             ("--token", "--verbose", false),
             ("--key-file", "/", false),

@@ -9,32 +9,28 @@ use callboard_text::escape_invisible;
 use futures::stream;
 use tokio::sync::mpsc;
 
+use super::mcp::{load_config, print_unknown_server};
 use super::subcommands::{print_redacted, process_env};
 use super::{block_on_and_shut_down, print_error, print_error_and_fail};
-use crate::config::{Config, Flags};
 use crate::key_store::{KeyLocation, KeyStore};
 use crate::limits::MAX_PASTED_ADDRESS_BYTES;
 
 /// Logs in to a server of the configuration.
 pub(super) fn run_mcp_login(name: &str) -> ExitCode {
-    let env = process_env();
-    let config = match Config::load(&env, Flags::default()) {
+    let config = match load_config() {
         Ok(config) => config,
-        Err(error) => return print_error_and_fail(&error.to_string()),
+        Err(code) => return code,
     };
     let mut servers = config.mcp_servers.into_iter().map(|server| server.value);
     let shown = escape_invisible(name);
     let Some(server) = servers.find(|server| server.name == name) else {
-        return print_error_and_fail(&format!(
-            "there is no MCP server `{shown}` in the configuration; `callboard mcp list` lists the \
-             servers"
-        ));
+        return print_unknown_server(name);
     };
     block_on_and_shut_down(async {
         match log_in(&server).await {
             Ok(()) => print_redacted(&format!(
                 "Logged in to {shown}. {}\nIn an open session, `/mcp restart {shown}` uses the login.",
-                place_text(&KeyStore::from_env(&env), name)
+                place_text(&KeyStore::from_env(&process_env()), name)
             )),
             Err(error) => print_error_and_fail(&format!(
                 "no login to the MCP server {shown}: {error}{}",

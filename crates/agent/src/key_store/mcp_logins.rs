@@ -1,10 +1,9 @@
 //! The logins to MCP servers, beside the keys of providers.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use acp_mcp::McpLoginStore;
 use callboard_models::provider::ApiKey;
 use callboard_runtime::private_files as private;
+use sha2::{Digest as _, Sha256};
 
 use super::{KeyError, KeyLocation, KeyStore, key_file_path, path_error};
 use crate::secrets;
@@ -54,10 +53,11 @@ impl McpLoginStore for KeyStore {
 
     fn lock(&self, server: &str) -> Result<Box<dyn Send>, String> {
         // The file of the logins has another lock, which is held only while it is changed.
-        let mut hasher = DefaultHasher::new();
-        server.hash(&mut hasher);
         let folder = self.folder().map_err(|error| error.to_string())?;
-        let folder = folder.join("mcp").join(format!("{:016x}", hasher.finish()));
+        // Every version of the program must find the same name.
+        let digest = Sha256::digest(server);
+        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let folder = folder.join("mcp").join(name);
         let lock = private::lock_folder(&folder);
         Ok(Box::new(lock.map_err(|error| path_error(&folder, &error).to_string())?))
     }
