@@ -30,14 +30,14 @@ unshare --net sh -c '
     wait
 ' sh "$hosts" "$folder" &
 far=$!
-until [ -e "$folder/near.ready" ]; do kill -0 "$near" && sleep 0.02; done
+until [ -e "$folder/near.ready" ]; do kill -0 "$near"; sleep 0.02; done
 # Only now has the second network been made.
-until [ -e "$folder/far.ready" ]; do kill -0 "$far" && sleep 0.02; done
+until [ -e "$folder/far.ready" ]; do kill -0 "$far"; sleep 0.02; done
 ip link add name inner type veth peer name outer netns "$far"
 ip addr add 81.2.69.142/30 dev inner
 ip -6 addr add 2a02:7b40::2/64 dev inner nodad
 ip link set inner up
-until [ -e "$folder/far.up" ]; do kill -0 "$far" && sleep 0.02; done
+until [ -e "$folder/far.up" ]; do kill -0 "$far"; sleep 0.02; done
 ip route add default via 81.2.69.141
 ip -6 route add default via 2a02:7b40::1
 ip route add unreachable 93.184.216.99
