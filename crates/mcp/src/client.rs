@@ -44,9 +44,7 @@ struct MessageState {
     server: String,
     agent: AgentSide,
     /// The calls that wait for the server, the newest last.
-    calls: Mutex<Vec<(ProgressToken, Arc<RunningCall>)>>,
-    /// Number of these calls.
-    call_count: watch::Sender<usize>,
+    calls: watch::Sender<Vec<(ProgressToken, Arc<RunningCall>)>>,
     changes: watch::Sender<ToolChanges>,
     /// Our ids of the pages that the user was sent to, by the server's.
     open_pages: Mutex<BTreeMap<String, String>>,
@@ -89,14 +87,13 @@ pub(crate) struct CallRoute {
 
 impl ServerMessages {
     pub(crate) fn new(server: String, agent: AgentSide) -> Self {
-        let (calls, call_count, changes, open_pages, lost) = Default::default();
+        let (calls, changes, open_pages, lost) = Default::default();
         let (request_limit, open_requests) =
             (Semaphore::new(MAX_OPEN_REQUESTS), Default::default());
         Self(Arc::new(MessageState {
             server,
             agent,
             calls,
-            call_count,
             changes,
             open_pages,
             lost,
@@ -133,8 +130,7 @@ impl ServerMessages {
     /// Passes the progress of a request, and the requests of the server, to a call.
     pub(crate) fn route_to_call(&self, token: ProgressToken, call: RunningCall) -> CallRoute {
         let call = Arc::new(call);
-        lock(&self.0.calls).push((token.clone(), call.clone()));
-        self.0.call_count.send_modify(|count| *count += 1);
+        self.0.calls.send_modify(|calls| calls.push((token.clone(), call.clone())));
         CallRoute { messages: self.clone(), token, call }
     }
 
@@ -150,7 +146,7 @@ impl ServerMessages {
 
     /// Reports to all calls that a message was cut, which may be their result.
     pub(crate) fn report_cut_message(&self) {
-        lock(&self.0.calls).iter().for_each(|(_, call)| call.message_cut.cancel());
+        self.0.calls.borrow().iter().for_each(|(_, call)| call.message_cut.cancel());
     }
 
     /// Waits until no request of the server has been open for this time.
@@ -184,7 +180,7 @@ impl ServerMessages {
             match is_certain {
                 true => call.ended.cancelled().await,
                 // The sender lives as long as this value.
-                false => drop(self.0.call_count.subscribe().wait_for(|count| *count == 0).await),
+                false => drop(self.0.calls.subscribe().wait_for(Vec::is_empty).await),
             }
         };
         let in_turn = async {
@@ -206,7 +202,7 @@ impl ServerMessages {
         &self,
         context: &RequestContext<RoleClient>,
     ) -> Option<(Arc<RunningCall>, bool)> {
-        let calls = lock(&self.0.calls);
+        let calls = self.0.calls.borrow();
         if let Some(InboundStreamOrigin::OutboundRequest(id)) = context.extensions.get()
             && let Some((_, call)) = calls.iter().find(|(_, call)| call.request == *id)
         {
@@ -229,7 +225,10 @@ impl ServerMessages {
             };
             let _open = OpenRequest::new(&self.0.open_requests);
             let question = (&*self.0.server, head(&message, MAX_ELICITATION_BYTES));
-            let asked = call.elicit(&*handler, true, question, mode);
+            let asked = async {
+                let _one = self.0.answering.lock().await;
+                call.elicit(&*handler, true, question, mode).await
+            };
             let answer = call.ended.run_until_cancelled(asked).await;
             if !matches!(answer, Some(ElicitationAction::Accept(_))) {
                 return false;
@@ -270,9 +269,8 @@ impl ServerMessages {
                 let is_page = matches!(url.scheme(), "https" | "http")
                     && url.username().is_empty()
                     && url.password().is_none();
-                let id = self.open_page(elicitation_id);
-                let url = url.to_string();
-                is_page.then_some((message, McpElicitationMode::Page { id, url }))
+                let page = |id| McpElicitationMode::Page { id, url: url.to_string() };
+                is_page.then(|| (message, page(self.open_page(elicitation_id))))
             }
             _ => None,
         }
@@ -282,9 +280,8 @@ impl ServerMessages {
 impl Drop for CallRoute {
     fn drop(&mut self) {
         self.call.ended.cancel();
-        let state = &self.messages.0;
-        lock(&state.calls).retain(|(token, _)| *token != self.token);
-        state.call_count.send_modify(|count| *count -= 1);
+        let calls = &self.messages.0.calls;
+        calls.send_modify(|calls| calls.retain(|(token, _)| *token != self.token));
     }
 }
 
@@ -393,11 +390,8 @@ impl ClientHandler for ServerMessages {
         progress: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        let token = &progress.progress_token;
-        let find = |calls: &Vec<(ProgressToken, Arc<RunningCall>)>| {
-            calls.iter().find(|(of, _)| of == token).map(|(_, call)| call.clone())
-        };
-        let call = find(&lock(&self.0.calls));
+        let is_of = |(token, _): &&(ProgressToken, _)| *token == progress.progress_token;
+        let call = self.0.calls.borrow().iter().find(is_of).map(|(_, call)| call.clone());
         if let Some(call) = call {
             let reported = Progress::new(progress.progress).with_total(progress.total);
             call.report_progress(reported.with_message(progress.message));

@@ -1,8 +1,6 @@
 //! The definition of a tool, as its server gives it. It is data: its texts are bounded, and decide
 //! about nothing.
 
-use std::fmt::Write as _;
-
 use acp_types::ToolKind;
 use acp_types::tool_kind::{ToolAnnotations, infer_kind};
 use callboard_text::head;
@@ -26,7 +24,7 @@ pub(crate) struct ToolDefinition {
     /// Whether the server says that the tool may destroy something.
     pub(crate) is_destructive: bool,
     /// A text that differs if anything differs that a user or a policy judges: the description, the
-    /// schema, the kind, or the mark as destructive.
+    /// schema, or a hint.
     pub(crate) digest: String,
 }
 
@@ -68,7 +66,7 @@ impl ToolDefinition {
         let output_schema = tool.output_schema.as_deref().and_then(OutputSchema::from_server);
         let kind = infer_kind(None, annotations, &tool.name);
         let is_destructive = annotations.destructive == Some(true);
-        let judged = json!([description, input_schema, kind, is_destructive]).to_string();
+        let judged = json!([description, input_schema, hints]).to_string();
         let name = tool.name.clone().into_owned();
         let digest = short_digest(&judged);
         Self { name, description, input_schema, output_schema, kind, is_destructive, digest }
@@ -82,11 +80,7 @@ impl ToolDefinition {
 
 /// Returns the first 16 bytes of the SHA-256 of a text, in hexadecimal digits.
 fn short_digest(text: &str) -> String {
-    Sha256::digest(text).iter().take(16).fold(String::new(), |mut digest, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(digest, "{byte:02x}");
-        digest
-    })
+    Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns a schema that providers accept: one of an object, and neither too large nor too deep.

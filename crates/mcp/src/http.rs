@@ -1,12 +1,13 @@
 //! Clients for requests to servers over HTTP.
 
+use reqwest::Client;
 use reqwest::redirect::Policy;
 use url::{Host, Url};
 
 use crate::limits::MAX_REDIRECTS;
 
 /// Creates a client for requests to a server.
-pub(crate) fn http_client(url: &str) -> Result<reqwest::Client, String> {
+pub(crate) async fn http_client(url: &str) -> Result<Client, String> {
     // Another host must not get the headers.
     let same_origin = Policy::custom(|attempt| match attempt.previous() {
         [first, more @ ..]
@@ -16,10 +17,19 @@ pub(crate) fn http_client(url: &str) -> Result<reqwest::Client, String> {
         }
         _ => attempt.stop(),
     });
-    let client = reqwest::Client::builder().redirect(same_origin);
-    // For a proxy, this computer would be another one, which must not get the headers either.
-    let client = if is_loopback(url) { client.no_proxy() } else { client };
-    client.build().map_err(|error| error.to_string())
+    build_client(is_loopback(url), same_origin).await
+}
+
+/// Creates a client for requests to this computer, or to others, on a blocking thread: it reads all
+/// certificates of the system.
+pub(crate) async fn build_client(is_local: bool, redirects: Policy) -> Result<Client, String> {
+    let build = move || {
+        let client = Client::builder().redirect(redirects);
+        // For a proxy, this computer would be another one, which must not get the headers either.
+        let client = if is_local { client.no_proxy() } else { client };
+        client.build().map_err(|error| error.to_string())
+    };
+    tokio::task::spawn_blocking(build).await.map_err(|error| error.to_string())?
 }
 
 /// Returns whether a URL is on this computer.

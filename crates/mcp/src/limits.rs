@@ -68,9 +68,6 @@ pub(crate) const LIST_WAIT: Duration = Duration::from_secs(1);
 /// Time for which a server may close its connection before its processes are ended.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Time between two checks whether the connection of a program that has ended is closed.
-pub(crate) const CLOSED_POLL_INTERVAL: Duration = Duration::from_millis(20);
-
 /// Time for which the end of a failed server is waited for, so that the notice can name its exit code.
 pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -52,9 +52,9 @@ pub trait McpLoginStore: fmt::Debug + Send + Sync {
     /// Returns the reason if the login is not stored.
     fn save(&self, server: &str, url: &str, login: &str) -> Result<(), String>;
 
-    /// Waits until no other process renews or removes the login for a server. Others wait until the
-    /// returned value is dropped. The agent holds it while it removes a login. Without it, two processes could use the same refresh token, and many
-    /// authorization servers then end the login.
+    /// Waits until no other process renews or removes the login for a server, and keeps others waiting
+    /// until the returned value is dropped. Without this lock, two processes could use the same
+    /// refresh token, and many authorization servers then end the login.
     ///
     /// # Errors
     ///

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, PipeReader};
 use std::sync::Arc;
-use std::time::Duration;
 
 use callboard_process::{PipedCommand, PipedProgram, PipedStreams, env};
 use callboard_text::escape_invisible;
@@ -21,9 +20,7 @@ use crate::client::ServerMessages;
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
 use crate::definition::ToolDefinition;
 use crate::http::http_client;
-use crate::limits::{
-    CLOSE_TIMEOUT, CLOSED_POLL_INTERVAL, EXIT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_SERVER_TOOLS,
-};
+use crate::limits::{CLOSE_TIMEOUT, EXIT_TIMEOUT, MAX_MESSAGE_BYTES, MAX_SERVER_TOOLS};
 use crate::names::is_tool_name;
 use crate::oauth::{AuthorizedClient, ServerLogin, start_error_text};
 use crate::output::LimitedReader;
@@ -36,6 +33,8 @@ use crate::transport::LimitedTransport;
 pub(crate) struct RunningServer {
     service: RunningService<RoleClient, ServerMessages>,
     messages: ServerMessages,
+    /// Cancelled when the connection is closed.
+    closed: CancellationToken,
     program: Option<ServerProgram>,
     /// The login, which a program does not have.
     login: Option<Arc<ServerLogin>>,
@@ -73,12 +72,14 @@ impl RunningServer {
             }
             McpTransport::Http { url, headers } => {
                 let login = Arc::new(ServerLogin::new(config));
-                let client = AuthorizedClient::new(http_client(url)?, login.clone());
-                let transport = LimitedTransport::new(http_transport(client, url, headers)?);
+                let client = AuthorizedClient::new(http_client(url).await?, login.clone());
+                let closed = CancellationToken::new();
+                let transport = http_transport(client, url, headers)?;
+                let transport = LimitedTransport::new(transport, &closed);
                 let service = serve_client_with_ct(messages.clone(), transport, stop.child_token());
                 match timeout(config.startup_timeout, service).await {
                     Ok(Ok(service)) => {
-                        Ok(Self { service, messages, program: None, login: Some(login) })
+                        Ok(Self { service, messages, closed, program: None, login: Some(login) })
                     }
                     Ok(Err(error)) => Err(start_error_text(&login, &error)),
                     Err(_elapsed) => Err(startup_timeout_text(config)),
@@ -111,12 +112,13 @@ impl RunningServer {
         let (read, write) = data.into_split();
         let calls = messages.clone();
         let read = LimitedReader::new(read, move || calls.report_cut_message());
-        let transport = LimitedTransport::new(AsyncRwTransport::new(read, write));
+        let closed = CancellationToken::new();
+        let transport = LimitedTransport::new(AsyncRwTransport::new(read, write), &closed);
         let service = serve_client_with_ct(messages.clone(), transport, stop.child_token());
         match timeout(config.startup_timeout, service).await {
             Ok(Ok(service)) => {
                 let program = Some(ServerProgram { program, stderr });
-                Ok(Self { service, messages, program, login: None })
+                Ok(Self { service, messages, closed, program, login: None })
             }
             Ok(Err(error)) => {
                 let exit = stop.run_until_cancelled(timeout(EXIT_TIMEOUT, program.wait())).await;
@@ -185,10 +187,7 @@ impl RunningServer {
                 // program wrote before its end is still read.
                 Some(program) => {
                     drop(program.program.wait().await);
-                    drop(
-                        timeout(CLOSE_TIMEOUT, until_closed(&self.service, CLOSED_POLL_INTERVAL))
-                            .await,
-                    );
+                    drop(timeout(CLOSE_TIMEOUT, self.closed.cancelled()).await);
                 }
                 None => std::future::pending().await,
             }
@@ -207,7 +206,7 @@ impl RunningServer {
             () = login_ended => false,
             () = changed => !self.service.is_closed(),
             () = ended => false,
-            () = until_closed(&self.service, CLOSE_TIMEOUT) => false,
+            () = self.closed.cancelled() => false,
         }
     }
 
@@ -257,16 +256,6 @@ fn async_streams(
 ) -> io::Result<(UnixStream, Receiver)> {
     data.set_nonblocking(true)?;
     Ok((UnixStream::from_std(data)?, Receiver::from_owned_fd(errors.into())?))
-}
-
-/// Waits until the connection of a server is closed.
-async fn until_closed(
-    service: &RunningService<RoleClient, ServerMessages>,
-    poll_interval: Duration,
-) {
-    while !service.is_closed() && !service.peer().is_transport_closed() {
-        tokio::time::sleep(poll_interval).await;
-    }
 }
 
 fn http_transport(

@@ -72,6 +72,8 @@ struct ServersState {
     sandbox: Option<ServerSandbox>,
     agent: AgentSide,
     notices: Mutex<Vec<String>>,
+    /// Held while the state of a server changes.
+    publishing: Mutex<()>,
     /// Number of servers that are still starting.
     starting: watch::Sender<usize>,
 }
@@ -145,6 +147,7 @@ impl McpServers {
                 });
             }
         }
+        notices.truncate(MAX_NOTICES);
         let starting = watch::Sender::new(entries.len());
         let agent = AgentSide {
             info: Implementation::new(name, version),
@@ -159,6 +162,7 @@ impl McpServers {
             sandbox,
             agent,
             notices: Mutex::new(notices),
+            publishing: Mutex::default(),
             starting,
         });
         let stop = CancellationToken::new();
@@ -408,8 +412,14 @@ impl ServersState {
             let notice = format!("The MCP server {} is ready: {tools}.", entry.config.name);
             self.add_notice(place, notice);
         }
-        *lock(&entry.state) = state;
-        self.publish_tools();
+        // Another server must not publish an older list after this one.
+        let _one = lock(&self.publishing);
+        let is_ready = |state: &EntryState| matches!(state, EntryState::Ready { .. });
+        let offers = is_ready(&state);
+        let before = std::mem::replace(&mut *lock(&entry.state), state);
+        if offers || is_ready(&before) {
+            self.publish_tools();
+        }
         let starting = self.entries.iter().filter(|entry| entry.is_starting()).count();
         self.starting.send_if_modified(|now| std::mem::replace(now, starting) != starting);
     }

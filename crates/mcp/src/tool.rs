@@ -181,27 +181,24 @@ impl ServerConnection {
         // The timeout of the SDK would wait for the server to read its notification.
         let answer = loop {
             tokio::select! {
-                answer = &mut answer => break answer,
+                answer = &mut answer => break Ok(answer),
                 () = route.call.progressed() => {}
                 () = call.cancel_token().cancelled() => {
-                    self.cancel_request(request).await;
                     let message = format!("{tool} of the server {} was cancelled.", self.name);
-                    return Err(ToolError::recoverable(ErrorCode::Cancelled, message));
+                    break Err(ToolError::recoverable(ErrorCode::Cancelled, message));
                 }
-                () = route.call.message_cut.cancelled() => {
-                    self.cancel_request(request).await;
-                    let bytes = group_thousands(MAX_MESSAGE_BYTES as u64);
-                    let message = format!(
-                        "The server {} sent a message that is too large, so the result of {tool} \
-                         may be lost. The limit is {bytes} bytes.",
-                        self.name
-                    );
-                    return Err(ToolError::recoverable(ErrorCode::ServerError, message));
-                }
+                () = route.call.message_cut.cancelled() => break Err(self.cut_message_error(tool)),
                 () = self.messages.idle_for(self.call_timeout) => {
-                    self.cancel_request(request).await;
-                    break Err(ServiceError::Timeout { timeout: self.call_timeout });
+                    let elapsed = ServiceError::Timeout { timeout: self.call_timeout };
+                    break Err(self.error(tool, &elapsed));
                 }
+            }
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.cancel_request(request).await;
+                return Err(error);
             }
         };
         match answer {
@@ -243,6 +240,16 @@ impl ServerConnection {
             }
             Err(error) => Err(self.error(tool, &error)),
         }
+    }
+
+    fn cut_message_error(&self, tool: &str) -> ToolError {
+        let bytes = group_thousands(MAX_MESSAGE_BYTES as u64);
+        let message = format!(
+            "The server {} sent a message that is too large, so the result of {tool} may be lost. \
+             The limit is {bytes} bytes.",
+            self.name
+        );
+        ToolError::recoverable(ErrorCode::ServerError, message)
     }
 
     /// Asks the server to end a request, and does not wait for its answer.

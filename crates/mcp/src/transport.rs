@@ -10,6 +10,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::limits::{MAX_REQUEST_NAME_BYTES, MAX_UNANSWERED_REQUESTS};
 use crate::lock::lock;
@@ -18,11 +19,14 @@ use crate::lock::lock;
 pub(crate) struct LimitedTransport<T> {
     inner: T,
     unanswered: Arc<Mutex<HashSet<RequestId>>>,
+    /// Cancels a token when the connection is closed: the SDK drops the transport then.
+    _closing: DropGuard,
 }
 
 impl<T> LimitedTransport<T> {
-    pub(crate) fn new(inner: T) -> Self {
-        Self { inner, unanswered: Arc::default() }
+    /// Limits a transport. `closed` is cancelled when the connection is closed.
+    pub(crate) fn new(inner: T, closed: &CancellationToken) -> Self {
+        Self { inner, unanswered: Arc::default(), _closing: closed.clone().drop_guard() }
     }
 
     /// Returns whether a request is handled, i.e. neither dropped nor a repetition.
@@ -156,7 +160,8 @@ mod tests {
     #[tokio::test]
     async fn requests_are_dropped_while_too_many_are_unanswered() {
         let flood = (0..2 * MAX_UNANSWERED_REQUESTS).map(|id| ping(id as u64));
-        let mut transport = LimitedTransport::new(DeafServer(flood.collect()));
+        let mut transport =
+            LimitedTransport::new(DeafServer(flood.collect()), &CancellationToken::new());
         assert_eq!(received(&mut transport).await, MAX_UNANSWERED_REQUESTS);
         let answer = |id| JsonRpcMessage::response(ClientResult::empty(()), RequestId::Number(id));
         // An answer that the server does not read answers nothing.
@@ -177,7 +182,8 @@ mod tests {
         let long = "x".repeat(MAX_REQUEST_NAME_BYTES + 1);
         let method = json!({"jsonrpc": "2.0", "id": 1, "method": long});
         let messages = [ping(long), method, ping(2), ping(2)];
-        let mut transport = LimitedTransport::new(DeafServer(messages.into()));
+        let mut transport =
+            LimitedTransport::new(DeafServer(messages.into()), &CancellationToken::new());
         assert_eq!(received(&mut transport).await, 1);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use callboard_text::escape_invisible_truncated;
 use oauth2::http::{self, HeaderValue};
+use reqwest::Client;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::redirect::Policy;
 use rmcp::transport::auth::{
@@ -12,10 +13,11 @@ use rmcp::transport::auth::{
     OAuthHttpRequest,
 };
 use serde_json::{Map, Value};
+use tokio::sync::OnceCell;
 use url::Url;
 
 use super::error::McpLoginError;
-use crate::http::is_loopback;
+use crate::http::{build_client, is_loopback};
 use crate::limits::{LOGIN_REQUEST_TIMEOUT, MAX_LOGIN_ERROR_BYTES, MAX_LOGIN_RESPONSE_BYTES};
 
 /// The authorization server of a server.
@@ -45,9 +47,11 @@ pub(super) async fn discover(
         return Err(McpLoginError::Insecure(url.to_owned()));
     }
     let is_client_refused = Arc::<AtomicBool>::default();
-    let client =
-        LoginHttpClient { base: base.clone(), is_client_refused: is_client_refused.clone() };
-    let client = Arc::new(client);
+    let client = Arc::new(LoginHttpClient {
+        base: base.clone(),
+        clients: Default::default(),
+        is_client_refused: is_client_refused.clone(),
+    });
     let manager = AuthorizationManager::new_with_oauth_http_client(base.clone(), client).await;
     let mut manager = manager.map_err(|error| failed(&error))?;
     let found = manager.resolve_metadata_from_challenge(challenge).await;
@@ -134,6 +138,8 @@ pub(super) fn shown(text: &str) -> String {
 /// Sends the requests of a login.
 struct LoginHttpClient {
     base: Url,
+    /// The clients for other computers, and for this one.
+    clients: [OnceCell<Client>; 2],
     is_client_refused: Arc<AtomicBool>,
 }
 
@@ -148,15 +154,17 @@ impl LoginHttpClient {
         &self,
         request: http::Request<Vec<u8>>,
     ) -> Result<http::Response<Vec<u8>>, OAuthHttpClientError> {
-        let request = reqwest::Request::try_from(request)?;
+        let mut request = reqwest::Request::try_from(request)?;
+        *request.timeout_mut() = Some(LOGIN_REQUEST_TIMEOUT);
         let url = request.url().clone();
         if !is_permitted(&self.base, &url) {
             return Err(format!("{url} is not used, because it has no TLS").into());
         }
+        let is_local = is_loopback(url.as_str());
         // Redirects are followed by the SDK, which compares the origins.
-        let client = reqwest::Client::builder().redirect(Policy::none());
-        let client = if is_loopback(url.as_str()) { client.no_proxy() } else { client };
-        let client = client.timeout(LOGIN_REQUEST_TIMEOUT).build()?;
+        let client = self.clients[usize::from(is_local)]
+            .get_or_try_init(|| build_client(is_local, Policy::none()))
+            .await?;
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         let gets = request.method() == http::Method::GET;
         let asks_for_tokens = request.headers().get(CONTENT_TYPE) == Some(&form);

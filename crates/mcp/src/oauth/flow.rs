@@ -222,7 +222,7 @@ async fn ask_for_challenge(
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "login", "version": "1"}}});
-    let client = http_client(url).map_err(McpLoginError::Failed)?;
+    let client = http_client(url).await.map_err(McpLoginError::Failed)?;
     let post = client.post(url).timeout(LOGIN_REQUEST_TIMEOUT);
     let post = headers.iter().fold(post, |post, (name, value)| post.header(name, value));
     let post = post.header(ACCEPT, "application/json, text/event-stream");
