@@ -31,7 +31,7 @@ use crate::limits::{
 };
 use crate::lock::lock;
 use crate::requests::{
-    HandlerSlot, McpElicitationMode, McpRequestHandler, McpRequestSupport, McpSampling,
+    HandlerSlot, McpClientCapabilities, McpElicitationMode, McpRequestHandler, McpSampling,
     McpSamplingMessage, RunningCall,
 };
 
@@ -64,7 +64,7 @@ pub(crate) struct AgentSide {
     pub(crate) info: Implementation,
     /// The URIs of the project folders.
     pub(crate) roots: Vec<String>,
-    pub(crate) support: McpRequestSupport,
+    pub(crate) capabilities: McpClientCapabilities,
     pub(crate) handler: HandlerSlot,
 }
 
@@ -254,15 +254,15 @@ impl ServerMessages {
         &self,
         request: ElicitRequestParams,
     ) -> Option<(String, McpElicitationMode)> {
-        let support = self.0.agent.support;
+        let capabilities = self.0.agent.capabilities;
         match request {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. }
-                if support.forms && serialized_len(&requested_schema) <= MAX_FORM_BYTES =>
+                if capabilities.forms && serialized_len(&requested_schema) <= MAX_FORM_BYTES =>
             {
                 Some((message, McpElicitationMode::Form(form(&requested_schema)?)))
             }
             ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. }
-                if support.pages && url.len() <= MAX_PAGE_URL_BYTES =>
+                if capabilities.pages && url.len() <= MAX_PAGE_URL_BYTES =>
             {
                 let url = Url::parse(&url).ok()?;
                 // The user looks for the host, which user information could hide.
@@ -303,14 +303,14 @@ impl Drop for OpenRequest<'_> {
 
 impl ClientHandler for ServerMessages {
     fn get_info(&self) -> ClientConfig {
-        let AgentSide { info, support, .. } = &self.0.agent;
+        let AgentSide { info, capabilities: of_agent, .. } = &self.0.agent;
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = Some(RootsCapabilities::default());
-        capabilities.sampling = support.sampling.then(SamplingCapability::default);
+        capabilities.sampling = of_agent.sampling.then(SamplingCapability::default);
         let mut elicitation = ElicitationCapability::default();
-        elicitation.form = support.forms.then(FormElicitationCapability::default);
-        elicitation.url = support.pages.then(UrlElicitationCapability::default);
-        capabilities.elicitation = (support.forms || support.pages).then_some(elicitation);
+        elicitation.form = of_agent.forms.then(FormElicitationCapability::default);
+        elicitation.url = of_agent.pages.then(UrlElicitationCapability::default);
+        capabilities.elicitation = (of_agent.forms || of_agent.pages).then_some(elicitation);
         ClientConfig::new(capabilities, info.clone())
     }
 
@@ -327,7 +327,7 @@ impl ClientHandler for ServerMessages {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let Some((message, mode)) = self.elicitation_mode(request) else {
-            let why = match self.0.agent.support.forms {
+            let why = match self.0.agent.capabilities.forms {
                 true => "This question cannot be shown.",
                 false => "The client of the agent has no forms.",
             };
@@ -358,7 +358,7 @@ impl ClientHandler for ServerMessages {
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
         let refused = |why: String| ErrorData::new(ErrorCode::INVALID_REQUEST, why, None);
-        if !self.0.agent.support.sampling || serialized_len(&request) > MAX_SAMPLING_BYTES {
+        if !self.0.agent.capabilities.sampling || serialized_len(&request) > MAX_SAMPLING_BYTES {
             return Err(refused("Such a request to the model is not supported.".to_owned()));
         }
         let request = sampling(request).ok_or_else(|| {

@@ -14,6 +14,7 @@ mod names;
 mod oauth;
 mod output;
 mod output_schema;
+mod program_transport;
 mod requests;
 mod result;
 mod sandbox;
@@ -28,7 +29,7 @@ pub use definition::McpToolInfo;
 pub use login::{McpLogin, McpLoginClient, McpLoginStore};
 pub use oauth::{McpLoginError, McpLoginFlow};
 pub use requests::{
-    McpElicitation, McpElicitationMode, McpRequestHandler, McpRequestSupport, McpSample,
+    McpClientCapabilities, McpElicitation, McpElicitationMode, McpRequestHandler, McpSample,
     McpSampling, McpSamplingMessage,
 };
 pub use sandbox::ServerSandbox;

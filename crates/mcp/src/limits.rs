@@ -113,6 +113,10 @@ pub(crate) const OUTPUT_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// array or object counts as 4. A message with more values is dropped.
 pub const MAX_MESSAGE_VALUES: usize = 100_000;
 
+/// Maximum length in bytes of a message that is parsed on the thread that runs all sessions. A longer
+/// message of a program is parsed on another thread.
+pub(crate) const MAX_SHORT_MESSAGE_BYTES: usize = 8 << 10;
+
 /// Number of bytes per second that are read from a server's standard output, after a burst.
 pub const READ_BYTES_PER_SECOND: u64 = 4 << 20;
 

@@ -18,7 +18,7 @@ use crate::lock::lock;
 /// The requests of servers that the agent can answer. A server receives them when it starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct McpRequestSupport {
+pub struct McpClientCapabilities {
     /// Whether the user can fill in forms.
     pub forms: bool,
     /// Whether the user can be sent to a web page.
@@ -27,7 +27,7 @@ pub struct McpRequestSupport {
     pub sampling: bool,
 }
 
-impl McpRequestSupport {
+impl McpClientCapabilities {
     /// Sets whether the user can fill in forms.
     #[must_use]
     pub fn with_forms(self, forms: bool) -> Self {

@@ -103,7 +103,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::{McpRequestSupport, McpServerConfig, McpServers, McpTransport, SessionFolders};
+    use crate::{McpClientCapabilities, McpServerConfig, McpServers, McpTransport, SessionFolders};
 
     /// Starts a server that wants a sandbox, and returns the notices.
     async fn notices(config: McpServerConfig, isolation: Option<CommandIsolation>) -> Vec<String> {
@@ -122,7 +122,7 @@ mod tests {
             sandbox,
             LiveTools::default(),
             agent,
-            McpRequestSupport::default(),
+            McpClientCapabilities::default(),
         );
         servers.wait_started().await;
         servers.stop().await;

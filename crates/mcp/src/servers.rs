@@ -22,7 +22,7 @@ use crate::limits::{
 };
 use crate::lock::lock;
 use crate::names::model_tool_name;
-use crate::requests::{McpRequestHandler, McpRequestSupport};
+use crate::requests::{McpClientCapabilities, McpRequestHandler};
 use crate::sandbox::{ConfinedServer, ServerSandbox, off_refusal};
 use crate::server::{ListedTools, RunningServer, program_env};
 use crate::tool::{McpTool, ServerConnection};
@@ -105,8 +105,8 @@ enum EntryState {
 impl McpServers {
     /// Starts servers in the background. Their tools appear in `live_tools` when they are ready, in
     /// the order of `configs`. `name` and `version` are those of the agent. Without a `sandbox`,
-    /// servers whose configuration wants one do not start. Requests in `support` are answered by the
-    /// [handler](Self::set_request_handler).
+    /// servers whose configuration wants one do not start. The
+    /// [handler](Self::set_request_handler) answers the requests that `capabilities` names.
     ///
     /// Must be called inside a tokio runtime. Of several servers with the same name, the first is
     /// used.
@@ -117,7 +117,7 @@ impl McpServers {
         sandbox: Option<ServerSandbox>,
         live_tools: LiveTools,
         (name, version): (&str, &str),
-        support: McpRequestSupport,
+        capabilities: McpClientCapabilities,
     ) -> Self {
         let mut names = BTreeSet::new();
         let mut notices = Vec::new();
@@ -152,7 +152,7 @@ impl McpServers {
         let agent = AgentSide {
             info: Implementation::new(name, version),
             roots: folders.roots.iter().map(|root| file_uri(root)).collect(),
-            support,
+            capabilities,
             handler: Arc::default(),
         };
         let state = Arc::new(ServersState {

@@ -23,7 +23,7 @@ use crate::client::{AgentSide, ServerMessages};
 use crate::config::{McpServerConfig, McpTransport, SessionFolders};
 use crate::lock::lock;
 use crate::login::{McpLogin, McpLoginClient, McpLoginStore};
-use crate::requests::McpRequestSupport;
+use crate::requests::McpClientCapabilities;
 use crate::server::RunningServer;
 use crate::servers::{McpServerState, McpServers};
 use crate::tool::ServerConnection;
@@ -149,7 +149,7 @@ async fn connect(config: &McpServerConfig) -> Result<RunningServer, String> {
     let agent = AgentSide {
         info: Implementation::new("agent", "1"),
         roots: Vec::new(),
-        support: McpRequestSupport::default(),
+        capabilities: McpClientCapabilities::default(),
         handler: Arc::default(),
     };
     let messages = ServerMessages::new(config.name.clone(), agent);
@@ -296,7 +296,7 @@ async fn a_server_without_a_login_has_failed_until_the_user_logs_in() {
         None,
         LiveTools::default(),
         ("agent", "1"),
-        McpRequestSupport::default(),
+        McpClientCapabilities::default(),
     );
     servers.wait_started().await;
     let mut notices = servers.take_notices();
