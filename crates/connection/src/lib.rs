@@ -2,9 +2,10 @@
 //! updates, permission requests and prompt responses, in order.
 //!
 //! This crate *only* connects a session's outbox to a connection, and each prompt to its response.
-//! The only handlers are those of [`ClientSessions::agent_builder`] and
-//! [`ClientSessions::prompt_agent`]. The agent decides which other methods to serve. For the byte streams of a connection, use `acp-transport`. For a
-//! complete agent, use `callboard-runtime`.
+//! The only handlers are those of [`ClientSessions::agent_builder`],
+//! [`ClientSessions::prompt_agent`] and [`serve_stdio`]. The agent decides which other methods to
+//! serve. For the byte streams of a connection, use `acp-transport`. For a complete agent, use
+//! `callboard-runtime`.
 #![doc = include_str!("../README.md")]
 
 mod errors;
@@ -16,6 +17,7 @@ mod pending_responses;
 mod permission_message;
 mod prompts;
 mod requests;
+mod serve;
 mod session;
 mod sessions;
 mod sink;
@@ -25,6 +27,7 @@ mod update_support;
 pub use pending_responses::OpenRequest;
 pub use prompts::{OpenPrompt, Turn};
 pub use requests::{ClientRequestError, ClientRequestSender};
+pub use serve::{prompt_text, serve_stdio};
 pub use session::{ClientSession, ClientSessionBuilder};
 pub use sessions::ClientSessions;
 pub use update_encoder::UpdateEncoder;

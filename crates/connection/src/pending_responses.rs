@@ -45,14 +45,14 @@ trait PendingResponse: Send {
     fn respond(self: Box<Self>) -> Result<()>;
 }
 
-struct TypedResponse<T: JsonRpcResponse> {
+struct PendingResponder<T: JsonRpcResponse> {
     responder: Responder<T>,
     slot: ResponseSlot<T>,
     /// The response that is sent if the session ends before the request is answered.
     fallback: Result<T>,
 }
 
-impl<T: JsonRpcResponse> PendingResponse for TypedResponse<T> {
+impl<T: JsonRpcResponse> PendingResponse for PendingResponder<T> {
     fn is_answered(&self) -> bool {
         lock(&self.slot).is_some()
     }
@@ -78,7 +78,7 @@ impl PendingResponses {
             // Ignore the error, because the connection may be closed too.
             drop(responder.respond_with_error(errors::session_closing_error()));
         } else {
-            let request = TypedResponse { responder, slot: slot.clone(), fallback: cut_off };
+            let request = PendingResponder { responder, slot: slot.clone(), fallback: cut_off };
             unanswered.requests.push((id, Box::new(request)));
         }
         slot

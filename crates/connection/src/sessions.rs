@@ -179,7 +179,7 @@ impl ClientSessions {
             sessions.count
         };
         let id = SessionId::new(format!("session{number}"));
-        let session = self.builder(id.clone(), Session::new(request.cwd), client);
+        let session = self.session_builder(id.clone(), Session::new(request.cwd), client);
         // The client may send its first prompt as soon as it receives the response.
         self.insert(set_up(session).open());
         responder.respond(NewSessionResponse::new(id))
@@ -188,7 +188,7 @@ impl ClientSessions {
     /// Creates the builder of a session for the client of this connection: see
     /// [`ClientSession::builder`]. Open the session, and then add the session with
     /// [`insert`](Self::insert).
-    pub fn builder(
+    pub fn session_builder(
         &self,
         id: impl Into<SessionId>,
         session: Session,

@@ -156,7 +156,7 @@ fn agent_with_late_drop() -> impl ConnectTo<Client> {
         )
         .on_receive_request(
             async move |request: NewSessionRequest, responder, client| {
-                let session = new.builder("s", Session::new(request.cwd), client);
+                let session = new.session_builder("s", Session::new(request.cwd), client);
                 new.insert(session.with_waiting_prompts(0).open());
                 responder.respond(NewSessionResponse::new("s"))
             },

@@ -134,7 +134,8 @@ async fn a_session_has_the_capabilities_of_its_client() -> Result<(), AgentTestE
         )
         .on_receive_request(
             async move |request: NewSessionRequest, responder, client| {
-                let session = sessions.builder("s", Session::new(request.cwd), client).open();
+                let session =
+                    sessions.session_builder("s", Session::new(request.cwd), client).open();
                 let reads = session.capabilities().fs.read_text_file;
                 responder.respond(NewSessionResponse::new(format!("reads files: {reads}")))
             },
