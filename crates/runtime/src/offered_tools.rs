@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use acp_connection::ClientSession;
 use acp_mcp::{
-    McpRequestSupport, McpServerConfig, McpServers, McpTransport, ServerSandbox, SessionFolders,
+    McpClientCapabilities, McpServerConfig, McpServers, McpTransport, ServerSandbox, SessionFolders,
 };
 use acp_tools::{Context, LiveTools, Registry};
 use agent_client_protocol::v1::schema::{ClientCapabilities, McpServer};
@@ -66,9 +66,15 @@ impl OfferedTools {
         let sandbox = ServerSandbox::new(isolation.clone(), workspace.clone(), session);
         let live_tools = LiveTools::default();
         let agent = (&*name, &*version);
-        let support = request_support(client.capabilities());
-        let servers =
-            McpServers::start(configs, folders, Some(sandbox), live_tools.clone(), agent, support);
+        let capabilities = mcp_capabilities(client.capabilities());
+        let servers = McpServers::start(
+            configs,
+            folders,
+            Some(sandbox),
+            live_tools.clone(),
+            agent,
+            capabilities,
+        );
         Self {
             registry: self.registry.with_live_tools(live_tools),
             servers: Some(servers),
@@ -162,9 +168,9 @@ impl OfferedTools {
 }
 
 /// Returns the requests of servers that can be answered with a client.
-fn request_support(capabilities: &ClientCapabilities) -> McpRequestSupport {
+fn mcp_capabilities(capabilities: &ClientCapabilities) -> McpClientCapabilities {
     let elicitation = capabilities.elicitation.as_ref();
-    McpRequestSupport::default()
+    McpClientCapabilities::default()
         .with_forms(elicitation.is_some_and(|it| it.form.is_some()))
         .with_pages(elicitation.is_some_and(|it| it.url.is_some()))
         .with_sampling(true)

@@ -40,4 +40,4 @@ pub use session::{
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteSessionStore;
 pub use store::{OpenSession, SessionStore};
-pub use writer::{PendingCommit, SessionRecorder, StoreWriter};
+pub use writer::{CommitFuture, SessionRecorder, StoreWriter};

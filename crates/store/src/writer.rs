@@ -37,7 +37,7 @@ pub struct StoreWriter {
 
 /// Records one session through a [`StoreWriter`]. After the recorder is dropped, the queued changes
 /// are tried once more, and then the session is closed in any case. Changes that cannot be written
-/// by this try are lost, and their [`PendingCommit`] returns the error.
+/// by this try are lost, and their [`CommitFuture`] returns the error.
 ///
 /// If a change is lost, all later changes are refused with the same error, so that the stored
 /// session has no gap.
@@ -52,7 +52,7 @@ pub struct SessionRecorder {
 /// crashes or is killed. Any runtime can poll this future.
 #[derive(Debug)]
 #[must_use = "changes are committed also if this is dropped, but only this reports it"]
-pub struct PendingCommit(oneshot::Receiver<Result<(), SessionStoreError>>);
+pub struct CommitFuture(oneshot::Receiver<Result<(), SessionStoreError>>);
 
 type CommitSender = oneshot::Sender<Result<(), SessionStoreError>>;
 /// Identifies a recorded session. Also contains the error that ended the recording, if there is
@@ -144,24 +144,24 @@ impl StoreWriter {
         SessionRecorder { key, jobs: self.jobs.clone(), queue: self.queue.clone() }
     }
 
-    /// Resolves when the [`PendingCommit`] of each change that was queued before this call is
+    /// Resolves when the [`CommitFuture`] of each change that was queued before this call is
     /// resolved, and each session whose recorder was dropped before this call is closed. The result
-    /// is `Ok` also if changes could not be written: their own [`PendingCommit`] has the error.
-    pub fn flush(&self) -> PendingCommit {
+    /// is `Ok` also if changes could not be written: their own [`CommitFuture`] has the error.
+    pub fn flush(&self) -> CommitFuture {
         let (answer, commit) = oneshot::channel();
         drop(self.jobs.send(WriterJob::Flush(answer)));
-        PendingCommit(commit)
+        CommitFuture(commit)
     }
 }
 
 impl SessionRecorder {
     /// Queues changes and returns without waiting. `now` is the time at which the changes were
     /// made.
-    pub fn queue_changes(&self, changes: Vec<SessionChange>, now: SystemTime) -> PendingCommit {
+    pub fn queue_changes(&self, changes: Vec<SessionChange>, now: SystemTime) -> CommitFuture {
         let (answer, commit) = oneshot::channel();
         if let Some(error) = self.key.get() {
             drop(answer.send(Err(error.clone())));
-            return PendingCommit(commit);
+            return CommitFuture(commit);
         }
         let bytes = changes.iter().map(|change| change.byte_len() + CHANGE_COST).sum();
         if let Some(slot) = QueueSlot::reserve(&self.queue, bytes) {
@@ -171,7 +171,7 @@ impl SessionRecorder {
             let error = self.key.get_or_init(|| SessionStoreError::QueueFull);
             drop(answer.send(Err(error.clone())));
         }
-        PendingCommit(commit)
+        CommitFuture(commit)
     }
 
     /// Waits until half of the queue is free. A caller that records many changes should await this
@@ -201,7 +201,7 @@ impl Drop for SessionRecorder {
     }
 }
 
-impl PendingCommit {
+impl CommitFuture {
     /// Waits for the commit on a thread that may block.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ impl PendingCommit {
     }
 }
 
-impl Future for PendingCommit {
+impl Future for CommitFuture {
     type Output = Result<(), SessionStoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use acp_lifecycle::{Session, SessionHandle};
 use acp_mcp::{
-    McpRequestSupport, McpServerConfig, McpServerState, McpServers, McpToolInfo, McpTransport,
+    McpClientCapabilities, McpServerConfig, McpServerState, McpServers, McpToolInfo, McpTransport,
     ServerSandbox, SessionFolders, ToolFilter,
 };
 use acp_tools::sandbox::CommandIsolation;
@@ -309,7 +309,7 @@ async fn start_and_report(configs: Vec<McpServerConfig>, cwd: PathBuf, is_json: 
                 Some(sandbox.clone()),
                 LiveTools::default(),
                 agent,
-                McpRequestSupport::default(),
+                McpClientCapabilities::default(),
             ),
         )
     };

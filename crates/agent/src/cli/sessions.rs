@@ -19,7 +19,7 @@ use crate::key_store::KeyStore;
 use crate::session_store;
 
 /// Standard output, and the terminal at which the user confirms.
-struct SessionsScreen {
+struct SessionsStdout {
     ui: OutputStream,
     locale: String,
 }
@@ -40,7 +40,7 @@ pub(super) fn run_sessions(args: SessionsArgs) -> ExitCode {
         Err(why) => return print_error_and_fail(&why),
     };
     let cwd = std::env::current_dir().unwrap_or_else(|_gone| "/".into());
-    let mut terminal = SessionsScreen { ui: OutputStream::stdout(), locale: config.locale(&env) };
+    let mut terminal = SessionsStdout { ui: OutputStream::stdout(), locale: config.locale(&env) };
     let mut context = SessionsContext::new(&archive, &cwd, SystemTime::now(), &mut terminal);
     context.retention = config.session_retention();
     match callboard_sessions::run_sessions_command(args, context) {
@@ -76,7 +76,7 @@ pub(super) async fn select_session(
     selecting.await.unwrap_or_else(|error| Err(print_error_and_fail(&error.to_string())))
 }
 
-impl Write for SessionsScreen {
+impl Write for SessionsStdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.ui.print_bytes(bytes);
         if self.ui.is_closed() { Err(ErrorKind::BrokenPipe.into()) } else { Ok(bytes.len()) }
@@ -87,7 +87,7 @@ impl Write for SessionsScreen {
     }
 }
 
-impl SessionsTerminal for SessionsScreen {
+impl SessionsTerminal for SessionsStdout {
     fn is_terminal(&self) -> bool {
         self.ui.is_terminal()
     }

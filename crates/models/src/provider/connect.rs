@@ -22,7 +22,7 @@ pub fn create_model(settings: ProviderSettings) -> Arc<dyn Model> {
     let name: Arc<str> = settings.provider.model_spec(&settings.model).into();
     let (tools, origin) =
         (settings.tools, replay::replay_origin(&name, settings.base_url.as_deref()));
-    let inner = RemoteModelState { name, origin, settings, resolved: OnceLock::new() };
+    let inner = RemoteModelInner { name, origin, settings, resolved: OnceLock::new() };
     let model = Arc::new(RemoteModel(Arc::new(inner)));
     match tools {
         ToolCalling::Native => model,
@@ -31,10 +31,10 @@ pub fn create_model(settings: ProviderSettings) -> Arc<dyn Model> {
 }
 
 #[derive(Clone, Debug)]
-struct RemoteModel(Arc<RemoteModelState>);
+struct RemoteModel(Arc<RemoteModelInner>);
 
 #[derive(Debug)]
-struct RemoteModelState {
+struct RemoteModelInner {
     name: Arc<str>,
     /// Identifier of the model and its server, for [`ProviderReplay`](crate::ProviderReplay).
     origin: Arc<str>,
@@ -64,7 +64,7 @@ impl Model for RemoteModel {
     }
 }
 
-impl RemoteModelState {
+impl RemoteModelInner {
     fn resolve_once(&self) -> &ResolvedModel {
         self.resolved.get_or_init(|| {
             let dialect = DialectClient::from_settings(&self.settings);
@@ -113,7 +113,7 @@ impl RemoteModelState {
 
 /// A reply that is being received.
 struct ReplyReader {
-    inner: Arc<RemoteModelState>,
+    inner: Arc<RemoteModelInner>,
     /// Keeps the messages alive. When a message is dropped, the cache drops the texts of its
     /// placeholders.
     _request: ModelRequest,
@@ -141,7 +141,7 @@ impl ReplyReader {
                     self.reply = None;
                 }
                 None => {
-                    let RemoteModelState { origin, settings, .. } = &*self.inner;
+                    let RemoteModelInner { origin, settings, .. } = &*self.inner;
                     self.pending =
                         self.decoder.final_events(&reply.partial(), origin, settings.key.as_ref());
                     self.reply = None;

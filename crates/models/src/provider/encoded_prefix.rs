@@ -86,7 +86,7 @@ impl EncodedPrefix {
 
     /// Returns the number of messages that the next request need not encode again. These are the
     /// messages of the previous request, provided that `request` has a reply after them.
-    fn next_cached_len(&self, request: &ModelRequest) -> Option<usize> {
+    fn cacheable_len_after(&self, request: &ModelRequest) -> Option<usize> {
         let next = self.messages.len();
         (next > self.encoded.messages && starts_with_messages(&request.messages, &self.messages))
             .then_some(next)
@@ -126,7 +126,7 @@ pub(super) struct PendingBody {
 impl PendingBody {
     /// Creates the state. `mark` is the placeholder for the cached messages.
     pub(super) fn new(prefix: EncodedPrefix, request: &ModelRequest, mark: String) -> Self {
-        let next_cached = prefix.next_cached_len(request).map(|next| (next, HashSet::new()));
+        let next_cached = prefix.cacheable_len_after(request).map(|next| (next, HashSet::new()));
         let placeholder = (prefix.encoded.messages > 0).then_some(mark);
         let messages = request.messages.iter().map(Arc::downgrade).collect();
         Self { prefix, messages, placeholder, next_cached }

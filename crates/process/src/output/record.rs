@@ -182,7 +182,7 @@ impl State {
         {
             // All earlier output bytes are still in memory.
             OutputStorage::Memory(open) => {
-                OutputStorage::open(open).append(self.head_tail.head(), self.max_file_bytes)
+                OutputStorage::open_now(open).append(self.head_tail.head(), self.max_file_bytes)
             }
             place => place,
         }
@@ -191,7 +191,7 @@ impl State {
 }
 
 impl OutputStorage {
-    fn open(open: OpenFileFn) -> Self {
+    fn open_now(open: OpenFileFn) -> Self {
         match open() {
             Ok(Some((file, path))) => Self::File { file, path, trouble: None },
             Ok(None) => Self::Unavailable(None),

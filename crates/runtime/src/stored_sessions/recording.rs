@@ -12,7 +12,7 @@ use acp_lifecycle::{
     TranscriptFold,
 };
 use acp_store::{
-    NewSession, OpenSession, PendingCommit, PromptSummary, SessionChange, SessionRecord,
+    CommitFuture, NewSession, OpenSession, PromptSummary, SessionChange, SessionRecord,
     SessionRecorder, SessionStore, SessionStoreError,
 };
 use acp_types::{SessionStatePart, TurnId};
@@ -72,7 +72,7 @@ struct RecordingState {
     /// [`SessionRecording::record_open_documents_soon`].
     is_record_scheduled: bool,
     /// The commit of the last changes. The driver and the turn may both wait for it.
-    last_commit: Option<Shared<PendingCommit>>,
+    last_commit: Option<Shared<CommitFuture>>,
     failure: Option<SessionStoreError>,
     is_notified: bool,
 }
@@ -485,7 +485,7 @@ impl SessionRecording {
     /// Waits for a commit, also while the store retries it after a transient error.
     async fn wait_for_retried_commit(
         &self,
-        mut commit: Shared<PendingCommit>,
+        mut commit: Shared<CommitFuture>,
     ) -> Result<(), SessionStoreError> {
         loop {
             match commit.await {

@@ -307,7 +307,7 @@ impl Workspace {
     /// Returns all roots, and the folder for temporary files of sandboxed commands. A policy treats
     /// them alike.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
-        self.all_roots().map(|root| root.path.as_path())
+        self.roots_and_temporary().map(|root| root.path.as_path())
     }
 
     /// Returns the real paths of all roots.
@@ -453,7 +453,7 @@ impl Workspace {
     /// Finds the root of an absolute, normalised path. The path of the root may be written with or
     /// without links.
     fn locate_in_roots(&self, given: &str, path: &Path) -> Option<WorkspacePath> {
-        self.all_roots().find_map(|root| {
+        self.roots_and_temporary().find_map(|root| {
             let beneath = path
                 .strip_prefix(&root.path)
                 .or_else(|_| path.strip_prefix(&root.real_path))
@@ -463,7 +463,7 @@ impl Workspace {
     }
 
     /// Returns the project folders and the folder for temporary files.
-    fn all_roots(&self) -> impl Iterator<Item = &Arc<WorkspaceRoot>> {
+    fn roots_and_temporary(&self) -> impl Iterator<Item = &Arc<WorkspaceRoot>> {
         self.roots.iter().chain(self.temporary.get().map(|folder| &folder.root))
     }
 
@@ -473,7 +473,7 @@ impl Workspace {
 
     /// Returns whether a path is outside of all roots of the session, and is no temporary file.
     pub(crate) fn is_outside(&self, at: &WorkspacePath) -> bool {
-        !self.all_roots().any(|root| Arc::ptr_eq(root, &at.root))
+        !self.roots_and_temporary().any(|root| Arc::ptr_eq(root, &at.root))
     }
 
     /// Opens a regular file for reading.

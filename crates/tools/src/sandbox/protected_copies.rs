@@ -103,10 +103,10 @@ impl ProtectedCopies {
         for copy in &self.copies {
             match copy.restore_if_changed() {
                 Ok(false) => {}
-                Ok(true) => names.restored.push(copy.path()),
+                Ok(true) => names.restored.push(copy.original_path()),
                 Err(error) => {
                     tracing::error!(%error, path = %copy.name.display(), "cannot be restored");
-                    names.failed.push(copy.path());
+                    names.failed.push(copy.original_path());
                 }
             }
         }
@@ -116,7 +116,7 @@ impl ProtectedCopies {
     /// Returns the paths that have changed.
     pub(super) fn find_changed(&self) -> Vec<PathBuf> {
         let changed = self.copies.iter().filter(|copy| copy.is_changed());
-        changed.map(ProtectedCopy::path).collect()
+        changed.map(ProtectedCopy::original_path).collect()
     }
 
     /// Returns these copies, except those of some paths.
@@ -125,13 +125,13 @@ impl ProtectedCopies {
             Ok(own) => own.copies,
             Err(shared) => shared.copies.clone(),
         };
-        copies.retain(|copy| !paths.contains(&copy.path()));
+        copies.retain(|copy| !paths.contains(&copy.original_path()));
         Self { copies, restoring: Mutex::default() }
     }
 }
 
 impl ProtectedCopy {
-    fn path(&self) -> PathBuf {
+    fn original_path(&self) -> PathBuf {
         self.root.path.join(&self.name)
     }
 
