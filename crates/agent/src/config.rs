@@ -95,7 +95,7 @@ pub(crate) struct Config {
     session_bytes: SourcedValue<u64>,
     /// The MCP servers of each session.
     pub(crate) mcp_servers: Vec<SourcedValue<McpServerConfig>>,
-    /// Seconds for which the first prompt of a session waits for servers, if they are set.
+    /// Configured number of seconds for which the first prompt of a session waits for servers.
     pub(crate) first_prompt_wait: Option<SourcedValue<u64>>,
     /// The service for searches of the web.
     pub(crate) web_search: Option<SourcedValue<WebSearch>>,

@@ -174,7 +174,7 @@ impl KeyStore {
         let Err(why) = self.keyring.write(name, key.expose()) else {
             let noted = self.save_login(name, Login::new(base_url, None));
             if noted.is_err() {
-                // Otherwise, an old key in the keyring would be used as the key of the new login,
+                // If the new key stayed in the keyring, an older login in the file would use it,
                 // perhaps at another server.
                 drop(self.keyring.remove(name));
             }

@@ -1,6 +1,7 @@
 //! Callboard: a small, fast, safe coding agent for every ACP client.
 //!
-//! This crate is *only* the program: command line, configuration, keys and model selection. To embed the agent, use `callboard-runtime`.
+//! This crate is *only* the program: command line, configuration, keys and model selection. To
+//! embed the agent, use `callboard-runtime`.
 
 mod check_wire;
 mod cli;

@@ -30,8 +30,8 @@ pub(crate) const MAX_KEY_FILE_BYTES: u64 = 2 << 20;
 /// Maximum size of one answer to `callboard login` in bytes.
 pub(crate) const MAX_LOGIN_ANSWER_BYTES: u64 = 4 << 10;
 
-/// Minimum number of letters and digits in a row that `callboard mcp add` takes for a token, if some
-/// are digits.
+/// Minimum length of a run that `callboard mcp add` treats as a token. A run consists of letters
+/// and at least two digits.
 pub(crate) const MIN_TOKEN_SHAPE_LENGTH: usize = 20;
 
 /// Maximum size of the address that a user pastes at the end of `callboard mcp login`, in bytes.
@@ -57,14 +57,14 @@ pub(crate) const MODEL_LIST_MAX_AGE: Duration = Duration::from_secs(10 * 60);
 /// Time limit for reading the file of logins, which may be on a network drive.
 pub(crate) const LOGIN_FILE_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time for which the first prompt of `callboard exec` waits for MCP servers that are starting. It is
-/// often the last prompt too.
+/// Time for which the first prompt of `callboard exec` waits for MCP servers that are starting. The
+/// first prompt is often the only prompt.
 pub(crate) const EXEC_SERVER_WAIT: Duration = Duration::from_secs(10);
 
 // ---- MCP servers ----
 
-/// Maximum length of the description of a tool in the output of `callboard mcp test` in bytes. Its
-/// JSON has the whole description.
+/// Maximum length of the description of a tool in the output of `callboard mcp test` in bytes. The
+/// output as JSON has the whole description.
 pub(crate) const MAX_SHOWN_DESCRIPTION_BYTES: usize = 160;
 
 /// Maximum length of the reason of a failure in the output of `callboard mcp test` in bytes.

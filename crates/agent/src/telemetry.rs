@@ -57,8 +57,8 @@ pub(crate) fn start_telemetry() -> Telemetry {
     }
 }
 
-/// Returns the filter of the user without a target that is never logged: the SDK of MCP logs the
-/// authorization codes of logins.
+/// Returns the user's filter without one target. The events of this target are never logged,
+/// because the SDK of MCP writes the authorization codes of logins there.
 fn without_secrets(filter: EnvFilter) -> impl Filter<Registry> + Send + Sync {
     filter.and(filter_fn(|event| !event.target().starts_with("rmcp::transport::auth")))
 }
@@ -67,7 +67,7 @@ fn without_secrets(filter: EnvFilter) -> impl Filter<Registry> + Send + Sync {
 /// because the parser would slow down every start.
 fn default_log_targets() -> Targets {
     let ours = Targets::new().with_default(LevelFilter::WARN);
-    // Failures of servers are notices of their sessions.
+    // Failures of MCP servers are shown as notices in their sessions, so `rmcp` is not logged.
     ours.with_target("agent_client_protocol", LevelFilter::ERROR)
         .with_target("rmcp", LevelFilter::OFF)
 }

@@ -62,7 +62,8 @@ fn resolve_in(folder: &Path, path: &str) -> io::Result<Option<PathBuf>> {
     let named = normalise(&folder.join(path));
     let exists = |path: &&Path| path.symlink_metadata().is_ok();
     let existing = named.ancestors().find(exists).unwrap_or(folder);
-    // Fails for a link to nothing, through which a tool would create its target.
+    // Fails for a link whose target does not exist: a tool that writes to the link would create the
+    // target.
     let mut real = existing.canonicalize()?;
     real.extend(named.strip_prefix(existing).into_iter().flat_map(Path::components));
     let beneath = real.strip_prefix(folder.canonicalize()?).ok();

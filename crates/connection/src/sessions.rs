@@ -92,10 +92,11 @@ impl ClientSessions {
             })
     }
 
-    /// Returns the SDK's builder of an agent that needs no other requests than prompts: in addition
-    /// to [`agent_builder`](Self::agent_builder), it answers `initialize` with `info`, `session/new`
-    /// as [`open_and_respond`](Self::open_and_respond) does, and each prompt by `run_turn`, as
-    /// [`queue_prompt_turn`](Self::queue_prompt_turn) does.
+    /// Returns the SDK's builder of a whole agent. In addition to the methods that
+    /// [`agent_builder`](Self::agent_builder) handles, the builder answers `initialize` with
+    /// `info`. It answers `session/new` in the same way as
+    /// [`open_and_respond`](Self::open_and_respond). It runs `run_turn` for each prompt, in the
+    /// same way as [`queue_prompt_turn`](Self::queue_prompt_turn).
     ///
     /// `set_up` sets the properties of each new session, e.g. the counters of its transport.
     pub fn prompt_agent<S, T, R>(
@@ -146,8 +147,9 @@ impl ClientSessions {
         lock(&self.0).client = capabilities;
     }
 
-    /// Returns the capabilities that an agent has by [`agent_builder`](Self::agent_builder), for the
-    /// response to `initialize`. Without `session/close`, clients do not close their sessions.
+    /// Returns the capabilities of an agent of [`agent_builder`](Self::agent_builder), for the
+    /// response to `initialize`. They contain `session/close`, because clients otherwise do not
+    /// close their sessions.
     #[must_use]
     pub fn agent_capabilities() -> AgentCapabilities {
         let can = SessionCapabilities::new().close(SessionCloseCapabilities::new());

@@ -166,8 +166,8 @@ pub async fn run_prompt(
             };
             let code = screen.print_ending(outcome, fails_with_a_call);
             if let Some(session) = opened {
-                // Closing the session ends its calls, and lets an agent that stores it finish its
-                // writes.
+                // Closing the session ends its calls. An agent that stores sessions can then finish
+                // its writes.
                 let closing = client.send_request(CloseSessionRequest::new(session)).block_task();
                 drop(tokio::time::timeout(CLOSE_TIMEOUT, closing).await);
             }

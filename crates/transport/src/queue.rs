@@ -39,8 +39,8 @@ pub(crate) enum OutgoingKind {
     Response,
     /// The error response to a line that was not a message.
     ErrorResponse,
-    /// A request or notification of the agent. The sender and not the queue limits the number of
-    /// these lines.
+    /// A request or notification of the agent. The number of these lines is limited by the sender,
+    /// not by the queue.
     AgentMessage,
     /// A `$/cancel_request` that the SDK sends when a request of the agent is dropped.
     SdkCancel,

@@ -66,7 +66,7 @@ pub(super) fn print_unknown_server(name: &str) -> ExitCode {
     ))
 }
 
-/// Prints how a server is added, since there is none.
+/// Prints that the configuration has no server, and how to add one.
 fn print_no_server(is_json: bool) -> ExitCode {
     print_error(
         "there is no MCP server in the configuration. `callboard mcp add NAME -- COMMAND` adds one.",
@@ -232,7 +232,8 @@ fn existing_folder(folder: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Makes the path of a program absolute. A relative path would be one of the project, in any project.
+/// Makes the path of a program absolute. A relative path would name a file in the project folder,
+/// and every project could supply that file.
 fn absolute_program(program: String, cwd: Option<&Path>) -> Result<String, String> {
     if !program.contains('/') {
         return Ok(program);
@@ -278,14 +279,15 @@ fn test_servers(name: Option<&str>, is_json: bool) -> ExitCode {
     block_on_and_shut_down(start_and_report(servers, cwd, is_json))
 }
 
-/// Returns the sandbox that servers of a session in this folder have, without its rules.
+/// Returns the sandbox of the servers of a session in this folder, but without the rules of the
+/// session.
 fn test_sandbox(workspace: Workspace) -> ServerSandbox {
     let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
     let isolation = CommandIsolation::create(SANDBOX_REMEDY);
     ServerSandbox::new(Arc::new(isolation), Arc::new(workspace), session)
 }
 
-/// Starts all servers, reports each in their order, and ends them.
+/// Starts all servers, reports the results in the order of the configuration, and ends the servers.
 async fn start_and_report(configs: Vec<McpServerConfig>, cwd: PathBuf, is_json: bool) -> ExitCode {
     let mut stderr = OutputStream::stderr();
     if stderr.is_terminal() {
@@ -298,7 +300,7 @@ async fn start_and_report(configs: Vec<McpServerConfig>, cwd: PathBuf, is_json: 
         Err(error) => return print_error_and_fail(&error.to_string()),
     };
     let agent = ("callboard", env!("CARGO_PKG_VERSION"));
-    // Each server is alone in its list, so that its notices are known.
+    // Each server gets its own `McpServers`, so that each notice belongs to one known server.
     let start = |config: McpServerConfig| {
         let name = config.name.clone();
         (

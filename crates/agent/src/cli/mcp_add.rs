@@ -64,7 +64,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 /// Parses a header with its variable.
 fn header(text: &str) -> Result<(String, String), String> {
     let (name, variable) = text.split_once('=').unwrap_or_default();
-    // The names of RFC 9110.
+    // The characters of header names (RFC 9110).
     let is_letter =
         |letter: u8| letter.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&letter);
     if name.is_empty() || !name.bytes().all(is_letter) || has_token_shape(name) {
@@ -82,7 +82,8 @@ fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), variable.to_owned()))
 }
 
-/// Returns whether a text is the name of a variable, and not its value, which may have the same form.
+/// Returns whether a text is the name of a variable. The value of a variable may have the same form
+/// as a name.
 fn is_name_of_variable(name: &str) -> bool {
     is_variable_name(name) && !has_token_shape(name) && !is_known(name)
 }
@@ -153,8 +154,8 @@ fn is_path(text: &str) -> bool {
     ["/", "./", "../", "~/"].iter().any(|start| text.starts_with(start)) || Path::new(text).exists()
 }
 
-/// Returns whether a text contains a long run of letters and digits, as tokens do. A commit or digest
-/// after `@`, `#` or `:` is none.
+/// Returns whether a text contains a long run of letters and digits, as tokens do. A commit or
+/// digest after `@`, `#` or `:` does not count.
 fn has_token_shape(text: &str) -> bool {
     let is_run = |letter: char| letter.is_ascii_alphanumeric();
     let mut start = 0;

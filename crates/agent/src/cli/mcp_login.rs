@@ -75,7 +75,7 @@ async fn log_in(server: &McpServerConfig) -> Result<(), McpLoginError> {
     flow.finish(lines, wrong).await
 }
 
-/// Reads what the user pastes, until the login has ended.
+/// Reads the lines that the user pastes, until the login has ended.
 fn read_lines(to: &mpsc::Sender<String>) {
     let mut input = io::stdin().lock();
     loop {
@@ -90,8 +90,8 @@ fn read_lines(to: &mpsc::Sender<String>) {
     }
 }
 
-/// Opens a page in the user's browser, if this computer has a screen. It may fail, because the URL is
-/// printed as well.
+/// Opens a page in the user's browser, if this computer has a screen. A failure is ignored, because
+/// the URL is printed as well.
 fn open_in_browser(url: &str) {
     let has_screen = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let program = if cfg!(target_os = "macos") {

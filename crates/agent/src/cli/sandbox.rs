@@ -55,7 +55,8 @@ fn start_and_wait(
 ) -> Result<u8, Box<dyn std::error::Error>> {
     let (program, args) = command.split_first().ok_or("a command is missing")?;
     let (cwd, mut policy) = project_policy(cwd)?;
-    // With namespaces, the command gets a `/tmp` in memory, which a signal cannot leave behind.
+    // With namespaces, the command gets a `/tmp` in memory, so no folder is left if a signal ends
+    // this process.
     let tmp = (isolation == Isolation::Landlock).then(tempfile::tempdir).transpose()?;
     policy.tmp = tmp.as_ref().map(|tmp| tmp.path().to_owned());
     let mut command = SandboxCommand::new(program, &policy, isolation, CommandSession::Inherited)?;
@@ -71,14 +72,15 @@ fn start_and_wait(
 fn project_policy(
     cwd: Option<PathBuf>,
 ) -> Result<(PathBuf, SandboxPolicy), Box<dyn std::error::Error>> {
-    // The user database also has the home folder, so that a missing variable unmasks nothing.
+    // `home_dir` falls back to the user database, so the keys in the home folder stay masked even
+    // if `HOME` is not set.
     let home = std::env::home_dir().filter(|home| home.is_absolute());
     let cwd = cwd.map_or_else(std::env::current_dir, std::path::absolute)?;
     let workspace = project_workspace(cwd.clone())?;
     Ok((cwd, sandbox_policy(&workspace, home.as_deref())))
 }
 
-/// Returns the workspace of a project folder, in which the files of this agent are guarded.
+/// Returns the workspace of a project folder. The workspace guards the files of this agent.
 ///
 /// # Errors
 ///

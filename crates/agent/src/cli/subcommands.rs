@@ -31,7 +31,8 @@ pub(super) fn process_env() -> EnvVars {
 ///
 /// # Errors
 ///
-/// Prints the error, and returns the exit code. The configuration is invalid, or there is no model.
+/// Prints the error, and returns the exit code, if the configuration is invalid or there is no
+/// model.
 pub(super) async fn create_exec_agent(
     flags: Flags,
 ) -> Result<(CodingAgent, Arc<dyn Model>), ExitCode> {

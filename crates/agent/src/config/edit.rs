@@ -54,7 +54,7 @@ fn existing_folder_path(env: &[(String, String)]) -> Result<PathBuf, ConfigError
     })
 }
 
-/// Checks a server as the configuration does when it is read.
+/// Checks a server in the same way as when the configuration is read.
 fn check_server(
     path: &Path,
     name: &str,

@@ -11,8 +11,8 @@ pub(super) fn env_value(env: &[(String, String)], name: &str) -> Option<SourcedV
     Some(SourcedValue { value: value.clone(), source: ValueSource::Variable(name.clone()) })
 }
 
-/// Returns the secret in a variable that the key `named_by` of the file names. It is redacted in all
-/// later output. A missing variable is logged.
+/// Returns the secret in a variable, and redacts the secret in all later output. `named_by` is the
+/// key of the file that names the variable. A missing variable is logged.
 pub(super) fn env_secret(
     env: &[(String, String)],
     variable: &str,

@@ -143,8 +143,8 @@ impl McpServerSection {
                 Some(client)
             }
             (Some(id), Some(variable)) => {
-                // The server itself names its authorization server, and could choose who gets the
-                // secret.
+                // The server itself names its authorization server. Without a configured issuer,
+                // the server could choose who gets the secret.
                 let issuer = issuer.as_ref().ok_or_else(|| {
                     format!(
                         "{section}.client_secret_env needs `issuer`, which alone gets the secret"

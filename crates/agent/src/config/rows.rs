@@ -18,8 +18,8 @@ pub(crate) struct ConfigRow {
 }
 
 impl Config {
-    /// Returns all values that are not specific to a provider, a server or a service, and those of
-    /// the latter that are set.
+    /// Returns the general values, even if they are not set. Also returns the values of providers,
+    /// servers and services that are set.
     pub(crate) fn display_rows(&self) -> Vec<ConfigRow> {
         let mut rows = vec![
             self.display_row("model", self.model.as_ref(), Clone::clone),

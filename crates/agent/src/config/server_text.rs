@@ -2,7 +2,7 @@
 //! stays as it is, byte for byte.
 //!
 //! The parser only locates values: a text that is written anew would lose line ends or layout. Each
-//! result is parsed again, and must differ from the text by the one server only.
+//! result is parsed again, and must differ from the original text only by the one server.
 
 use std::ops::Range;
 
@@ -92,7 +92,8 @@ fn is_inline(text: &str, span: &Range<usize>) -> bool {
     text[span.clone()].starts_with('{')
 }
 
-/// Returns whether a change of the servers before gives the servers after, and all else is equal.
+/// Returns whether `change` converts the servers in `before` to the servers in `after`, and
+/// everything else in the two texts is equal.
 fn differs_by(before: &str, after: &str, change: impl FnOnce(&mut Table)) -> bool {
     let parse = |text: &str| {
         let mut rest: Table = text.parse().ok()?;

@@ -14,8 +14,8 @@ fn entry_name(server: &str) -> String {
 }
 
 impl KeyStore {
-    /// Removes the login to an MCP server, after a session that is renewing it. Returns whether there
-    /// was one.
+    /// Removes the login to an MCP server. If a session is renewing the login, first waits for the
+    /// end of the renewal. Returns whether there was a login.
     pub(crate) fn remove_mcp_login(&self, server: &str) -> Result<bool, KeyError> {
         let lock = self.folder.is_some().then(|| self.lock(server));
         let _lock = lock.transpose().map_err(KeyError::new)?;
@@ -52,9 +52,9 @@ impl McpLoginStore for KeyStore {
     }
 
     fn lock(&self, server: &str) -> Result<Box<dyn Send>, String> {
-        // The file of the logins has another lock, which is held only while it is changed.
+        // The file of the logins has another lock, which is held only while that file is changed.
         let folder = self.folder().map_err(|error| error.to_string())?;
-        // Every version of the program must find the same name.
+        // Every version of the program must compute the same name.
         let digest = Sha256::digest(server);
         let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         let folder = folder.join("mcp").join(name);
@@ -97,7 +97,7 @@ mod tests {
             assert_eq!(store.remove_mcp_login("docs").unwrap(), true);
             assert_eq!(store.remove_mcp_login("docs").unwrap(), false);
             assert_eq!(load("docs", "https://a/mcp"), None);
-            // A renewal cannot store it again, because it has the same lock.
+            // A renewal cannot store the login again, because the renewal needs the same lock.
             assert_eq!(lock_files(&store).len(), 1);
         }
     }

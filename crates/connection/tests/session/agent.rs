@@ -230,7 +230,8 @@ async fn run(text: &str, turn: Turn) -> Result<StopReason> {
         }
         "ignore" => pending().await,
         "block" => {
-            // Tokio moves no task that was woken last off a thread that blocks without this.
+            // Without `block_in_place`, tokio would not move the task that was woken last to
+            // another thread while this thread blocks.
             tokio::task::block_in_place(|| {
                 let (_open, never) = std::sync::mpsc::channel::<()>();
                 assert!(never.recv_timeout(BLOCKING_TURN_TIME).is_err());

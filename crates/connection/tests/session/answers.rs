@@ -140,9 +140,9 @@ impl Wake for Gate {
     }
 }
 
-/// Returns an agent that lets no prompt wait. After its response, the first turn is cancelled, and
-/// this cancellation waits for the second prompt. The first turn is therefore dropped only after
-/// the second prompt has arrived.
+/// Returns an agent that refuses prompts while a turn runs. After its response, the first turn is
+/// cancelled, and this cancellation waits for the second prompt. The first turn is therefore
+/// dropped only after the second prompt has arrived.
 fn agent_with_late_drop() -> impl ConnectTo<Client> {
     let (sessions, (open, opened)) = (ClientSessions::default(), mpsc::channel());
     let (new, prompted, opened) = (sessions.clone(), sessions.clone(), Mutex::new(Some(opened)));
