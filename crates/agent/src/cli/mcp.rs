@@ -279,8 +279,7 @@ fn test_servers(name: Option<&str>, is_json: bool) -> ExitCode {
     block_on_and_shut_down(start_and_report(servers, cwd, is_json))
 }
 
-/// Returns the sandbox of the servers of a session in this folder, but without the rules of the
-/// session.
+/// Returns the sandbox in which servers are tested. No rules of a session apply in it.
 fn test_sandbox(workspace: Workspace) -> ServerSandbox {
     let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
     let isolation = CommandIsolation::create(SANDBOX_REMEDY);

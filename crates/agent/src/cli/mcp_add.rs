@@ -1,5 +1,5 @@
-//! Checks of `callboard mcp add`: it refuses secrets, which do not belong in the configuration file, and
-//! mistakes.
+//! Checks of `callboard mcp add`: it refuses mistakes, and it refuses secrets, which do not belong
+//! in the configuration file.
 //!
 //! A refused text may be a secret, so it is never shown.
 
