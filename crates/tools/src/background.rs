@@ -208,8 +208,8 @@ impl Drop for BackgroundCommands {
 pub(crate) struct BackgroundSlot(Arc<SharedCommandTable>);
 
 impl BackgroundSlot {
-    /// Adds a running command to the list, and returns the id of the command. `examine` returns
-    /// notes when the command has ended. It may block.
+    /// Adds a running command to the list, and returns the id of the command. When the command has
+    /// ended, `examine` is called and returns notes. The function `examine` may block.
     ///
     /// Must be called inside a tokio runtime. If this runtime shuts down, the command ends.
     pub(crate) fn run_in_background(
@@ -238,7 +238,8 @@ impl BackgroundSlot {
         let ends = EndRecorder { shared, id: id.clone(), recording, examine, exit: None };
         drop(tokio::spawn(async move {
             let exit = running.await;
-            // Decoding very long lines and the examination block the thread for a noticeable time.
+            // `finish` decodes the output, which may have very long lines, and calls `examine`. It
+            // therefore blocks the thread for a noticeable time.
             drop(tokio::task::spawn_blocking(move || ends.finish(exit)));
         }));
         id
@@ -270,7 +271,8 @@ impl EndRecorder {
 impl Drop for EndRecorder {
     fn drop(&mut self) {
         let exit = self.exit.take().unwrap_or_else(|| Err(SpawnError::Start("it was lost".into())));
-        // This may take a while, so no other reader of the output waits for it.
+        // Examining the command may take a while, so it runs before `read_mark` is locked. Readers
+        // of the output do not have to wait.
         let examined = |examine: ExamineEndFn| catch_unwind(AssertUnwindSafe(examine)).ok();
         let notes = self.examine.take().and_then(examined).unwrap_or_default();
         let position = self.shared.output_position(&self.id).unwrap_or_default();
@@ -354,7 +356,7 @@ mod tests {
             running,
             None,
         );
-        // Decoding this much output takes some time, so other readers run at the same time.
+        // Decoding this output takes long enough that the readers run at the same time.
         let written = b"a line\n".repeat(40_000);
         recording.push(&written);
         let begin = Arc::new(Barrier::new(3));

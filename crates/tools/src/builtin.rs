@@ -72,7 +72,7 @@ pub(crate) fn all_tools() -> Vec<Box<dyn DynTool>> {
     ]
 }
 
-/// Returns the tools for the web. Without settings, there is no search.
+/// Returns the tools for the web. If `search` is `None`, the tool `web_search` is missing.
 #[cfg(feature = "web")]
 pub(crate) fn web_tools(search: Option<crate::web::WebSearch>) -> Vec<Box<dyn DynTool>> {
     let mut tools: Vec<Box<dyn DynTool>> = vec![Box::new(fetch::Fetch)];

@@ -82,8 +82,8 @@ pub enum ErrorCode {
     ChangedSinceRead,
     /// The command ran, but its exit code was not 0. Its output may contain the reason.
     CommandFailed,
-    /// A server of the web has answered with the status of an error. The result may contain its
-    /// text.
+    /// A web server has responded with an error status. The result may contain the text of the
+    /// response.
     HttpStatus,
     /// The arguments are invalid or contradict each other. Correct the arguments.
     InvalidArguments,
@@ -117,7 +117,8 @@ pub enum ErrorCode {
     /// The text contains a character that the encoding of the file cannot represent. Use another
     /// character.
     Unencodable,
-    /// A host cannot be resolved, connected to or understood. Check the host, or try again later.
+    /// The name of a host cannot be resolved, no connection to the host can be opened, or its
+    /// response is invalid. Check the host, or try again later.
     Unreachable,
     /// The client has unsaved changes of the file, but does not accept a new text or could not
     /// decode the file. The user must save the changes.

@@ -54,7 +54,8 @@ pub(crate) struct Plan {
 enum PageAccess {
     /// The session has fetched the page before.
     Cached(Arc<Page>),
-    /// The host is connected to. Without a route, its name is resolved after the user's answer.
+    /// The page is fetched from its host. If the route is `None`, the name of the host is resolved
+    /// after the user has allowed the connection.
     Host(Option<Route>),
     /// The host was not resolved, because connections to it are denied.
     Denied,
@@ -87,7 +88,8 @@ impl Tool for Fetch {
     }
 
     fn describe(&self, args: &Args, _: &Context) -> CallDescription {
-        // The title shows the URL that is requested, e.g. without invisible characters in a name.
+        // The title shows the parsed URL, because this URL is requested. For example, a parsed host
+        // name contains no invisible characters.
         let url = PageUrl::parse(&args.url).map(|url| url.to_string());
         let url = url.unwrap_or_else(|_| args.url.clone());
         let key = if args.offset.unwrap_or(1) > 1 { "fetch-from" } else { "fetch" };
@@ -108,8 +110,8 @@ impl Tool for Fetch {
         let destination = url.destination();
         let effects = connect_effects(&destination.host);
         let verdict = call.judge_effects(&effects);
-        // A page that is read again may have changed. The same text is needed to continue it, or to
-        // see its source.
+        // A call that continues a page or shows its source uses the cached page, because the server
+        // may return another text now.
         let is_continued = args.offset.unwrap_or(1) > 1 || args.raw == Some(true);
         let preview = |access| ToolPreview::new(Plan { args, url: url.clone(), access });
         if verdict == Verdict::Deny {
@@ -146,8 +148,8 @@ impl Tool for Fetch {
     }
 }
 
-/// Fetches a page, and asks about each other host to which it redirects. Without a route, the host
-/// is resolved first.
+/// Fetches a page. If the server redirects to another host, requests permission for that host. If
+/// `route` is `None`, first resolves the host of `url`.
 async fn fetch_page(
     url: &PageUrl,
     route: Option<Route>,
@@ -182,7 +184,7 @@ async fn fetch_page(
     }
 }
 
-/// Asks about the hosts of redirects on the card of the call.
+/// Requests permission for the hosts of redirects, as additional effects of the running call.
 struct RedirectAccess<'a> {
     invocation: Invocation<'a>,
     connector: &'a Connector,
@@ -216,8 +218,9 @@ impl HostAccess for RedirectAccess<'_> {
     }
 }
 
-/// Checks a host without sending its name to a name server that the user was not asked about: the
-/// labels of a name can carry data. Returns `None` if the name must first be resolved.
+/// Checks a host before the user has allowed connections to it. Such a name is not sent to a name
+/// server, because the labels of a name can carry data. Returns `None` if the host cannot be
+/// checked without a name server.
 async fn find_route_without_lookup(
     connector: &Connector,
     destination: &Destination,
@@ -229,9 +232,9 @@ async fn find_route_without_lookup(
     check_host(connector, destination, call).await.map(Some)
 }
 
-/// Resolves a host and checks its addresses. Private ones are acceptable if a rule names the host,
-/// because it may then be one in the user's own network. The rule may be the answer to a question
-/// of this call.
+/// Resolves a host and checks its addresses. Private addresses are accepted only if a rule allows
+/// this host by name, because the host may be in the user's own network. The user may have created
+/// this rule with the answer to the permission request of this call.
 async fn check_host(
     connector: &Connector,
     destination: &Destination,
@@ -245,7 +248,7 @@ async fn check_host(
     route.map_err(|error| route_failure(&destination.host, error))
 }
 
-/// Returns a note about a host for the question.
+/// Returns a note about a host for the permission request.
 fn host_note(key: &'static str, destination: &Destination) -> Note {
     Note::new(key).with_text("host", escape_invisible(&destination.host))
 }

@@ -76,7 +76,7 @@ pub(crate) struct Plan {
     cwd_path: WorkspacePath,
     cwd_handle: Arc<Dir>,
     has_sandbox: bool,
-    /// The parts of the sandbox that belong to the command. Set when it is about to start.
+    /// The parts of the sandbox that belong to the command. Set just before the command starts.
     lease: Option<SandboxLease>,
 }
 
@@ -236,8 +236,9 @@ impl Tool for Terminal {
     }
 }
 
-/// Marks the effects of a command by the isolation that the command will have. Returns a note if it
-/// runs without a sandbox although the session should have one, or if the sandbox is too weak.
+/// Marks the effects of a command by the isolation that the command will have. Returns a note if
+/// the command runs without a sandbox although sandboxes are enabled, or if the sandbox is too
+/// weak.
 fn mark_effects_by_isolation(
     effects: Effects,
     command: &str,
@@ -267,7 +268,8 @@ fn mark_effects_by_isolation(
     }
 }
 
-/// Returns a command that runs in the sandbox of the session, and a value to keep while it runs.
+/// Returns a command that runs in the sandbox of the session. The caller must keep the lease while
+/// the command runs.
 async fn confine_command(
     command: ShellCommand,
     network: NetworkAccess,
@@ -281,7 +283,8 @@ async fn confine_command(
                 ToolError::recoverable(ErrorCode::Io, message)
             })
         }
-        // The effects of the command were judged for a sandbox.
+        // The permission was given for a command in a sandbox, so the command must not run without
+        // one.
         _ => Err(ToolError::fatal("the session has no sandbox")),
     };
     context.run_blocking(confine).await

@@ -146,7 +146,7 @@ async fn search(
     })
 }
 
-/// A policy that leaves the decision to the rules.
+/// A policy that allows every effect, so that only the rules decide.
 #[derive(Debug)]
 struct AllowUnlessRule;
 
@@ -156,8 +156,8 @@ impl Policy for AllowUnlessRule {
     }
 }
 
-/// Returns the effects of a request to the endpoint. It counts as a host that a rule allows, so
-/// there are none if only the policy would ask.
+/// Returns the effects of a request to the endpoint. The endpoint counts as a host that a rule
+/// allows. If only the policy would request permission, the request therefore has no effects.
 fn effects_of_endpoint(call: &CallHandle, host: &str) -> Effects {
     let effects = Effects::from(Effect::Connect(host.to_owned()));
     let by_rules = || {

@@ -1,8 +1,9 @@
-//! Goes back to the files before a prompt: undoes every change of the prompt and of the later
-//! prompts, the newest first.
+//! Restores the files to their state before a prompt: undoes every change of the prompt and of all
+//! later prompts, the newest change first.
 //!
-//! The plan forecasts the result without changing a file. It keeps a map from each affected path to
-//! the place on the disk that has the future content of the path, e.g. a backup.
+//! The plan forecasts the result without changing a file. For this purpose, it maps each affected
+//! path to its *place*: the current path of the content that the affected path will have, e.g. the
+//! path of a backup.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -79,8 +80,9 @@ impl KeptFile {
 }
 
 impl RewindPlan {
-    /// Forecasts what going back to the files before a prompt would change. Changes no file. A file
-    /// that another program changed meanwhile is kept and named. This method may block.
+    /// Forecasts the changes of restoring the files to their state before a prompt. Changes no
+    /// file. A file that another program has changed in the meantime will not be restored, and
+    /// [`Self::kept`] contains it. This method may block.
     ///
     /// # Errors
     ///
@@ -119,7 +121,7 @@ impl RewindPlan {
         self.paths.iter().map(PathBuf::as_path)
     }
 
-    /// Returns the changes that going back would cause, with the paths in order.
+    /// Returns the changes that the rewind would cause, sorted by path.
     #[must_use]
     pub fn changes(&self) -> &[FileChange] {
         &self.changes
@@ -131,7 +133,8 @@ impl RewindPlan {
         &self.kept
     }
 
-    /// Returns a hash of the files before and after, for comparison with the preview.
+    /// Returns a hash of the current and the future contents of the files, for comparison with the
+    /// preview.
     #[must_use]
     pub fn fingerprint(&self) -> &[u8] {
         &self.fingerprint
@@ -141,8 +144,8 @@ impl RewindPlan {
     ///
     /// # Errors
     ///
-    /// `changed_since_preview` if a file was changed since the preview. `not_permitted` or `io` if a
-    /// file cannot be changed; the calls that were undone before stay undone.
+    /// `changed_since_preview` if a file was changed since the preview. `not_permitted` or `io` if
+    /// a file cannot be changed; calls that this method has already undone stay undone.
     pub fn run(self, workspace: &Workspace) -> Result<(), ToolError> {
         if Self::before_prompt(workspace, self.prompt)?.fingerprint != self.fingerprint {
             return Err(changed_meanwhile());
@@ -174,8 +177,9 @@ fn changed_meanwhile() -> ToolError {
 /// The future of some files.
 struct Forecast<'a> {
     workspace: &'a Workspace,
-    /// The place on the disk that has the content which a path will have. `None` if the path will
-    /// not exist. A path without an entry has the place of its nearest parent with an entry.
+    /// The place of each path: the current path of its future content. The value is `None` if the
+    /// path will not exist. If the map does not contain a path, the nearest parent in the map
+    /// determines its place.
     places: BTreeMap<PathBuf, Option<PathBuf>>,
     kept: Vec<KeptFile>,
 }
@@ -223,14 +227,15 @@ impl<'a> Forecast<'a> {
             if let FileOperation::CreatedDirectory(path) = operation
                 && self.is_empty_directory(&real_path(path))
             {
-                // The paths in it stay, because each is a change.
+                // Do not use `set_place`, which would remove the entries of the paths in this
+                // directory. Each of these paths is a change to report.
                 self.places.insert(real_path(path), None);
             }
         }
         Ok(())
     }
 
-    /// Returns why an operation will not be undone, as the key of a message.
+    /// Returns the reason if an operation cannot be undone. The reason is the key of a message.
     fn find_obstacle(&self, operation: &FileOperation) -> Result<Option<&'static str>, ToolError> {
         let is_forecast = match operation {
             FileOperation::Moved { from, to } => {
@@ -290,7 +295,8 @@ impl<'a> Forecast<'a> {
         }
     }
 
-    /// Returns the path that a write would change: that of the target, if the file is a link.
+    /// Returns the path that a write would change. If the file is a link, this is the path of the
+    /// link's target.
     fn followed_path(&self, path: &Path) -> PathBuf {
         let real = real_path(path);
         if self.is_forecast(&real) { real } else { fs::canonicalize(&real).unwrap_or(real) }
@@ -305,7 +311,8 @@ impl<'a> Forecast<'a> {
         Some(if beneath.as_os_str().is_empty() { place.clone() } else { place.join(beneath) })
     }
 
-    /// Returns whether the path, a parent or anything in it has another place.
+    /// Returns whether the map has an entry for the path, for one of its parents, or for a path
+    /// beneath it.
     fn is_forecast(&self, path: &Path) -> bool {
         path.ancestors().any(|above| self.places.contains_key(above))
             || self.places_beneath(path).next().is_some()
@@ -315,14 +322,15 @@ impl<'a> Forecast<'a> {
         &'b self,
         path: &'b Path,
     ) -> impl Iterator<Item = (&'b PathBuf, &'b Option<PathBuf>)> {
-        // The order of paths is that of their components, so the paths beneath a path follow it.
+        // Paths are compared component by component, so the paths beneath a path directly follow it
+        // in the map.
         let after = (std::ops::Bound::Excluded(path), std::ops::Bound::Unbounded);
         self.places.range::<Path, _>(after).take_while(move |(other, _)| other.starts_with(path))
     }
 
     fn exists(&self, path: &Path) -> bool {
         self.place(path).is_some_and(|place| exists(&place))
-            // Restoring a file creates its folder.
+            // If a file in a folder will be restored, the folder will exist too.
             || self.places_beneath(path).any(|(_, place)| place.as_deref().is_some_and(exists))
     }
 
@@ -360,8 +368,8 @@ impl<'a> Forecast<'a> {
         }
     }
 
-    /// Adds each path in a directory that will be replaced or removed, until there are more paths than
-    /// the limit.
+    /// If `path` is a directory that will be replaced or removed, adds all paths in it. Stops when
+    /// `paths` exceeds the limit.
     fn add_paths_in(&self, path: &Path, paths: &mut BTreeSet<PathBuf>) {
         let place = self.place(path).filter(|place| exists(place));
         let is_replaced = place.as_deref().is_none_or(|place| place != path && is_directory(place));
@@ -380,15 +388,15 @@ impl<'a> Forecast<'a> {
         }
     }
 
-    /// Returns whether a path will have a new name, which does not exist yet.
+    /// Returns whether the content of a path will be moved to a new path that does not exist yet.
     fn is_moved_away(&self, path: &Path) -> bool {
         let mut places = self.places.iter();
         places.any(|(other, place)| place.as_deref() == Some(path) && !exists(other))
             && !self.exists(path)
     }
 
-    /// Returns the difference between the files now and their future, and adds hashes of both to the
-    /// fingerprint.
+    /// Returns the differences between the current and the future contents of the files. Adds the
+    /// hashes of both contents to the fingerprint.
     fn changes(&self, fingerprint: &mut Vec<u8>) -> Result<Vec<FileChange>, ToolError> {
         let (mut changes, deadline) = (Vec::new(), Instant::now() + MAX_DIFF_TIME);
         let change = |path: &Path, operation, now: &Content, then: &Content| {
@@ -414,7 +422,8 @@ impl<'a> Forecast<'a> {
                     }
                     _ => changes.push(change(path, Operation::Add, &now, &then)),
                 },
-                // A move is reported for its new path, and a removed directory for the files in it.
+                // A moved path is reported as a change of its new path. A removed directory is
+                // reported as changes of the files in it.
                 (_, Content::Missing) if self.is_moved_away(path) || is_directory(path) => {}
                 (_, Content::Missing) => changes.push(change(path, Operation::Delete, &now, &then)),
                 (now, then) if now == then => {}
@@ -430,7 +439,7 @@ impl<'a> Forecast<'a> {
     }
 }
 
-/// The content of a path, as far as it is compared and shown.
+/// The content of a path in the form in which contents are compared and shown.
 #[derive(PartialEq)]
 enum Content {
     Missing,
@@ -438,7 +447,7 @@ enum Content {
     Directory,
     /// A link with its target.
     Link(PathBuf),
-    /// A file that is too large to be read, with its size, or one that cannot be read.
+    /// A file that is too large or cannot be read. The value is its size.
     Unread(u64),
 }
 
@@ -505,8 +514,8 @@ fn read_bounded(place: &Path) -> io::Result<Vec<u8>> {
     bytes.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
 }
 
-/// Returns a path with the links in its folders resolved, so that each file has one name. The last
-/// component is not followed.
+/// Resolves the links in the parent folders of a path, so that each file has only one name. The
+/// last component is not followed.
 fn real_path(path: &Path) -> PathBuf {
     let mut above = path.ancestors().skip(1);
     let real = above.find_map(|above| {
@@ -541,7 +550,7 @@ mod tests {
             panic!("the turn must go on");
         };
         assert_eq!(failure.code, ErrorCode::ChangedSincePreview);
-        // The next plan names it.
+        // The next plan reports that the file is kept.
         let plan = RewindPlan::before_prompt(&workspace, 1).unwrap();
         let kept: Vec<_> = plan.kept().iter().map(|kept| kept.path.file_name().unwrap()).collect();
         assert_eq!(kept, ["first"]);

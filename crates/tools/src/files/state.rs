@@ -121,8 +121,8 @@ pub(crate) fn open_private_for_append(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
-/// The subfolder for backups. `JOURNAL_FOLDER` is the subfolder for the journals of running calls,
-/// and `OUTPUT_FOLDER` the one for complete outputs.
+/// The subfolder for backups. `JOURNAL_FOLDER` is the subfolder for the journals of running calls.
+/// `OUTPUT_FOLDER` is the subfolder for complete outputs.
 pub(crate) const UNDO_FOLDER: &str = "undo";
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
 pub(crate) const OUTPUT_FOLDER: &str = "output";

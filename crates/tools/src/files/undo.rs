@@ -189,8 +189,8 @@ impl UndoPlan {
         undone
     }
 
-    /// Returns the operations that the undo does not undo: the skipped operations, and files whose
-    /// backup another program wrote to after the undo had read it.
+    /// Returns the operations that remain after the undo. These are the skipped operations, and the
+    /// operations whose backup was changed by another program after the undo had read it.
     fn unrestored(&self, workspace: &Workspace) -> UndoEntry {
         let is_written_late = |deed: &FileOperation, before: &[u8]| {
             let now = deed.backup().map(|blob| workspace.undo_store().read(blob));

@@ -161,8 +161,8 @@ impl Workspace {
         Self { undo_store, outputs: outputs.with_session(name), ..self }
     }
 
-    /// Returns the first prompt of which earlier workspaces with the same session id and roots left
-    /// undo data. This method may block.
+    /// Returns the first prompt for which earlier workspaces with the same session id and roots
+    /// left undo data. This method may block.
     #[must_use]
     pub fn first_prompt_with_undo_data(&self) -> Option<u32> {
         self.undo_store.first_logged_prompt()
@@ -177,15 +177,15 @@ impl Workspace {
     /// Requires permission for each change of a file or folder, including the content of a folder.
     /// The path may be inside or outside of the roots.
     ///
-    /// An example is the configuration of the agent itself, whatever its name.
+    /// For example, the agent can protect its own configuration file in this way.
     #[must_use]
     pub fn with_guarded_path(mut self, path: &Path) -> Self {
         self.guarded_paths.push(path.to_owned());
         self
     }
 
-    /// Lets tools use the folder for temporary files of sandboxed commands, which these see at the
-    /// path `visible`. Has an effect only once.
+    /// Allows tools to use the folder `path` for temporary files of sandboxed commands. The
+    /// commands see this folder at the path `visible`. Only the first call has an effect.
     pub(crate) fn set_temporary_folder(&self, path: &Path, visible: &Path) {
         let opened = path.canonicalize().and_then(|real| TemporaryFolder::open(&real, visible));
         match opened {
@@ -305,7 +305,7 @@ impl Workspace {
     }
 
     /// Returns all roots, and the folder for temporary files of sandboxed commands. A policy treats
-    /// them alike.
+    /// all of these folders in the same way.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         self.roots_and_temporary().map(|root| root.path.as_path())
     }
@@ -331,7 +331,8 @@ impl Workspace {
     }
 
     /// Formats a path as [`path_text`] does. Paths inside `cwd` are relative, all other paths are
-    /// absolute. A temporary file of sandboxed commands has the path at which these see it.
+    /// absolute. A temporary file of a sandboxed command has the path at which the command sees the
+    /// file.
     ///
     /// [`Workspace::resolve`] can parse the returned text.
     #[must_use]
@@ -370,7 +371,8 @@ impl Workspace {
         self.locate_in_roots(given, &path).ok_or_else(|| outside_roots_error(self, given))
     }
 
-    /// Resolves a path outside of the sandbox that was not given as text.
+    /// Resolves a path that does not come from the model. A path in `/tmp` is therefore not mapped
+    /// to the folder for temporary files of sandboxed commands.
     ///
     /// # Errors
     ///
@@ -471,7 +473,8 @@ impl Workspace {
         at.root.real_path.join(&at.path_in_root)
     }
 
-    /// Returns whether a path is outside of all roots of the session, and is no temporary file.
+    /// Returns whether a path is outside of all roots and outside of the folder for temporary
+    /// files.
     pub(crate) fn is_outside(&self, at: &WorkspacePath) -> bool {
         !self.roots_and_temporary().any(|root| Arc::ptr_eq(root, &at.root))
     }

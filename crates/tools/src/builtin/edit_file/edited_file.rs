@@ -168,8 +168,8 @@ impl EditedFile {
         ContentHash::of_bytes(rests_on.as_bytes()).as_bytes().to_vec()
     }
 
-    /// Returns whether the tool writes the new content to disk. All other contents are sent to the
-    /// client.
+    /// Returns whether the tool writes the new content to disk. If the client has unsaved changes
+    /// of the file, the new content is sent to the client instead.
     pub(super) fn is_written_to_disk(&self) -> bool {
         self.change.is_some() && !self.is_unsaved
     }

@@ -1,5 +1,5 @@
-//! Tests of whole calls of the tools for the web: what is asked, and what the model and the client
-//! receive.
+//! Tests of whole calls of the tools for the web: the permission requests, and the results for the
+//! model and the client.
 
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -26,13 +26,13 @@ pub(crate) struct WebStage {
     pub(crate) context: Context,
     pub(crate) server: TestServer,
     pub(crate) network: TestNetwork,
-    /// The questions: the effects, and the content of the card.
+    /// The permission requests, each as its effects and the content of the call.
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
     _folder: TempDir,
     calls: usize,
 }
 
-/// The addresses of all names of a stage.
+/// Returns the addresses of a host name in the test network.
 fn addresses(name: &str, _: usize) -> Vec<&'static str> {
     match name {
         "intern.example" => vec!["10.0.0.1"],
@@ -105,7 +105,7 @@ impl WebStage {
     }
 }
 
-/// Returns the texts on the card of a call.
+/// Returns the texts in the content of a call.
 fn texts(call: &ToolCallReport) -> Vec<String> {
     let text = |content: &Content| match content {
         Content::Block(ContentBlock::Text(text)) => Some(text.text.clone()),
@@ -156,7 +156,7 @@ Text with [link](http://a.example/x).
         *stage.network.connected.lock().unwrap(),
         ["203.0.113.1".parse::<std::net::IpAddr>().unwrap()]
     );
-    // The source is in the cache too.
+    // The cached page also contains its source, so showing the source needs no second request.
     let raw = json!({ "url": "http://a.example/b", "raw": true });
     let (ended, _) = stage.call("fetch", raw).await;
     assert!(
@@ -172,7 +172,7 @@ async fn a_rejected_host_is_not_even_resolved() {
     assert_eq!(ended.status, Status::Failed);
     assert_eq!(stage.asked().len(), 1);
     assert_eq!((stage.network.resolved(), stage.network.connected()), (vec![], vec![]));
-    // The same holds for the host of a redirect.
+    // The host of a redirect is not resolved either if it is rejected.
     let mut stage = WebStage::start(redirecting, &["a.example"]).await;
     stage.call("fetch", json!({ "url": "http://a.example/data.b.example" })).await;
     assert_eq!(stage.asked().len(), 2);
@@ -209,7 +209,7 @@ async fn an_allowed_host_is_connected_to_at_public_addresses_only() {
         assert!(ended.text.contains(reason), "{url}: {}", ended.text);
         assert_eq!(report.raw_output.unwrap()["code"], code, "{url}");
     }
-    // A URL that names a forbidden address is not worth a question.
+    // A URL with a forbidden address fails without a permission request.
     assert_eq!(stage.asked().len(), allowed.len());
     assert_eq!(stage.network.connected(), [""; 0]);
 }
@@ -279,7 +279,7 @@ async fn each_other_host_of_a_redirect_is_asked_about() {
     assert!(first.starts_with("[Connect(\"a.example\")]: "), "{first}");
     let note = "The page redirects to b.example.";
     assert!(second.starts_with("[Connect(\"b.example\")]: ") && second.ends_with(note), "{second}");
-    // The same host is not asked about again.
+    // A redirect to the same host requests no second permission.
     stage.call("fetch", json!({ "url": "http://a.example/a.example" })).await;
     assert_eq!(stage.asked().len(), 1);
     let requests = stage.server.request_count();
@@ -318,7 +318,7 @@ async fn a_long_page_is_read_on_without_another_connection() {
         stage.call("fetch", json!({ "url": "http://a.example", "offset": 9_001 })).await;
     assert!(ended.text.contains("which has 9000 lines. Use a smaller offset."), "{}", ended.text);
     assert_eq!((stage.asked().len(), stage.server.request_count()), (1, 1));
-    // A rule that was added later holds for known pages too.
+    // A rule that was added after the first call also applies to cached pages.
     stage.add_rule("a.example", Verdict::Deny);
     let (ended, _) = stage.call("fetch", json!({ "url": "http://a.example" })).await;
     assert_eq!(ended.status, Status::Failed);
@@ -398,7 +398,8 @@ async fn the_environment_of_the_session_names_the_proxy() {
 
 #[test]
 fn titles_and_notes_are_in_the_language_of_the_user() {
-    // Without the other catalogues, no English text can stand in for a German one.
+    // Only the German catalogue is loaded. Otherwise an English text would replace a missing German
+    // text.
     let german: Vec<_> = CATALOGUES.iter().filter(|it| it.0 == "de").copied().collect();
     let titles = Titles::negotiate(&german, "de").unwrap();
     for key in [

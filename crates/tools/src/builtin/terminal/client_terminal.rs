@@ -267,8 +267,8 @@ async fn poll_exit(
     }
 }
 
-/// Requests the output of a finished command. Repeats the request up to `tries` times if the client
-/// has not recorded the exit status yet, because it may not have received all output.
+/// Requests the output of a finished command. As long as the client has not recorded the exit
+/// status, it may not have received all output. The request is then repeated up to `tries` times.
 async fn final_output(
     terminal: &dyn ClientTerminal,
     tries: u32,

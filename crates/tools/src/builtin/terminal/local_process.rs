@@ -99,7 +99,7 @@ pub(super) async fn run_local_command(
     Ok(output)
 }
 
-/// Examines what a command did that has ended or moves to the background.
+/// Examines the effects of a command when it has ended or when it moves to the background.
 async fn examine(
     lease: Option<Arc<SandboxLease>>,
     continues: bool,
@@ -109,7 +109,7 @@ async fn examine(
     OptionFuture::from(lease.map(examine)).await.transpose()
 }
 
-/// Returns a function that examines a command at its end in the background.
+/// Returns a function that examines a background command when the command has ended.
 fn examination_of_end(lease: Arc<SandboxLease>, invocation: Invocation<'_>) -> ExamineEndFn {
     // A running command must not keep the session alive.
     let workspace = Arc::downgrade(&invocation.context.workspace);
@@ -119,7 +119,7 @@ fn examination_of_end(lease: Arc<SandboxLease>, invocation: Invocation<'_>) -> E
     })
 }
 
-/// Adds to the result of a command what its sandbox found out.
+/// Adds the findings of the sandbox to the result of a command.
 fn add_findings(
     output: &mut ToolOutput,
     findings: Option<&SandboxFindings>,
@@ -206,7 +206,8 @@ async fn wait_until_backgrounded(
 ) -> BackgroundReason {
     let wait = |patience| async move {
         sleep(patience).await;
-        // In the background, a command cannot ask.
+        // A command in the background cannot request permission. If a permission request is open,
+        // wait for its answer.
         OptionFuture::from(lease.map(SandboxLease::wait_while_asking)).await;
     };
     tokio::select! {

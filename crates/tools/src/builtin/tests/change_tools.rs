@@ -50,8 +50,8 @@ async fn the_number_of_replacements_per_call_is_limited() {
     }
 }
 
-/// Other agents give the range of lines to replace. If this tool inserted the new text before such
-/// a range, the old lines would remain.
+/// Some models pass a range of lines to replace, as in the edit tools of other agents. If this tool
+/// inserted the new text before such a range, the old lines would remain.
 #[tokio::test]
 async fn only_an_old_text_that_is_given_as_empty_inserts() {
     let tree = || test_workspace(&[("f", "a\nb\n")]);

@@ -19,7 +19,8 @@ use super::run_whole_call;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
 use crate::{ClientError, Context, TextBackend, Workspace};
 
-/// Changes the files while a permission request is open. The number is that of earlier requests.
+/// Changes the files while a permission request is open. The argument is the number of earlier
+/// requests.
 type ConcurrentChange = fn(&TestWorkspace, u32);
 
 /// A client that changes the files during each permission request and then allows the call.

@@ -71,8 +71,8 @@ pub(super) fn lost_line_end(client: &str, disk: &str) -> &'static str {
     end(disk).map_or("", |lost| shown.unwrap_or(lost))
 }
 
-/// Returns the texts that a client may read from these bytes. A client may decode the bytes as
-/// UTF-8 although they are not, or decode UTF-8 as an older encoding.
+/// Returns the texts that a client may read from these bytes. A client may decode bytes of an older
+/// encoding as UTF-8, or decode UTF-8 as an older encoding.
 fn possible_decodings(bytes: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
     let lossy = String::from_utf8_lossy(bytes);
     // Some clients drop invalid bytes. Valid UTF-8 has no such bytes.
@@ -117,8 +117,8 @@ fn normalise_bom_and_line_ends(text: &str) -> String {
     text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// Replaces each sequence of replacement characters by one, because clients differ in the number of
-/// bytes that one replacement character replaces.
+/// Replaces each sequence of replacement characters by a single replacement character. Clients
+/// differ in the number of bytes that one replacement character stands for.
 fn merge_replacement_chars(text: &str) -> String {
     let mut merged = String::with_capacity(text.len());
     for letter in text.chars() {

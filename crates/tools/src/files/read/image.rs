@@ -27,8 +27,8 @@ pub(crate) struct ImageFile {
 }
 
 impl ImageFile {
-    /// Returns the bytes as an image, if they are one that clients and models support. Otherwise
-    /// returns the bytes.
+    /// Returns an image if the bytes have a format and a size that clients and models support.
+    /// Otherwise returns the bytes.
     #[cfg(feature = "web")]
     pub(crate) fn detect(bytes: Vec<u8>) -> Result<Self, Vec<u8>> {
         let media_type = sniff_media_type(&bytes[..bytes.len().min(SNIFF_BYTES)]);

@@ -1,9 +1,9 @@
 //! Write-ahead journals: after a crash, the next start reverts the files of an unfinished call and
 //! removes its temporary files.
 //!
-//! A journal is one file per call, and its process locks it while the process lives. A journal has
-//! three lines: the file names, then the ids of the temporary files, then a mark that the call is
-//! complete. Files are compared by their id, never by their time.
+//! Each call has one journal file. The process that runs the call keeps the journal locked. A
+//! journal has three lines: the file names, then the ids of the temporary files, then a mark that
+//! the call is complete. Files are compared by their id, never by their time.
 
 mod replay;
 
@@ -85,8 +85,8 @@ impl Journal {
         for _ in 0..MAX_OPEN_TRIES {
             let file = tempfile::Builder::new().prefix(JOURNAL_PREFIX).tempfile_in(folder)?;
             let (file, path) = file.keep().map_err(|error| error.error)?;
-            // On a file system without locks, no other process replays an unfinished journal
-            // either.
+            // Ignore a failure to lock. On a file system without locks, other processes cannot lock
+            // the journal either, so they do not replay it.
             drop(file.lock());
             // Another process may have removed the empty file before this process locked it.
             if link_count(&file.metadata()?) > 0 {

@@ -1,7 +1,7 @@
 //! Files with the complete output of one session's commands, and with long results of other tools.
 //!
-//! The files are in the user's state folder, outside of the roots. Only tools that read may access
-//! these files, and only through a separate workspace.
+//! The files are in the user's state folder, outside of the project folders. Only tools that read
+//! may access these files, and only through a separate workspace.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -25,13 +25,15 @@ type OpenReader<Reader> = fn(PathBuf) -> io::Result<Reader>;
 pub(crate) struct OutputStore<Reader> {
     /// The folder and the function that pins it for reading; `None` if no outputs are kept.
     folder: Option<(PathBuf, OpenReader<Reader>)>,
-    /// The name of the session's folder. `None` if no later process continues with its outputs.
+    /// The name of the session's folder. `None` if no later process may use the outputs of this
+    /// session.
     session: Option<String>,
-    /// The folder of this session, if it has been created. Its lock is held during disk access.
+    /// The folder of this session, if it has been created. This mutex stays locked during disk
+    /// access.
     store: Mutex<Option<SessionOutputFolder>>,
-    /// The path of the session's folder and its reader, which are available without the lock. The
-    /// folder is pinned when it is created. So a link that replaces the folder later is not
-    /// followed.
+    /// The path of the session's folder and its reader, which can be used without locking `store`.
+    /// The reader pins the folder as soon as the folder is created. A link that replaces the folder
+    /// later is therefore not followed.
     reader: OnceLock<(PathBuf, Arc<Reader>)>,
 }
 
@@ -71,7 +73,8 @@ impl<Reader> OutputStore<Reader> {
         Self { folder: Some((folder, pin)), ..Self::default() }
     }
 
-    /// Continues with the outputs that an earlier store of the same name kept in the same folder.
+    /// Sets the name of the session's folder. Outputs that an earlier store kept under this name
+    /// stay available.
     pub(crate) fn with_session(self, name: String) -> Self {
         Self { session: Some(name), ..self }
     }
@@ -114,7 +117,8 @@ impl<Reader> OutputStore<Reader> {
         Ok(store.as_mut())
     }
 
-    /// Returns the folder with the outputs of this session, if it has any.
+    /// Returns the folder with the outputs of this session. Returns `None` if the session has no
+    /// outputs.
     pub(crate) fn session_folder(&self) -> Option<&Path> {
         self.reader.get().map(|(path, _)| path.as_path())
     }
@@ -138,8 +142,8 @@ impl<Reader> OutputStore<Reader> {
             && Path::new(path).starts_with(folder)
             && session_folder::exists(folder, session)
         {
-            // An earlier process of this session kept outputs. If they cannot be opened now, the
-            // path is treated like any other.
+            // The path may be an output of an earlier process of this session, so open the outputs.
+            // If this fails, the path is treated like any other path.
             drop(self.open_store(&mut lock(&self.store)));
         }
         let (folder, reader) = self.reader.get()?;
@@ -259,8 +263,8 @@ mod tests {
         let window =
             read_excerpt(&workspace.workspace_for_reading(given), given, Some(2), Some(1)).unwrap();
         assert_eq!((window.text.as_str(), window.total_lines), ("two\n", Some(3)));
-        // The reader accepts no other files of the state folder, and tools that write have no
-        // access at all.
+        // The reader accepts no other files of the state folder. Tools that write cannot access the
+        // output itself.
         let keys = state.join("keys");
         std::fs::write(&keys, "secret").unwrap();
         let beside = format!("{given}/../../../keys");

@@ -27,8 +27,8 @@ pub(crate) struct FolderLock {
 /// The state folders that this process has swept.
 static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Opens the folder of a session, which only its owner can access, or creates it. Without a name, a
-/// new folder is created.
+/// Opens or creates the folder of a session. Only the owner can access the folder. If no name is
+/// given, a new folder is created.
 ///
 /// The first call for a state folder also spawns a thread that [sweeps](sweep) the state folder.
 pub(crate) fn open_or_create_session_folder(
@@ -50,8 +50,8 @@ pub(crate) fn open_or_create_session_folder(
     create_locked(folder, session)
 }
 
-/// Returns the name of the folders of a session that works in these project folders. The same session
-/// in other folders has another name, because its undo data belong to the folders.
+/// Returns the name of a session's folders in the state folder. The name depends on the session and
+/// on its project folders, because undo data refers to files in these project folders.
 pub(crate) fn session_folder_name<'a>(
     session: &str,
     roots: impl Iterator<Item = &'a Path>,
@@ -147,22 +147,22 @@ pub(crate) fn sweep_and_count_surplus_bytes(session: &Path) -> u64 {
     state.map_or(0, |state| sweep(state, MAX_STATE_BYTES).saturating_sub(MAX_STATE_BYTES))
 }
 
-/// Returns when the undo data and the outputs of each session changed last, and how many bytes they
-/// have.
+/// Lists the folders with the undo data and with the outputs of all sessions. Returns the time of
+/// the last change and the size in bytes of each folder.
 #[must_use]
 pub fn list_session_files(state: &Path) -> Vec<(SystemTime, u64)> {
     list_session_folders(state).map(|stored| (stored.modified, stored.bytes)).collect()
 }
 
-/// Removes the undo data and the outputs of sessions that changed last before `oldest`, unless a
-/// process has them open. Returns how many bytes they had.
+/// Removes undo data and outputs of sessions if their last change was before `oldest`. Folders that
+/// a process has open are not removed. Returns the number of removed bytes.
 pub fn remove_session_files_before(state: &Path, oldest: SystemTime) -> u64 {
     let old = list_session_folders(state).filter(|stored| stored.modified < oldest);
     old.filter(|stored| remove_unlocked(&stored.path, false)).map(|stored| stored.bytes).sum()
 }
 
-/// Removes the undo data and the outputs of a session, in whatever project folders it worked, unless
-/// a process has them open.
+/// Removes the undo data and the outputs of a session for all of its project folders. Folders that
+/// a process has open are not removed.
 pub fn remove_files_of_session(state: &Path, session: &str) {
     let beginning = format!("{SESSION}{session}{AFTER_SESSION_ID}");
     let folders = [UNDO_FOLDER, OUTPUT_FOLDER].map(|name| state.join(name));
@@ -193,8 +193,8 @@ fn measure_entries(folder: &Path, age: Duration, files: u64) -> Vec<StoredItem> 
     entries.collect()
 }
 
-/// Adds up the bytes in a folder until `left` files were counted. In this case `left` is zero
-/// afterwards.
+/// Adds up the sizes of the files in a folder, and decrements `left` for each file. Stops when
+/// `left` is zero.
 fn tree_bytes(path: &Path, metadata: &fs::Metadata, left: &mut u64, depth: usize) -> u64 {
     *left = if depth > MAX_COUNTED_DEPTH { 0 } else { left.saturating_sub(1) };
     if !metadata.is_dir() {
@@ -223,8 +223,9 @@ fn remove_unlocked(path: &Path, is_old: bool) -> bool {
     removed.is_some_and(|removed| removed.is_ok())
 }
 
-/// Restricts the folders of sessions to their owner, so that no other user reaches their content. The
-/// content keeps its modes, because backups are restored with them.
+/// Restricts the folders of sessions to their owner, so that other users cannot access the files in
+/// them. The modes of these files are not changed, because a restored file gets the mode of its
+/// backup.
 fn restrict_state_to_owner(state: &Path) {
     let folders = [UNDO_FOLDER, OUTPUT_FOLDER, JOURNAL_FOLDER].map(|name| state.join(name));
     for folder in folders.iter().map(PathBuf::as_path).chain([state]) {
@@ -261,7 +262,7 @@ fn has_file_name_prefix(path: &Path, beginning: &str) -> bool {
 
 const SESSION: &str = "session-";
 
-/// Separates the id of a session from the rest of its folder's name. No id contains it.
+/// Separates the id of a session from the rest of the folder's name. No id contains this character.
 const AFTER_SESSION_ID: char = '.';
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::files::content_hash::ContentHash;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UndoEntry {
-    /// The number of the prompt whose call this was. 0 if prompts are not counted.
+    /// The number of the prompt to which the call belongs. 0 if prompts are not counted.
     pub(crate) prompt: u32,
     /// The operations in the order in which they were done.
     pub(crate) operations: Vec<FileOperation>,
@@ -108,7 +108,7 @@ impl FileOperation {
     }
 }
 
-/// Absolute paths of any bytes, as one line of text.
+/// Serialises an absolute path as one line of text. The path may contain any bytes.
 mod path_as_text {
     use std::path::{Path, PathBuf};
 
@@ -127,7 +127,8 @@ mod path_as_text {
     }
 }
 
-/// Names of backups, which are numbers. So no name leads out of the folder.
+/// Serialises the name of a backup as a number. A name that was read from the log is therefore
+/// always a number, and cannot lead out of the folder.
 mod backup_name {
     use std::ffi::{OsStr, OsString};
 

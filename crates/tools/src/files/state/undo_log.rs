@@ -41,7 +41,7 @@ pub(super) struct LoggedEntries {
     pub(super) lost: LostChanges,
     /// The largest number of an entry.
     pub(super) last_number: u64,
-    /// The largest number of a backup, which may exist no longer.
+    /// The largest number of a backup. This backup may have been removed.
     pub(super) last_backup: u64,
     /// The smallest number of a prompt with an entry.
     pub(super) first_prompt: Option<u32>,
@@ -64,9 +64,10 @@ impl LostChanges {
         self.add(&entry.operations, 1..=entry.prompt);
     }
 
-    /// Adds an entry that was undone in a prompt, except for the operations `left`. A rewind to a
-    /// prompt after that of the entry would have to make the undone changes again, and no rewind can
-    /// undo the others.
+    /// Adds an entry that was undone in the prompt `prompt`, except for the operations `left`. A
+    /// rewind to a prompt between the two prompts would have to make the undone changes again,
+    /// which is impossible. A rewind to a prompt before the entry would have to undo the operations
+    /// `left`, which is impossible too.
     pub(super) fn add_undone(&mut self, entry: &UndoEntry, left: &[FileOperation], prompt: u32) {
         let undone = entry.operations.iter().filter(|operation| !left.contains(operation));
         self.add(undone, entry.prompt.saturating_add(1)..=prompt);
@@ -92,14 +93,14 @@ impl LostChanges {
         }
     }
 
-    /// Returns the paths of the changes that a rewind to a prompt would have to undo.
+    /// Returns the paths of the lost changes that concern a rewind to this prompt.
     pub(super) fn paths_for(&self, prompt: u32) -> impl Iterator<Item = &Path> {
         let lost = self.0.iter().filter(move |lost| lost.prompts.contains(&prompt));
         lost.flat_map(|lost| lost.paths.iter().map(PathBuf::as_path))
     }
 
-    /// Forgets what concerns a prompt and the later prompts, which a rewind removed. A file that the
-    /// rewind kept still has changes that an earlier rewind would have to undo.
+    /// Removes a prompt and all later prompts, after a rewind to this prompt. Lost changes that
+    /// also concern rewinds to earlier prompts are kept for these prompts.
     pub(super) fn forget_since(&mut self, prompt: u32) {
         let last = prompt.saturating_sub(1);
         for LostChange { prompts, .. } in &mut self.0 {
@@ -253,9 +254,10 @@ mod tests {
         assert_eq!(logged.entries, [(1, entry(1)), (3, entry(3))]);
         assert_eq!(logged.unrestored, [UndoEntry { prompt: 2, operations: left }]);
         assert_eq!((logged.last_number, logged.last_backup, logged.first_prompt), (4, 7, Some(1)));
-        // The six operations of prompt 4, with seven paths, are lost for each rewind before them. Of
-        // those of prompt 2, the four that were undone in prompt 3 are lost for a rewind between
-        // them, and the two that were left, with three paths, for each rewind before them.
+        // The entry of prompt 4 was dropped: its seven paths are lost for rewinds to prompts 1 to
+        // 4. The entry of prompt 2 was undone in prompt 3, except for two operations. The three
+        // paths of these two operations are lost for rewinds to prompts 1 and 2. The four paths of
+        // the undone operations are lost for a rewind to prompt 3.
         let lost = |logged: &LoggedEntries| {
             [1, 2, 3, 4, 5].map(|prompt| logged.lost.paths_for(prompt).count())
         };
@@ -277,7 +279,8 @@ mod tests {
         append(folder.path(), &line(3)).unwrap();
         let numbers = |logged: LoggedEntries| logged.entries.into_iter().map(|(number, _)| number);
         assert_eq!(numbers(read(folder.path()).unwrap()).collect::<Vec<_>>(), [1, 3]);
-        // A name that could lead out of the folder, a relative path, and unknown fields.
+        // These lines are invalid: the name of a backup leads out of the folder, a path is
+        // relative, or a field is unknown.
         for (from, to) in
             [("\"name\":7", "\"name\":\"../7\""), ("\"/$", "\"$"), ("\"mode\"", "\"m\"")]
         {

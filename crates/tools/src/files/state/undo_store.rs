@@ -26,7 +26,8 @@ use crate::lock::lock;
 pub(crate) struct UndoStore {
     /// The folder that contains the backups of all sessions. `None` if no backups are kept.
     folder: Option<PathBuf>,
-    /// The name of the session's folder. `None` if no later process continues with its entries.
+    /// The name of the session's folder. `None` if no later process may undo the changes of this
+    /// session.
     session: Option<String>,
     state: Mutex<UndoState>,
 }
@@ -35,7 +36,7 @@ pub(crate) struct UndoStore {
 struct UndoState {
     /// The folder of this session. Slow operations use the folder without the lock.
     folder: Option<Arc<SessionUndoFolder>>,
-    /// Whether the entries of earlier processes were looked for.
+    /// Whether the store has tried to load the entries of earlier processes.
     is_loaded: bool,
     /// The first prompt for which earlier processes left entries.
     first_logged_prompt: Option<u32>,
@@ -75,7 +76,8 @@ impl UndoStore {
         Self { folder: Some(folder), ..Self::default() }
     }
 
-    /// Continues with the entries that an earlier store of the same name added in the same folder.
+    /// Sets the name of the session's folder. Entries that an earlier store added under this name
+    /// can be undone.
     pub(crate) fn with_session(self, name: String) -> Self {
         Self { session: Some(name), ..self }
     }
@@ -382,7 +384,7 @@ impl UndoStore {
         let mut kept = self.lock_state();
         if let (false, Some(folder), Some(session)) = (kept.is_loaded, &self.folder, &self.session)
         {
-            // Without the entries of earlier processes, the session can undo those of this one.
+            // If loading fails, the session can still undo the entries of this process.
             drop(kept.load(folder, session));
         }
         kept.is_loaded = true;
@@ -481,8 +483,8 @@ impl UndoState {
         self.backup_count = numbers.iter().max().copied().unwrap_or_default();
         let logged = undo_log::read(&store.path)?;
         let undo_log::LoggedEntries { entries, mut unrestored, lost, .. } = logged;
-        // A line may be missing, so an entry may name a backup that no longer exists. No other backup
-        // may get its name.
+        // An entry may name a backup that no longer exists, e.g. if a line of the log is missing. A
+        // new backup must not get the same name.
         self.backup_count = self.backup_count.max(logged.last_backup);
         (self.lost, self.first_logged_prompt) = (lost, logged.first_prompt);
         let is_kept = |blob: &Backup| {

@@ -85,7 +85,7 @@ impl JournalFile {
         let is_ready = matches!(left, ReplayStage::Ready(_));
         let cleaned = copies.and_then(|copies| match pin(&self.dir) {
             Ok(dir) => self.recover_in_dir(&dir, copies.as_ref().unwrap_or(&dir), left),
-            // If the folder does not exist, its copies are useless.
+            // If the folder of the file does not exist, the copies of the file are useless.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !is_ready => {
                 copies.map_or(Ok(()), |copies| self.remove_temporaries(&copies, left))
             }
