@@ -1,4 +1,5 @@
-//! Permission to connect to a host, and to a host in the user's own network.
+//! Checks whether a call may connect to a host, and whether the host may be in the user's own
+//! network.
 
 use acp_lifecycle::{AskAlwaysPolicy, CallHandle, Effect, Effects, Verdict};
 
@@ -7,8 +8,8 @@ pub(crate) fn connect_effects(host: &str) -> Effects {
     Effect::Connect(host.to_owned()).into()
 }
 
-/// Returns whether a rule names the host and allows it. A rule over the tool and a permissive policy
-/// are not enough, because they allow all hosts.
+/// Returns whether a rule allows connections to this host by its name. A rule for the whole tool or
+/// a permissive policy does not count, because it allows all hosts.
 pub(crate) fn is_host_allowed(call: &CallHandle, host: &str) -> bool {
     let effects = connect_effects(host);
     let verdict =

@@ -80,14 +80,14 @@ pub(crate) const MAX_IGNORE_FILE_BYTES: u64 = 256 * 1024;
 /// git executes.
 pub(crate) const MAX_GIT_CONFIG_BYTES: u64 = 256 * 1024;
 
-/// Maximum number of repositories of a project folder that are protected in a sandbox: those of
-/// submodules and worktrees.
+/// Maximum number of git repositories of a project folder that a sandbox protects. The repositories
+/// of submodules and worktrees count too.
 pub(crate) const MAX_GIT_FOLDERS: usize = 256;
 
 /// Maximum number of git configuration files that are read for the paths that they name.
 pub(crate) const MAX_GIT_CONFIGS: usize = 1024;
 
-/// Number of paths in git configuration files after which no further file is read.
+/// Number of paths named in git configuration files at which no further configuration file is read.
 pub(crate) const MAX_GIT_NAMED_PATHS: usize = 4096;
 
 /// Maximum number of lines that are read from one `.gitignore` file. Rules after them do not apply.
@@ -300,8 +300,8 @@ pub(crate) const DEFAULT_BACKGROUND_WAIT: Duration = Duration::from_secs(60);
 pub(crate) const MAX_TERMINAL_INPUT_BYTES: usize = 4_000;
 
 /// Maximum size of a result that is not stored in a file. A larger result is stored, unless it is a
-/// result of `terminal`. The model may receive only a part of it, if the results of one reply are
-/// too long.
+/// result of `terminal`. The model may receive only a part of a result if the results of one reply
+/// are too long together.
 pub(crate) const MAX_INLINE_RESULT_BYTES: usize = MAX_MODEL_OUTPUT_BYTES;
 
 /// Maximum size of the file that contains the whole output of a command. If output was omitted, the
@@ -318,21 +318,22 @@ pub(crate) const MAX_SANDBOX_FILE_BYTES: u64 = 32 << 30;
 /// lists.
 pub(crate) const MAX_MADE_NAMES: usize = 20;
 
-/// Maximum time of the search for these names when the command has ended.
+/// Maximum time that the search for these files may take when the command has ended.
 pub(crate) const MADE_NAMES_DEADLINE: Duration = Duration::from_millis(50);
 
-/// Maximum size of a text in the question about a command outside of the sandbox.
+/// Maximum number of bytes of the model's reason in a permission request for a command outside of
+/// the sandbox.
 pub(crate) const MAX_SANDBOX_REASON_BYTES: usize = 500;
 
-/// Maximum number of files and folders that are looked at before a command, to hide those that rules
-/// with wildcards deny reading.
+/// Maximum number of files and folders that are checked before each sandboxed command against the
+/// rules that deny reading. Only rules with wildcards need this check.
 pub(crate) const MAX_ENTRIES_FOR_DENIED_READS: usize = 50_000;
 
 /// Maximum number of files and folders with protected names that are copied before a command whose
 /// sandbox cannot protect them.
 pub(crate) const MAX_PROTECTED_COPY_ENTRIES: usize = 5_000;
 
-/// Maximum total size of these files.
+/// Maximum total size of the files that are copied before such a command.
 pub(crate) const MAX_PROTECTED_COPY_BYTES: u64 = 32 << 20;
 
 /// Maximum number of tries to create the folder for the temporary files of a session.
@@ -348,11 +349,12 @@ pub(crate) const MAX_COMMAND_HOSTS: usize = 256;
 /// Maximum number of refused hosts that the result of a command lists.
 pub(crate) const MAX_REFUSED_HOSTS_SHOWN: usize = 16;
 
-/// Maximum number of connections to the proxy of the sandbox at once. Others wait in the backlog of the listener.
+/// Maximum number of simultaneous connections to the proxy of the sandbox. Further connections wait
+/// in the backlog of the listener.
 pub(crate) const MAX_PROXY_CONNECTIONS: usize = 256;
 
-/// Maximum size of the head of a request or of an upstream proxy's response. About as many bytes
-/// are buffered that a client sends before its connection is open.
+/// Maximum size of the head of a request or of an upstream proxy's response. The proxy also buffers
+/// about this number of bytes that a client sends before its connection is open.
 pub(crate) const MAX_PROXY_HEAD_BYTES: usize = 64 * 1024;
 
 /// Maximum number of fields in the head of a request or a response.
@@ -373,15 +375,15 @@ pub(crate) const MAX_CONNECT_ATTEMPTS: usize = 6;
 /// Time in which a client can receive a refusal before its connection is closed.
 pub(crate) const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
-/// Interval at which the proxy checks whether a client is still connected that has filled its
-/// buffer before its connection is open.
+/// Interval at which the proxy checks whether a client is still connected. This check is only
+/// needed for a client that has filled its buffer before its connection is open.
 pub(crate) const DISCONNECT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Pause after a failure to accept a connection, e.g. for lack of file descriptors.
 pub(crate) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Maximum number of commands for which a session remembers how the sandbox has stopped them. The
-/// oldest is forgotten first.
+/// Maximum number of stopped commands for which a session keeps the reason why the sandbox stopped
+/// them. The oldest reason is removed first.
 pub(crate) const MAX_STOPPED_COMMANDS: usize = 32;
 
 /// Maximum total size of the state folder, which all sessions share. The value is the limit for the
@@ -492,7 +494,8 @@ pub(crate) const MAX_NOTES_SHOWN: usize = 16;
 // Tools that come and go
 
 /// Maximum length of the definitions of all live tools (name, description and schema) that a model
-/// receives, in bytes. If all tools together are larger, the model finds tools with `find_tool`.
+/// receives, in bytes. If the definitions are larger in total, the model finds tools with
+/// `find_tool`.
 pub const MAX_LIVE_TOOLS_BYTES: usize = 48 << 10;
 
 /// Maximum length of the list of tools in the description of `find_tool`, in bytes.

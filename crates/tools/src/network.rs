@@ -1,5 +1,6 @@
-//! Connections to other hosts: a name is resolved once, its addresses are checked, and only checked
-//! addresses are connected to. The proxy of sandboxed commands and the tools for the web use it.
+//! Connections to other hosts. A name is resolved only once. Its addresses are checked, and
+//! connections are opened only to checked addresses. The proxy of sandboxed commands and the tools
+//! for the web use this module.
 
 mod address;
 mod buffered_stream;

@@ -109,11 +109,10 @@ impl Registry {
         registry
     }
 
-    /// Adds the tools for the web: `fetch`, and with the settings of a search service also
-    /// `web_search`.
+    /// Adds the tools for the web: `fetch`, and also `web_search` if `search` is set.
     ///
-    /// Both use the proxy that [`Context::env`] names. `fetch` asks about each host, unless a rule
-    /// or the policy decides.
+    /// Both tools use the proxy that [`Context::env`] names. `fetch` requests permission for each
+    /// host, unless a rule or the policy decides.
     #[cfg(feature = "web")]
     pub fn add_web_tools(&mut self, search: Option<crate::web::WebSearch>) {
         builtin::web_tools(search).into_iter().for_each(|tool| self.insert(tool.spec(), tool));
@@ -149,14 +148,14 @@ impl Registry {
         self.tools.push(Arc::new(tool));
     }
 
-    /// Sets a list of tools that may change later. A tool of the registry itself with the same name
-    /// or alias has priority.
+    /// Sets a list of tools that may change later. If a live tool and a tool of the registry itself
+    /// have the same name or alias, the tool of the registry is used.
     #[must_use]
     pub fn with_live_tools(self, live_tools: LiveTools) -> Self {
         Self { live_tools, ..self }
     }
 
-    /// Returns a number that differs after each change of the live tools.
+    /// Returns a number that changes whenever the live tools change.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.live_tools.generation()
@@ -176,7 +175,8 @@ impl Registry {
         })
     }
 
-    /// Returns the tools of the registry and these live tools, each name once.
+    /// Returns the tools of the registry and the live tools `live`. Omits each live tool whose name
+    /// a tool of the registry already has.
     fn with_own_tools(&self, live: Vec<Arc<RegisteredTool>>) -> Vec<Arc<RegisteredTool>> {
         let own_names = self.tools.iter().flat_map(|entry| {
             std::iter::once(&*entry.spec.name).chain(entry.spec.aliases.iter().copied())

@@ -32,12 +32,12 @@ pub use session_sandbox::{CommandIsolation, SessionSandbox};
 /// Returns the sandbox policy for commands in a workspace.
 ///
 /// - The project folders are writable, except names that other programs execute or trust, e.g.
-///   `AGENTS.md`, `.vscode` and `.git/hooks`. The names are protected also while nothing exists
-///   there.
+///   `AGENTS.md`, `.vscode` and `.git/hooks`. The names are protected even if no such file exists.
 /// - Keys, tokens and browser profiles in the home folder are masked, and so are the folders of the
 ///   agent itself ([`Workspace::with_state_folder`], [`Workspace::with_guarded_path`]). The outputs
 ///   of the session remain readable.
-/// - Where the home folder can be hidden as a whole, toolchains and their caches remain readable.
+/// - With namespaces, the whole home folder is hidden, except for toolchains and their caches,
+///   which remain readable.
 ///
 /// The function reads the git configuration of the project folders, so it may block.
 #[must_use]
@@ -58,14 +58,15 @@ pub fn sandbox_policy(workspace: &Workspace, home: Option<&Path>) -> SandboxPoli
     policy
 }
 
-/// Removes what killed commands left in the project folders to keep protected names from being
-/// created. Blocks.
+/// Removes the placeholders that killed commands left in the project folders. While a command runs,
+/// a placeholder at a protected name prevents the creation of a file with this name. Blocks.
 pub fn remove_placeholders(workspace: &Workspace) {
     callboard_sandbox::remove_placeholders(&sandbox_policy(workspace, None));
 }
 
-/// Returns the names by which the repositories of a project folder decide which programs git runs.
-/// Objects, references, the index and logs remain writable, so that `git commit` works.
+/// Returns the names of the files in the repositories of a project folder that determine which
+/// programs git runs. Objects, references, the index and logs remain writable, so that `git commit`
+/// works.
 fn protected_git_names(root: &Path) -> Vec<ReadOnlyName> {
     let folders = git::git_folders(root);
     let in_folder = |folder: &PathBuf| {

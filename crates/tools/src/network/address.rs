@@ -1,4 +1,4 @@
-//! The kinds of IP addresses, which decide what is connected to.
+//! Kinds of IP addresses. The kind of an address decides whether a connection to it is allowed.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,22 +6,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The kind of an address. Only public and private addresses can be connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AddressKind {
-    /// All others, including those for documentation and benchmarks.
+    /// Every address without another kind, including the addresses for documentation and
+    /// benchmarks.
     Public,
-    /// Addresses of local networks, and those that carriers share.
+    /// Addresses of local networks, and the shared address space of carriers (RFC 6598).
     Private,
-    /// This computer.
+    /// Addresses of the loopback interface of this computer.
     Loopback,
-    /// No address, e.g. `0.0.0.0`. Linux connects it to this computer.
+    /// The unspecified address, e.g. `0.0.0.0`. Linux treats it as an address of this computer.
     Unspecified,
-    /// The network segment. Most clouds have their metadata service at `169.254.169.254`.
+    /// Addresses in the same network segment. Most clouds have their metadata service at the
+    /// link-local address `169.254.169.254`.
     LinkLocal,
-    /// Other addresses of the services by which clouds give a computer its secrets.
+    /// Other addresses of metadata services. A computer in a cloud receives its secrets from such a
+    /// service.
     Metadata,
     Multicast,
     /// Broadcast, and addresses that are reserved for protocols or for the future.
     Reserved,
-    /// Another address of this computer, by which it reaches what listens on it like by loopback.
+    /// An address of another interface of this computer. Like a loopback address, it reaches the
+    /// servers on this computer.
     OwnInterface,
 }
 
@@ -42,8 +46,8 @@ impl fmt::Display for AddressKind {
     }
 }
 
-/// Returns the kind of an address. An IPv6 address that contains an IPv4 address has the kind of the
-/// latter.
+/// Returns the kind of an address. An IPv6 address that contains an IPv4 address has the kind of
+/// this IPv4 address.
 pub(super) fn classify_address(address: IpAddr) -> AddressKind {
     match address {
         IpAddr::V4(address) => classify_ipv4(address),
@@ -88,7 +92,7 @@ fn classify_ipv6(address: Ipv6Addr) -> AddressKind {
         // 6to4 (RFC 3056), and Teredo (RFC 4380), which inverts the bits.
         [0x2002, high, low, ..] => classify_ipv4(embedded(high, low)),
         [0x2001, 0, .., high, low] => classify_ipv4(embedded(!high, !low)),
-        // Unique local addresses, and site-local ones, their predecessors.
+        // Unique local addresses, and the deprecated site-local addresses.
         [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => AddressKind::Private,
         [0xfe80..=0xfebf, ..] => AddressKind::LinkLocal,
         [0xff00..=0xffff, ..] => AddressKind::Multicast,

@@ -1,4 +1,4 @@
-//! A TCP connection with a buffer of bytes that were received too early.
+//! A TCP connection with a buffer for bytes that were received before they are needed.
 
 use std::io;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pub(crate) struct BufferedStream {
     stream: TcpStream,
     /// Bytes that were received and not read, at most [`MAX_PROXY_HEAD_BYTES`] + [`FILL_BYTES`].
     buffer: Vec<u8>,
-    /// Number of bytes that readers still receive, if it is limited.
+    /// Number of bytes that readers may still receive. `None` if this number is not limited.
     remaining: Option<u64>,
 }
 
@@ -28,9 +28,10 @@ impl BufferedStream {
         Self { stream, buffer: Vec::new(), remaining: None }
     }
 
-    /// Limits what readers still receive. All further bytes are discarded, so a second request on
-    /// the connection has no effect. The end of the stream is reported as before, because a server
-    /// may cancel a request when it seems that the client has disconnected.
+    /// Limits the number of bytes that readers still receive. All further bytes are discarded, so a
+    /// second request on the connection has no effect. Reaching the limit does not end the stream:
+    /// a server that receives the end of the stream may assume that the client has disconnected,
+    /// and cancel the request.
     pub(crate) fn limit_reading(&mut self, bytes: Option<u64>) {
         self.remaining = bytes;
     }
@@ -62,11 +63,11 @@ impl BufferedStream {
         }
     }
 
-    /// Resolves when the other side has closed its half of the connection. Bytes that it sends
-    /// before are buffered.
+    /// Resolves when the other side has closed its half of the connection. Bytes that the other
+    /// side sends before that are buffered.
     ///
-    /// The end of a stream is received in order. If the other side has sent more than the buffers
-    /// of the proxy and the system hold (together some 100 KiB), only a reset is noticed.
+    /// The end of a stream is received after all of its bytes. If the buffers of the proxy and the
+    /// system are full (together some 100 KiB), only a reset of the connection is detected.
     pub(crate) async fn disconnected(&mut self) {
         while self.buffer.len() < MAX_PROXY_HEAD_BYTES {
             if matches!(self.fill().await, Ok(0) | Err(_)) {
@@ -116,7 +117,8 @@ impl AsyncRead for BufferedStream {
             let kept = received.min(usize::try_from(*remaining).unwrap_or(usize::MAX));
             *remaining -= kept as u64;
             target.set_filled(start + kept);
-            // Without a byte, the reader would see the end of the stream.
+            // If all received bytes were discarded, receive more: a read of zero bytes would mean
+            // the end of the stream.
             if kept > 0 || received == 0 {
                 return Poll::Ready(Ok(()));
             }

@@ -1,4 +1,4 @@
-//! Connections to destinations, directly or by an upstream proxy.
+//! Connections to destinations, directly or through an upstream proxy.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -23,7 +23,7 @@ type ConnectTo = dyn Fn(SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>>
 /// Returns whether an address belongs to an interface of this computer.
 type IsOwnAddress = dyn Fn(IpAddr) -> bool + Send + Sync;
 
-/// The network that destinations are in. Tests replace it.
+/// Access to the network, which tests replace.
 pub(crate) struct Network {
     pub(crate) resolve: Box<ResolveName>,
     pub(crate) connect: Box<ConnectTo>,
@@ -60,39 +60,41 @@ async fn connect_socket(address: SocketAddr) -> io::Result<TcpStream> {
     socket.connect(address).await
 }
 
-/// Asks the system from which address it would send to an address. For an address of this computer,
-/// it is the same one, or one of the loopback interface. Nothing is sent.
+/// Returns whether an address belongs to this computer. The function asks the system which source
+/// address it would use for packets to `address`. If `address` belongs to this computer, the source
+/// address is the same address or a loopback address. No packet is sent.
 fn is_own_address(address: IpAddr) -> bool {
     let unspecified: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let source = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
-        // Any port will do, because nothing is sent.
+        // The port does not matter, because no packet is sent.
         socket.connect((address, 9))?;
         socket.local_addr()
     });
     source.is_ok_and(|source| source.ip() == address || source.ip().is_loopback())
 }
 
-/// How a destination is connected to. Its addresses were checked.
+/// A destination, and the checked addresses at which to connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) destination: Destination,
-    /// The checked addresses. `None` means that the upstream proxy connects, which resolves names
-    /// itself.
+    /// The checked addresses. `None` if the connection goes through the upstream proxy, which
+    /// resolves names itself.
     pub(crate) addresses: Option<Vec<SocketAddr>>,
 }
 
 impl Route {
-    /// Returns whether the upstream proxy connects, so that no address was checked.
+    /// Returns whether the connection goes through the upstream proxy. The addresses of a name were
+    /// then not checked.
     #[cfg(feature = "web")]
     pub(crate) fn is_proxied(&self) -> bool {
         self.addresses.is_none()
     }
 }
 
-/// A connection by which plain HTTP is sent.
+/// A connection for plain HTTP.
 #[cfg(feature = "web")]
 pub(crate) struct PlainStream {
     pub(crate) stream: BufferedStream,
@@ -128,8 +130,8 @@ impl Connector {
         self.open(&self.find_route(destination, allowed).await?).await
     }
 
-    /// Resolves a destination, and removes the addresses of other kinds than the allowed ones.
-    /// Connects to nothing.
+    /// Resolves a destination, and removes the addresses whose kind is not allowed. Opens no
+    /// connection to the destination.
     pub(crate) async fn find_route(
         &self,
         destination: &Destination,
@@ -154,7 +156,7 @@ impl Connector {
         known_addresses(destination).is_none() && self.upstream_of(destination).is_none()
     }
 
-    /// Connects to a destination by a route, which this connector has returned.
+    /// Connects to the destination of a route. This connector must have returned the route.
     pub(crate) async fn open(&self, route: &Route) -> Result<BufferedStream, ConnectError> {
         let Route { destination, addresses } = route;
         if let Some(addresses) = addresses {
@@ -183,8 +185,9 @@ impl Connector {
         Ok(PlainStream { stream, is_proxied: true, authorization })
     }
 
-    /// Returns the route to another port of the same host, with the same addresses. Returns `None`
-    /// for another host, and if only one of the ports is reached by the upstream proxy.
+    /// Returns a route to another port of the same host, with the same addresses. Returns `None` if
+    /// `destination` has another host, or if only one of the two ports is reached through the
+    /// upstream proxy.
     #[cfg(feature = "web")]
     pub(crate) fn reroute(&self, route: &Route, destination: &Destination) -> Option<Route> {
         let is_direct = self.upstream_of(destination).is_none();
@@ -198,7 +201,8 @@ impl Connector {
     }
 
     fn upstream_of(&self, destination: &Destination) -> Option<&UpstreamProxy> {
-        // For a proxy, this computer would be another one.
+        // For the proxy, a loopback name or address would mean the computer on which the proxy
+        // runs.
         let is_local = destination.is_loopback();
         self.upstream.as_ref().filter(|upstream| !is_local && upstream.serves(destination))
     }
@@ -248,7 +252,7 @@ impl Connector {
         Err(ConnectError::Unreachable(format!("No connection to {destination} ({failures}).")))
     }
 
-    /// Removes addresses of other kinds than the allowed ones.
+    /// Removes the addresses whose kind is not allowed.
     ///
     /// # Errors
     ///
@@ -280,7 +284,8 @@ impl Connector {
     }
 }
 
-/// Returns the addresses of a destination that needs no resolver.
+/// Returns the addresses of a destination that can be resolved without a name server. Returns
+/// `None` for other destinations.
 fn known_addresses(destination: &Destination) -> Option<Vec<SocketAddr>> {
     let with_port = |address| SocketAddr::new(address, destination.port);
     if let Some(address) = destination.address() {

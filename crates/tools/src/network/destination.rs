@@ -30,14 +30,14 @@ impl Destination {
         Some(Self { host, port })
     }
 
-    /// Returns whether the host is a name or an address of this computer's loopback interface.
-    /// `localhost` and the names beneath it always are (RFC 6761).
+    /// Returns whether the host is a loopback address, `localhost`, or a name that ends with
+    /// `.localhost`. These names always refer to this computer (RFC 6761).
     pub(crate) fn is_loopback(&self) -> bool {
         let is_localhost = self.host.rsplit('.').next() == Some("localhost");
         is_localhost || self.address().is_some_and(|address| address.is_loopback())
     }
 
-    /// Returns the address if the host is one rather than a name.
+    /// Returns the address of the host if the host is an IP address. Returns `None` for a name.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
@@ -75,7 +75,7 @@ pub(crate) fn parse_host(host: &str) -> Option<String> {
     (host.len() <= 253 && host.split('.').all(is_label) && !is_number).then_some(host)
 }
 
-/// Returns an address as text. An IPv4 address in the form of an IPv6 address becomes the former.
+/// Returns an address as text. An IPv4-mapped IPv6 address is written as an IPv4 address.
 pub(crate) fn canonical_ip_text(address: IpAddr) -> String {
     address.to_canonical().to_string()
 }

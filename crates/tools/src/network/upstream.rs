@@ -12,14 +12,14 @@ use super::buffered_stream::BufferedStream;
 use super::destination::parse_host;
 use crate::limits::MAX_PROXY_HEADERS;
 
-/// Variables with the URL of a proxy. The first one that is valid counts.
+/// Variables with the URL of a proxy. The first variable with a valid URL is used.
 const PROXY_VARIABLES: [&str; 6] =
     ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy"];
 
-/// Variables with the hosts that need no proxy. The first one that exists counts.
+/// Variables with the hosts that need no proxy. The first variable that exists is used.
 const EXCEPTION_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// An HTTP proxy that supports `CONNECT`, and the hosts that are connected to without it.
+/// An HTTP proxy that supports `CONNECT`, and the hosts that are reached without this proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct UpstreamProxy {
     address: Destination,
@@ -28,7 +28,8 @@ pub(crate) struct UpstreamProxy {
     exceptions: Vec<ProxyException>,
 }
 
-/// A host that is connected to without a proxy, and all names beneath it.
+/// A host that is reached without the proxy. The exception also applies to all subdomains of the
+/// host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ProxyException {
     host: String,
@@ -52,7 +53,7 @@ impl UpstreamProxy {
         Some(proxy)
     }
 
-    /// Returns where the proxy listens.
+    /// Returns the host and the port of the proxy.
     pub(crate) fn address(&self) -> &Destination {
         &self.address
     }
@@ -63,7 +64,7 @@ impl UpstreamProxy {
         self.authorization.as_deref()
     }
 
-    /// Returns whether a destination is connected to by the proxy.
+    /// Returns whether connections to a destination go through the proxy.
     pub(super) fn serves(&self, destination: &Destination) -> bool {
         !self.exceptions.iter().any(|exception| exception.covers(destination))
     }
@@ -125,8 +126,8 @@ fn parse_proxy(url: String) -> Option<UpstreamProxy> {
     Some(UpstreamProxy { address, authorization, exceptions: Vec::new() })
 }
 
-/// Parses `host`, `.host` or `*.host`, with or without a port. Other entries are ignored, e.g.
-/// networks.
+/// Parses `host`, `.host` or `*.host`, with or without a port. Other entries, e.g. networks, are
+/// ignored.
 fn parse_exception(entry: &str) -> Option<ProxyException> {
     let entry = entry.strip_prefix('*').unwrap_or(entry);
     let entry = entry.strip_prefix('.').unwrap_or(entry);
@@ -137,7 +138,8 @@ fn parse_exception(entry: &str) -> Option<ProxyException> {
     Some(ProxyException { host: parsed.host, port: has_port.then_some(parsed.port) })
 }
 
-/// Decodes `%` with two hexadecimal digits. Anything else is literal.
+/// Decodes each `%` that is followed by two hexadecimal digits. All other characters stay
+/// unchanged.
 fn percent_decode(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

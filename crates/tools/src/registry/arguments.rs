@@ -87,7 +87,7 @@ pub(super) fn describe_partial(
     let missing = required.filter_map(Value::as_str).filter(|name| !args.contains_key(*name));
     let missing: Vec<_> = missing.filter(is_text).collect();
     // If the model gave a field under an alias, an additional placeholder for this field makes the
-    // arguments invalid. Therefore each placeholder is also omitted once.
+    // arguments invalid. The description is therefore also tried without each single placeholder.
     let mut left_out = std::iter::once(None).chain(missing.iter().map(Some));
     let about = left_out.find_map(|left_out| {
         let mut args = args.clone();

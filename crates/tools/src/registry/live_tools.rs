@@ -14,8 +14,9 @@ use crate::tool::DynTool;
 /// the list.
 ///
 /// If the definitions of all tools are too large for a request to a model
-/// ([`MAX_LIVE_TOOLS_BYTES`]), the model receives the tool `find_tool` instead. Its description lists
-/// the tools, and a call of it adds their definitions to the next requests.
+/// ([`MAX_LIVE_TOOLS_BYTES`]), the model receives the tool `find_tool` instead. The description of
+/// `find_tool` lists the tools. A call of `find_tool` adds the definitions of the found tools to
+/// the next requests.
 ///
 /// ```
 /// use acp_tools::{LiveTools, Registry};
@@ -33,18 +34,19 @@ pub struct LiveTools(Arc<Mutex<CurrentTools>>);
 #[derive(Debug, Default)]
 struct CurrentTools {
     tools: Arc<[Arc<RegisteredTool>]>,
-    /// The tool that finds the others, if their definitions are too large.
+    /// The tool `find_tool`, which exists only if the definitions of all tools are too large.
     find_tool: Option<Arc<RegisteredTool>>,
-    /// The names of the tools that the model has found, in this order, so that the order of the
-    /// model's tools stays the same.
+    /// The names of the tools that the model has found, in the order in which they were found. The
+    /// model receives the tools in this order in every request.
     found: Vec<String>,
     /// Number of changes of the tools that the model receives.
     generation: u64,
 }
 
 impl LiveTools {
-    /// Replaces all tools of the list. The order is the order in which models receive the tools. Of
-    /// two tools with the same name, the first is used. A call that runs goes on.
+    /// Replaces all tools of the list. The order is the order in which models receive the tools. If
+    /// two tools have the same name, the first of them is used. A running call of a replaced tool
+    /// continues.
     pub fn replace(&self, tools: Vec<Box<dyn DynTool>>) {
         let tools: Arc<[_]> =
             tools.into_iter().map(|tool| Arc::new(RegisteredTool::new_dyn(tool))).collect();
@@ -97,15 +99,15 @@ impl CurrentTools {
     /// Adds tools to those that the model receives.
     fn add_found(&mut self, names: impl IntoIterator<Item = String>) {
         let names: Vec<_> = names.into_iter().collect();
-        // A tool that is found again counts as new, so that it stays.
+        // A tool that is found again moves to the end of the list, so that it is not removed soon.
         self.found.retain(|name| !names.contains(name));
         self.found.extend(names);
         self.remove_surplus();
         self.generation += 1;
     }
 
-    /// Removes the tools that were found first, if the definitions of all that were found are too
-    /// large. The newest stays.
+    /// If the definitions of all found tools are too large, removes the tools that were found
+    /// first. The tool that was found last is never removed.
     fn remove_surplus(&mut self) {
         let bytes = |name: &String| self.find(name).map_or(0, |tool| tool.definition_bytes());
         let mut total = 0;

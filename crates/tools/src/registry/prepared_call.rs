@@ -159,8 +159,8 @@ impl Drop for PreparedCall {
 }
 
 impl PreparedCall {
-    /// Creates a call of a tool. `tool_names` are the names of all tools, for the error if there is no tool. If the tool is
-    /// unknown, the error lists them.
+    /// Creates a call of a tool. If the tool is unknown, `tool` is `None`, and the error of the
+    /// call lists all names in `tool_names`.
     pub(super) fn new(
         tool: Option<Arc<RegisteredTool>>,
         tool_names: Vec<Cow<'static, str>>,

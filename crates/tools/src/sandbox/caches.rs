@@ -1,6 +1,8 @@
-//! The caches of package managers: a sandboxed command changes a copy, which ends with the session.
+//! The caches of package managers. A sandboxed command changes only a copy of a cache, and the
+//! copies are removed at the end of the session.
 //!
-//! No program outside of the sandbox executes the files that a command writes to a cache.
+//! Because of these copies, no program outside of the sandbox executes files that a sandboxed
+//! command wrote to a cache.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,11 +15,12 @@ use crate::lock::lock;
 
 /// A cache in the home folder.
 struct Cache {
-    /// The variable with the path of the cache. Empty if there is none.
+    /// The environment variable that contains the path of the cache. Empty if no variable does.
     variable: &'static str,
     /// The default path in the home folder.
     path: &'static str,
-    /// The folders in it that are written. The rest, e.g. installed programs, stays read-only.
+    /// The subfolders of the cache that commands may write. The rest of the cache, e.g. installed
+    /// programs, stays read-only.
     folders: &'static [&'static str],
 }
 
@@ -37,8 +40,8 @@ const CACHES: &[Cache] = &[
 /// Name of the folder for caches that do not exist, in the folder for temporary files.
 const MISSING_CACHES: &str = ".caches";
 
-/// The copies of the caches of a session. Commands that run at the same time have different ones,
-/// because the kernel lets only one use a copy.
+/// The copies of the caches of a session. Commands that run at the same time use different copies,
+/// because the kernel allows only one mount of a copy at a time.
 #[derive(Debug, Default)]
 pub(super) struct CacheCopies {
     /// Whether the copy with this number is in use.
@@ -91,7 +94,8 @@ impl FoundCaches {
         found
     }
 
-    /// Returns the variables that put missing caches into a folder for temporary files.
+    /// Returns environment variables with which programs create the missing caches in the folder
+    /// `tmp` for temporary files.
     pub(super) fn variables_for_missing(
         &self,
         tmp: &Path,
@@ -105,14 +109,16 @@ impl FoundCaches {
 }
 
 impl CacheCopy {
-    /// Creates the folders for the changes of all caches that exist, beneath `layers`.
+    /// Creates folders for the changed files of all existing caches. The folders are created
+    /// beneath `layers`.
     pub(super) fn folders(
         &self,
         layers: &Path,
         caches: &FoundCaches,
     ) -> io::Result<Vec<CopyOnWriteFolder>> {
         let create = |path: &PathBuf| {
-            // A folder keeps its layer, whichever other caches exist later.
+            // The name of a layer depends only on its folder, so the folder keeps its layer when
+            // other caches are created later.
             let name = path.to_string_lossy().replace(['%', '/', ':', '\\'], "%");
             let layer = layers.join(self.number.to_string()).join(name);
             for folder in ["upper", "work"].map(|name| layer.join(name)) {
@@ -132,12 +138,13 @@ impl Cache {
         home: &Path,
         env: &BTreeMap<String, String>,
     ) -> impl Iterator<Item = PathBuf> {
-        // A list of paths, as in `GOPATH`, begins with the one that is written.
+        // `GOPATH` may be a list of paths. Programs write to the first of these paths.
         let first = |paths: &String| PathBuf::from(paths.split(':').next().unwrap_or_default());
         let path = env.get(self.variable).map_or_else(|| home.join(self.path), first);
         let folders = self.folders.iter().map(|folder| path.join(folder));
         let mut folders: Vec<_> = folders.filter(|folder| folder.is_dir()).collect();
-        // A folder that does not exist yet is created in a copy of the whole cache.
+        // If none of the subfolders exists yet, the whole cache is copied, so that a command can
+        // create them in the copy.
         if folders.is_empty() && path.is_dir() {
             folders.push(path.clone());
         }

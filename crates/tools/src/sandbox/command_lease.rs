@@ -1,4 +1,5 @@
-//! The parts of a sandbox that belong to one command, and what the sandbox finds out about the command.
+//! The parts of a sandbox that belong to one command, and the findings of the sandbox about this
+//! command.
 
 use std::mem;
 use std::path::PathBuf;
@@ -24,15 +25,17 @@ pub(crate) struct SandboxLease {
 
 #[derive(Debug)]
 struct WatchedNames {
-    /// The protected names before the command. `None` after the first examination.
+    /// The content of the protected names before the command. `None` after the first examination.
     protected: Option<Arc<ProtectedCopies>>,
-    /// The protected names when the command moved to the background.
+    /// The content of the protected names at the time when the command moved to the background.
     in_background: Option<ProtectedCopies>,
-    /// The time of the start, or of the last examination.
+    /// The time of the last examination. Before the first examination, this is the time at which
+    /// the command started.
     since: ChangeTime,
 }
 
-/// The changes of a command to names in the project, and the hosts that its sandbox refused.
+/// The changes that a command made to protected and executable files in the project, and the hosts
+/// to which the sandbox refused connections.
 #[derive(Debug, Default)]
 pub(crate) struct SandboxFindings {
     restored: RestoredNames,
@@ -62,11 +65,11 @@ impl SandboxLease {
         self.connections = Some(connections);
     }
 
-    /// Finds out what the command has done since its start or the last examination. The first
-    /// examination undoes changes of protected names. After that, other programs may change them,
-    /// too, so later changes are only found. Blocks.
+    /// Returns what the command has changed since the last examination, or since its start. The
+    /// first examination undoes changes of protected names. Later examinations only report such
+    /// changes, because other programs may have made them. Blocks.
     ///
-    /// `continues` states that the command moves to the background, and will be examined again.
+    /// `continues` is `true` if the command moves to the background and will be examined again.
     pub(crate) fn examine(&self, continues: bool) -> SandboxFindings {
         let mut watched = lock(&self.watched);
         let since = mem::replace(&mut watched.since, ChangeTime::now());
@@ -85,7 +88,7 @@ impl SandboxLease {
         }
     }
 
-    /// Waits until the user has answered the current question about a host, if there is one.
+    /// If a permission request for a host is open, waits until the user has answered it.
     pub(crate) async fn wait_while_asking(&self) {
         if let Some(connections) = &self.connections {
             connections.wait_while_asking().await;
@@ -94,10 +97,10 @@ impl SandboxLease {
 }
 
 impl Drop for SandboxLease {
-    /// Restores protected names after a call that was dropped.
+    /// Restores the protected names if the command was not examined because its call was dropped.
     fn drop(&mut self) {
         if let Some(copies) = lock(&self.watched).protected.take() {
-            // A failure is logged.
+            // The thread ignores the result, because `restore` logs each failure.
             std::thread::spawn(move || drop(copies.restore()));
         }
     }
@@ -123,7 +126,7 @@ impl SandboxFindings {
         named.chain(hosts).collect()
     }
 
-    /// Returns whether the search for names ended before it found any.
+    /// Returns whether the search for changed names was stopped before it found any name.
     pub(crate) fn is_search_cut(&self) -> bool {
         self.made.is_cut && self.made.names.is_empty()
     }

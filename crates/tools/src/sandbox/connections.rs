@@ -1,5 +1,5 @@
-//! The connections of sandboxed commands to other hosts: each new host is a question on the card of
-//! the command.
+//! The connections of sandboxed commands to other hosts. For each new host, the call of the command
+//! requests permission.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -20,10 +20,11 @@ use crate::lock::lock;
 use crate::network::Destination;
 use crate::note::Note;
 
-/// The commands of a session that may connect to other hosts by the proxy.
+/// The commands of a session that may connect to other hosts through the proxy.
 #[derive(Debug, Default)]
 pub(super) struct SessionConnections {
-    /// The running commands by the user names that their clients send to the proxy.
+    /// The running commands. The key of a command is the user name that its processes send to the
+    /// proxy.
     commands: Mutex<HashMap<String, Arc<CommandState>>>,
 }
 
@@ -40,9 +41,10 @@ struct CommandState {
     titles: Arc<Titles>,
     /// Whether an upstream proxy resolves the names of hosts.
     has_upstream: bool,
-    /// Whether the command may connect to a host. Each host is asked about once.
+    /// Whether the command may connect to each host. Permission is requested only once per host.
     answers: Mutex<HashMap<String, Shared<BoxFuture<'static, bool>>>>,
-    /// Held while the user is asked, so that a command asks one question at a time.
+    /// Locked while a permission request is open, so that a command has only one open request at a
+    /// time.
     asking: tokio::sync::Mutex<()>,
     refused: Mutex<BTreeSet<String>>,
     /// Cancelled when the command has ended.
@@ -50,14 +52,15 @@ struct CommandState {
 }
 
 impl SessionConnections {
-    /// Adds a command, whose questions appear on the card of `call`, in the language of `titles`.
+    /// Adds a command. Its permission requests belong to `call` and have the language of `titles`.
     pub(super) fn add_command(
         self: &Arc<Self>,
         call: CallHandle,
         titles: Arc<Titles>,
         has_upstream: bool,
     ) -> CommandConnections {
-        // Commands share a loopback interface, so no command may guess the name of another one.
+        // All commands share one loopback interface, and each command can reach the proxy. The name
+        // is random, so that no command can guess the name of another command.
         let random = || RandomState::new().build_hasher().finish();
         let name = format!("{:016x}{:016x}", random(), random());
         let state = Arc::new(CommandState {
@@ -73,8 +76,8 @@ impl SessionConnections {
         CommandConnections { name, session: self.clone(), state }
     }
 
-    /// Decides about a connection. `name` is the user name that the client has sent. Without one,
-    /// the connection belongs to the only command that runs.
+    /// Decides about a connection. `name` is the user name that the client has sent. If the client
+    /// has sent no name and only one command runs, the connection belongs to this command.
     pub(super) async fn judge(
         &self,
         name: Option<String>,
@@ -121,7 +124,8 @@ async fn judge_connection(
         }
     };
     if answer.await {
-        // If a rule names the host, it may be one in the user's own network.
+        // A rule that allows the host by name also allows private addresses, because the host may
+        // be in the user's own network.
         let allows_private_addresses = is_host_allowed(&state.call, &host);
         return ConnectionVerdict::Allow { allows_private_addresses };
     }
@@ -130,7 +134,8 @@ async fn judge_connection(
     ConnectionVerdict::Refuse { reason }
 }
 
-/// Returns whether a command may connect to a host. Asks if neither a rule nor the policy decides.
+/// Returns whether a command may connect to a host. Requests permission if neither a rule nor the
+/// policy decides.
 async fn ask_about_host(state: Arc<CommandState>, host: String) -> bool {
     let ask = async {
         let _one = state.asking.lock().await;
@@ -158,18 +163,18 @@ impl CommandState {
 }
 
 impl CommandConnections {
-    /// Returns the user name that the clients of this command send to the proxy.
+    /// Returns the user name that the processes of this command send to the proxy.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Waits until the user has answered the current question, if there is one.
+    /// If a permission request is open, waits until the user has answered it.
     pub(super) async fn wait_while_asking(&self) {
         drop(self.state.asking.lock().await);
     }
 
-    /// Returns the hosts to which connections were refused since the last call, as text. `None` if
-    /// there were none.
+    /// Returns the hosts to which connections were refused since the last call, as text. Returns
+    /// `None` if no connections were refused.
     pub(super) fn take_refused(&self) -> Option<String> {
         let refused = std::mem::take(&mut *lock(&self.state.refused));
         let shown: Vec<_> = refused

@@ -1,4 +1,4 @@
-//! Files that a rule denies reading, which sandboxed commands cannot read either.
+//! Files that must be hidden from sandboxed commands, because a rule denies reading them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,12 +27,13 @@ pub(super) fn denied_reads(rules: &Rules) -> Vec<DeniedRead> {
     read.collect()
 }
 
-/// Returns the existing files and folders that must be hidden. A pattern without a fixed beginning
-/// is searched for in the project folders, any other in the folder of its beginning.
+/// Returns the existing files and folders that must be hidden. If a pattern begins with a fixed
+/// folder, this folder is searched. Otherwise the project folders are searched.
 ///
 /// # Errors
 ///
-/// Returns an error if more than [`MAX_ENTRIES_FOR_DENIED_READS`] entries would be looked at.
+/// Returns an error if the searched folders contain more than [`MAX_ENTRIES_FOR_DENIED_READS`]
+/// entries.
 pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     // Each folder is read once for all patterns.
@@ -67,7 +68,8 @@ pub(super) fn find_denied(denied: &[DeniedRead], roots: &[PathBuf]) -> io::Resul
             }
         }
     }
-    // A hidden project folder would leave a command without its working directory.
+    // Do not hide a folder that contains a project folder, because the command would lose its
+    // working directory.
     found.retain(|path| !roots.iter().any(|root| root.starts_with(path)));
     Ok(found)
 }

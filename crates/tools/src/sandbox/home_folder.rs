@@ -1,4 +1,4 @@
-//! Files in the home folder that a sandboxed command must not read, and those that it needs.
+//! Files in the home folder that a sandboxed command must not read, and files that it needs.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! The names that a command made. No sandbox works on this system, so there are none.
+//! The names that a command made. The list is always empty, because no sandbox works on this
+//! system.
 
 use std::path::PathBuf;
 

@@ -21,25 +21,26 @@ use tempfile::TempDir;
 use crate::limits::MAX_PRIVATE_FOLDER_DEPTH;
 use crate::limits::MAX_PRIVATE_FOLDER_TRIES;
 
-/// Beginning of the names of all such folders.
+/// Beginning of the names of all folders for temporary files of sessions.
 const PREFIX: &str = "callboard-tmp-";
 
-/// A folder that only this user can access, and that is removed when the value is dropped. The
-/// folder of a process that was killed is removed when the next one is created.
+/// A folder that only this user can access, and that is removed when the value is dropped. If a
+/// process was killed, its folder is removed when the next folder is created.
 ///
 /// Commands see only one of its subfolders.
 #[derive(Debug)]
 pub(super) struct PrivateFolder {
     folder: TempDir,
     visible: PathBuf,
-    /// The folder itself, which is locked as long as the process lives.
+    /// The open folder. The folder is locked as long as the process lives.
     lock: File,
 }
 
 impl PrivateFolder {
     pub(super) fn create(parent: &Path) -> io::Result<Self> {
         remove_abandoned(parent);
-        // Before a folder is locked, another process may take it for an abandoned one.
+        // Another process may treat the new folder as abandoned and remove it before it is locked.
+        // In this case, try again.
         let mut created = Self::try_create(parent);
         for _ in 1..MAX_PRIVATE_FOLDER_TRIES {
             if created.is_ok() {
@@ -64,8 +65,8 @@ impl PrivateFolder {
         &self.visible
     }
 
-    /// Returns the folder for the changes to other folders, which commands do not see. It need not
-    /// exist.
+    /// Returns the folder for the files that commands change in copied caches. Commands do not see
+    /// this folder, and it may be missing.
     pub(super) fn layers(&self) -> PathBuf {
         self.folder.path().join("layers")
     }
@@ -77,15 +78,17 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Lets this user remove the content of all folders beneath a folder. Some programs, and the kernel
-/// itself, create folders that their owner cannot change. Links are not followed. Two descriptors are
-/// open for each level, and folders beneath [`MAX_PRIVATE_FOLDER_DEPTH`] levels stay as they are.
+/// Gives this user the permission to remove the content of a folder and of all its subfolders. This
+/// is needed because some programs, and the kernel itself, create folders that their owner cannot
+/// change. Links are not followed. Two descriptors are open for each level, so folders deeper than
+/// [`MAX_PRIVATE_FOLDER_DEPTH`] levels are not changed.
 #[cfg(unix)]
 fn open_folders(folder: &File) {
     let open = |parent: BorrowedFd<'_>, name: &OsStr| {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = openat(parent, name, flags, Mode::empty())?;
-        // A descriptor of this kind has no permissions to change, but its path in `/proc` has.
+        // `fchmod` does not work for a descriptor with `O_PATH`. Changing the mode of its path in
+        // `/proc` works.
         let path = format!("/proc/self/fd/{}", found.as_raw_fd());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
         Ok::<_, io::Error>((fs::read_dir(path)?, found))
@@ -130,7 +133,7 @@ fn remove_abandoned(parent: &Path) {
         is_folder && entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())
     });
     for entry in ours {
-        // Other users can create folders with such names.
+        // Only remove folders of this user. Other users can create folders with the same names.
         if let Ok(folder) = open_own_folder(&entry.path())
             && folder.try_lock().is_ok()
         {
@@ -181,7 +184,8 @@ mod tests {
         assert!(PrivateFolder::create(&parent.path().join("missing")).is_err());
     }
 
-    /// Root can remove closed folders, too, so the modes are compared.
+    /// The test compares the modes of the folders. It does not try to remove them, because root can
+    /// remove any folder.
     #[test]
     fn folders_are_opened_at_every_level_and_links_are_not_followed() {
         let parent = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Copies of protected names, for an isolation that cannot keep them read-only: a change by a command
-//! is undone when the command ends.
+//! Copies of the files with protected names, for an isolation that cannot make these files
+//! read-only. Changes that a command makes to the files are undone when the command ends.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -19,7 +19,8 @@ use crate::lock::lock;
 #[derive(Debug)]
 pub(super) struct ProtectedCopies {
     copies: Vec<ProtectedCopy>,
-    /// Held while names are restored, because commands that run at the same time share the copies.
+    /// Locked while names are restored, because commands that run at the same time share the
+    /// copies.
     restoring: Mutex<()>,
 }
 
@@ -27,7 +28,7 @@ pub(super) struct ProtectedCopies {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RestoredNames {
     pub(crate) restored: Vec<PathBuf>,
-    /// Those whose changes could not be undone.
+    /// The names whose changes could not be undone.
     pub(crate) failed: Vec<PathBuf>,
 }
 
@@ -56,8 +57,8 @@ enum Content {
     },
     Link(OsString),
     Folder(BTreeMap<OsString, Self>),
-    /// A FIFO, socket or device, or something that is no folder in the place of a parent. It is not
-    /// created again.
+    /// A FIFO, socket or device. Also used if a parent of the path is not a folder. Such content
+    /// cannot be restored.
     Special,
 }
 
@@ -68,8 +69,7 @@ struct CopyBudget {
 }
 
 impl ProtectedCopies {
-    /// Copies the content of these paths, each in one of the project folders. Other paths are left
-    /// out.
+    /// Copies the content of `paths`. Paths outside of the project folders `roots` are skipped.
     ///
     /// # Errors
     ///
@@ -95,8 +95,8 @@ impl ProtectedCopies {
         Ok(Self { copies, restoring: Mutex::default() })
     }
 
-    /// Restores the paths that have changed. What is there instead is kept beside them, under
-    /// another name.
+    /// Restores the paths that have changed. The changed file is kept next to the restored file,
+    /// under another name.
     pub(super) fn restore(&self) -> RestoredNames {
         let _one = lock(&self.restoring);
         let mut names = RestoredNames::default();
@@ -136,7 +136,8 @@ impl ProtectedCopy {
     }
 
     fn is_changed(&self) -> bool {
-        // A folder that a command filled may be too large to be read, and is then different.
+        // If the content cannot be read, it counts as changed. For example, a command may have made
+        // a folder so large that it exceeds the limit.
         let mut budget =
             CopyBudget { entries: MAX_PROTECTED_COPY_ENTRIES, bytes: MAX_PROTECTED_COPY_BYTES };
         self.root.read(&self.name, &mut budget).map_or(true, |now| now != self.content)
@@ -162,9 +163,10 @@ impl ProjectFolder {
         Ok(Self { path: path.to_owned(), folder })
     }
 
-    /// Reads a path in the folder, step by step. Links are not followed.
+    /// Reads a path in the folder, one component after the other. Links are not followed.
     fn read(&self, name: &Path, budget: &mut CopyBudget) -> io::Result<Content> {
-        // Other commands run, and keep the name from being created.
+        // A placeholder counts as a missing file. Another running command uses it to prevent the
+        // creation of a file with this name.
         let is_placeholder = |path: &Path| is_placeholder_at(&self.path.join(path));
         let mut deeper: Option<Dir> = None;
         let mut path = PathBuf::new();
@@ -188,8 +190,8 @@ impl ProjectFolder {
         }
     }
 
-    /// Opens the folder that contains a path, step by step. If something else is in the place of a
-    /// folder, it is moved aside.
+    /// Opens the folder that contains a path, one component after the other. If a component exists
+    /// but is not a folder, it is renamed and a folder is created.
     fn open_or_create_parent(&self, name: &Path) -> io::Result<Dir> {
         let mut folder = self.folder.open_dir(OsStr::new("."))?;
         let parts = name.parent().into_iter().flat_map(Path::components);
@@ -206,7 +208,7 @@ impl ProjectFolder {
                 Err(_) => folder.create_dir(part)?,
             }
             folder = folder.open_dir(part)?;
-            // The command may have closed it.
+            // The command may have removed the owner's permissions from the folder.
             folder.allow_owner_to_change()?;
         }
         Ok(folder)
@@ -215,14 +217,16 @@ impl ProjectFolder {
 
 /// Renames an entry, so that its content is not lost.
 fn move_aside(folder: &Dir, name: &OsStr) -> io::Result<()> {
-    // The command may have taken names that can be guessed.
+    // The new name is random, because the command may have created files with names that can be
+    // guessed.
     let random = RandomState::new().build_hasher().finish();
     let mut other = name.to_owned();
     other.push(format!("{KEPT_NAME}{random:016x}"));
     folder.rename_to_unused(name, &other)
 }
 
-/// The text between a name and a random number, in the name of a file that a command changed.
+/// The text between the original name and the random number, in the new name of a file that a
+/// command changed.
 const KEPT_NAME: &str = ".changed-by-command-";
 
 impl Content {

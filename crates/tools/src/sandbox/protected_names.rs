@@ -1,4 +1,4 @@
-//! Names in a project folder whose files other programs execute or trust without a question.
+//! Names of files in a project folder that other programs execute or trust without asking the user.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ pub(super) fn protected_names_in(root: &Path) -> impl Iterator<Item = ReadOnlyNa
     PROTECTED_NAMES.iter().map(|(name, missing)| ReadOnlyName::new(root.join(name), *missing))
 }
 
-/// Files and folders directly in a project folder, and whether a missing one is protected.
+/// Files and folders directly in a project folder. The second value states whether the name is
+/// protected even if no such file exists.
 const PROTECTED_NAMES: &[(&str, MissingName)] = &[
     // Instructions and configuration of agents.
     ("AGENTS.md", Protected),
@@ -77,8 +78,9 @@ const PROTECTED_NAMES: &[(&str, MissingName)] = &[
     ("Jenkinsfile", Protected),
     ("azure-pipelines.yml", Protected),
     ("bitbucket-pipelines.yml", Protected),
-    // The configuration of package managers names programs and registries.
-    // An empty `config` would take the place of `config.toml`.
+    // The configuration of package managers names programs and registries. A missing
+    // `.cargo/config` is not protected, because cargo would read an empty placeholder instead of
+    // `config.toml`.
     (".cargo/config", Unprotected),
     (".cargo/config.toml", Protected),
     (".npmrc", Protected),
@@ -87,13 +89,14 @@ const PROTECTED_NAMES: &[(&str, MissingName)] = &[
     (".gitmodules", Unprotected),
 ];
 
-/// Names in a folder of git's own that decide which programs git runs.
+/// Names of files in a repository folder of git that determine which programs git runs.
 pub(super) const IN_GIT_FOLDER: &[(&str, MissingName)] = &[
     ("config", Protected),
     ("config.worktree", Protected),
     ("hooks", Protected),
     ("info/attributes", Protected),
-    // An empty file would change where git looks for the repository.
+    // These names are not protected if the files are missing, because git would search for the
+    // repository at another path if an empty file existed.
     ("commondir", Unprotected),
     ("gitdir", Unprotected),
 ];

@@ -1,8 +1,9 @@
-//! The proxy by which sandboxed commands reach other hosts. A judge decides about each connection.
+//! The proxy through which sandboxed commands reach other hosts. A [`JudgeConnection`] function,
+//! the judge, decides about each connection.
 //!
 //! Clients speak HTTP (`CONNECT`, and `http` URLs) or SOCKS5 (RFC 1928, RFC 1929) at the same port.
-//! A name is resolved once, after the judge has allowed it, and only addresses that were checked
-//! are connected to.
+//! A name is resolved only once, after the judge has allowed it. Connections are opened only to
+//! addresses that were checked.
 
 mod http;
 mod socks;
@@ -25,27 +26,27 @@ use crate::network::{
 /// The decision about a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionVerdict {
-    /// Connects to a public address of the host.
+    /// The proxy connects to a public address of the host.
     Allow {
-        /// Whether a private address, e.g. `10.0.0.1`, is acceptable too.
+        /// Whether the proxy may also connect to a private address, e.g. `10.0.0.1`.
         allows_private_addresses: bool,
     },
-    /// Answers with the reason.
+    /// The proxy refuses the connection.
     Refuse {
         /// The reason, as a text for the user of the command.
         reason: String,
     },
-    /// Asks the client for credentials, because it is not known which command it belongs to.
+    /// The proxy requests credentials from the client, because the command to which the client
+    /// belongs is unknown.
     NeedsCredentials,
 }
 
 /// Decides about a connection. The first argument is the user name in the client's credentials, if
-/// there is one. The future is dropped if the client disconnects, and has no time limit.
+/// there is one. The future may take any time. It is dropped if the client disconnects.
 pub(crate) type JudgeConnection =
     dyn Fn(Option<String>, Destination) -> BoxFuture<'static, ConnectionVerdict> + Send + Sync;
 
-/// Serves until the token is cancelled. Then all connections are closed, also if the future is
-/// dropped.
+/// Serves until the token is cancelled or the future is dropped. Both close all connections.
 pub(crate) async fn serve_proxy(
     listener: TcpListener,
     judge: Arc<JudgeConnection>,
@@ -56,7 +57,7 @@ pub(crate) async fn serve_proxy(
     serve_with(listener, Proxy { judge, connector }, cancel).await;
 }
 
-/// Serves with any resolver, so that tests can play hosts.
+/// Serves in the same way as [`serve_proxy`]. Tests pass a proxy with a simulated network.
 async fn serve_with(listener: TcpListener, proxy: Proxy, cancel: CancellationToken) {
     let proxy = Arc::new(proxy);
     let mut connections = JoinSet::new();
@@ -67,7 +68,8 @@ async fn serve_with(listener: TcpListener, proxy: Proxy, cancel: CancellationTok
             accepted = listener.accept(), if connections.len() < MAX_PROXY_CONNECTIONS => {
                 match accepted {
                     Ok((client, _)) => {
-                        // Fails only if the client is gone, which the connection will notice.
+                        // This fails only if the client has disconnected, which the next read
+                        // detects.
                         drop(client.set_nodelay(true));
                         let proxy = Arc::clone(&proxy);
                         connections.spawn(async move { proxy.serve_client(client).await });
@@ -106,7 +108,8 @@ impl Proxy {
         };
         match self.open(&mut client, protocol, deadline).await {
             Ok((server, forwarded)) => {
-                // An error means that one side has reset the connection, which ends both.
+                // An error means that one side has reset its connection. Both connections are then
+                // closed.
                 drop(tunnel(client, server, protocol, forwarded).await);
             }
             Err(refusal) => {
@@ -148,7 +151,7 @@ impl Proxy {
     }
 }
 
-/// Copies both ways until both sides have closed the connection.
+/// Copies bytes in both directions until both sides have closed their connections.
 async fn tunnel(
     mut client: BufferedStream,
     mut server: BufferedStream,
@@ -167,8 +170,8 @@ async fn tunnel(
 /// Sends a refusal and closes the connection.
 async fn refuse(mut client: BufferedStream, protocol: ClientProtocol, refusal: &Refusal) {
     let reply = protocol.refusal(refusal);
-    // If bytes of the client were left unread, the system would reset the connection, and the
-    // client could lose the reply.
+    // Read all bytes of the client. If the connection were closed while bytes are unread, the
+    // system would reset it, and the client could lose the reply.
     let send = async {
         client.write_all(&reply).await?;
         client.shutdown().await?;
@@ -200,7 +203,7 @@ struct ForwardedRequest {
 enum Refusal {
     /// The request violates its protocol. The text is a sentence.
     Malformed(String),
-    /// The request is valid, but asks for something that the proxy does not do.
+    /// The request is valid, but the proxy does not support it.
     Unsupported(&'static str),
     /// The client has not sent its request in time.
     TimedOut,
@@ -243,7 +246,7 @@ impl ClientProtocol {
         }
     }
 
-    /// Returns the reply that a connection is open.
+    /// Returns the reply for an opened connection.
     fn success(self) -> &'static [u8] {
         match self {
             Self::Http => b"HTTP/1.1 200 Connection established\r\n\r\n",

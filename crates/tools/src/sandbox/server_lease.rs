@@ -1,4 +1,5 @@
-//! The parts of a sandbox that belong to one server, i.e. a program that runs beside the commands.
+//! The parts of a sandbox that belong to one server. A server is a program that runs at the same
+//! time as the commands.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use super::protected_copies::ProtectedCopies;
 /// runs.
 #[derive(Debug)]
 pub struct ServerLease {
-    /// The protected names before the server started.
+    /// The content of the protected names before the server started.
     copies: ProtectedCopies,
     _cache_copy: Option<CacheCopy>,
 }
@@ -19,9 +20,9 @@ impl ServerLease {
         Self { copies, _cache_copy: cache_copy }
     }
 
-    /// Returns the protected names that have changed since the server started, and that the isolation
-    /// could not protect. The user and other programs may have changed them, so nothing is undone.
-    /// Blocks.
+    /// Returns the protected names that the isolation could not protect and that have changed since
+    /// the server started. The changes are not undone, because the user or other programs may have
+    /// made them. Blocks.
     #[must_use]
     pub fn changed_names(&self) -> Vec<PathBuf> {
         self.copies.find_changed()

@@ -35,10 +35,11 @@ use crate::note::Note;
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub enum CommandIsolation {
-    /// Commands run without a sandbox, because the user or the embedder chose so.
+    /// The user or the embedding program has chosen that commands run without a sandbox.
     #[default]
     Off,
-    /// No sandbox works. Commands run without one, and each of them needs permission.
+    /// No sandbox works on this system. Commands run without a sandbox, and each command needs
+    /// permission.
     Unavailable {
         /// The reason, as the end of a sentence for the user.
         reason: String,
@@ -48,16 +49,16 @@ pub enum CommandIsolation {
 }
 
 impl CommandIsolation {
-    /// Begins to find out in another thread which isolation works, so that the first
-    /// [`create`](Self::create) takes less time.
+    /// Starts a thread that determines which isolation works on this system. The first call of
+    /// [`create`](Self::create) then takes less time.
     pub fn begin_probe() {
         let probe = std::thread::Builder::new().name("sandbox-probe".to_owned());
-        // Without a thread, the first `create` does all of it.
+        // If the thread cannot be spawned, the first call of `create` probes the isolation.
         drop(probe.spawn(probe_isolation));
     }
 
-    /// Creates the best isolation that works on this system. `remedy` is what the user can do
-    /// if none works, as the end of a sentence.
+    /// Creates the best isolation that works on this system. `remedy` is used if no isolation
+    /// works: it states what the user can do, as the end of a sentence.
     ///
     /// The function blocks for some milliseconds at its first call in a process. `main` must have
     /// called [`callboard_process::run_if_command_helper`] before.
@@ -69,7 +70,8 @@ impl CommandIsolation {
             let why = why.unwrap_or_else(|| "there is none for this system".to_owned());
             return Self::Unavailable { reason: format!("none works here ({why}); {remedy}") };
         }
-        // The user database also has the home folder, so a missing variable unmasks nothing.
+        // If the variable `HOME` is missing, `home_dir` reads the user database. Secrets in the
+        // home folder are therefore masked without this variable too.
         let home = std::env::home_dir().filter(|home| home.is_absolute());
         match SessionSandbox::create(probe.isolation, home) {
             Ok(sandbox) => Self::Sandbox(sandbox),
@@ -86,15 +88,18 @@ pub struct SessionSandbox {
     isolation: Isolation,
     home: Option<PathBuf>,
     tmp: PrivateFolder,
-    /// The network that the commands share, since the first one started.
+    /// The network that the commands share. Created when the first command without the network of
+    /// the host starts.
     network: OnceLock<Option<ProxiedNetwork>>,
     connections: Arc<SessionConnections>,
     cache_copies: Arc<CacheCopies>,
-    /// The protected names before the commands that run.
+    /// The content of the protected names before the running commands started.
     protected: Mutex<Weak<ProtectedCopies>>,
-    /// Commands that the sandbox has stopped, newest last, each with a line of its output.
+    /// Commands that the sandbox has stopped, the newest last. Each command has the line of its
+    /// output that shows the reason.
     stopped: Mutex<VecDeque<(String, String)>>,
-    /// Whether the user knows that not all folders can be searched for names that commands make.
+    /// Whether the user was informed that the project is too large to search all folders for files
+    /// that commands make.
     has_reported_cut_search: AtomicBool,
 }
 
@@ -102,7 +107,7 @@ impl SessionSandbox {
     /// Creates the sandbox of a session, with an empty folder for temporary files. The folder is
     /// removed when the value is dropped. `home` is the home folder of the user.
     ///
-    /// `isolation` is the result of [`callboard_sandbox::probe_isolation`], and not
+    /// `isolation` is the result of [`callboard_sandbox::probe_isolation`]. It must not be
     /// [`Isolation::None`].
     ///
     /// # Errors
@@ -125,7 +130,7 @@ impl SessionSandbox {
         })
     }
 
-    /// Returns whether commands have namespaces, the better kind of isolation.
+    /// Returns whether commands run in namespaces. This is the better kind of isolation.
     #[must_use]
     pub fn has_namespaces(&self) -> bool {
         self.isolation == Isolation::Namespaces
@@ -142,14 +147,14 @@ impl SessionSandbox {
         if self.has_namespaces() { Path::new("/tmp") } else { self.tmp() }
     }
 
-    /// Returns a command that runs in this sandbox, and a value that must be kept as long as it runs.
-    /// Returns an error if the protected names cannot be copied, which the isolation cannot protect.
-    /// Reads the configuration of git, so it may block. Must be called on a thread of a tokio
-    /// runtime.
+    /// Returns a command that runs in this sandbox, and a lease that must be kept as long as the
+    /// command runs. If the isolation cannot protect some names, these names are copied; returns an
+    /// error if this fails. This method reads the configuration of git, so it may block. It must be
+    /// called on a thread of a tokio runtime.
     ///
-    /// A command in the network of the host may use the SSH agent, if it runs only programs that
-    /// are known to. Any other command reaches other hosts only by the proxy, which asks about each
-    /// on the card of `call`, in the language of `titles`.
+    /// A command with the network of the host may use the SSH agent if it runs only known SSH
+    /// programs. A command without the network of the host reaches other hosts only through the
+    /// proxy. For each host, the proxy requests permission in `call`, in the language of `titles`.
     pub(crate) fn confine(
         &self,
         mut command: ShellCommand,
@@ -184,15 +189,16 @@ impl SessionSandbox {
         Ok((command.with_sandbox(sandbox), lease))
     }
 
-    /// Returns the sandbox of a program that runs beside the commands, e.g. a server, and a value that
-    /// must be kept as long as it runs. `env` is the environment of the program, which is changed. The
-    /// program reaches no other program and no other host by the network, because it belongs to no
-    /// call on whose card it could ask. Reads the configuration of git, so it may block.
+    /// Returns a sandbox for a program that runs at the same time as the commands, e.g. a server.
+    /// Also returns a lease that must be kept as long as the program runs. `env` is the environment
+    /// of the program, and is changed. The program has no network, because it belongs to no call
+    /// that could request permission for a host. This method reads the configuration of git, so it
+    /// may block.
     ///
     /// # Errors
     ///
-    /// Returns an error if the sandbox could hide nothing, if it is unknown what the rules hide, or if
-    /// the names that this isolation cannot protect cannot be copied.
+    /// Returns an error in three cases: the sandbox could hide nothing, the rules cannot be read,
+    /// or copying the names that this isolation cannot protect fails.
     pub fn confine_server(
         &self,
         env: &mut BTreeMap<String, String>,
@@ -211,7 +217,8 @@ impl SessionSandbox {
         let mut policy = self.policy(workspace, session)?;
         let cache_copy = self.add_tmp_and_cache_copies(&mut policy, env);
         env.remove(SSH_AGENT_VARIABLE);
-        // They are not shared with commands, which would undo all changes since the server started.
+        // Do not share these copies with commands. At its end, a command would undo all changes
+        // since the start of the server.
         let copies = ProtectedCopies::create(&policy.writable, self.unprotectable_names(&policy))?;
         let sandbox = CommandSandbox::new(policy, self.isolation);
         Ok((sandbox, ServerLease::new(copies, cache_copy)))
@@ -240,8 +247,9 @@ impl SessionSandbox {
         cache_copy
     }
 
-    /// Copies the names that this isolation cannot protect. Commands that run at the same time share
-    /// a copy, because the content may already be that of another command.
+    /// Copies the files with names that this isolation cannot protect. Commands that run at the
+    /// same time share the copies, because a command that is already running may have changed the
+    /// files.
     fn copy_protected(&self, policy: &SandboxPolicy) -> io::Result<Arc<ProtectedCopies>> {
         let mut shared = lock(&self.protected);
         if let Some(copies) = shared.upgrade() {
@@ -253,7 +261,7 @@ impl SessionSandbox {
         Ok(copies)
     }
 
-    /// Returns why a command needs permission although it has a sandbox, if it does.
+    /// Returns the reason if a command needs permission although it has a sandbox.
     pub(crate) fn reason_to_ask(&self, workspace: &Workspace, is_background: bool) -> Option<Note> {
         if self.has_namespaces() {
             None
@@ -264,8 +272,9 @@ impl SessionSandbox {
         }
     }
 
-    /// Returns whether the isolation can hide nothing in the home folder, because it cannot hide
-    /// anything in a project folder.
+    /// Returns whether the isolation can hide nothing. This isolation cannot hide files in a
+    /// project folder, so it hides nothing if a project folder contains the home folder or a folder
+    /// of the agent.
     fn hides_nothing(&self, workspace: &Workspace) -> bool {
         let is_in_project = |path: &Path| workspace.real_roots().any(|root| path.starts_with(root));
         let mut hidden = self.home.as_deref().into_iter().chain(workspace.guarded_paths());
@@ -281,8 +290,8 @@ impl SessionSandbox {
         names.map(|name| name.path.clone()).collect()
     }
 
-    /// Gives a command its own copies of the caches of package managers. If they cannot be created,
-    /// the caches are read-only.
+    /// Gives a command its own copies of the caches of package managers. If the copies cannot be
+    /// created, the caches are read-only.
     fn copy_caches(
         &self,
         policy: &mut SandboxPolicy,
@@ -298,9 +307,9 @@ impl SessionSandbox {
         Some(copy)
     }
 
-    /// Returns the network that the commands share. If it cannot be created, each command has its
-    /// own, without a proxy. `env` is the environment of the commands, which may name an upstream
-    /// proxy.
+    /// Returns the network that the commands share. If this network cannot be created, each command
+    /// has a separate network without a proxy. `env` is the environment of the commands, which may
+    /// name an upstream proxy.
     fn shared_network(&self, env: &BTreeMap<String, String>) -> Option<&ProxiedNetwork> {
         let create = || {
             let created = ProxiedNetwork::create(env, &self.connections);
@@ -309,13 +318,14 @@ impl SessionSandbox {
         self.network.get_or_init(|| self.has_namespaces().then(create).flatten()).as_ref()
     }
 
-    /// Returns whether this is the first call. In a large project, no search is complete, and one
-    /// note for the session is enough.
+    /// Returns whether this is the first call of this method. In a large project, every search is
+    /// incomplete, and one note per session is enough.
     pub(crate) fn is_first_cut_search(&self) -> bool {
         !self.has_reported_cut_search.swap(true, Ordering::Relaxed)
     }
 
-    /// Records that the sandbox has stopped a command, with a line that says how.
+    /// Records that the sandbox has stopped a command. `line` is the line of its output that shows
+    /// the reason.
     pub(crate) fn record_stop(&self, command: &str, line: String) {
         let mut stopped = lock(&self.stopped);
         stopped.retain(|(other, _)| other != command);
@@ -325,7 +335,7 @@ impl SessionSandbox {
         }
     }
 
-    /// Returns how the sandbox has stopped a command before, if it has.
+    /// Returns the recorded line if the sandbox has stopped the same command before.
     pub(crate) fn recorded_stop(&self, command: &str) -> Option<String> {
         let stopped = lock(&self.stopped);
         stopped.iter().find(|(other, _)| other == command).map(|(_, line)| line.clone())
@@ -363,12 +373,13 @@ impl ProxiedNetwork {
         Ok(Self { network, proxy_port, has_upstream, _proxy: cancel.drop_guard() })
     }
 
-    /// Returns the variables by which programs find the proxy. `name` identifies the command.
+    /// Returns the environment variables from which programs read the address of the proxy. `name`
+    /// identifies the command.
     fn proxy_variables(&self, name: &str) -> impl Iterator<Item = (String, String)> {
         let url = format!("http://{name}:x@127.0.0.1:{}", self.proxy_port);
         let proxied = PROXY_VARIABLES.into_iter().map(move |name| (name, url.clone()));
         let direct = NO_PROXY_VARIABLES.into_iter().map(|name| (name, LOOPBACK_HOSTS.to_owned()));
-        // Node.js ignores the variables without this one.
+        // Node.js ignores the other variables if this variable is missing.
         let node = [("NODE_USE_ENV_PROXY", "1".to_owned())];
         proxied.chain(direct).chain(node).map(|(name, value)| (name.to_owned(), value))
     }
@@ -378,7 +389,7 @@ impl ProxiedNetwork {
 const PROXY_VARIABLES: [&str; 6] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 
-/// Variables with the hosts that are connected to without the proxy.
+/// Variables with the hosts that programs connect to without the proxy.
 const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 const LOOPBACK_HOSTS: &str = "localhost,127.0.0.1,::1";
 
@@ -388,7 +399,7 @@ const SSH_AGENT_VARIABLE: &str = "SSH_AUTH_SOCK";
 /// Programs that may use the SSH agent.
 const SSH_PROGRAMS: [&str; 5] = ["ssh", "git", "scp", "sftp", "rsync"];
 
-/// Files without secrets in the home folder that these programs read.
+/// Files in the home folder that these programs read, and that contain no secrets.
 const SSH_FILES: [&str; 3] = [".ssh/config", ".ssh/known_hosts", ".ssh/known_hosts2"];
 
 /// Returns whether each program of a command line may use the SSH agent.
@@ -399,14 +410,14 @@ fn uses_ssh_agent(line: &str) -> bool {
     parse_portable_line(line).is_some_and(|line| line.commands.iter().all(is_known))
 }
 
-/// Returns the line of an output that reads as if the sandbox had stopped the command. The line is
-/// shown to the model and the user, and decides nothing.
+/// Returns the last line of an output that looks as if the sandbox had stopped the command. The
+/// line is only shown to the model and the user, and has no other effect.
 pub(crate) fn find_refusal(output: &str) -> Option<&str> {
     let is_refusal = |line: &&str| REFUSALS.iter().any(|refusal| line.contains(refusal));
     output.lines().rev().find(is_refusal).map(str::trim)
 }
 
-/// Messages of the system and of resolvers for what a sandbox refuses.
+/// Error messages of the system and of resolvers for operations that a sandbox refuses.
 const REFUSALS: &[&str] = &[
     "Read-only file system",
     "Permission denied",

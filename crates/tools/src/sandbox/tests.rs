@@ -70,7 +70,8 @@ fn secrets_of_the_home_folder_and_the_state_folder_are_masked() {
     assert_eq!(policy.home, Some(home));
 }
 
-/// A readable path beneath a masked path is an exception, so no list may undo the other.
+/// A readable path beneath a masked path is an exception to the mask. The list of toolchains must
+/// therefore not contain a path beneath a path with secrets.
 #[test]
 fn no_toolchain_lies_in_a_masked_folder() {
     let home = Path::new("/home/user");

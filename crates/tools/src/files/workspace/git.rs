@@ -52,13 +52,13 @@ pub(crate) enum NamedPath {
     Hooks(PathBuf),
     /// A file that the configuration includes. It may be missing.
     Include(PathBuf),
-    /// An existing file: a command in the configuration names it, or it links a submodule to its
-    /// repository.
+    /// An existing file. Either a value in the configuration contains its path, or the file is the
+    /// `.git` file of a submodule or worktree.
     File(PathBuf),
 }
 
-/// Returns the paths in a project folder that the configuration of its repositories, and the files
-/// that it includes, name.
+/// Returns the paths in a project folder that are named in the configuration of its repositories,
+/// or in a file that this configuration includes.
 pub(crate) fn paths_named_in_config(root: &Path) -> Vec<NamedPath> {
     let (mut named, mut visited, mut configs) = (Vec::new(), HashSet::new(), Vec::new());
     for folder in git_folders(root) {
@@ -109,8 +109,9 @@ fn words_of_value(value: &str) -> impl Iterator<Item = &str> {
     value.split(is_split).chain([value])
 }
 
-/// Returns the folders of git's own that belong to a project folder: the repository, the shared
-/// repository of a worktree, and the repositories of submodules and worktrees.
+/// Returns the folders in which git stores the repositories of a project folder: its own
+/// repository, the repository that a worktree shares with the main worktree, and the repositories
+/// of submodules and of other worktrees.
 pub(crate) fn git_folders(root: &Path) -> Vec<PathBuf> {
     let Some((folder, common)) = repository_folders(root) else { return Vec::new() };
     let mut folders = vec![folder, common];
@@ -167,8 +168,8 @@ fn read_config(root: &Path) -> Option<(PathBuf, String)> {
     Some((common, config))
 }
 
-/// Returns the folder of a project folder's repository, and the folder that it shares with its
-/// worktrees.
+/// Returns the repository folder of a project folder. Also returns the repository folder that all
+/// of its worktrees share. The two are equal if the project folder is not a linked worktree.
 fn repository_folders(root: &Path) -> Option<(PathBuf, PathBuf)> {
     let git = root.join(".git");
     let folder = match read_small_text_file(&git) {

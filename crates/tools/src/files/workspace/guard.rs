@@ -1,5 +1,6 @@
-//! Determines which permission a path needs. This depends on whether the path is guarded, on its
-//! real path, and on its other hard links.
+//! Determines which permission a path needs. The permission depends on the real path, on other hard
+//! links to the file, and on whether the path is guarded. A change of a guarded path always
+//! requires permission.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,8 +27,8 @@ pub(crate) fn is_guarded(workspace: &Workspace, real: &WorkspacePath) -> bool {
         || is_in_agent_folder(workspace, &path)
 }
 
-/// Returns whether a file belongs to a repository of a project folder, or is named by its
-/// configuration.
+/// Returns whether a file belongs to a repository in a project folder, or whether the configuration
+/// of such a repository names the file.
 fn is_of_repository(workspace: &Workspace, path: &Path) -> bool {
     workspace.roots.iter().any(|root| {
         path.strip_prefix(&root.real_path).is_ok_and(|beneath| {
@@ -37,9 +38,10 @@ fn is_of_repository(workspace: &Workspace, path: &Path) -> bool {
     })
 }
 
-/// Returns whether a sandboxed command that names a file requires permission. Those are the files of
-/// repositories, instructions of agents, and the agent's own files. The sandbox protects only some of
-/// them, and the result of the command does not list the others.
+/// Returns whether a sandboxed command that names this file requires permission. This is the case
+/// for files of repositories, for instructions of agents, and for the agent's own files. The
+/// sandbox protects only some of these files. Changes of the other ones are not reported in the
+/// result of the command.
 pub(crate) fn is_guarded_in_sandbox(workspace: &Workspace, real: &WorkspacePath) -> bool {
     let path = workspace.real_path(real);
     path.iter().any(|part| part.eq_ignore_ascii_case(".git"))

@@ -10,7 +10,7 @@ use super::workspace_path::WorkspaceRoot;
 #[derive(Debug)]
 pub(super) struct TemporaryFolder {
     pub(super) root: Arc<WorkspaceRoot>,
-    /// The path at which commands see it.
+    /// The path at which commands see the folder.
     visible: PathBuf,
 }
 
@@ -21,8 +21,9 @@ impl TemporaryFolder {
         Ok(Self { root, visible: visible.to_owned() })
     }
 
-    /// Returns the path outside of the sandbox. A path of which the system's own folder for temporary
-    /// files contains more components than this folder is not changed.
+    /// Converts a path in the view of a sandboxed command to the path outside of the sandbox. The
+    /// path is not changed if more of its components exist in the system's own folder for temporary
+    /// files than in this folder.
     pub(super) fn outer_path(&self, path: PathBuf) -> PathBuf {
         if path.starts_with(&self.root.path) {
             return path;
@@ -38,7 +39,8 @@ impl TemporaryFolder {
         self.root.path.join(beneath)
     }
 
-    /// Returns the path at which commands see a path, if it is in the folder.
+    /// Converts a path outside of the sandbox to the path that commands see. Returns `None` for a
+    /// path that is not in the folder.
     pub(super) fn to_visible_path(&self, path: &Path) -> Option<PathBuf> {
         Some(self.visible.join(path.strip_prefix(&self.root.path).ok()?))
     }
@@ -63,7 +65,7 @@ mod tests {
         }
         fs::write(private.join("own"), "").unwrap();
         fs::write(system.join("other"), "").unwrap();
-        // A command has a mount point in the private folder.
+        // A mount in the sandbox of a command leaves an empty folder in the private folder.
         fs::create_dir_all(private.join("shared/project")).unwrap();
         fs::create_dir_all(system.join("shared/project")).unwrap();
         fs::write(system.join("shared/sibling"), "").unwrap();

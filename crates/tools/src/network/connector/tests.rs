@@ -4,7 +4,7 @@ use std::net::{IpAddr, UdpSocket};
 
 use super::{AddressKind, Network, is_own_address};
 
-/// Returns an address by which this computer would send to the internet, if it has one.
+/// Returns the source address that this computer uses for packets to the internet, if it has one.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;

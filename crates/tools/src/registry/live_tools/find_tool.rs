@@ -46,7 +46,7 @@ impl FindTool {
     }
 }
 
-/// Returns the description, which lists the tools as far as there is room.
+/// Returns the description. It lists tools until the size limit is reached.
 fn description(tools: &[Arc<RegisteredTool>]) -> String {
     let mut text =
         "Finds tools by name or by words, so that you can call them in your next reply. \
@@ -65,7 +65,8 @@ fn description(tools: &[Arc<RegisteredTool>]) -> String {
     text
 }
 
-/// Returns the line that lists a tool. Its texts may be those of a server.
+/// Returns the line that lists a tool. The description may come from a server, so it is truncated,
+/// and invisible characters are escaped.
 fn listed(tool: &RegisteredTool) -> String {
     let description = tool.spec.description.trim().lines().next().unwrap_or_default();
     let (description, is_cut) = escape_invisible_truncated(description, MAX_LISTED_TOOL_BYTES);
@@ -73,12 +74,13 @@ fn listed(tool: &RegisteredTool) -> String {
     format!("\n- {}: {description}{end}", tool.spec.name)
 }
 
-/// Returns the tools that a query names, or else those that fit best to its words, the best first.
-/// Their definitions leave room for those of other queries.
+/// Returns the tools whose names a query contains. If it contains no names, returns the tools that
+/// match its words best, the best match first. The total size of the definitions is limited, so
+/// that tools of earlier queries are still offered.
 fn find<'a>(tools: &'a [Arc<RegisteredTool>], query: &str) -> Vec<&'a Arc<RegisteredTool>> {
     let query = query.to_lowercase();
     let mut bytes = 0;
-    // The first tool may be larger than the room.
+    // The first tool is always accepted, even if its definition exceeds the limit.
     let mut fits = |tool: &&Arc<RegisteredTool>| {
         let with_tool = bytes + tool.definition_bytes();
         let fits = bytes == 0 || with_tool <= MAX_LIVE_TOOLS_BYTES / 2;

@@ -11,7 +11,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// Allows everything, like a program that embeds the agent may do.
+/// Allows everything. A program that embeds the agent may set such a policy.
 #[derive(Debug)]
 struct AllowAll;
 
@@ -21,7 +21,7 @@ impl Policy for AllowAll {
     }
 }
 
-/// Opens the call of a command, whose user allows every connection once.
+/// Opens the call of a command. The user allows every connection once.
 fn open_command() -> OpenCall {
     let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
     session.set_approver(|_, _| std::future::ready(Some(PermissionAnswer::allow_once())));

@@ -1,4 +1,4 @@
-//! Requests to the proxy by HTTP.
+//! Parses HTTP requests to the proxy, and creates the responses.
 
 use std::fmt::Write as _;
 
@@ -10,8 +10,8 @@ use super::{ForwardedRequest, ProxyRequest, Refusal};
 use crate::limits::MAX_PROXY_HEADERS;
 use crate::network::Destination;
 
-/// Fields that concern only the connection of the client to the proxy, besides `Proxy-*`. `Host` is
-/// written anew.
+/// Fields that are not forwarded, in addition to `Proxy-*`. They concern only the connection
+/// between the client and the proxy, except `Host`, which the proxy replaces.
 const DROPPED_FIELDS: [&str; 6] =
     ["Connection", "Host", "HTTP2-Settings", "Keep-Alive", "TE", "Upgrade"];
 
@@ -78,8 +78,8 @@ fn parse_url(url: &str) -> Result<(Destination, String), Refusal> {
     Ok((destination, format!("{slash}{path}")))
 }
 
-/// Returns the length of the body, or `None` if it is chunked. A request that servers could
-/// understand differently is an error (RFC 9112, section 6.3).
+/// Returns the length of the body, or `None` if it is chunked. A request whose length servers could
+/// interpret in different ways is an error (RFC 9112, section 6.3).
 fn body_bytes(fields: &[Header<'_>]) -> Result<Option<u64>, Refusal> {
     let mut lengths = values(fields, "Content-Length");
     let length = lengths.next();
@@ -103,7 +103,8 @@ fn body_bytes(fields: &[Header<'_>]) -> Result<Option<u64>, Refusal> {
     }
 }
 
-/// Returns the head of a request for its destination, which closes the connection afterwards.
+/// Returns the head of a request that is sent to its destination. The head asks the destination to
+/// close the connection after the response.
 fn forwarded_head(
     mut first_lines: String,
     destination: &Destination,
@@ -124,7 +125,7 @@ fn forwarded_head(
     head
 }
 
-/// Returns the response to a request that is refused. Its body is one line of text.
+/// Returns the response to a refused request. The body of the response is one line of text.
 pub(super) fn refusal(refusal: &Refusal) -> Vec<u8> {
     let (status, text) = match refusal {
         Refusal::Malformed(text) => ("400 Bad Request", text.as_str()),
@@ -163,7 +164,7 @@ mod tests {
         for (head, credentials) in [
             ("CONNECT a.example:443 HTTP/1.1\r\n\r\n", None),
             ("CONNECT a.example:443 HTTP/1.0\n\n", None),
-            // The Host field has no meaning here.
+            // The Host field of a CONNECT request is ignored.
             ("CONNECT a.example:443 HTTP/1.1\r\nHost: b.example\r\n\r\n", None),
             (
                 "CONNECT A.example.:443 HTTP/1.1\r\nproxy-authorization: basic dG9rZW46eA==\r\n\r\n",

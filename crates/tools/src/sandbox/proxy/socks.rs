@@ -1,4 +1,5 @@
-//! Requests to the proxy by SOCKS5 (RFC 1928), with user names (RFC 1929).
+//! Parses SOCKS5 requests to the proxy (RFC 1928), with user names (RFC 1929), and creates the
+//! replies.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,10 +9,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use super::{ProxyRequest, Refusal};
 use crate::network::{Destination, canonical_ip_text, parse_host};
 
-/// First byte of all messages, and so of a connection by SOCKS5.
+/// First byte of every message. A SOCKS5 connection therefore begins with this byte.
 pub(super) const VERSION: u8 = 5;
 
-/// The reply that a connection is open.
+/// The reply for an opened connection.
 pub(super) const SUCCESS: [u8; 10] = reply(0);
 
 // Methods of authentication.
@@ -29,8 +30,8 @@ const IPV4: u8 = 1;
 const NAME: u8 = 3;
 const IPV6: u8 = 4;
 
-/// Negotiates with a client, and reads its request. Each password is accepted, because the judge
-/// decides by the user name.
+/// Negotiates with a client, and reads its request. The password is ignored, because the user name
+/// alone identifies the command.
 pub(super) async fn read_request(
     client: &mut (impl AsyncRead + AsyncWrite + Unpin),
 ) -> Result<ProxyRequest, Refusal> {
@@ -88,7 +89,7 @@ async fn read_user_name(
     Ok(String::from_utf8(user).ok().filter(|user| !user.is_empty()))
 }
 
-/// Reads an address. Returns `None` if it is a name that is invalid.
+/// Reads an address or a name. Returns `None` if the name is invalid.
 async fn read_host(client: &mut (impl AsyncRead + Unpin)) -> Result<Option<String>, Refusal> {
     Ok(match client.read_u8().await? {
         IPV4 => Some(canonical_ip_text(IpAddr::from(client.read_u32().await?.to_be_bytes()))),
@@ -101,7 +102,7 @@ async fn read_host(client: &mut (impl AsyncRead + Unpin)) -> Result<Option<Strin
     })
 }
 
-/// Returns the reply to a request that is refused.
+/// Returns the reply to a refused request.
 pub(super) const fn refusal(refusal: &Refusal) -> [u8; 10] {
     reply(match refusal {
         Refusal::Malformed(_) | Refusal::TimedOut | Refusal::Disconnected => 1,
@@ -111,8 +112,8 @@ pub(super) const fn refusal(refusal: &Refusal) -> [u8; 10] {
     })
 }
 
-/// Returns a reply with an unspecified address, because the address of the proxy's side of the
-/// connection is of no use to a command.
+/// Returns a reply. Its address is unspecified, because a command does not need the local address
+/// of the proxy's connection.
 const fn reply(code: u8) -> [u8; 10] {
     [VERSION, code, 0, IPV4, 0, 0, 0, 0, 0, 0]
 }
@@ -125,7 +126,7 @@ mod tests {
     use super::read_request;
     use crate::sandbox::proxy::{ProxyRequest, Refusal};
 
-    /// Reads the request in `sent`, and returns also what the proxy has sent.
+    /// Reads the request in `sent`. Also returns the bytes that the proxy has sent.
     async fn negotiate(sent: &[u8]) -> (Result<ProxyRequest, Refusal>, Vec<u8>) {
         let (mut client, mut proxy) = duplex(64 * 1024);
         client.write_all(sent).await.unwrap();
@@ -137,7 +138,8 @@ mod tests {
         (request, received)
     }
 
-    /// Bytes of a client, its user name and destination, and the bytes that it receives.
+    /// The bytes that a client sends, the expected user name and destination, and the bytes that
+    /// the client receives.
     type ParsedRequest = (&'static [u8], Option<&'static str>, &'static str, &'static [u8]);
 
     #[tokio::test]

@@ -1,5 +1,5 @@
-//! Tests of whole connections. Hosts are played at loopback, to which the network of the tests
-//! connects all addresses.
+//! Tests of whole connections. The network of the tests redirects all connections to loopback,
+//! where the tests simulate the hosts.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
@@ -109,8 +109,8 @@ async fn read_all(stream: &mut TcpStream) -> String {
     String::from_utf8(received).unwrap()
 }
 
-/// Plays a host that accepts one connection, receives `request`, sends `response`, and returns what
-/// it receives until the connection is closed.
+/// Simulates a host that accepts one connection, receives `request` and sends `response`. The task
+/// returns everything that the host receives until the connection is closed.
 async fn play_host(request: &'static str, response: &'static str) -> (u16, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -142,7 +142,7 @@ fn socks_request(name: &str, port: u16) -> Vec<u8> {
     [&head[..], name.as_bytes(), &port.to_be_bytes()].concat()
 }
 
-/// Returns the body of a response that must have this status.
+/// Returns the body of a response. Panics if the response has another status.
 #[track_caller]
 fn body_of<'a>(response: &'a str, status: &str) -> &'a str {
     let (head, body) = response.split_once("\r\n\r\n").unwrap();
@@ -276,7 +276,7 @@ async fn loopback_is_refused_in_the_network_of_the_host() {
 
 #[tokio::test]
 async fn all_allowed_addresses_are_tried() {
-    // Nothing listens at this port any more.
+    // The listener is dropped at once, so no program listens at this port.
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     for (verdict, tried) in
         [(ALLOW, &["203.0.113.2"][..]), (ALLOW_PRIVATE, &["10.0.0.1", "203.0.113.2"])]
@@ -379,7 +379,7 @@ async fn cancellation_closes_all_connections() {
     proxy.served.await.unwrap();
     assert_eq!(open.read(&mut [0]).await.unwrap(), 0);
     assert_eq!(host.read(&mut [0]).await.unwrap(), 0);
-    // Unread bytes make it a reset.
+    // The end of a connection with unread bytes is received as a reset.
     assert!(matches!(idle.read(&mut [0]).await, Ok(0) | Err(_)));
     assert!(TcpStream::connect(proxy.address).await.is_err());
 }
@@ -402,7 +402,8 @@ async fn connections_beyond_the_maximum_wait() {
     proxy.judged.recv().await.unwrap();
 }
 
-/// Returns an upstream proxy at a port of loopback, with an exception.
+/// Returns an upstream proxy at a loopback port. One host is an exception that is reached without
+/// the proxy.
 fn upstream_at(port: u16) -> UpstreamProxy {
     let get = |name: &str| match name {
         "HTTPS_PROXY" => Some(format!("http://u:p@proxy.example:{port}")),
@@ -465,7 +466,7 @@ async fn an_upstream_proxy_may_refuse_and_does_not_serve_exceptions() {
     assert_eq!(host.await.unwrap(), "");
 }
 
-/// A generator of numbers that are always the same (SplitMix64).
+/// A pseudorandom generator with a fixed sequence of numbers (SplitMix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -496,7 +497,7 @@ impl Numbers {
     }
 }
 
-/// Random inputs never panic, and what is accepted is valid.
+/// Random requests cause no panic, and each accepted request is valid.
 #[tokio::test]
 async fn random_requests_are_refused_or_valid() {
     let plain = b"POST http://u.example:81/p?q HTTP/1.1\r\nHost: a\r\nProxy-Authorization: Basic \

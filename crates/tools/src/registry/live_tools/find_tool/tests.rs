@@ -1,4 +1,4 @@
-//! Tests for the tool that finds others.
+//! Tests for `find_tool`.
 
 use std::time::SystemTime;
 
@@ -13,7 +13,8 @@ use crate::files::workspace::Workspace;
 use crate::registry::{LiveTools, Registry};
 use crate::tool::DynTool;
 
-/// A tool of a server, with a name, a description and a size of its schema.
+/// A tool of a server. The fields are its name, its description, and the size of its schema in
+/// bytes.
 #[derive(Debug)]
 struct ListedTool(String, &'static str, usize);
 
@@ -123,7 +124,7 @@ async fn the_definitions_of_found_tools_have_a_limit() {
     live.replace(vec![Box::new(large)]);
     call(&registry, "LARGE").await;
     assert_eq!(offered(&registry), ["find_tool", "large"]);
-    // Definitions may grow after they were found.
+    // The definition of a tool may grow after the tool was found.
     let tools = |bytes| {
         (0..20).map(move |number| {
             Box::new(ListedTool(format!("tool_{number}"), "Does something.", bytes))
@@ -138,7 +139,7 @@ async fn the_definitions_of_found_tools_have_a_limit() {
     let generation = registry.generation();
     live.replace(tools(20_000).collect());
     assert_ne!(registry.generation(), generation);
-    // A tool that was found again is a new one.
+    // `tool_5` was found again, so it is newer than the tools that were found in the meantime.
     assert_eq!(offered(&registry), ["find_tool", "tool_5", "tool_0"]);
     // The tools of a server may change; only those that exist are offered.
     live.replace(Vec::new());
