@@ -36,7 +36,7 @@ pub use session_sandbox::{CommandIsolation, SessionSandbox};
 /// - Keys, tokens and browser profiles in the home folder are masked, and so are the folders of the
 ///   agent itself ([`Workspace::with_state_folder`], [`Workspace::with_guarded_path`]). The outputs
 ///   of the session remain readable.
-/// - With namespaces, the whole home folder is hidden, except for toolchains and their caches,
+/// - Without namespaces, the whole home folder is hidden, except for toolchains and their caches,
 ///   which remain readable.
 ///
 /// The function reads the git configuration of the project folders, so it may block.

@@ -1,6 +1,6 @@
 //! Tests with random sequences of writes, edits, moves and deletions that undo restores everything.
-//! An undo of the changes in reverse order restores every byte, mode, link and directory, and so does
-//! a rewind to any prompt, also in a later process.
+//! Undoing the changes in reverse order restores every byte, mode, link and directory. A rewind to
+//! any prompt does the same. Both also work in a later process.
 //!
 //! `PROPTEST_CASES` sets the number of sequences; `cargo xtask accept undone` runs many more
 //! sequences than a plain test run.
@@ -249,7 +249,7 @@ fn contents(tree: &Tree) -> BTreeMap<PathBuf, Vec<u8>> {
     files.map(|(path, (_, _, bytes))| (path, bytes)).collect()
 }
 
-/// Checks that the files changed exactly as a plan said.
+/// Checks that the files changed exactly as the plan forecast.
 fn check_forecast(
     plan: &[FileChange],
     before: &BTreeMap<PathBuf, Vec<u8>>,
@@ -258,11 +258,11 @@ fn check_forecast(
     for path in before.keys().chain(after.keys()) {
         let is_forecast = plan.iter().any(|change| match &change.operation {
             Operation::Move { from } => path.starts_with(from) || path.starts_with(&change.path),
-            // A directory is one change.
+            // A change of a directory covers all paths in it.
             Operation::Add | Operation::Modify => path.starts_with(&change.path),
             _ => *path == change.path,
         });
-        // The other name of a file changes with it.
+        // A file with two hard links changes under both names, but the plan has only one of them.
         let is_changed = !path.ends_with("other") && before.get(path) != after.get(path);
         prop_assert!(is_forecast || !is_changed, "{path:?} changed, but: {plan:?}");
     }
@@ -354,7 +354,7 @@ fn check_kept(
         let is_named = kept.iter().any(|kept| {
             path.starts_with(&kept.path) || fs::canonicalize(&kept.path).is_ok_and(|it| it == *path)
         });
-        // The other name of a file changes with it.
+        // A file with two hard links changes under both names.
         let is_other = path.ends_with("other") || path.ends_with("hard");
         let bytes = |state: &TreeState| state.get(path).map(|(_, _, bytes)| bytes.clone());
         prop_assert!(is_named || is_other || bytes(expected) == bytes(real), "{path:?}: {kept:?}");
@@ -378,7 +378,8 @@ proptest! {
         let mut tree = Tree::new();
         let states = perform_steps(&mut tree, &steps);
         let first = first.index(states.len());
-        // A second rewind to the same prompt has nothing to do.
+        // The second rewind goes to an earlier prompt, because a second rewind to the same prompt
+        // would change nothing.
         let second = (first > 0).then(|| second.index(first));
         for at in [Some(first), second].into_iter().flatten() {
             let plan = RewindPlan::before_prompt(&tree.workspace, at as u32 + 1).unwrap();

@@ -82,7 +82,7 @@ impl KeptFile {
 impl RewindPlan {
     /// Forecasts the changes of restoring the files to their state before a prompt. Changes no
     /// file. A file that another program has changed in the meantime will not be restored, and
-    /// [`Self::kept`] contains it. This method may block.
+    /// [`Self::kept()`] contains it. This method may block.
     ///
     /// # Errors
     ///

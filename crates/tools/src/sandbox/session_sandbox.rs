@@ -272,9 +272,9 @@ impl SessionSandbox {
         }
     }
 
-    /// Returns whether the isolation can hide nothing. This isolation cannot hide files in a
-    /// project folder, so it hides nothing if a project folder contains the home folder or a folder
-    /// of the agent.
+    /// Returns whether the isolation can hide nothing. Landlock cannot hide files inside a project
+    /// folder, so it hides nothing if a project folder contains the home folder or a folder of the
+    /// agent.
     fn hides_nothing(&self, workspace: &Workspace) -> bool {
         let is_in_project = |path: &Path| workspace.real_roots().any(|root| path.starts_with(root));
         let mut hidden = self.home.as_deref().into_iter().chain(workspace.guarded_paths());

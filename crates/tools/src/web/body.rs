@@ -53,7 +53,7 @@ impl BodyCollector {
     ///
     /// Returns an error if the bytes cannot be decompressed.
     pub(crate) fn push(&mut self, received: &[u8]) -> Result<bool, BodyError> {
-        // Compressed data may also be endless without a byte of content.
+        // Limit the received bytes too. Compressed data may be endless without containing any text.
         self.received += received.len();
         let written = match &mut self.decoder {
             Decoder::Identity(buffer) => buffer.write_all(received),
@@ -71,7 +71,7 @@ impl BodyCollector {
         self.buffer().bytes.len()
     }
 
-    /// Returns the collected bytes. `is_complete` is whether the end of the body was received.
+    /// Returns the collected bytes. `is_complete` states whether the end of the body was received.
     ///
     /// # Errors
     ///
@@ -100,7 +100,8 @@ impl BodyCollector {
     }
 }
 
-/// A buffer that fails to grow over its maximum. The bytes before are kept.
+/// A buffer with a maximum size. A write that exceeds this size fails, but the bytes that fit are
+/// kept.
 struct BoundedBuffer {
     bytes: Vec<u8>,
     max: usize,

@@ -1,4 +1,4 @@
-//! The pages that a session has fetched. Reading on in such a page needs no connection.
+//! The pages that a session has fetched. Showing another part of a cached page needs no connection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

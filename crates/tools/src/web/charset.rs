@@ -7,8 +7,8 @@ use crate::web::limits::META_SCAN_BYTES;
 
 /// Decodes the bytes of a page. Returns the text without a byte order mark, and the encoding.
 ///
-/// A declared encoding is not used if the bytes contradict it: if they are invalid in it, or if it
-/// has one byte per character although the bytes are UTF-8.
+/// A declared encoding is ignored in two cases: if the bytes are invalid in this encoding, or if
+/// the bytes are UTF-8 although the declared encoding has one byte per character.
 pub(crate) fn decode_page(
     bytes: &[u8],
     header: Option<&str>,
@@ -33,7 +33,8 @@ pub(crate) fn decode_page(
     let guessed = guess_encoding(bytes, host);
     let (text, has_errors) = guessed.decode_without_bom_handling(bytes);
     match declared {
-        // A few invalid bytes do not make the declaration wrong.
+        // The bytes are also invalid in the guessed encoding. The declaration is then probably
+        // right, and the page contains a few invalid bytes.
         Some(declared) if has_errors => {
             (declared.decode_without_bom_handling(bytes).0.into_owned(), declared)
         }
@@ -73,7 +74,7 @@ fn meta_encoding(bytes: &[u8]) -> Option<&'static Encoding> {
     });
     let encoding = labels.find_map(|label| Encoding::for_label(label.as_bytes()))?;
     Some(match encoding.name() {
-        // The declaration could be read, so the page is not UTF-16.
+        // The bytes of the declaration are ASCII, so the page cannot be UTF-16.
         "UTF-16LE" | "UTF-16BE" => UTF_8,
         "x-user-defined" => WINDOWS_1252,
         _ => encoding,

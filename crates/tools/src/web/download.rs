@@ -1,7 +1,7 @@
 //! One request to checked addresses, and its bounded response.
 //!
-//! HTTP is spoken over a stream that the connector of this crate has opened. With a client that
-//! connects by itself, tests could not observe which addresses are connected to.
+//! The request is sent over a stream that the connector of this crate has opened. An HTTP client
+//! that opens its own connections is not used, because tests could not observe its addresses.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::limits::{MAX_PROXY_HEAD_BYTES, MAX_PROXY_HEADERS};
 use crate::network::{ConnectError, Connector, PlainStream, Route};
 use crate::web::limits::{MAX_DOWNLOAD_TIME, MAX_PAGE_BYTES, MAX_STALL_TIME};
 
-/// The name by which servers know this program.
+/// The value of the field `User-Agent`.
 const PROGRAM: &str =
     concat!("callboard/", env!("CARGO_PKG_VERSION"), " (+", env!("CARGO_PKG_REPOSITORY"), ")");
 
@@ -45,7 +45,7 @@ pub(crate) struct WebRequest {
     pub(crate) url: PageUrl,
     /// The JSON to send. `None` means `GET`.
     pub(crate) json: Option<String>,
-    /// A secret field.
+    /// A header field with a secret value.
     pub(crate) secret: Option<(HeaderName, HeaderValue)>,
 }
 
@@ -54,7 +54,8 @@ pub(crate) struct WebRequest {
 pub(crate) struct ReceivedResponse {
     pub(crate) status: u16,
     pub(crate) media_type: MediaType,
-    /// The body. `None` if it cannot be shown, so that it was not downloaded.
+    /// The body. `None` if it was not downloaded, because the response is a redirect or cannot be
+    /// shown.
     pub(crate) body: Option<Body>,
     /// The declared size in bytes of the body.
     pub(crate) declared_bytes: Option<u64>,
@@ -64,14 +65,15 @@ pub(crate) struct ReceivedResponse {
     pub(crate) may_store: bool,
 }
 
-/// The reason why a request has failed. Each text is the end of a sentence, unless it is stated.
+/// The reason why a request has failed. Unless stated otherwise, each text is the end of a
+/// sentence.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DownloadError {
-    /// No connection. The text in it is a sentence.
+    /// The connection could not be opened. The text of this error is a whole sentence.
     Connect(ConnectError),
-    /// No encrypted connection, e.g. because of the certificate.
+    /// The encryption could not be set up, e.g. because the certificate is not trusted.
     Tls(String),
-    /// The server has not answered as HTTP requires.
+    /// The response of the server violates HTTP.
     Protocol(String),
     /// The body cannot be decoded.
     Body(String),
@@ -87,11 +89,11 @@ impl WebRequest {
     }
 }
 
-/// Receives the number of bytes so far, and the declared total if there is one.
+/// Receives the number of bytes that were received so far, and the declared total if there is one.
 pub(crate) type OnBytes<'a> = dyn Fn(u64, Option<u64>) + Send + Sync + 'a;
 
-/// Sends a request by a route of the connector, and receives the response. Redirects are not
-/// followed. `tls` replaces the authorities of the system.
+/// Sends a request over a route of the connector, and receives the response. Redirects are not
+/// followed. If `tls` is set, its certificate authorities replace those of the system.
 pub(super) async fn download(
     connector: &Connector,
     route: &Route,
@@ -102,7 +104,7 @@ pub(super) async fn download(
     let exchange = async {
         let url = request.url.clone();
         if url.is_https() {
-            // Each attempt to connect has its own limit.
+            // `open` itself limits the time of each connection attempt.
             let stream = connector.open(route).await.map_err(DownloadError::Connect)?;
             let config = match tls {
                 Some(config) => Arc::clone(config),
@@ -126,14 +128,14 @@ pub(super) async fn download(
     within_time(exchange).await
 }
 
-/// Waits for a whole exchange.
+/// Waits for a whole exchange, at most [`MAX_DOWNLOAD_TIME`].
 pub(super) async fn within_time<T>(
     exchange: impl Future<Output = Result<T, DownloadError>>,
 ) -> Result<T, DownloadError> {
     timeout(MAX_DOWNLOAD_TIME, exchange).await.unwrap_or(Err(DownloadError::TooSlow))
 }
 
-/// Waits for one step of an exchange.
+/// Waits for one step of an exchange, at most [`MAX_STALL_TIME`].
 async fn unless_stalled<T>(step: impl Future<Output = T>) -> Result<T, DownloadError> {
     timeout(MAX_STALL_TIME, step).await.or(Err(DownloadError::Stalled))
 }
@@ -176,10 +178,10 @@ pub(super) async fn exchange(
         .max_headers(MAX_PROXY_HEADERS)
         .handshake(TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.map_err(|error| protocol_error(&error))?;
-    // The set ends the connection when it is dropped.
+    // Dropping the set aborts the task, which closes the connection.
     let mut connections = JoinSet::new();
     connections.spawn(async move {
-        // The sender and the body report the same error.
+        // Ignore the error, because the sender and the body report it too.
         drop(connection.await);
     });
     let response = unless_stalled(sender.send_request(request)).await?;
@@ -228,8 +230,8 @@ async fn receive(
     Ok(received)
 }
 
-/// Returns the value of a field. Bytes other than ASCII are percent-encoded, which a redirect may
-/// contain although it must not.
+/// Returns the value of a field. Non-ASCII bytes are percent-encoded, because some servers send
+/// them in the target of a redirect although HTTP forbids this.
 fn text_field(fields: &HeaderMap, name: &HeaderName) -> Option<String> {
     let encode = |byte: &u8| match byte {
         0x20..=0x7e | b'\t' => char::from(*byte).to_string(),
@@ -238,13 +240,13 @@ fn text_field(fields: &HeaderMap, name: &HeaderName) -> Option<String> {
     Some(fields.get(name)?.as_bytes().iter().map(encode).collect())
 }
 
-/// Returns the innermost cause of an error, because the outer ones only name the step.
+/// Returns the cause of an error, because the error itself only names the failed step.
 fn protocol_error(error: &hyper::Error) -> DownloadError {
     let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
     DownloadError::Protocol(cause)
 }
 
-/// Returns the field with a bearer token.
+/// Returns the field `Authorization` with a bearer token.
 pub(crate) fn bearer(token: &str) -> Option<(HeaderName, HeaderValue)> {
     secret_field(AUTHORIZATION, &format!("Bearer {token}"))
 }

@@ -32,7 +32,7 @@ pub(crate) struct HtmlText {
     pub(crate) is_markdown: bool,
 }
 
-/// Converts a page. Links become absolute by the URL of the page.
+/// Converts a page. Relative links are resolved against `url`, the URL of the page.
 ///
 /// The main part of the page is converted, if it has one. Scripts, styles, forms, navigation and
 /// hidden elements are left out.
@@ -83,14 +83,14 @@ fn converter() -> HtmlToMarkdown {
         .build()
 }
 
-/// Removes blanks at the ends of lines, needless escapes, and all but one of consecutive empty lines.
-/// Code blocks are left as they are.
+/// Removes blanks at the ends of lines and needless escapes, and merges consecutive empty lines.
+/// Code blocks are not changed.
 fn tidy_lines(markdown: &str) -> String {
     let mut tidy = String::with_capacity(markdown.len());
     let mut fence: Option<&str> = None;
     let mut last_empty = Some("");
     for line in markdown.lines() {
-        // Code within quotes and lists begins after their marks.
+        // In a quote or a list, a code fence comes after the markers of the quote or list.
         let start = line.trim_start_matches(|it: char| " >-.".contains(it) || it.is_ascii_digit());
         let ticks = &start[..start.len() - start.trim_start_matches('`').len()];
         match fence {
@@ -104,11 +104,11 @@ fn tidy_lines(markdown: &str) -> String {
             None => {}
         }
         let mut line = line.trim_end();
-        // No mark of Markdown is indented by one blank.
+        // An indentation of one blank has no meaning in Markdown, so it is removed.
         if !line.starts_with("  ") {
             line = line.trim_start_matches(' ');
         }
-        // The lines of a quote that are empty have its marks.
+        // An empty line of a quote consists of the markers of the quote.
         let empty = line.bytes().all(|byte| b"> ".contains(&byte)).then_some(line);
         if empty.is_some() && empty == last_empty {
             continue;

@@ -10,29 +10,29 @@ pub(crate) const MAX_URL_BYTES: usize = 4_096;
 /// Maximum number of redirects of one page.
 pub(crate) const MAX_REDIRECTS: usize = 5;
 
-/// Maximum time of a download in which nothing is received.
+/// Maximum time of a download without receiving any bytes.
 pub(crate) const MAX_STALL_TIME: Duration = Duration::from_secs(15);
 
 /// Maximum time of one request, from the connection to the end of the body.
 pub(crate) const MAX_DOWNLOAD_TIME: Duration = Duration::from_secs(60);
 
-/// Maximum number of bytes of a page, both as received and after decompression. Of a longer text,
-/// the beginning is shown.
+/// Maximum number of bytes of a page, both as received and after decompression. If a text is
+/// longer, only its beginning is shown.
 pub(crate) const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 
 /// Number of bytes at the beginning of a page that are searched for the declaration of its encoding.
 pub(crate) const META_SCAN_BYTES: usize = 1_024;
 
-/// Maximum number of elements, comments and texts between them of a page that is converted to
-/// Markdown. A larger page is converted to plain text. Each of them needs about 200 bytes, and the
+/// Maximum number of nodes (elements, comments and texts) of a page that is converted to Markdown.
+/// A larger page is converted to plain text, because each node needs about 200 bytes, and the
 /// converter needs quadratic time for some pages.
 pub(crate) const MAX_HTML_NODES: usize = 50_000;
 
-/// Maximum number of cells of a table that is converted to a table, with the cells that are missing
-/// in short rows.
+/// Maximum number of cells of a table that is converted to a Markdown table. Cells that are missing
+/// in short rows are counted too.
 pub(crate) const MAX_TABLE_CELLS: usize = 100_000;
 
-/// Maximum number of columns or rows of a table that one cell spans, as in browsers.
+/// Maximum number of columns or rows that one cell of a table spans. Browsers have a similar limit.
 pub(crate) const MAX_TABLE_SPAN: usize = 1_000;
 
 /// Maximum number of bytes that quotes and lists may add to the lines of a page that is converted to
@@ -48,8 +48,8 @@ pub(crate) const HTML_CHUNK_BYTES: usize = 4 * 1024;
 /// Maximum number of attributes of a page that is converted to Markdown.
 pub(crate) const MAX_HTML_ATTRIBUTES: usize = 100_000;
 
-/// Maximum depth of the elements of a page that is converted to Markdown, which is recursive.
-/// Browsers allow 512 levels.
+/// Maximum nesting depth of the elements of a page that is converted to Markdown. The depth is
+/// limited because the conversion is recursive. Browsers allow 512 levels.
 pub(crate) const MAX_HTML_DEPTH: usize = 192;
 
 /// Maximum time to parse a page that is converted to Markdown.
@@ -61,8 +61,8 @@ pub(crate) const MAX_PAGE_TITLE_BYTES: usize = 300;
 /// Maximum length in bytes of the media type of a page.
 pub(crate) const MAX_MEDIA_TYPE_BYTES: usize = 100;
 
-/// Maximum number of bytes of a page that one call shows. With the lines about the page, the result
-/// is not stored in a file.
+/// Maximum number of bytes of a page that one call shows. Together with the lines about the page,
+/// such a result is small enough to be sent to the model without a file.
 pub(crate) const MAX_PAGE_PART_BYTES: usize = 24 * 1024;
 
 /// Maximum length in bytes of a line of a page. A longer line is split.

@@ -1,4 +1,4 @@
-//! The media type of a response, and what can be shown of it.
+//! The media type of a response, and how the response is shown.
 
 use callboard_process::binary_kind;
 
@@ -20,7 +20,7 @@ pub(crate) enum Representation {
     Text,
     /// An image that models may see.
     Image,
-    /// Anything else, of which only the type and the size are shown.
+    /// Any other content. Only its type and its size are shown.
     Binary,
 }
 
@@ -44,7 +44,7 @@ impl MediaType {
         Self { essence: if is_valid { essence } else { String::new() }, charset }
     }
 
-    /// Returns how a response of this type is shown. `None` means that only the body can decide.
+    /// Returns how a response of this type is shown. Returns `None` if this depends on the body.
     pub(crate) fn representation(&self) -> Option<Representation> {
         Some(match self.essence.as_str() {
             "" | "application/octet-stream" | "binary/octet-stream" | "unknown/unknown" => {
@@ -76,12 +76,15 @@ impl MediaType {
         })
     }
 
-    /// Returns how a body is shown. A text that contains bytes of another kind is binary.
+    /// Returns how a body is shown. A body that is declared as text but contains binary data counts
+    /// as binary.
     pub(crate) fn representation_of(&self, body: &[u8]) -> Representation {
-        // Without a byte order mark, UTF-16 contains zeros like a binary file.
+        // A body with a declared charset is not checked, because UTF-16 contains zero bytes like a
+        // binary file.
         let is_binary = self.charset.is_none() && binary_kind(body).is_some();
         match self.representation() {
-            // Generators copy the character NUL from the source that they document.
+            // An HTML page with NUL characters is not binary. Some generators copy this character
+            // from the documented source code.
             Some(Representation::Html) if begins_with_html(body) => Representation::Html,
             Some(Representation::Html | Representation::Text) if is_binary => {
                 Representation::Binary

@@ -1,4 +1,4 @@
-//! A fetched page as text, of which one part is shown at a time.
+//! A fetched page. One part of its text is shown at a time.
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ pub(crate) enum PageContent {
     Text { text: String, details: TextDetails },
     /// An image that models may see.
     Image(ImageFile),
-    /// Anything else. The size is in bytes, if it is known.
+    /// Any other content, with its size in bytes if the size is known.
     Binary { bytes: Option<u64> },
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct PagePart {
 }
 
 impl Page {
-    /// Decodes and converts a body. Needs time in proportion to its size.
+    /// Decodes and converts a body. The time is proportional to the size of the body.
     pub(crate) fn from_body(url: PageUrl, status: u16, media_type: MediaType, body: Body) -> Self {
         let host = url.destination().host;
         let charset = media_type.charset.as_deref();

@@ -19,13 +19,14 @@ impl PageUrl {
     ///
     /// # Errors
     ///
-    /// Returns a sentence with the reason, and with what to do.
+    /// Returns one or two sentences with the reason and with advice.
     pub(crate) fn parse(given: &str) -> Result<Self, String> {
         let given = given.trim();
         if given.len() > MAX_URL_BYTES {
             return Err(format!("The URL has more than {MAX_URL_BYTES} bytes. Use a shorter one."));
         }
-        // The parser would remove some of these characters, and the question would show another URL.
+        // The parser would remove some of these characters, so the permission request would show
+        // another URL.
         if given.is_empty() || given.chars().any(|letter| letter.is_control() || letter == ' ') {
             return Err(
                 "The URL is empty, or contains blanks or control characters. Encode them, e.g. as \
@@ -65,7 +66,8 @@ impl PageUrl {
         match (self.url.scheme(), target.scheme()) {
             (_, "https") | ("http", "http") => {}
             (_, "http") => return Err("it leads from https to http".to_owned()),
-            // The scheme itself may be a text to the model.
+            // Do not quote the scheme, because it may contain a text that is addressed to the
+            // model.
             _ => return Err("its scheme is neither http nor https".to_owned()),
         }
         Self::check(target).map_err(|reason| reason.trim_end_matches('.').to_owned())
@@ -86,7 +88,7 @@ impl PageUrl {
         let Some(host) = host.filter(|_| is_valid) else {
             return Err("The URL has no valid host and port.".to_owned());
         };
-        // The URL that is shown must name the host that is asked about.
+        // The displayed URL must contain the same host as the permission request.
         let host = if host.contains(':') { format!("[{host}]") } else { host };
         url.set_host(Some(&host)).map_err(|error| format!("The host is invalid: {error}."))?;
         url.set_fragment(None);
@@ -139,7 +141,7 @@ impl fmt::Display for PageUrl {
     }
 }
 
-/// Returns the scheme of a URL that has one. `host:80` has none.
+/// Returns the scheme of a URL. Returns `None` for a URL without a scheme, e.g. `host:80`.
 fn explicit_scheme(given: &str) -> Option<&str> {
     let end = given.find([':', '/', '?', '#', '\\', '[', '@'])?;
     let rest = given[end..].strip_prefix(':')?;
@@ -148,7 +150,7 @@ fn explicit_scheme(given: &str) -> Option<&str> {
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     let port = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-    // `user:password@host` is reported as credentials.
+    // `user:password@host` has no scheme either. The caller rejects it because of its credentials.
     (is_scheme && !is_port && !port.contains('@')).then_some(scheme)
 }
 

@@ -55,8 +55,8 @@ pub enum WebSearchShape {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebSearchError {
-    /// The endpoint is not an `http` or `https` URL without credentials. Correct the URL. The text
-    /// is a sentence.
+    /// The endpoint must be an `http` or `https` URL without credentials. Correct the URL. The text
+    /// is one or two sentences.
     #[error("{0}")]
     InvalidEndpoint(String),
     /// The key would be sent unencrypted to another computer. Use an `https` URL.
@@ -199,7 +199,7 @@ pub(crate) fn parse_results(
         serde_json::from_slice(response).map_err(|error| format!("it is not JSON ({error})"))?;
     let results = match shape {
         WebSearchShape::SearXng | WebSearchShape::Tavily => response.get("results"),
-        // A response without a result for the web has no such part.
+        // If there are no results, the response has no field `web`.
         WebSearchShape::Brave if response.get("web").is_none() && response.is_object() => {
             return Ok(Vec::new());
         }
@@ -222,7 +222,8 @@ pub(crate) fn parse_results(
     Ok(results.iter().filter_map(parse).take(max).collect())
 }
 
-/// Removes tags and entities, with which some services mark the words of the query.
+/// Returns a text as one line without tags and entities. Some services mark the words of the query
+/// with tags.
 fn one_line(text: &str, max: usize) -> String {
     let text = head(text, 8 * max);
     let mut plain = String::with_capacity(text.len());

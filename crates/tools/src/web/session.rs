@@ -1,4 +1,4 @@
-//! The web as a session sees it: its network, its proxy, and the pages that it has fetched.
+//! The web access of a session: its network, its proxy, and the pages that it has fetched.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ pub(crate) struct SharedWebAccess {
 
 /// Decides about the hosts of redirects.
 pub(crate) trait HostAccess {
-    /// The reason of a refusal.
+    /// The reason why a host is not allowed.
     type Refusal;
 
     /// Returns a route to a host if it is allowed. May take any time, e.g. until the user answers.
@@ -48,13 +48,13 @@ pub(crate) enum FetchError<R> {
 }
 
 impl SharedWebAccess {
-    /// Creates the web access of a session whose hosts are in another network.
+    /// Creates web access with a simulated network.
     #[cfg(test)]
     pub(crate) fn in_network(network: Arc<Network>, tls: Option<Arc<ClientConfig>>) -> Self {
         Self { network, tls, cache: Mutex::default() }
     }
 
-    /// Returns a connector that uses the proxy of an environment, if it names one.
+    /// Returns a connector. If `env` names a proxy, the connector uses this proxy.
     pub(crate) fn connector(&self, env: &BTreeMap<String, String>) -> Connector {
         let upstream = UpstreamProxy::from_env(|name| env.get(name).cloned());
         Connector { upstream, network: Arc::clone(&self.network) }
@@ -65,8 +65,8 @@ impl SharedWebAccess {
         lock(&self.cache).find(url, Instant::now())
     }
 
-    /// Fetches a page by a route to its host. Follows redirects, whose hosts `access` must permit.
-    /// A host that was permitted is resolved only once.
+    /// Fetches a page over a route to its host. Follows redirects. If a redirect leads to another
+    /// host, `access` must permit this host. A permitted host is resolved only once.
     pub(crate) async fn fetch<A: HostAccess>(
         &self,
         connector: &Connector,
@@ -107,7 +107,7 @@ impl SharedWebAccess {
         Ok(page)
     }
 
-    /// Sends one request by a route of a connector.
+    /// Sends one request over a route of a connector.
     pub(crate) async fn request(
         &self,
         connector: &Connector,
@@ -115,7 +115,7 @@ impl SharedWebAccess {
         request: WebRequest,
         on_bytes: &OnBytes<'_>,
     ) -> Result<ReceivedResponse, DownloadError> {
-        // The states of the connection are large.
+        // Box the future, because its state is large.
         Box::pin(download(connector, route, self.tls.as_ref(), request, on_bytes)).await
     }
 }

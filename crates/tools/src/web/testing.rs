@@ -1,4 +1,4 @@
-//! A network that tests play: names with any addresses, and one server for all of them.
+//! A simulated network for tests: names can have any addresses, and all of them lead to one server.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,11 +12,11 @@ use crate::network::Network;
 
 /// The answer of a server to one request.
 pub(crate) enum Answer {
-    /// All bytes, then the end of the connection.
+    /// Sends all bytes, then closes the connection.
     Whole(Vec<u8>),
-    /// The first bytes, then the other ones again and again.
+    /// Sends the first bytes once, then the second bytes again and again.
     Endless(Vec<u8>, Vec<u8>),
-    /// The bytes, then nothing.
+    /// Sends the bytes, and keeps the connection open without sending more.
     Stalled(Vec<u8>),
 }
 
@@ -49,7 +49,7 @@ impl TestServer {
         Self { port, requests, _connections: connections }
     }
 
-    /// Starts a server that answers each path with a response.
+    /// Starts a server. `pages` contains the response for each path.
     pub(crate) async fn with_pages(pages: Vec<(&'static str, Vec<u8>)>) -> Self {
         Self::start(move |request| {
             let path = request.split(' ').nth(1).unwrap();
@@ -81,7 +81,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<String> {
 }
 
 async fn send(stream: &mut TcpStream, answer: Answer) {
-    // The client may close the connection at any time.
+    // Ignore errors, because the client may close the connection at any time.
     let sent = async {
         match answer {
             Answer::Whole(bytes) => {
@@ -121,7 +121,8 @@ pub(crate) fn redirect(location: &str) -> Vec<u8> {
     response(302, &format!("Location: {location}\r\n"), b"")
 }
 
-/// A network that counts what is resolved and connected to. All connections reach one server.
+/// A network that records the resolved names and the connected addresses. All connections lead to
+/// one server.
 pub(crate) struct TestNetwork {
     pub(crate) network: Arc<Network>,
     pub(crate) resolved: Arc<Mutex<Vec<String>>>,
@@ -129,8 +130,8 @@ pub(crate) struct TestNetwork {
 }
 
 impl TestNetwork {
-    /// Creates a network with a server. `answer` returns the addresses of a name, given how many
-    /// names were resolved before.
+    /// Creates a network with a server. `answer` returns the addresses of a name. Its second
+    /// argument is the number of names that were resolved before.
     pub(crate) fn new(
         server: &TestServer,
         answer: impl Fn(&str, usize) -> Vec<&'static str> + Send + Sync + 'static,
@@ -157,7 +158,7 @@ impl TestNetwork {
         Self { network, resolved, connected }
     }
 
-    /// Creates a network whose names are all public.
+    /// Creates a network in which every name has a public address.
     pub(crate) fn public(server: &TestServer) -> Self {
         Self::new(server, |_, _| vec!["203.0.113.1"])
     }

@@ -1,4 +1,4 @@
-//! Tests of whole downloads over a network that is played.
+//! Tests of whole downloads over a simulated network.
 
 mod denied_addresses;
 mod downloads;
@@ -16,7 +16,7 @@ use crate::network::{AddressKind, ConnectError, Connector, Destination, Route};
 const PUBLIC: &[AddressKind] = &[AddressKind::Public];
 const PRIVATE_TOO: &[AddressKind] = &[AddressKind::Public, AddressKind::Private];
 
-/// Allows all hosts with addresses of some kinds.
+/// Allows all hosts whose addresses have an allowed kind.
 struct AllowHosts<'a> {
     connector: &'a Connector,
     allowed: &'static [AddressKind],
@@ -32,7 +32,7 @@ impl HostAccess for AllowHosts<'_> {
 
 type Fetched = Result<Arc<Page>, FetchError<ConnectError>>;
 
-/// Fetches a page like the tool, with an environment.
+/// Fetches a page in the same way as the tool `fetch`, with some environment variables.
 async fn fetch_in_env(
     session: &SharedWebAccess,
     url: &str,
@@ -52,7 +52,7 @@ async fn fetch(session: &SharedWebAccess, url: &str) -> Fetched {
     fetch_in_env(session, url, PUBLIC, &[]).await
 }
 
-/// Starts a session whose names are all public.
+/// Starts a session in which every name has a public address.
 fn public_session(server: &TestServer) -> (SharedWebAccess, TestNetwork) {
     let network = TestNetwork::public(server);
     (SharedWebAccess::in_network(network.network.clone(), None), network)

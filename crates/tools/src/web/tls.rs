@@ -31,7 +31,7 @@ pub(super) async fn system_config() -> Result<Arc<ClientConfig>, String> {
     SYSTEM_CONFIG.get_or_try_init(build).await.cloned()
 }
 
-/// Lets servers choose only the version of HTTP that is spoken.
+/// Offers servers only HTTP/1.1, because this crate supports no other version.
 pub(super) fn for_http(mut config: ClientConfig) -> Arc<ClientConfig> {
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Arc::new(config)

@@ -79,8 +79,7 @@ impl Strace {
         command.args(["-f", "-qq", "--seccomp-bpf", "-o"]).arg(folder.join("log"));
         let also = fault.is_none_or(|(call, _)| call.name != FLAGGED);
         if also && case.renames() == RenameSupport::Plain {
-            // The error of a file system that does not support exchanges, nor renames that never
-            // replace a file.
+            // A file system that supports only plain renames returns this error.
             command.arg(format!("--inject={FLAGGED}:error=EINVAL"));
         }
         match fault {

@@ -52,8 +52,8 @@ pub(crate) enum NamedPath {
     Hooks(PathBuf),
     /// A file that the configuration includes. It may be missing.
     Include(PathBuf),
-    /// An existing file. Either a value in the configuration contains its path, or the file is the
-    /// `.git` file of a submodule or worktree.
+    /// An existing file. Either a value in the configuration contains its path, or it is the `.git`
+    /// file of a submodule.
     File(PathBuf),
 }
 

@@ -1,4 +1,4 @@
-//! Tests of bounded bodies, compressed and not.
+//! Tests of bounded bodies, with and without compression.
 
 use std::io::Write as _;
 
@@ -55,7 +55,7 @@ fn a_bomb_is_cut_at_the_maximum() {
 fn compressed_data_without_content_is_bounded_too() {
     let mut collector = BodyCollector::try_new("gzip", 1000).unwrap();
     assert!(collector.push(&gzip(b"")[..10]).unwrap());
-    // Empty stored blocks, none of which is the last one.
+    // Send empty deflate blocks again and again. No block is marked as the last block.
     let mut pushed = 0;
     while collector.push(&[0, 0, 0, 0xff, 0xff]).unwrap() {
         pushed += 1;

@@ -45,7 +45,7 @@ fn meta_declares_an_encoding() {
         check(&encode(EUC_JP, &page), None, (&page, EUC_JP));
         check(page.as_bytes(), Some("utf-8"), (&page, UTF_8));
     }
-    // So few bytes are no base for a guess.
+    // The page is too short to guess its encoding, so the declared encoding is used.
     check(b"<meta charset=koi8-r>\xc1", None, ("<meta charset=koi8-r>\u{430}", KOI8_R));
     let page = format!("<meta charset=utf-16><p>{FRENCH}");
     check(page.as_bytes(), None, (&page, UTF_8));

@@ -5,11 +5,12 @@ use std::rc::Rc;
 use html5ever::Attribute;
 use markup5ever_rcdom::{Node, NodeData};
 
-/// Defines the attributes and their names in one place, so that no attribute is read whose value was
-/// removed from the tree.
+/// Defines the attributes and their names in one place. The conversion can therefore read only
+/// attributes whose values were kept in the tree.
 macro_rules! kept_attributes {
     ($($attribute:ident = $name:literal,)*) => {
-        /// An attribute whose value stays in the tree. The values of all others may need much memory.
+        /// An attribute whose value is kept in the tree. The values of all other attributes are
+        /// removed, because they may need much memory.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum KeptAttribute {
             $($attribute,)*
@@ -27,7 +28,7 @@ macro_rules! kept_attributes {
     };
 }
 
-// The library reads `alt`, `class`, `href`, `src`, `start` and `title`.
+// The library `htmd` itself reads `alt`, `class`, `href`, `src`, `start` and `title`.
 kept_attributes! {
     Alt = "alt",
     AriaHidden = "aria-hidden",

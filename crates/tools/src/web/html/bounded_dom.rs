@@ -1,7 +1,7 @@
 //! A tree of a page with a bounded number of nodes, and a bounded depth.
 //!
-//! A parser for HTML repairs malformed pages, and so may create many more elements than the page
-//! has tags: each paragraph repeats all formatting elements that were never closed.
+//! A parser for HTML repairs malformed pages, so it may create many more elements than the page has
+//! tags. For example, it repeats all formatting elements that were not closed in each paragraph.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -24,10 +24,10 @@ use super::attributes::KeptAttribute;
 
 type Handle = Rc<Node>;
 
-/// The payload of the unwinding that ends a parse.
+/// The panic payload with which the parser is stopped.
 struct TooManyNodes;
 
-/// Returns the parts of a page, which end at character boundaries.
+/// Splits a page into chunks. Each chunk ends at a character boundary.
 pub(super) fn chunks(mut html: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (chunk, rest) = html.split_at(head(html, HTML_CHUNK_BYTES).len());
@@ -47,7 +47,8 @@ pub(super) fn parse_bounded(html: &str) -> Option<Handle> {
     let parse = || {
         let mut parser = parse_document(BoundedDom::new(deadline), options);
         for chunk in chunks(html) {
-            // The parser may need quadratic time for the attributes of one tag.
+            // Check the time between the chunks, because the parser may need quadratic time for the
+            // attributes of one tag.
             if Instant::now() > deadline {
                 resume_unwind(Box::new(TooManyNodes));
             }
@@ -69,7 +70,8 @@ fn depth(document: &Handle) -> usize {
     deepest
 }
 
-/// Removes the values that the conversion does not read, which may need much memory.
+/// Removes the values of attributes that the conversion does not read, because these values may
+/// need much memory.
 fn clear_unread_values(attributes: &mut [Attribute]) {
     for attribute in attributes {
         if KeptAttribute::of(attribute).is_none() {
@@ -78,14 +80,16 @@ fn clear_unread_values(attributes: &mut [Attribute]) {
     }
 }
 
-/// Returns whether a child is a text that is not added to the text before it.
+/// Returns whether appending a child creates a new text node. A text after another text is added to
+/// the existing node.
 fn is_new_text(parent: &Handle, child: &NodeOrText<Handle>) -> bool {
     let is_text = |node: &Handle| matches!(node.data, NodeData::Text { .. });
     let NodeOrText::AppendText(_) = child else { return false };
     !parent.children.borrow().last().is_some_and(is_text)
 }
 
-/// A tree that ends the parse when it is too large. The parser has no other way to be stopped.
+/// A tree that stops the parser when the tree becomes too large. The tree unwinds the stack for
+/// this, because the parser has no method to stop it.
 struct BoundedDom {
     dom: RcDom,
     nodes: Cell<usize>,
@@ -104,9 +108,10 @@ impl BoundedDom {
         self.attributes.set(self.attributes.get() + attributes);
         let is_large =
             self.nodes.get() > MAX_HTML_NODES || self.attributes.get() > MAX_HTML_ATTRIBUTES;
-        // The parser may also need quadratic time for a tree of this size.
+        // Check the time too, because the parser may need quadratic time even for a tree within the
+        // limits.
         if is_large || Instant::now() > self.deadline {
-            // Unlike a panic, this does not run the panic hook.
+            // Unlike `panic!`, `resume_unwind` does not call the panic hook.
             resume_unwind(Box::new(TooManyNodes));
         }
     }
@@ -121,7 +126,7 @@ impl TreeSink for BoundedDom {
         self.dom
     }
 
-    // The errors would need memory, and are not shown.
+    // Parse errors are dropped, because they would need memory and are not shown.
     fn parse_error(&self, _: Cow<'static, str>) {}
 
     fn get_document(&self) -> Handle {

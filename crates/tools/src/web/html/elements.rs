@@ -1,4 +1,4 @@
-//! Finds the main part of a page, removes what is not content, and makes links absolute.
+//! Finds the main part of a page, removes elements that are not content, and makes links absolute.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,8 +25,8 @@ const LEFT_OUT: &[&str] = &[
 const LEFT_OUT_ROLES: &[&str] =
     &["alertdialog", "dialog", "menu", "menubar", "navigation", "search", "toolbar"];
 
-/// Classes of marks beside headings that link to themselves, of the numbers of lines of code, and of
-/// links whose target repeats the code.
+/// Classes of three kinds of elements that are not content: links next to a heading that lead to
+/// this heading, line numbers next to code, and links whose target repeats the code.
 const LEFT_OUT_CLASSES: &[&str] =
     &["headerlink", "lineno", "linenodiv", "linenos", "line-numbers-wrapper", "test-arrow"];
 
@@ -42,16 +42,18 @@ const NAVIGATION_CLASSES: &[&str] = &[
     "tablist",
 ];
 
-/// Names of the main part in pages that do not use `<main>`.
+/// Values of `id` that name the main part in pages without `<main>`.
 const MAIN_IDS: &[&str] = &["main", "main-content", "maincontent", "page-content", "content"];
 
-/// Texts of links beside headings that link to themselves.
+/// Texts of links next to a heading that lead to this heading.
 const PERMALINKS: &[&str] = &["¶", "§", "#", "◆", "∞", "⚓", "🔗", "[link]", "[permalink]"];
 
-/// The part of the text of a page that its main part must have, e.g. a quarter is 4.
+/// Minimum share of the page's text that the main part must contain, as a divisor: 4 means a
+/// quarter.
 const MIN_MAIN_PART: usize = 4;
 
-/// Minimum length in bytes of the text of a form that contains content.
+/// Minimum length in bytes of a form's text. A form with a longer text counts as content, because
+/// it may contain the whole page.
 const MIN_WRAPPER_BYTES: usize = 500;
 
 /// A page whose main part can be converted.
@@ -60,8 +62,8 @@ pub(super) struct ExtractedContent {
     pub(super) main: Handle,
 }
 
-/// Removes what is no content, makes links absolute, and finds the main part. All loops are
-/// iterative.
+/// Removes elements that are not content, makes links absolute, and finds the main part. The
+/// function uses no recursion, because a page may be nested deeply.
 pub(super) fn extract_content(document: &Handle, url: &Url) -> ExtractedContent {
     let title = find(document, |node| is_named(node, "title")).map(|node| text_of(&node));
     let title = title.map(|title| one_line(&title)).filter(|title| !title.is_empty());
@@ -83,8 +85,9 @@ pub(super) fn extract_content(document: &Handle, url: &Url) -> ExtractedContent 
     ExtractedContent { title, main: main_part(document) }
 }
 
-/// Returns the only `<main>`, the only `<article>`, or the part that is named so, if it contains
-/// enough of the text.
+/// Returns the main part of a page: the only `<main>`, the only `<article>`, or an element whose
+/// `id` is in [`MAIN_IDS`]. This element must contain enough of the text. Otherwise returns the
+/// whole page without its footer.
 fn main_part(document: &Handle) -> Handle {
     let whole = text_of(document).len();
     let is_main = |node: &Handle| {
@@ -96,7 +99,7 @@ fn main_part(document: &Handle) -> Handle {
         [only] if text_of(only).len() >= whole / MIN_MAIN_PART => Some(only.clone()),
         _ => None,
     });
-    // A name is less certain than an element.
+    // An `id` is less reliable than an element name, so it must contain more of the text.
     let named = || {
         let has_id =
             |node: &Handle, id: &str| attribute(node, KeptAttribute::Id).as_deref() == Some(id);
@@ -107,7 +110,7 @@ fn main_part(document: &Handle) -> Handle {
         return main;
     }
     let page = named().unwrap_or_else(|| {
-        // Without a main part, the footer of the page is not content.
+        // If the whole page is used, its footer is not content.
         for node in find_all(document, |node| is_named(node, "body")) {
             node.children.borrow_mut().retain(|child| !is_named(child, "footer"));
         }
@@ -119,7 +122,7 @@ fn main_part(document: &Handle) -> Handle {
 
 fn is_left_out(node: &Handle) -> bool {
     let NodeData::Element { name, attrs, .. } = &node.data else { return false };
-    // A form may contain a whole page.
+    // Keep a form with a long text, because it may contain the whole page.
     let is_wrapper = || is_named(node, "form") && text_of(node).len() > MIN_WRAPPER_BYTES;
     if is_mark(node) || LEFT_OUT.contains(&&*name.local) && !is_wrapper() {
         return true;
@@ -150,7 +153,8 @@ fn has_prose(node: &Handle) -> bool {
         .is_some()
 }
 
-/// Removes the lists of links before the only main heading, unless they are most of the page.
+/// If the page has exactly one main heading, removes lists of links before this heading. The lists
+/// are kept if they contain most of the text.
 fn leave_out_leading_links(page: &Handle) {
     let is_list = |node: &Handle| is_named(node, "ul") || is_named(node, "ol");
     let found = find_all(page, |node| is_list(node) || is_named(node, "h1"));
@@ -169,8 +173,9 @@ fn leave_out_leading_links(page: &Handle) {
     }
 }
 
-/// Returns whether an element is a link without words: to its own heading, or a button. The signs
-/// of operators are content.
+/// Returns whether an element is a link that is not content: an empty link, a link next to a
+/// heading that leads to this heading, or a button without letters and digits. A link whose text is
+/// an operator is content.
 fn is_mark(node: &Handle) -> bool {
     let Some(target) = attribute(node, KeptAttribute::Href).filter(|_| is_named(node, "a")) else {
         return false;
@@ -185,7 +190,7 @@ fn is_mark(node: &Handle) -> bool {
         || is_button && !text.contains(char::is_alphanumeric)
 }
 
-/// Removes the cells of a row that number the lines of the code in another cell.
+/// Removes a cell of a row if it contains only the line numbers of the code in another cell.
 fn leave_out_line_numbers(row: &Handle) {
     if !is_named(row, "tr") {
         return;
@@ -200,7 +205,8 @@ fn leave_out_line_numbers(row: &Handle) {
     }
 }
 
-/// Adds an empty text to a power or an index. The library merges adjacent elements that have one text.
+/// Adds an empty text to a superscript or subscript. Without this second text, the library would
+/// merge adjacent elements of the same kind.
 fn keep_apart(script: &Handle) {
     if is_named(script, "sup") || is_named(script, "sub") {
         let contents = RefCell::new(StrTendril::new());
@@ -208,8 +214,8 @@ fn keep_apart(script: &Handle) {
     }
 }
 
-/// Makes the link of an element absolute, and adds its length to `bytes`. Links that lead nowhere
-/// else are removed, and their text stays. So are links above the total limit.
+/// Makes the link of an element absolute, and adds its length to `bytes`. Links to the same page,
+/// and links that exceed the total limit, are removed. The text of a removed link stays.
 fn make_links_absolute(node: &Handle, base: &Url, page: &Url, bytes: &mut usize) {
     let NodeData::Element { name, attrs, .. } = &node.data else { return };
     let link = match &*name.local {
@@ -220,7 +226,8 @@ fn make_links_absolute(node: &Handle, base: &Url, page: &Url, bytes: &mut usize)
     attrs.borrow_mut().retain_mut(|attribute| {
         let name = KeptAttribute::of(attribute);
         if name != Some(link) {
-            // The title of a link mostly repeats its text or its target.
+            // Remove the title of a link, because it usually repeats the text or the target of the
+            // link.
             return link != KeptAttribute::Href || name != Some(KeptAttribute::Title);
         }
         let value = attribute.value.trim();
@@ -250,7 +257,7 @@ fn make_links_absolute(node: &Handle, base: &Url, page: &Url, bytes: &mut usize)
 
 const LINK_SCHEMES: &[&str] = &["http", "https", "mailto", "tel", "ftp"];
 
-/// Returns the first node in the order of the page.
+/// Returns the first node in the order of the page for which `is_wanted` returns `true`.
 fn find(root: &Handle, is_wanted: impl Fn(&Handle) -> bool) -> Option<Handle> {
     let mut open = vec![root.clone()];
     while let Some(node) = open.pop() {
@@ -262,7 +269,8 @@ fn find(root: &Handle, is_wanted: impl Fn(&Handle) -> bool) -> Option<Handle> {
     None
 }
 
-/// Returns all nodes that are not within another one that is wanted.
+/// Returns the nodes for which `is_wanted` returns `true`. Nodes inside a returned node are not
+/// returned.
 pub(super) fn find_all(root: &Handle, is_wanted: impl Fn(&Handle) -> bool) -> Vec<Handle> {
     let (mut found, mut open) = (Vec::new(), vec![root.clone()]);
     while let Some(node) = open.pop() {
@@ -275,7 +283,7 @@ pub(super) fn find_all(root: &Handle, is_wanted: impl Fn(&Handle) -> bool) -> Ve
     found
 }
 
-/// Returns the text of a node, with line breaks where it has `<br>`.
+/// Returns the text of a node. Each `<br>` becomes a line break.
 pub(super) fn text_of(root: &Handle) -> String {
     let (mut text, mut open) = (String::new(), vec![root.clone()]);
     while let Some(node) = open.pop() {
@@ -293,7 +301,7 @@ pub(super) fn is_named(node: &Handle, tag: &str) -> bool {
     matches!(&node.data, NodeData::Element { name, .. } if *name.local == *tag)
 }
 
-/// Returns a title as one bounded line.
+/// Returns a title as one line of limited length.
 pub(super) fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     escape_invisible_truncated(&words.join(" "), MAX_PAGE_TITLE_BYTES).0

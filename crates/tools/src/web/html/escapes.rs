@@ -1,13 +1,14 @@
-//! Escapes of Markdown that are not needed where they are.
+//! Removes escapes of Markdown that are not needed.
 //!
-//! The converter escapes each piece of text without its surroundings, so that names such as
-//! `max\_size` and types such as `Vec<u8\>` are hard to read and to search for.
+//! The converter escapes each piece of text without knowing the text around it. As a result, names
+//! such as `max\_size` and types such as `Vec<u8\>` are hard to read and to search for.
 
-/// The part of a line whose needless escapes are removed.
+/// The processed beginning of a line, without needless escapes.
 struct ShownPart {
     text: String,
-    /// Whether a character after the text could begin a quote, a list or a heading. It is updated for
-    /// each piece, as a line may have an escape for each few bytes.
+    /// Whether a character after the text could begin a quote, a list or a heading. The value is
+    /// updated with each piece, because scanning the whole text again for each escape would take
+    /// quadratic time.
     is_start_of_block: bool,
 }
 
@@ -23,10 +24,11 @@ impl ShownPart {
 pub(super) fn without_needless_escapes(line: &str) -> String {
     let text = String::with_capacity(line.len());
     let mut shown = ShownPart { text, is_start_of_block: true };
-    // The marks before a heading contain no escape.
+    // If the line is a heading, it begins with `#` after the markers of quotes and lists.
     let is_heading = line.trim_start_matches(MARKERS).starts_with('#');
     let mut rest = line;
-    // The length of the rest at the end of a bracket whose start needs no escape.
+    // The length of `rest` at the closing bracket that belongs to an opening bracket without an
+    // escape.
     let mut bracket_end = None;
     while let Some(at) = rest.find(['\\', '`']) {
         shown.push(&rest[..at]);
@@ -59,10 +61,11 @@ pub(super) fn without_needless_escapes(line: &str) -> String {
     shown.text + rest
 }
 
-/// Characters of the marks of quotes and lists.
+/// Characters in the markers of quotes and lists.
 const MARKERS: &[char] = &[' ', '>', '-'];
 
-/// Returns the length of code in backticks, or that of the backticks if it has no end.
+/// Returns the length of code in backticks. If the closing backticks are missing, returns the
+/// length of the opening backticks.
 fn code_length(text: &str) -> usize {
     let run = |text: &str| text.len() - text.trim_start_matches('`').len();
     let open = run(text);
@@ -78,7 +81,8 @@ fn code_length(text: &str) -> usize {
     open
 }
 
-/// Returns whether escaped underscores connect two parts of a word. More than a few never do.
+/// Returns whether escaped underscores connect two parts of a word. Only a few consecutive
+/// underscores are considered.
 fn is_within_word(before: &str, after: &str) -> bool {
     let after = after.trim_start_matches('_');
     let next = after.splitn(8, "\\_").find(|part| !part.is_empty());
@@ -86,8 +90,9 @@ fn is_within_word(before: &str, after: &str) -> bool {
         && next.is_some_and(|part| part.starts_with(char::is_alphanumeric))
 }
 
-/// Returns the length of a text in brackets that is neither a link nor a mark of a task or a note.
-/// The target of a link may be defined at the start of a block.
+/// Returns the length of a text in brackets that needs no escape. Returns `None` if the brackets
+/// could be a link, a task marker or a footnote, or, at the start of a block, the definition of a
+/// link target.
 fn bracket_length(text: &str, is_start: bool) -> Option<usize> {
     let end = text.find(['[', ']'])?;
     let inner = text[..end].strip_suffix('\\').filter(|_| text[end..].starts_with(']'))?;

@@ -1,7 +1,8 @@
-//! Markdown of tables and of preformatted text.
+//! Converts tables, preformatted text and inline code to Markdown.
 //!
-//! The converter of the library pads all cells of a column to the same width, which may need much
-//! more memory than the page has, and leaves out the headers of rows.
+//! The table converter of the library is not used for two reasons. It pads all cells of a column to
+//! the same width, which may need much more memory than the page. It also omits the headers of
+//! rows.
 
 use std::rc::Rc;
 
@@ -23,7 +24,8 @@ struct Row {
     is_header: bool,
 }
 
-/// Converts a table with several columns. Other tables arrange a page, and become paragraphs.
+/// Converts a table with several columns. A table that is only used for the layout of a page
+/// becomes paragraphs.
 pub(super) fn convert_table(handlers: &dyn Handlers, element: Element<'_>) -> HandlerResult {
     let rows = find_rows(element.node);
     let captions = find_all(element.node, |node| is_named(node, "caption"));
@@ -35,7 +37,7 @@ pub(super) fn convert_table(handlers: &dyn Handlers, element: Element<'_>) -> Ha
     if let Some(caption) = caption.filter(|caption| !caption.is_empty()) {
         text += &format!("{caption}\n\n");
     }
-    // Padding a short row to the columns of a long one may need much more memory than the page has.
+    // Filling short rows with empty cells may need much more memory than the page.
     let is_sparse = rows.len().saturating_mul(columns) > MAX_TABLE_CELLS;
     if is_layout || is_sparse || columns < 2 {
         for row in &rows {
@@ -61,7 +63,7 @@ pub(super) fn convert_table(handlers: &dyn Handlers, element: Element<'_>) -> Ha
     text.into()
 }
 
-/// Returns the rows of a table without those of tables in its cells.
+/// Returns the rows of a table. The rows of nested tables are not returned.
 fn find_rows(table: &Handle) -> Vec<Handle> {
     let is_row_or_inner =
         |node: &Handle| is_named(node, "tr") || is_named(node, "table") && !Rc::ptr_eq(node, table);
@@ -74,8 +76,10 @@ fn is_cell(node: &Handle) -> bool {
     is_named(node, "td") || is_named(node, "th")
 }
 
-/// Returns whether the cells of a table belong together. Tables that arrange a page have no headers
-/// or one row, or contain other tables. A cell of a table in Markdown cannot contain lines of code.
+/// Returns whether a table contains data, and is not only used for the layout of a page. A table
+/// for layout contains other tables, has only one row, or has no headers and rows of different
+/// lengths. A table with several lines of code in a cell does not count as data either, because a
+/// cell in Markdown cannot contain them.
 fn is_data_table(rows: &[Handle]) -> bool {
     let cells = || rows.iter().flat_map(|row| row.children.borrow().clone()).filter(is_cell);
     let is_inner = |node: &Handle| {
@@ -87,7 +91,7 @@ fn is_data_table(rows: &[Handle]) -> bool {
             |row: &Handle| row.children.borrow().iter().filter(|node| is_cell(node)).count();
         count(&pair[0]) == count(&pair[1])
     });
-    // The parts of a signature.
+    // Some generators use a table to arrange the parts of a function signature.
     let has_bracket = cells().any(|cell| matches!(text_of(&cell).trim(), "(" | ")"));
     let is_list = is_uniform && rows.len() > 1 && !has_bracket;
     !has_inner && (is_list || cells().any(|cell| is_named(&cell, "th")))
@@ -95,7 +99,7 @@ fn is_data_table(rows: &[Handle]) -> bool {
 
 /// Converts the rows of a table. A cell that spans columns or rows is followed by empty cells.
 fn convert_rows(handlers: &dyn Handlers, rows: &[Handle]) -> Vec<Row> {
-    // The number of further rows that the last cell of each column spans.
+    // For each column, the number of following rows that its last cell spans.
     let mut spanned: Vec<usize> = Vec::new();
     let mut total = 0;
     let mut converted = Vec::new();
@@ -105,7 +109,7 @@ fn convert_rows(handlers: &dyn Handlers, rows: &[Handle]) -> Vec<Row> {
             row.children.borrow().iter().filter(|it| is_cell(it)).cloned().collect();
         for cell in &inner {
             push_spanned(&mut cells, &mut spanned);
-            // Few cells may span more than the page has bytes.
+            // A few cells may span more cells than the page has bytes, so the total is limited.
             let is_full = total + cells.len() > MAX_TABLE_CELLS;
             let span = |name| if is_full { 1 } else { span_of(cell, name) };
             let start = cells.len();
@@ -125,7 +129,7 @@ fn convert_rows(handlers: &dyn Handlers, rows: &[Handle]) -> Vec<Row> {
     converted
 }
 
-/// Adds empty cells where cells of the rows above continue.
+/// Adds an empty cell in each column that a cell of an earlier row spans.
 fn push_spanned(cells: &mut Vec<String>, spanned: &mut [usize]) {
     while let Some(rows @ 1..) = spanned.get_mut(cells.len()) {
         *rows -= 1;
@@ -151,13 +155,14 @@ fn push_row(text: &mut String, cells: &[String], columns: usize) {
     text.push('\n');
 }
 
-/// Converts preformatted text to a code block. The library does so only if it contains `<code>`.
+/// Converts preformatted text to a code block. The library does this only for `<pre>` elements that
+/// contain `<code>`.
 pub(super) fn convert_preformatted(
     _: &dyn Handlers,
     element: Element<'_>,
 ) -> Option<HandlerResult> {
     let code = text_of(element.node);
-    // The parser keeps the line break after the tag only if there is a second one.
+    // The parser has already removed one line break after the start tag.
     let code = code.trim_end_matches(['\n', ' ']);
     if code.trim().is_empty() {
         return None;
@@ -168,9 +173,9 @@ pub(super) fn convert_preformatted(
     Some(format!("\n\n{}\n\n", fenced.trim_end()).into())
 }
 
-/// Converts code within a line. Markup within it would become part of the code. If it contains links,
-/// the code is split, except that one link becomes the link of the whole code. Code with line breaks
-/// becomes a code block.
+/// Converts inline code. Markup inside the code is removed, because it would become part of the
+/// code. Code with one link becomes a link as a whole. Code with several links is split at the
+/// links. Code with line breaks becomes a code block.
 pub(super) fn convert_code(element: &Handle) -> HandlerResult {
     let code = text_of(element);
     if !find_all(element, |node| is_named(node, "br")).is_empty() {
@@ -185,7 +190,7 @@ pub(super) fn convert_code(element: &Handle) -> HandlerResult {
     };
     let is_split = parts.len() > 1;
     let shown = |(code, link): (String, Option<String>)| {
-        // The commas of a list of links are no code.
+        // A comma between two links is not formatted as code.
         let is_comma = is_split && link.is_none() && code.trim() == ",";
         if is_comma { code.replace('\n', " ") } else { quote_code(&code, link) }
     };
@@ -196,7 +201,7 @@ fn link_of(node: &Handle) -> Option<String> {
     attribute(node, KeptAttribute::Href)
 }
 
-/// Returns the links in code and the texts between them.
+/// Splits code into its links and the texts between them.
 fn code_parts(element: &Handle) -> Vec<(String, Option<String>)> {
     let is_text = |node: &Handle| matches!(node.data, NodeData::Text { .. });
     let mut parts: Vec<(String, Option<String>)> = Vec::new();
@@ -209,7 +214,7 @@ fn code_parts(element: &Handle) -> Vec<(String, Option<String>)> {
     parts
 }
 
-/// Returns code in backticks, with a link.
+/// Returns code in backticks. If `link` is set, the code links to this target.
 fn quote_code(code: &str, link: Option<String>) -> String {
     let words = code.split_whitespace().collect::<Vec<_>>().join(" ");
     if words.is_empty() {
@@ -225,7 +230,8 @@ fn quote_code(code: &str, link: Option<String>) -> String {
         }
         None => quoted,
     };
-    // The space before or after code may be within it.
+    // Keep a space that separates the code from the text around it. In the page, this space may be
+    // inside the element.
     let start = if code.starts_with(char::is_whitespace) { " " } else { "" };
     let end = if code.ends_with(char::is_whitespace) { " " } else { "" };
     format!("{start}{converted}{end}")

@@ -1,4 +1,4 @@
-//! The size of the indentation that quotes and lists add to a page.
+//! Estimates how many bytes of indentation quotes and lists add to a page.
 
 use std::rc::Rc;
 
@@ -9,9 +9,11 @@ use super::attributes::{KeptAttribute, attribute};
 
 type Handle = Rc<Node>;
 
-/// Returns about how many bytes the quotes and lists of a tree add to its lines. It is iterative.
+/// Returns approximately how many bytes the quotes and lists of a tree add to its lines. The
+/// function uses no recursion.
 ///
-/// The lines are counted in the tree, as a page may write them in several ways, e.g. as `&#10;`.
+/// The line breaks are counted in the tree and not in the source, because a page may write a line
+/// break in several ways, e.g. as `&#10;`.
 pub(super) fn indent_bytes(root: &Handle) -> usize {
     let (mut bytes, mut open) = (0_usize, vec![(root.clone(), 0)]);
     while let Some((node, around)) = open.pop() {
@@ -27,7 +29,8 @@ fn own_indent(node: &Handle) -> usize {
     let NodeData::Element { name, .. } = &node.data else { return 0 };
     match &*name.local {
         "blockquote" | "li" => 2,
-        // Further bytes for the items, whose numbers are all as long as the last one.
+        // The number of an item needs additional bytes. All numbers are counted with the length of
+        // the last number.
         "ol" => {
             let start = attribute(node, KeptAttribute::Start);
             let start = start.and_then(|it| it.parse::<u32>().ok()).map_or(1, u64::from);
@@ -42,7 +45,7 @@ fn lines(node: &Handle) -> usize {
     let count = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
     match &node.data {
         NodeData::Text { contents } => count(&contents.borrow()),
-        // Images are described by their attributes.
+        // Attributes count too, because the text of an image comes from its attributes.
         NodeData::Element { attrs, .. } => {
             let in_attributes = |Attribute { value, .. }: &Attribute| count(value);
             2 + attrs.borrow().iter().map(in_attributes).sum::<usize>()

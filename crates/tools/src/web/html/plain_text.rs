@@ -23,15 +23,16 @@ const INLINE: &[&str] = &[
     "wbr",
 ];
 
-/// Returns the title and the text of a page, in bounded time. Of a page that takes longer, the text
-/// ends with a note.
+/// Returns the title and the text of a page. The time is limited. If the limit is exceeded, the
+/// text ends with a note.
 pub(super) fn extract_text(html: &str) -> (Option<String>, String) {
     let tokenizer = Tokenizer::new(TextSink::default(), TokenizerOpts::default());
     let input = BufferQueue::default();
     let deadline = Instant::now() + MAX_HTML_PARSE_TIME;
     let mut is_complete = true;
     for chunk in chunks(html) {
-        // The tokenizer may need quadratic time for the attributes of one tag.
+        // Check the time between the chunks, because the tokenizer may need quadratic time for the
+        // attributes of one tag.
         if Instant::now() > deadline {
             is_complete = false;
             break;
@@ -69,7 +70,7 @@ pub(super) fn extract_text(html: &str) -> (Option<String>, String) {
 struct TextSink {
     text: RefCell<String>,
     title: RefCell<String>,
-    /// The element whose content is not text of the page.
+    /// The open element whose content is not text of the page, e.g. `script`.
     within: RefCell<Option<String>>,
 }
 

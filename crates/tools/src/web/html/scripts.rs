@@ -1,4 +1,4 @@
-//! Markdown of powers, indices, fractions and marks of notes.
+//! Converts superscripts, subscripts, fractions and footnote marks to Markdown.
 
 use std::rc::{Rc, Weak};
 
@@ -11,12 +11,12 @@ use super::elements::{find_all, is_named, text_of};
 
 type Handle = Rc<Node>;
 
-/// Converts a power, an index or the mark of a note. Without its mark, it would become a part of the
-/// number before it.
+/// Converts a superscript, a subscript or a footnote mark. A sign is added before it, because
+/// otherwise it would look like a part of the number before it.
 pub(super) fn convert_script(handlers: &dyn Handlers, element: Element<'_>) -> HandlerResult {
     let content = handlers.walk_children(element.node).content;
     let script = content.trim();
-    // Links and the marks of many notes have brackets.
+    // A link, and many footnote marks, already have brackets.
     if script.is_empty() || script.contains(['[', '\n']) {
         return content.into();
     }
@@ -25,7 +25,7 @@ pub(super) fn convert_script(handlers: &dyn Handlers, element: Element<'_>) -> H
         is_power && is_named(parent, "a") && letters(parent) == letters(element.node)
     });
     match around {
-        // The link has brackets.
+        // The link already has brackets.
         Some(link) if attribute(&link, KeptAttribute::Href).is_some() => content.into(),
         Some(_) => note(script).into(),
         None if is_power && is_linked(element.node) => note(script).into(),
@@ -33,7 +33,8 @@ pub(super) fn convert_script(handlers: &dyn Handlers, element: Element<'_>) -> H
     }
 }
 
-/// Converts a fraction, a power or an index of MathML, whose parts have no sign between them.
+/// Converts a fraction, a superscript or a subscript of MathML. A sign is added between its two
+/// parts.
 pub(super) fn convert_math(handlers: &dyn Handlers, element: Element<'_>) -> HandlerResult {
     let sign = match element.tag {
         "mfrac" => "/",
@@ -58,13 +59,15 @@ fn grouped(script: &str) -> String {
     }
 }
 
-/// Returns whether an element consists of links, whose targets were removed if they are on the page.
+/// Returns whether an element consists of links only. A link to a place on the same page has no
+/// target any more, but still counts.
 fn is_linked(script: &Handle) -> bool {
     let links = find_all(script, |node| is_named(node, "a"));
     !links.is_empty() && links.iter().map(letters).sum::<usize>() == letters(script)
 }
 
-/// Returns the number of letters that are not between the marks of notes.
+/// Returns the number of letters. White space and commas, which separate several footnote marks, do
+/// not count.
 fn letters(node: &Handle) -> usize {
     let is_separator = |letter: &char| letter.is_whitespace() || *letter == ',';
     text_of(node).chars().filter(|letter| !is_separator(letter)).count()

@@ -341,7 +341,8 @@ fn pages_of_indented_lines() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Converters without bounds overflow their stack, or need gigabytes of memory or minutes.
+/// For these pages, a converter without limits overflows its stack, needs gigabytes of memory, or
+/// runs for minutes.
 #[test]
 fn hostile_pages_are_converted_in_bounded_time_and_memory() {
     let fill = |piece: &str| piece.repeat(SIZE / piece.len());
@@ -435,7 +436,7 @@ fn pages_at_the_maximum_depth_are_markdown() {
     let nested = |levels: usize, tag: &str| format!("{}x", format!("<{tag}>").repeat(levels));
     for tag in ["div", "blockquote", "b", "ul><li", "section"] {
         let levels = MAX_HTML_DEPTH / (1 + tag.matches('<').count()) - 4;
-        // A stack as small as that of a thread of the runtime.
+        // Threads of the tokio runtime have a stack of this size.
         let page = nested(levels, tag);
         let converted =
             std::thread::Builder::new().stack_size(2 << 20).spawn(move || convert(&page));

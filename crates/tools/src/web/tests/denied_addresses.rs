@@ -1,4 +1,4 @@
-//! Tests that denied addresses are never connected to, however they are written.
+//! Tests that no connection is opened to a denied address, in whatever form the address is written.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use super::super::testing::{Answer, page, redirect, response};
 use super::*;
 
-/// Hosts in URLs whose address is denied, and the address.
+/// Hosts in URLs, and their addresses. All of these addresses are denied.
 const DENIED: &[(&str, &str)] = &[
     // This computer.
     ("127.0.0.1", "127.0.0.1"),
@@ -39,7 +39,7 @@ const DENIED: &[(&str, &str)] = &[
     ("[2002:7f00:1::]", "2002:7f00:1::"),
     ("[2001:0:1:2:3:4:80ff:fffe]", "2001:0:1:2:3:4:80ff:fffe"),
     ("203.0.113.99", "203.0.113.99"),
-    // No address.
+    // The unspecified address.
     ("0.0.0.0", "0.0.0.0"),
     ("0", "0.0.0.0"),
     ("0x0", "0.0.0.0"),
@@ -65,7 +65,7 @@ const DENIED: &[(&str, &str)] = &[
     ("[64:ff9b::10.0.0.1]", "64:ff9b::10.0.0.1"),
     ("[2002:c0a8:101::1]", "2002:c0a8:101::1"),
     ("[64:ff9b:1::8.8.8.8]", "64:ff9b:1::8.8.8.8"),
-    // The network segment, and the metadata of clouds.
+    // Link-local addresses, and metadata services of clouds.
     ("169.254.169.254", "169.254.169.254"),
     ("169.254.43518", "169.254.169.254"),
     ("2852039166", "169.254.169.254"),
@@ -93,14 +93,15 @@ const DENIED: &[(&str, &str)] = &[
     ("[::ffff:224.0.0.1]", "::ffff:224.0.0.1"),
 ];
 
-/// Names that always mean this computer.
+/// Names that always refer to this computer.
 const LOCAL_NAMES: &[&str] = &["localhost", "LocalHost.", "a.localhost", "%6cocalhost"];
 
 fn is_forbidden(fetched: &Fetched) -> bool {
     matches!(fetched, Err(FetchError::Refused(ConnectError::Forbidden(_))))
 }
 
-/// Answers requests to `start.example` with a redirect to the path after the first `/`.
+/// Starts a server that redirects requests to `start.example`. The path of the request is the host
+/// of the redirect.
 async fn redirecting_server() -> TestServer {
     TestServer::start(|request| {
         let target = request.split(' ').nth(1).unwrap();
@@ -167,7 +168,8 @@ async fn a_rule_allows_private_addresses_and_no_others() {
     }
 }
 
-/// Whatever is resolved, the address that was checked is the one that is connected to.
+/// The name server returns other addresses each time. A connection is only opened to an address
+/// that was checked.
 #[tokio::test]
 async fn an_answer_that_changes_is_never_connected_to() {
     let server = TestServer::start(|request| {
@@ -198,12 +200,13 @@ async fn an_answer_that_changes_is_never_connected_to() {
     let connected = network.connected();
     assert!(connected.iter().all(|address| address.starts_with("203.0.113.")), "{connected:?}");
     assert!(refused > 300 && connected.len() > 600, "{refused} {}", connected.len());
-    // One name per host and call, and so no second answer for it.
+    // Each call resolves each host only once, so it never receives a second answer for the same
+    // host.
     let hosts = network.resolved().len();
     assert_eq!(connected.len(), hosts - refused);
 }
 
-/// The names of the test are resolved by the system, and the listener is a real one.
+/// This test uses the name resolution of the system and a real listener.
 #[tokio::test]
 async fn a_listener_of_this_computer_is_not_reached_in_the_network_of_the_host() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -25,7 +25,7 @@ fn download_error(fetched: Fetched) -> DownloadError {
     }
 }
 
-/// Sends a request by a stream, and receives the response.
+/// Sends a request over a stream, and receives the response.
 async fn slow_exchange(stream: DuplexStream) -> Result<ReceivedResponse, DownloadError> {
     let request = WebRequest::get(PageUrl::parse("http://a.example").unwrap());
     let request = http_request(request, "/", None).unwrap();
@@ -142,7 +142,7 @@ async fn compressed_bodies_are_counted_after_decompression() {
     }
 }
 
-/// A server that stops at any point is given up after the same time.
+/// Wherever the server stops in its response, the download fails after the same time.
 #[tokio::test(start_paused = true)]
 async fn stalled_servers_are_given_up() {
     let whole = page("text/plain", b"text");
@@ -158,7 +158,8 @@ async fn stalled_servers_are_given_up() {
     }
 }
 
-/// A body that arrives a byte at a time never stalls.
+/// A body that arrives byte by byte never exceeds the stall limit, but the download still has a
+/// total time limit.
 #[tokio::test(start_paused = true)]
 async fn slow_servers_are_given_up() {
     let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n".to_vec();

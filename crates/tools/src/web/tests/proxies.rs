@@ -12,7 +12,7 @@ const PROXY: (&str, &str) = ("HTTPS_PROXY", "http://u:p@proxy.example:3128");
 #[tokio::test]
 async fn a_proxy_receives_plain_requests_and_is_not_checked() {
     let server = TestServer::start(|_| Answer::Whole(page("text/plain", b"text"))).await;
-    // The proxy is in the user's network, which is where it must be.
+    // The address of the proxy may be private, because a proxy is usually in the user's network.
     let network = TestNetwork::new(&server, |_, _| vec!["127.0.0.1"]);
     let session = SharedWebAccess::in_network(network.network.clone(), None);
     let fetched = fetch_in_env(&session, "http://a.example/b?c", PUBLIC, &[PROXY]).await;
@@ -71,7 +71,8 @@ async fn a_proxy_does_not_reach_known_addresses_that_are_denied() {
     assert_eq!(server.request_count(), 1);
 }
 
-/// A redirect may lead from a port that the proxy reaches to one that it does not.
+/// A redirect may lead to another port of the same host. The first port is reached through the
+/// proxy, and the second port is an exception.
 #[tokio::test]
 async fn an_exception_is_checked_after_a_redirect_to_it() {
     let respond = |_: &str| Answer::Whole(redirect("http://b.example:81/"));
@@ -100,7 +101,7 @@ async fn exceptions_are_resolved_and_checked() {
     for (url, connected) in [
         ("http://a.example/", Some("203.0.113.7")),
         ("http://intern.example/", None),
-        // By the proxy, whose own address is not checked.
+        // Through the proxy. The address of the proxy itself is not checked.
         ("http://b.example/", Some("10.0.0.1")),
         ("http://b.example:81/", None),
     ] {

@@ -13,8 +13,8 @@ use super::super::testing::{page, redirect, response};
 use super::super::tls::for_http;
 use super::*;
 
-/// Starts a server whose certificate is for `a.example`. Returns its port, and a configuration that
-/// trusts it.
+/// Starts a server whose certificate is for `a.example`. Returns the port of the server, and a
+/// client configuration that trusts this certificate.
 async fn start_tls_server(answer: Vec<u8>) -> (u16, Arc<ClientConfig>) {
     let certified = rcgen::generate_simple_self_signed(vec!["a.example".to_owned()]).unwrap();
     let certificate = certified.cert.der().clone();
@@ -52,7 +52,7 @@ async fn start_tls_server(answer: Vec<u8>) -> (u16, Arc<ClientConfig>) {
     (port, for_http(client))
 }
 
-/// A session in a network where each name is a server at this port.
+/// Starts a session in a network in which every name leads to the server at `port`.
 async fn session_at(port: u16, tls: Option<Arc<ClientConfig>>) -> (SharedWebAccess, TestNetwork) {
     let mut server = TestServer::with_pages(Vec::new()).await;
     server.port = port;
@@ -64,7 +64,7 @@ async fn session_at(port: u16, tls: Option<Arc<ClientConfig>>) -> (SharedWebAcce
 async fn encrypted_pages_are_fetched_from_the_checked_address() {
     let (port, tls) = start_tls_server(page("text/plain", b"text")).await;
     let (session, network) = session_at(port, Some(tls)).await;
-    // Without a scheme, a URL is https.
+    // A URL without a scheme is treated as an https URL.
     let fetched = fetch(&session, "a.example/b").await;
     assert_eq!(text_of(&fetched), "text");
     assert_eq!(fetched.unwrap().url.to_string(), "https://a.example/b");
@@ -93,7 +93,7 @@ async fn a_redirect_to_an_unencrypted_page_is_not_followed() {
         assert_eq!(reason, "it leads from https to http");
         assert_eq!(network.connected().len(), 1);
     }
-    // Other answers are no redirects.
+    // A response with the status 300 is not treated as a redirect.
     let (port, tls) =
         start_tls_server(response(300, "Location: http://a.example/\r\n", b"x")).await;
     let (session, _) = session_at(port, Some(tls)).await;

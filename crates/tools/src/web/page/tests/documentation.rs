@@ -32,7 +32,8 @@ fn shown(name: &str) -> String {
     shown
 }
 
-/// Returns the names of the files of a folder that end with `end`, without it.
+/// Returns the names of the files in a folder that end with `end`. This ending is removed from the
+/// names.
 fn names(folder: &str, end: &str) -> BTreeSet<String> {
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());
     files.filter_map(|file| file.to_str()?.strip_suffix(end).map(str::to_owned)).collect()
