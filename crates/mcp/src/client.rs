@@ -1,4 +1,4 @@
-//! Our side of a connection: what a server may ask of us and report to us.
+//! Handles the messages of a server: its requests, its progress reports and its notifications.
 
 #![expect(deprecated, reason = "servers ask for roots and replies until the next version")]
 
@@ -43,22 +43,23 @@ struct MessageState {
     /// The name of the server.
     server: String,
     agent: AgentSide,
-    /// The calls that wait for the server, the newest last.
+    /// The calls that wait for the server. The newest call is the last one.
     calls: watch::Sender<Vec<(ProgressToken, Arc<RunningCall>)>>,
     changes: watch::Sender<ToolChanges>,
-    /// Our ids of the pages that the user was sent to, by the server's.
+    /// The pages that the user was sent to. The key is the server's id of a page, and the value is
+    /// our id.
     open_pages: Mutex<BTreeMap<String, String>>,
-    /// Reports that a message could not be sent.
+    /// Notified when a message could not be sent.
     lost: Notify,
     /// Limits the requests that are handled at the same time.
     request_limit: Semaphore,
-    /// Number of requests of the server to the user and to the model that are not answered yet.
+    /// Number of unanswered requests of the server to the user and to the model.
     open_requests: watch::Sender<usize>,
-    /// Held by the request that is being answered: the user sees one question at a time.
+    /// Locked while a request is answered, so that the user sees only one question at a time.
     answering: tokio::sync::Mutex<()>,
 }
 
-/// The side of the agent, which is the same for all servers of a session.
+/// The data of the agent that all servers of a session share.
 #[derive(Clone)]
 pub(crate) struct AgentSide {
     pub(crate) info: Implementation,
@@ -77,7 +78,7 @@ struct ToolChanges {
     listed: u64,
 }
 
-/// Passes the progress and the requests of a server to a call, until it is dropped.
+/// Passes the progress and the requests of a server to a call. Dropping this value ends this.
 #[derive(Debug)]
 pub(crate) struct CallRoute {
     messages: ServerMessages,
@@ -103,14 +104,15 @@ impl ServerMessages {
         }))
     }
 
-    /// Waits until the server has reported a change of its tools that is not listed.
+    /// Waits until the server has reported a change of its tools that the current list does not
+    /// contain.
     pub(crate) async fn tools_changed(&self) {
         let mut changes = self.0.changes.subscribe();
         // The sender lives as long as this value.
         drop(changes.wait_for(|changes| changes.reported != changes.listed).await);
     }
 
-    /// Waits until the changes of the tools that are reported now are listed.
+    /// Waits until the list of tools contains all changes that were reported before this call.
     pub(crate) async fn changes_listed(&self) {
         let mut changes = self.0.changes.subscribe();
         let reported = changes.borrow().reported;
@@ -127,14 +129,15 @@ impl ServerMessages {
         self.0.changes.send_modify(|changes| changes.listed = listed);
     }
 
-    /// Passes the progress of a request, and the requests of the server, to a call.
+    /// Registers a call. Progress with this token, and requests of the server, are passed to the
+    /// call.
     pub(crate) fn route_to_call(&self, token: ProgressToken, call: RunningCall) -> CallRoute {
         let call = Arc::new(call);
         self.0.calls.send_modify(|calls| calls.push((token.clone(), call.clone())));
         CallRoute { messages: self.clone(), token, call }
     }
 
-    /// Reports that a message could not be sent, so that the server is probably gone.
+    /// Records that a message could not be sent. The server has then probably ended.
     pub(crate) fn report_lost(&self) {
         self.0.lost.notify_one();
     }
@@ -144,12 +147,13 @@ impl ServerMessages {
         self.0.lost.notified().await;
     }
 
-    /// Reports to all calls that a message was cut, which may be their result.
+    /// Informs all calls that a message was too large and was cut. This message may be the result
+    /// of any of them.
     pub(crate) fn report_cut_message(&self) {
         self.0.calls.borrow().iter().for_each(|(_, call)| call.message_cut.cancel());
     }
 
-    /// Waits until no request of the server has been open for this time.
+    /// Waits until the server has had no open request for this time.
     pub(crate) async fn idle_for(&self, time: Duration) {
         let mut open = self.0.open_requests.subscribe();
         loop {
@@ -161,9 +165,10 @@ impl ServerMessages {
         }
     }
 
-    /// Answers a request of the server while a call runs. Returns `None` if no call runs, if nothing
-    /// can answer, if there were too many requests, or if the request was withdrawn. The arguments of
-    /// `answer` are the call, and whether it is certain that the request belongs to it.
+    /// Answers a request of the server while a call runs. Returns `None` if no call runs, if no
+    /// handler is set, if there are too many requests, or if the server cancels the request. The
+    /// arguments of `answer` are the call, whether the request certainly belongs to this call, and
+    /// the handler.
     async fn answer<T, F: Future<Output = T> + Send>(
         &self,
         context: &RequestContext<RoleClient>,
@@ -195,9 +200,9 @@ impl ServerMessages {
         }
     }
 
-    /// Returns the call to which a request belongs, and whether this is certain: over standard
-    /// streams, the protocol does not say it. A server that runs one call after the other asks for
-    /// the oldest.
+    /// Returns the call to which a request belongs, and whether this is certain. Over standard
+    /// streams, the protocol does not state to which call a request belongs. In this case, the
+    /// oldest call is returned, because many servers run one call after the other.
     fn asking_call(
         &self,
         context: &RequestContext<RoleClient>,
@@ -211,7 +216,8 @@ impl ServerMessages {
         Some((calls.first()?.1.clone(), calls.len() == 1))
     }
 
-    /// Sends the user to the pages that a failed call needs. Returns whether the user agrees to all.
+    /// Sends the user to the pages that a failed call needs. Returns whether the user agrees to
+    /// open all of them.
     pub(crate) async fn show_pages(&self, call: &RunningCall, pages: Option<&Value>) -> bool {
         let pages = pages.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let Some(handler) = self.0.agent.handler.get().and_then(Weak::upgrade) else {
@@ -237,8 +243,8 @@ impl ServerMessages {
         !pages.is_empty()
     }
 
-    /// Returns our id of a page, and remembers it until the server reports that the user has finished
-    /// the page.
+    /// Returns our id of a page. The id is stored until the server reports that the user has
+    /// finished the page.
     fn open_page(&self, id: String) -> String {
         static PAGES: AtomicU64 = AtomicU64::new(0);
         let own_id = format!("mcp-page-{}", PAGES.fetch_add(1, Ordering::Relaxed));
@@ -249,7 +255,8 @@ impl ServerMessages {
         own_id
     }
 
-    /// Converts the mode of a question. Returns `None` if it cannot be shown.
+    /// Returns the message and the mode of a question. Returns `None` if the question cannot be
+    /// shown.
     fn elicitation_mode(
         &self,
         request: ElicitRequestParams,
@@ -265,7 +272,7 @@ impl ServerMessages {
                 if capabilities.pages && url.len() <= MAX_PAGE_URL_BYTES =>
             {
                 let url = Url::parse(&url).ok()?;
-                // The user looks for the host, which user information could hide.
+                // The user decides by the host. A user name in the URL could look like the host.
                 let is_page = matches!(url.scheme(), "https" | "http")
                     && url.username().is_empty()
                     && url.password().is_none();
@@ -285,7 +292,7 @@ impl Drop for CallRoute {
     }
 }
 
-/// Counts a request of a server, until it is dropped.
+/// Counts an open request of a server. Dropping this value reduces the number again.
 struct OpenRequest<'a>(&'a watch::Sender<usize>);
 
 impl<'a> OpenRequest<'a> {
@@ -432,8 +439,9 @@ fn root(uri: &String) -> Root {
     }
 }
 
-/// Converts a form, which MCP and ACP write in the same way, except for older labels. Texts are
-/// escaped. Returns `None` if the form has values or names that cannot be shown.
+/// Converts a form. Forms have the same format in MCP and ACP, except for `enumNames`, an older
+/// format of labels. Invisible characters in texts are escaped. Returns `None` if the form has
+/// names or values with invisible characters.
 fn form(schema: &impl Serialize) -> Option<ElicitationSchema> {
     let mut schema = serde_json::to_value(schema).ok()?;
     for property in schema["properties"].as_object_mut()?.values_mut() {
@@ -452,7 +460,8 @@ fn form(schema: &impl Serialize) -> Option<ElicitationSchema> {
     escape_form(&mut schema, false).then(|| serde_json::from_value(schema).ok())?
 }
 
-/// Escapes the texts of a form. Returns `false` if another string is not visible.
+/// Escapes invisible characters in the titles and descriptions of a form. Returns `false` if any
+/// other string contains invisible characters.
 fn escape_form(part: &mut Value, is_text: bool) -> bool {
     match part {
         Value::String(text) => {
@@ -470,7 +479,8 @@ fn escape_form(part: &mut Value, is_text: bool) -> bool {
     }
 }
 
-/// Converts a request to the model. Returns `None` if it has content that is not sent to a model.
+/// Converts a request to the model. Returns `None` if the request has content other than texts,
+/// images and audio.
 fn sampling(request: CreateMessageRequestParams) -> Option<McpSampling> {
     let message = |message: SamplingMessage| {
         let blocks = match convert::<Value>(&message.content)? {
@@ -492,7 +502,7 @@ fn sampling(request: CreateMessageRequestParams) -> Option<McpSampling> {
     })
 }
 
-/// Converts a value by its JSON, which has the same form in MCP and ACP.
+/// Converts a value between MCP and ACP. The value must have the same JSON in both protocols.
 fn convert<T: serde::de::DeserializeOwned>(value: &impl Serialize) -> Option<T> {
     serde_json::to_value(value).ok().and_then(|value| serde_json::from_value(value).ok())
 }

@@ -11,12 +11,12 @@ use crate::login::McpLogin;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpServerConfig {
-    /// The name by which rules and the user name the server. Each server of a session has another.
+    /// The name of the server in rules and for the user. The name must be unique in a session.
     pub name: String,
     /// How the server is reached.
     pub transport: McpTransport,
-    /// Whether the program of the server runs in the sandbox of the session's commands. If it cannot,
-    /// it does not start.
+    /// Whether the program of the server runs in the sandbox of the session's commands. If the
+    /// sandbox does not work, the server does not start.
     pub is_sandboxed: bool,
     /// Time after which a server that has not started counts as failed.
     pub startup_timeout: Duration,
@@ -24,23 +24,24 @@ pub struct McpServerConfig {
     pub call_timeout: Duration,
     /// The tools that the model receives.
     pub tools: ToolFilter,
-    /// How the agent logs in to the server, if it is reached by HTTP. Without it, a server that needs
-    /// a login counts as failed.
+    /// How the agent logs in to a server over HTTP. If this field is `None`, a server that needs a
+    /// login counts as failed.
     pub login: Option<McpLogin>,
 }
 
 /// How a server is reached.
 #[derive(Clone, PartialEq, Eq)]
 pub enum McpTransport {
-    /// The server is a program that is started, and speaks over its standard streams.
+    /// The server is a program. The agent starts the program, and communicates over its standard
+    /// streams.
     Stdio {
         /// Name or path of the program.
         command: String,
         /// The arguments of the program.
         args: Vec<String>,
-        /// Variables that the program gets in addition to a few harmless ones, e.g. `PATH`.
+        /// Environment variables of the program, in addition to a few harmless ones, e.g. `PATH`.
         env: BTreeMap<String, String>,
-        /// The working directory; the one of the session if it is `None`.
+        /// The working directory. `None` means the working directory of the session.
         cwd: Option<PathBuf>,
     },
     /// The server speaks streamable HTTP.
@@ -56,9 +57,9 @@ pub enum McpTransport {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolFilter {
-    /// The names of the tools; all tools if it is `None`.
+    /// The names of the tools. `None` means all tools.
     pub allow: Option<Vec<String>>,
-    /// The names of tools that are left out, even if they are allowed.
+    /// The names of tools that are left out, even if `allow` contains them.
     pub deny: Vec<String>,
 }
 
@@ -68,7 +69,7 @@ pub struct ToolFilter {
 pub struct SessionFolders {
     /// The working directory, in which servers start.
     pub cwd: PathBuf,
-    /// The project folders, which servers may ask for.
+    /// The project folders. Servers can request this list.
     pub roots: Vec<PathBuf>,
 }
 
@@ -81,8 +82,8 @@ impl SessionFolders {
 }
 
 impl McpServerConfig {
-    /// Creates the configuration of a server with the default timeouts and without a sandbox, all of
-    /// whose tools are used.
+    /// Creates a configuration with the default timeouts, without a sandbox and without a login.
+    /// All tools of the server are used.
     #[must_use]
     pub fn new(name: impl Into<String>, transport: McpTransport) -> Self {
         Self {
@@ -118,7 +119,7 @@ impl ToolFilter {
     }
 }
 
-/// Variables and headers may contain keys, so their values are left out.
+/// Omits the values of variables and headers, because they may contain keys.
 impl std::fmt::Debug for McpTransport {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -1,5 +1,5 @@
-//! The definition of a tool, as its server gives it. It is data: its texts are bounded, and decide
-//! about nothing.
+//! The definition of a tool, as its server sends it. The definition is not trusted: its texts have
+//! a limited length, and permissions do not depend on them.
 
 use acp_types::ToolKind;
 use acp_types::tool_kind::{ToolAnnotations, infer_kind};
@@ -14,31 +14,32 @@ use crate::output_schema::OutputSchema;
 /// The definition of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ToolDefinition {
-    /// The name by which the server knows the tool.
+    /// The name of the tool in the protocol.
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) input_schema: Value,
-    /// The schema of structured results; `None` if they are not compared with one.
+    /// The schema of structured results. `None` if results are not compared with a schema.
     pub(crate) output_schema: Option<OutputSchema>,
     pub(crate) kind: ToolKind,
     /// Whether the server says that the tool may destroy something.
     pub(crate) is_destructive: bool,
-    /// A text that differs if anything differs that a user or a policy judges: the description, the
-    /// schema, or a hint.
+    /// A hash of everything on which a decision of a user or a policy may depend: the description,
+    /// the schema and the hints.
     pub(crate) digest: String,
 }
 
-/// A tool, as its server describes it, within the limits.
+/// The name and the description of a tool, as its server sends them. The description is truncated
+/// to its limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpToolInfo {
-    /// The name by which the server knows the tool.
+    /// The name of the tool in the protocol.
     pub name: String,
     /// The description; it may contain any characters.
     pub description: String,
 }
 
-/// The parts of the first definition of a tool that later ones are compared with.
+/// The parts of the first definition of a tool with which later definitions are compared.
 #[derive(Debug)]
 pub(crate) struct FirstDefinition {
     pub(crate) description: String,
@@ -46,18 +47,18 @@ pub(crate) struct FirstDefinition {
 }
 
 impl ToolDefinition {
-    /// Returns the parts that later definitions are compared with.
+    /// Returns the parts with which later definitions are compared.
     pub(crate) fn first(&self) -> FirstDefinition {
         FirstDefinition { description: self.description.clone(), digest: self.digest.clone() }
     }
 
-    /// Takes the definition of a server, within the limits.
+    /// Converts the definition that a server has sent. Applies the limits.
     pub(crate) fn from_server(tool: &Tool) -> Self {
         let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
         let hints = tool.annotations.as_ref();
         let mut annotations = ToolAnnotations::default();
         annotations.destructive = hints.and_then(|it| it.destructive_hint);
-        // A tool that may destroy something does not only read.
+        // A destructive tool without a hint about reading is not read-only.
         let changes = (annotations.destructive == Some(true)).then_some(false);
         annotations.read_only = hints.and_then(|it| it.read_only_hint).or(changes);
         annotations.open_world = hints.and_then(|it| it.open_world_hint);
@@ -72,7 +73,7 @@ impl ToolDefinition {
         Self { name, description, input_schema, output_schema, kind, is_destructive, digest }
     }
 
-    /// Returns what users see of the tool.
+    /// Returns the information about the tool that users see.
     pub(crate) fn info(&self) -> McpToolInfo {
         McpToolInfo { name: self.name.clone(), description: self.description.clone() }
     }
@@ -83,7 +84,8 @@ fn short_digest(text: &str) -> String {
     Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns a schema that providers accept: one of an object, and neither too large nor too deep.
+/// Returns a schema that model providers accept. The schema must describe an object, and must not
+/// be too large or too deep. Any other schema is replaced by a schema that accepts any object.
 fn usable_schema(schema: &Map<String, Value>) -> Value {
     let any = || json!({ "type": "object", "additionalProperties": true });
     let mut schema = schema.clone();
@@ -101,7 +103,8 @@ fn usable_schema(schema: &Map<String, Value>) -> Value {
     if is_usable { schema } else { any() }
 }
 
-/// Returns the depth of a value. Values come from JSON, whose depth is limited.
+/// Returns the nesting depth of a value. The recursion is safe, because the JSON parser limits the
+/// depth.
 fn depth(value: &Value) -> usize {
     let deepest = match value {
         Value::Array(items) => items.iter().map(depth).max(),

@@ -8,7 +8,7 @@ use crate::limits::MAX_REDIRECTS;
 
 /// Creates a client for requests to a server.
 pub(crate) async fn http_client(url: &str) -> Result<Client, String> {
-    // Another host must not get the headers.
+    // Follow redirects only to the same origin, because no other host may receive the headers.
     let same_origin = Policy::custom(|attempt| match attempt.previous() {
         [first, more @ ..]
             if first.origin() == attempt.url().origin() && more.len() < MAX_REDIRECTS =>
@@ -20,19 +20,21 @@ pub(crate) async fn http_client(url: &str) -> Result<Client, String> {
     build_client(is_loopback(url), same_origin).await
 }
 
-/// Creates a client for requests to this computer, or to others, on a blocking thread: it reads all
-/// certificates of the system.
+/// Creates a client for requests. `is_local` states whether the requests go to this computer. The
+/// client is created on a blocking thread, because its creation reads all certificates of the
+/// system.
 pub(crate) async fn build_client(is_local: bool, redirects: Policy) -> Result<Client, String> {
     let build = move || {
         let client = Client::builder().redirect(redirects);
-        // For a proxy, this computer would be another one, which must not get the headers either.
+        // A loopback address must not be sent to a proxy. The proxy would connect to the computer
+        // on which it runs, and this computer would receive the headers.
         let client = if is_local { client.no_proxy() } else { client };
         client.build().map_err(|error| error.to_string())
     };
     tokio::task::spawn_blocking(build).await.map_err(|error| error.to_string())?
 }
 
-/// Returns whether a URL is on this computer.
+/// Returns whether the host of a URL is this computer.
 pub(crate) fn is_loopback(url: &str) -> bool {
     match Url::parse(url).ok().as_ref().and_then(Url::host) {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),

@@ -1,9 +1,9 @@
-//! How an agent logs in to servers over HTTP, and where logins are stored.
+//! The settings of logins to servers over HTTP, and the trait of their store.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How an agent logs in to a server.
+/// The settings of a login to a server.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct McpLogin {
@@ -11,14 +11,14 @@ pub struct McpLogin {
     pub store: Arc<dyn McpLoginStore>,
     /// How the user logs in, as the end of a sentence, e.g. "run `my-agent login docs`".
     pub hint: String,
-    /// The client that the user has registered at the authorization server. If it is `None`, a client
-    /// is registered by each login.
+    /// The OAuth client that the user has registered at the authorization server. If it is `None`,
+    /// each login registers a new client.
     pub client: Option<McpLoginClient>,
-    /// The scopes that a login asks for. If there are none, the server chooses.
+    /// The scopes that a login requests. If the list is empty, the server chooses the scopes.
     pub scopes: Vec<String>,
 }
 
-/// A client that is registered at an authorization server.
+/// An OAuth client that is registered at an authorization server.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpLoginClient {
@@ -27,16 +27,18 @@ pub struct McpLoginClient {
     /// The secret of the client, if it has one.
     pub secret: Option<String>,
     /// The issuer of the authorization server at which the client is registered, e.g.
-    /// `https://login.example.org`. A client is not used at another one. A client with a secret needs
-    /// it, because the server itself names its authorization server.
+    /// `https://login.example.org`. The client is not used at other authorization servers. If the
+    /// client has a secret, the issuer is required: without it, the server could name any
+    /// authorization server, and this one would receive the secret.
     pub issuer: Option<String>,
 }
 
-/// Stores logins. The methods may block the thread, and are called outside of the runtime's threads.
+/// Stores logins. The methods may block, because they are called on blocking threads.
 ///
-/// A login is an opaque text of at most [`MAX_STORED_LOGIN_BYTES`](crate::limits::MAX_STORED_LOGIN_BYTES)
-/// bytes, and a secret. It belongs to a server's name and URL: a login for another URL must not be
-/// returned. Errors are the ends of sentences for the user, and contain no secret.
+/// A login is a secret, opaque text of at most
+/// [`MAX_STORED_LOGIN_BYTES`](crate::limits::MAX_STORED_LOGIN_BYTES) bytes. Each login belongs to
+/// the name and the URL of a server, and must not be returned for another URL. An error is the end
+/// of a sentence for the user, and must not contain a secret.
 pub trait McpLoginStore: fmt::Debug + Send + Sync {
     /// Returns the login for a server, if there is one for exactly this URL.
     ///
@@ -52,16 +54,16 @@ pub trait McpLoginStore: fmt::Debug + Send + Sync {
     /// Returns the reason if the login is not stored.
     fn save(&self, server: &str, url: &str, login: &str) -> Result<(), String>;
 
-    /// Waits until no other process renews or removes the login for a server, and keeps others waiting
-    /// until the returned value is dropped. Without this lock, two processes could use the same
-    /// refresh token, and many authorization servers then end the login.
+    /// Locks the login for a server. While the returned value exists, no other process can renew or
+    /// remove the login. Without this lock, two processes could use the same refresh token, and
+    /// many authorization servers would then end the login.
     ///
     /// # Errors
     ///
     /// Returns the reason if the login cannot be locked.
     fn lock(&self, server: &str) -> Result<Box<dyn Send>, String>;
 
-    /// Receives each secret of a login that is used, so that it can be redacted.
+    /// Receives each secret of a used login, so that the agent can redact the secret.
     fn redact(&self, secret: &str);
 }
 
@@ -80,7 +82,7 @@ impl McpLoginClient {
         Self { id: id.into(), secret: None, issuer: None }
     }
 
-    /// Returns the client with its secret, which only this issuer gets.
+    /// Sets the secret of the client, and the issuer. Only this issuer receives the secret.
     #[must_use]
     pub fn with_secret(self, secret: Option<String>, issuer: impl Into<String>) -> Self {
         Self { secret, issuer: Some(issuer.into()), ..self }
@@ -114,7 +116,7 @@ impl fmt::Debug for McpLogin {
     }
 }
 
-/// The secret is left out.
+/// Omits the secret.
 impl fmt::Debug for McpLoginClient {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("McpLoginClient").field("id", &self.id).finish_non_exhaustive()

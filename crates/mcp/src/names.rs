@@ -1,5 +1,5 @@
-//! The names of tools for the model: each is unique, and contains only characters that all providers
-//! accept.
+//! The names of tools for the model. Each name is unique, and contains only characters that all
+//! model providers accept.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -7,17 +7,18 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use crate::limits::{MAX_SERVER_TOOL_NAME_BYTES, MAX_TOOL_NAME_BYTES};
 use crate::requests::SAMPLING;
 
-/// Returns whether a name of a server can be shown in a question: it has only characters that the
-/// protocol recommends for names of tools, so that it cannot look like a sentence.
+/// Returns whether a tool's name can be shown in a permission request. The name may contain only
+/// characters that the protocol recommends for names of tools, so that it cannot look like a
+/// sentence.
 pub(crate) fn is_tool_name(name: &str) -> bool {
     let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
     let is_short = (1..=MAX_SERVER_TOOL_NAME_BYTES).contains(&name.len());
     is_short && name.bytes().all(is_usual) && name != SAMPLING
 }
 
-/// Returns the name of a server's tool for the model, which differs from those in `taken`. The same
-/// names give the same result. A name that could also be the name of another server's tool has a
-/// mark, so that it does not depend on which servers run.
+/// Returns the name of a server's tool for the model. The name differs from all names in `taken`,
+/// and the same arguments always result in the same name. If a tool of another server could get the
+/// same name, a hash is appended, even if that server does not run.
 pub(crate) fn model_tool_name(server: &str, tool: &str, taken: &BTreeSet<String>) -> String {
     let name = format!("mcp__{}__{}", plain(server), plain(tool));
     let is_exact = |name: &str| plain(name) == name && !name.contains("__");
@@ -27,7 +28,7 @@ pub(crate) fn model_tool_name(server: &str, tool: &str, taken: &BTreeSet<String>
     }
     let mut number = 0_u32;
     loop {
-        // With the standard keys, the hash is the same in each process.
+        // `DefaultHasher::new` uses fixed keys, so the hash is the same in each process.
         let mut hasher = DefaultHasher::new();
         (server, tool, number).hash(&mut hasher);
         let mark = format!("_{:08x}", hasher.finish() & 0xffff_ffff);
@@ -40,7 +41,7 @@ pub(crate) fn model_tool_name(server: &str, tool: &str, taken: &BTreeSet<String>
     }
 }
 
-/// Replaces all characters but ASCII letters, digits, `_` and `-`.
+/// Replaces all characters except ASCII letters, digits, `_` and `-` by `_`.
 fn plain(name: &str) -> String {
     let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     name.chars().map(|letter| if is_plain(&letter) { letter } else { '_' }).collect()

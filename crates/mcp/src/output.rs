@@ -1,5 +1,5 @@
-//! The output of a server that is a program. It is read at a limited rate, so that a server cannot take
-//! the time of other servers and sessions.
+//! The standard output of a server's program. The output is read at a limited rate, so that a
+//! server cannot use up the time of other servers and sessions.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,7 +14,7 @@ use crate::limits::{
     READ_MESSAGES_PER_SECOND,
 };
 
-/// The output of a server, without the ends of messages that are too large.
+/// A reader of a server's output. If a message is too large, its end is removed.
 pub(crate) struct LimitedReader<R, F> {
     read: R,
     /// Called for each message that is too large.
@@ -25,7 +25,8 @@ pub(crate) struct LimitedReader<R, F> {
 }
 
 impl<R, F> LimitedReader<R, F> {
-    /// Limits the output of a server. `on_cut` is called for each message that is too large.
+    /// Creates a reader that limits the output of a server. `on_cut` is called for each message
+    /// that is too large.
     pub(crate) fn new(read: R, on_cut: F) -> Self {
         let (message, rate) = (MessageScan::default(), ReadRate { paid_until: Instant::now() });
         Self { read, on_cut, message, rate, pause: None }
@@ -56,7 +57,8 @@ impl<R: AsyncRead + Unpin, F: Fn() + Unpin> AsyncRead for LimitedReader<R, F> {
             (0..cut).for_each(|_| (this.on_cut)());
             let resume = this.rate.charge(bytes, messages, Instant::now());
             this.pause = resume.map(|at| Box::pin(sleep_until(at)));
-            // No bytes would mean the end.
+            // If all received bytes were removed, read more: a read of zero bytes would mean the
+            // end of the stream.
             if kept > 0 {
                 return Poll::Ready(Ok(()));
             }
@@ -64,7 +66,7 @@ impl<R: AsyncRead + Unpin, F: Fn() + Unpin> AsyncRead for LimitedReader<R, F> {
     }
 }
 
-/// The part of a message that was read.
+/// The state after the part of a message that was read so far.
 #[derive(Default)]
 struct MessageScan {
     bytes: usize,
@@ -76,7 +78,7 @@ struct MessageScan {
 /// The result of scanning some bytes.
 #[derive(Default)]
 struct Scanned {
-    /// Number of bytes that are left.
+    /// Number of bytes that remain after the removal.
     kept: usize,
     /// Number of messages that ended.
     messages: usize,
@@ -89,7 +91,8 @@ impl MessageScan {
         self.bytes > MAX_MESSAGE_BYTES || self.values > MAX_MESSAGE_VALUES
     }
 
-    /// Removes the rest of each message that is too large, so that it is no JSON any more.
+    /// Removes the rest of each message that is too large. The remaining part is then not valid
+    /// JSON.
     fn remove_surplus(&mut self, bytes: &mut [u8]) -> Scanned {
         let mut scanned = Scanned::default();
         for at in 0..bytes.len() {
@@ -121,14 +124,16 @@ impl MessageScan {
     }
 }
 
-/// The rate at which a server is read.
+/// Limits the rate at which the output of a server is read.
 struct ReadRate {
-    /// Time until which the bytes and messages that were read are allowed.
+    /// The time at which the bytes and messages that were read so far would be reached at the
+    /// maximum rate.
     paid_until: Instant,
 }
 
 impl ReadRate {
-    /// Counts bytes and messages. Returns the time at which the next may be read, if it is later.
+    /// Counts bytes and messages. If the limit is exceeded, returns the time at which reading may
+    /// continue.
     fn charge(&mut self, bytes: usize, messages: usize, now: Instant) -> Option<Instant> {
         let cost = |count: usize, per_second: u64| {
             Duration::from_nanos((count as u64).saturating_mul(1_000_000_000) / per_second)

@@ -1,5 +1,5 @@
-//! The schema of a tool's structured results. A result is compared with it, within bounds: a schema is
-//! data of the server, and references in it can multiply the work.
+//! The schema of a tool's structured results, with which results are compared. The work is limited,
+//! because the schema comes from the server, and references in a schema can multiply the work.
 
 use callboard_text::{escape_invisible, head};
 use jsonschema::PatternOptions;
@@ -14,8 +14,8 @@ use crate::limits::{
 pub(crate) struct OutputSchema(Value);
 
 impl OutputSchema {
-    /// Takes the schema of a server. Returns `None` if results are not compared with it, because it
-    /// is recursive, too large or too deep.
+    /// Converts the schema of a server. Returns `None` if the schema is recursive, too large or too
+    /// deep. Results are then not compared with a schema.
     pub(crate) fn from_server(schema: &Map<String, Value>) -> Option<Self> {
         if acp_types::json::serialized_len(schema) > MAX_OUTPUT_SCHEMA_BYTES {
             return None;
@@ -31,7 +31,7 @@ impl OutputSchema {
     }
 
     /// Compares a result with the schema. Returns the first difference as the end of a sentence. A
-    /// result that is too large, or that needs too much time, counts as right.
+    /// result that is too large, or that takes too long to compare, counts as valid.
     pub(crate) async fn first_difference(&self, result: &Value) -> Option<String> {
         if acp_types::json::serialized_len(result) > MAX_CHECKED_RESULT_BYTES {
             return None;
@@ -43,7 +43,7 @@ impl OutputSchema {
 }
 
 fn difference(schema: &Value, result: &Value) -> Option<String> {
-    // A pattern takes time that is linear in the text.
+    // This regex engine needs only linear time for each pattern.
     let patterns = PatternOptions::regex().size_limit(MAX_OUTPUT_SCHEMA_BYTES);
     let schema = jsonschema::options().with_pattern_options(patterns).build(schema).ok()?;
     let error = schema.validate(result).err()?;
@@ -53,23 +53,23 @@ fn difference(schema: &Value, result: &Value) -> Option<String> {
     Some(format!("{}: {}", escape_invisible(place), escape_invisible(head(&text, 300))))
 }
 
-/// Keywords of schemas that are not used. The first two depend on the path by which a schema is
-/// reached. The others evaluate the schemas beside them once more, and multiply the work if they are
-/// nested.
+/// A schema with one of these keywords is not used. The meaning of the first two keywords depends
+/// on the references through which a schema is reached. The other keywords evaluate the
+/// neighbouring keywords once more, which multiplies the work if they are nested.
 const UNUSED_KEYWORDS: [&str; 4] =
     ["$id", "$dynamicRef", "unevaluatedProperties", "unevaluatedItems"];
 
 /// Replaces the references of a schema.
 struct Expansion<'a> {
     root: &'a Value,
-    /// Number of bytes that the result may still get.
+    /// Number of bytes by which the expanded schema may still grow.
     room: &'a mut usize,
     depth: usize,
 }
 
 impl Expansion<'_> {
-    /// Returns a part of the schema without references. Returns `None` if it becomes too large or too
-    /// deep, which every recursive schema does.
+    /// Returns a part of the schema without references. Returns `None` if the expanded part becomes
+    /// too large or too deep. This is always the case for a recursive schema.
     fn expand(mut self, part: &Value) -> Option<Value> {
         if self.depth > MAX_SCHEMA_DEPTH {
             return None;
@@ -106,7 +106,8 @@ impl Expansion<'_> {
         })
     }
 
-    /// Returns the expansion of a part of this part, which takes some bytes.
+    /// Returns the expansion of a child of this part. `bytes` is the size that the child adds to
+    /// this part, apart from its own content.
     fn below(&mut self, bytes: usize) -> Option<Expansion<'_>> {
         *self.room = self.room.checked_sub(bytes + 1)?;
         Some(Expansion { root: self.root, room: &mut *self.room, depth: self.depth + 1 })

@@ -1,4 +1,4 @@
-//! Requests of servers to the user and to the model, while one of their tools runs.
+//! Requests of a server to the user and to the model, while one of the server's tools runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -15,7 +15,8 @@ use tokio::sync::Notify;
 use crate::limits::MAX_CALL_REQUESTS;
 use crate::lock::lock;
 
-/// The requests of servers that the agent can answer. A server receives them when it starts.
+/// The kinds of requests of servers that the agent can answer. A server is informed about these
+/// kinds when it starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpClientCapabilities {
@@ -23,7 +24,8 @@ pub struct McpClientCapabilities {
     pub forms: bool,
     /// Whether the user can be sent to a web page.
     pub pages: bool,
-    /// Whether the model can be asked, if the user permits it.
+    /// Whether servers can send requests to the model. Each request needs the permission of the
+    /// user.
     pub sampling: bool,
 }
 
@@ -40,7 +42,7 @@ impl McpClientCapabilities {
         Self { pages, ..self }
     }
 
-    /// Sets whether the model can be asked.
+    /// Sets whether servers can send requests to the model.
     #[must_use]
     pub fn with_sampling(self, sampling: bool) -> Self {
         Self { sampling, ..self }
@@ -50,22 +52,22 @@ impl McpClientCapabilities {
 /// Answers the requests of servers. A request belongs to a running call of one of the server's tools.
 /// If the call ends first, the future is dropped.
 pub trait McpRequestHandler: Send + Sync {
-    /// Asks the user. `call` is the call for which the server asks; it is unknown if several calls of
-    /// the server run.
+    /// Asks the user a question of a server. `call` is the call for which the server asks. `None`
+    /// if several calls of the server run, because the call is then unknown.
     fn elicit<'a>(
         &'a self,
         call: Option<&'a CallHandle>,
         elicitation: McpElicitation,
     ) -> BoxFuture<'a, ElicitationAction>;
 
-    /// Reports to the client that the user has finished what a [page](McpElicitationMode::Page) asks.
+    /// Reports to the client that the user has finished a [page](McpElicitationMode::Page).
     fn elicitation_completed(&self, id: &str);
 
-    /// Asks the model. The user has permitted it.
+    /// Sends a request to the model. The user has already permitted the request.
     ///
     /// # Errors
     ///
-    /// Returns a sentence for the server if the model fails.
+    /// If the model fails, returns a sentence for the server.
     fn sample<'a>(&'a self, request: McpSampling) -> BoxFuture<'a, Result<McpSample, String>>;
 }
 
@@ -84,7 +86,7 @@ pub struct McpElicitation {
 pub enum McpElicitationMode {
     /// With a form.
     Form(ElicitationSchema),
-    /// On a web page. The answer says whether the user agrees to open it.
+    /// On a web page. The answer only states whether the user agrees to open the page.
     Page {
         /// An id that is unique in the session.
         id: String,
@@ -109,7 +111,7 @@ pub struct McpSampling {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct McpSamplingMessage {
-    /// Whether the model is the author.
+    /// Whether the message was written by a model.
     pub is_reply: bool,
     /// The content: texts, images and audio.
     pub content: Vec<ContentBlock>,
@@ -123,7 +125,7 @@ pub struct McpSample {
     pub model: String,
     /// The text of the reply.
     pub text: String,
-    /// Whether the reply has the maximum length, so that its end is missing.
+    /// Whether the reply has reached the maximum length, so that its end is missing.
     pub is_truncated: bool,
 }
 
@@ -135,7 +137,7 @@ impl McpSample {
     }
 }
 
-/// The place of the handler, which is known only after the servers have started.
+/// Holds the handler. The handler is set after the servers have started.
 pub(crate) type HandlerSlot = Arc<OnceLock<Weak<dyn McpRequestHandler>>>;
 
 /// A call that waits for the result of a server.
@@ -147,12 +149,13 @@ pub(crate) struct RunningCall {
     pub(crate) request: RequestId,
     /// Cancelled when the call is cancelled, or has its result.
     pub(crate) ended: CancellationToken,
-    /// Cancelled when a message of the server was cut, because it is too large.
+    /// Cancelled when a message of the server was too large and was cut.
     pub(crate) message_cut: CancellationToken,
     progressed: Notify,
-    /// Number of requests of the server so far.
+    /// Number of requests that the server has sent during this call so far.
     requests: AtomicUsize,
-    /// The notes that the call shows, because its result replaces them.
+    /// The notes that the call shows. They are added to the result again, because the result
+    /// replaces the content of the call.
     notes: Mutex<Vec<Content>>,
 }
 
@@ -163,23 +166,25 @@ impl RunningCall {
         Self { call, titles, request, ended, message_cut, progressed, requests, notes }
     }
 
-    /// Shows progress of the call.
+    /// Reports progress of the call to the client.
     pub(crate) fn report_progress(&self, progress: Progress) {
         self.progressed.notify_one();
         self.call.report_progress(progress);
     }
 
-    /// Waits for progress since the last call of this method.
+    /// Waits until the server reports progress. Returns at once if progress was reported since the
+    /// last call of this method.
     pub(crate) async fn progressed(&self) {
         self.progressed.notified().await;
     }
 
-    /// Counts a request of the server. Returns `false` if there were too many.
+    /// Counts a request of the server. Returns `false` if the limit is exceeded.
     pub(crate) fn count_request(&self) -> bool {
         self.requests.fetch_add(1, Ordering::Relaxed) < MAX_CALL_REQUESTS
     }
 
-    /// Asks the user a question of a server, for this call if `is_certain`.
+    /// Asks the user a question of a server. `is_certain` states whether the question certainly
+    /// belongs to this call.
     pub(crate) async fn elicit(
         &self,
         handler: &dyn McpRequestHandler,
@@ -194,8 +199,8 @@ impl RunningCall {
         handler.elicit(is_certain.then_some(&self.call), McpElicitation { message, mode }).await
     }
 
-    /// Asks the model for a server, if the user permits it. Returns an error for the server
-    /// otherwise.
+    /// Sends a server's request to the model if the user permits this. Otherwise returns an error
+    /// for the server.
     pub(crate) async fn sample(
         &self,
         handler: &dyn McpRequestHandler,
@@ -203,7 +208,8 @@ impl RunningCall {
         request: McpSampling,
     ) -> Result<McpSample, String> {
         self.show("mcp-sampling", &request.shown_text());
-        // It costs money and the prompt is the server's, so no mode allows it without a rule.
+        // The request costs money, and its prompt comes from the server. Therefore no mode allows
+        // the request: if no rule decides, the user is asked.
         let effects = Effects::from(Effect::Mcp {
             server: server.to_owned(),
             tool: SAMPLING.to_owned(),
@@ -232,8 +238,8 @@ impl RunningCall {
     }
 }
 
-/// The method of the protocol with which a server asks the model. In permissions, it stands for the
-/// name of a tool; tools cannot have this name.
+/// The method of the protocol with which a server sends a request to the model. Permissions use
+/// this method in place of a tool name. No tool can have this name.
 pub(crate) const SAMPLING: &str = "sampling/createMessage";
 
 impl McpSampling {

@@ -52,7 +52,8 @@ pub(crate) fn to_tool_output(result: CallToolResult) -> ToolOutput {
     output
 }
 
-/// Returns the text of a block for the model. An image is passed on as an image.
+/// Returns the text of a block for the model. Returns `None` for an image, because the model
+/// receives images separately.
 fn text_for_model(block: &ContentBlock) -> Option<String> {
     let size = |base64: &str| {
         let digits = base64.trim_end_matches('=').len() as u64;

@@ -10,7 +10,7 @@ use callboard_process::CommandSandbox;
 use callboard_text::escape_invisible;
 use tokio::task::spawn_blocking;
 
-/// The sandbox of a session's commands, for the servers whose configuration wants it.
+/// The sandbox of a session's commands. Servers whose configuration requests a sandbox run in it.
 #[derive(Clone)]
 pub struct ServerSandbox {
     isolation: Arc<CommandIsolation>,
@@ -38,8 +38,8 @@ impl ServerSandbox {
         Self { isolation, workspace, session }
     }
 
-    /// Prepares the sandbox of a program with an environment. Returns the reason if it fails, as the
-    /// end of a sentence for the user.
+    /// Prepares the sandbox of a program. `env` is the environment of the program. If this fails,
+    /// returns the reason as the end of a sentence for the user.
     pub(crate) async fn confine(
         &self,
         mut env: BTreeMap<String, String>,
@@ -64,8 +64,8 @@ impl ServerSandbox {
 }
 
 impl ConfinedServer {
-    /// Returns the protected files that have changed while the server ran, as text. `None` if there
-    /// are none.
+    /// Returns the protected files that have changed while the server ran, as text. Returns `None`
+    /// if no protected file has changed.
     pub(crate) async fn find_changed_names(self) -> Option<String> {
         let find = move || {
             let names = self.lease.changed_names();
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::{McpClientCapabilities, McpServerConfig, McpServers, McpTransport, SessionFolders};
 
-    /// Starts a server that wants a sandbox, and returns the notices.
+    /// Starts a server that requests a sandbox, and returns the notices.
     async fn notices(config: McpServerConfig, isolation: Option<CommandIsolation>) -> Vec<String> {
         let folder = std::env::temp_dir();
         let workspace = Arc::new(Workspace::new(folder.clone(), Vec::new()).unwrap());

@@ -40,13 +40,13 @@ pub(crate) struct RunningServer {
     login: Option<Arc<ServerLogin>>,
 }
 
-/// The program of a server.
+/// The running program of a server.
 struct ServerProgram {
     program: PipedProgram,
     stderr: StderrTail,
 }
 
-/// The tools of a server, and how many were left out.
+/// The tools of a server, and the numbers of tools that were left out.
 #[derive(Default)]
 pub(crate) struct ListedTools {
     pub(crate) tools: Vec<Arc<ToolDefinition>>,
@@ -57,7 +57,7 @@ pub(crate) struct ListedTools {
 }
 
 impl RunningServer {
-    /// Starts a server, within its time limit. Returns the reason if it fails, as the end of a
+    /// Starts a server within its time limit. If this fails, returns the reason as the end of a
     /// sentence for the user.
     pub(crate) async fn start(
         config: &McpServerConfig,
@@ -139,7 +139,7 @@ impl RunningServer {
         }
     }
 
-    /// Lists the tools of the server. Returns the reason if it fails.
+    /// Lists the tools of the server. If this fails, returns the reason.
     pub(crate) async fn list_tools(&self, config: &McpServerConfig) -> Result<ListedTools, String> {
         let listed = timeout(config.startup_timeout, self.list_all_pages(config)).await;
         listed.unwrap_or_else(|_elapsed| Err("it does not list its tools".to_owned()))
@@ -178,13 +178,14 @@ impl RunningServer {
         &self.messages
     }
 
-    /// Waits until the tools have changed, and until `earliest`. Returns `false` if the server or its
-    /// login has ended instead.
+    /// Waits until the tools have changed, at least until `earliest`. Returns `false` if the server
+    /// or its login ends before that.
     pub(crate) async fn tools_changed_or_ended(&mut self, earliest: Instant) -> bool {
         let ended = async {
             match &mut self.program {
-                // The connection may outlive the program, e.g. in one of its children. What the
-                // program wrote before its end is still read.
+                // The connection may stay open after the end of the program, e.g. because a child
+                // process of the program holds it. The output that the program wrote before its end
+                // is still read.
                 Some(program) => {
                     drop(program.program.wait().await);
                     drop(timeout(CLOSE_TIMEOUT, self.closed.cancelled()).await);
@@ -210,12 +211,13 @@ impl RunningServer {
         }
     }
 
-    /// Ends the server. Returns how it ended, if it ended by itself.
+    /// Ends the server. Returns a text that states how the server ended. The text is only
+    /// meaningful if the server has ended by itself.
     pub(crate) async fn end(mut self) -> String {
         let ended_login = self.login.as_ref().filter(|login| login.has_ended());
         let closed = ended_login.map(|login| login.need());
         let closed = closed.unwrap_or_else(|| "its connection was closed".to_owned());
-        // The connection is closed first, so that a well-behaved server ends by itself.
+        // Close the connection first. A well-behaved server then ends by itself.
         drop(self.service.close_with_timeout(CLOSE_TIMEOUT).await);
         let Some(ServerProgram { mut program, stderr }) = self.program else {
             return closed;
@@ -230,7 +232,7 @@ impl RunningServer {
         }
     }
 
-    /// Returns what calls need of the server.
+    /// Returns the connection that calls use.
     pub(crate) fn connection_for_calls(&self, config: &McpServerConfig) -> ServerConnection {
         ServerConnection {
             name: config.name.clone(),
@@ -242,14 +244,15 @@ impl RunningServer {
     }
 }
 
-/// Returns the environment of a program whose configuration names some variables.
+/// Returns the environment of a program: a few harmless variables of this process, and the
+/// variables of the configuration.
 pub(crate) fn program_env(own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut variables = env::base_env(env::own_env());
     variables.extend(own.clone());
     variables
 }
 
-/// Converts streams for the runtime.
+/// Converts streams to streams of the tokio runtime.
 fn async_streams(
     data: std::os::unix::net::UnixStream,
     errors: PipeReader,

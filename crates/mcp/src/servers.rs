@@ -72,7 +72,7 @@ struct ServersState {
     sandbox: Option<ServerSandbox>,
     agent: AgentSide,
     notices: Mutex<Vec<String>>,
-    /// Held while the state of a server changes.
+    /// Locked while the state of a server changes and the tools are published.
     publishing: Mutex<()>,
     /// Number of servers that are still starting.
     starting: watch::Sender<usize>,
@@ -104,12 +104,12 @@ enum EntryState {
 
 impl McpServers {
     /// Starts servers in the background. Their tools appear in `live_tools` when they are ready, in
-    /// the order of `configs`. `name` and `version` are those of the agent. Without a `sandbox`,
-    /// servers whose configuration wants one do not start. The
-    /// [handler](Self::set_request_handler) answers the requests that `capabilities` names.
+    /// the order of `configs`. `name` and `version` are those of the agent. If `sandbox` is `None`,
+    /// servers whose configuration requests a sandbox do not start. `capabilities` states which requests
+    /// of servers the [handler](Self::set_request_handler) answers.
     ///
-    /// Must be called inside a tokio runtime. Of several servers with the same name, the first is
-    /// used.
+    /// Must be called inside a tokio runtime. If several servers have the same name, only the first
+    /// of them is used.
     #[must_use]
     pub fn start(
         configs: Vec<McpServerConfig>,
@@ -172,19 +172,22 @@ impl McpServers {
         Self { state, tasks: Mutex::new(tasks), stop }
     }
 
-    /// Sets what answers the requests of servers, once. It is not kept alive.
+    /// Sets the handler that answers the requests of servers. Only the first call has an effect.
+    /// The servers hold only a weak reference to the handler.
     pub fn set_request_handler(&self, handler: Weak<dyn McpRequestHandler>) {
         // A second handler is ignored.
         drop(self.state.agent.handler.set(handler));
     }
 
-    /// Waits until no server is starting. Servers have a time limit, but it is long.
+    /// Waits until no server is starting. This may take as long as the [startup
+    /// timeout](McpServerConfig::startup_timeout) of a server.
     pub async fn wait_started(&self) {
         // The sender lives as long as this value.
         drop(self.state.starting.subscribe().wait_for(|starting| *starting == 0).await);
     }
 
-    /// Waits until the changes of tools that servers have reported are listed, for a moment.
+    /// Waits until the lists of tools contain the changes that servers have reported. Waits for a
+    /// short time only.
     pub async fn wait_changes_listed(&self) {
         let connected = |entry: &ServerEntry| match &*lock(&entry.state) {
             EntryState::Ready { server, .. } => Some(server.messages.clone()),
@@ -202,7 +205,8 @@ impl McpServers {
         entries.map(|entry| entry.config.name.clone()).collect()
     }
 
-    /// From now on, a notice reports when one of the servers that are starting now is ready.
+    /// Creates a notice later for each server that is starting now, as soon as that server is
+    /// ready.
     pub fn announce_late_starts(&self) {
         for entry in &self.state.entries {
             entry.is_late.store(entry.is_starting(), Ordering::Relaxed);
@@ -226,20 +230,21 @@ impl McpServers {
         self.state.entries.iter().map(status).collect()
     }
 
-    /// Returns the notices for the user since the last call, each one sentence.
+    /// Returns the notices for the user that were created since the last call. Each notice is one
+    /// or two sentences.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.state.notices))
     }
 
-    /// Starts a server again, which ends first if it runs. Returns `false` if there is no server with
-    /// this name.
+    /// Starts a server again. If the server runs, it is ended first. Returns `false` if there is no
+    /// server with this name.
     pub fn restart(&self, name: &str) -> bool {
         let mut entries = self.state.entries.iter();
         let Some(place) = entries.position(|entry| entry.config.name == name) else { return false };
         let entry = &self.state.entries[place];
         if !entry.is_starting() {
-            // From now on, the old connection is not used.
+            // New calls no longer use the old connection.
             self.state.set_state(place, EntryState::Starting);
             *lock(&entry.last_notice) = None;
             entry.restart.notify_one();
@@ -265,7 +270,8 @@ impl ServersState {
     /// Runs a server, and starts it again if the user asks for it.
     async fn run_server(self: Arc<Self>, place: usize, stop: CancellationToken) {
         let entry = &self.entries[place];
-        // Starting programs would delay the response about the session.
+        // Wait a moment. Starting the programs at once would delay the response to the request that
+        // created the session.
         if stop.run_until_cancelled(sleep(START_DELAY)).await.is_none() {
             return;
         }
@@ -288,7 +294,8 @@ impl ServersState {
         }
     }
 
-    /// Runs a server until it ends, which is an error, or should start again.
+    /// Runs a server until it should end or start again. Returns an error if the server ends by
+    /// itself.
     async fn run_server_once(&self, place: usize, stop: &CancellationToken) -> Result<(), String> {
         let config = &self.entries[place].config;
         if !config.is_sandboxed {
@@ -307,7 +314,7 @@ impl ServersState {
         ended
     }
 
-    /// Prepares the sandbox of a server. Returns the reason if it fails.
+    /// Prepares the sandbox of a server. If this fails, returns the reason.
     async fn confine(&self, config: &McpServerConfig) -> Result<ConfinedServer, String> {
         let McpTransport::Stdio { env, .. } = &config.transport else {
             return Err("only the program of a server can run in the sandbox".to_owned());
@@ -327,13 +334,14 @@ impl ServersState {
         let mut server =
             RunningServer::start(config, messages, &self.folders, confined, stop).await?;
         let served = self.offer_tools(place, &mut server, stop).await;
-        // Each way to end is followed by this, so that the server can end by itself.
+        // In every case, call `end`, so that the server can end by itself.
         let how = server.end().await;
         served.map_err(|reason| reason.unwrap_or(how))
     }
 
-    /// Offers the tools of a server until it should end or start again. Returns an error if it cannot
-    /// list its tools, with the reason, or if it has ended by itself.
+    /// Offers the tools of a server until the server should end or start again. Returns an error
+    /// with the reason if the server cannot list its tools. Returns an error without a reason if
+    /// the server has ended by itself.
     async fn offer_tools(
         &self,
         place: usize,
@@ -355,7 +363,8 @@ impl ServersState {
             match listed {
                 Ok(listed) => self.offer_list(place, server.connection_for_calls(config), listed),
                 Err(reason) if is_first => return Err(Some(reason)),
-                // The earlier list stays, e.g. if the server works on a call and reads nothing.
+                // Keep the earlier list. For example, the server may be busy with a call and read
+                // no requests.
                 Err(reason) => {
                     tracing::debug!(server = config.name, reason, "no new list of tools");
                 }
@@ -367,7 +376,7 @@ impl ServersState {
                     true => {}
                     false => return Err(None),
                 },
-                // Starting again shows whether the server is still there.
+                // Starting the server again shows whether it can still be reached.
                 () = server_messages.lost(), if !is_program => return Ok(()),
                 () = restart.notified() => return Ok(()),
                 () = stop.cancelled() => return Ok(()),
@@ -394,7 +403,8 @@ impl ServersState {
         self.set_state(place, EntryState::Ready { server: Arc::new(server), tools });
     }
 
-    /// Adds a notice about a server, unless it repeats the last one.
+    /// Adds a notice about a server, unless the notice repeats the previous notice about this
+    /// server.
     fn add_notice(&self, place: usize, notice: String) {
         let last = lock(&self.entries[place].last_notice).replace(notice.clone());
         let mut notices = lock(&self.notices);
@@ -412,7 +422,7 @@ impl ServersState {
             let notice = format!("The MCP server {} is ready: {tools}.", entry.config.name);
             self.add_notice(place, notice);
         }
-        // Another server must not publish an older list after this one.
+        // Lock, so that another task cannot publish an older list of tools after this one.
         let _one = lock(&self.publishing);
         let is_ready = |state: &EntryState| matches!(state, EntryState::Ready { .. });
         let offers = is_ready(&state);
@@ -435,7 +445,7 @@ impl ServersState {
                 let earlier = match first.get(&definition.name) {
                     Some(first) if first.digest == definition.digest => None,
                     Some(first) => Some(first.clone()),
-                    // A tool that cannot be remembered counts as changed.
+                    // A tool whose first definition cannot be stored counts as changed.
                     None if first.len() >= MAX_KNOWN_TOOLS => Some(Arc::new(definition.first())),
                     None => {
                         first.insert(definition.name.clone(), Arc::new(definition.first()));

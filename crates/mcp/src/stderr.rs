@@ -11,11 +11,11 @@ use tokio::time::timeout;
 use crate::limits::{MAX_STDERR_BYTES, SHOWN_STDERR_LINES, STDERR_WAIT};
 use crate::lock::lock;
 
-/// The last bytes of a standard error, which a task reads.
+/// The last bytes of a program's standard error. A task reads the standard error.
 #[derive(Debug)]
 pub(crate) struct StderrTail {
     bytes: Arc<Mutex<VecDeque<u8>>>,
-    /// Changes when everything is read.
+    /// Changes when the task has read everything.
     is_read: watch::Receiver<()>,
 }
 
@@ -26,7 +26,7 @@ impl StderrTail {
         let (reading, is_read) = watch::channel(());
         let tail = bytes.clone();
         drop(tokio::spawn(async move {
-            // Dropped at the end, which the receiver notices.
+            // Dropping the sender at the end of the task notifies the receiver.
             let _reading = reading;
             let mut buffer = [0; 4096];
             while let Ok(bytes @ 1..) = from.read(&mut buffer).await {
@@ -39,8 +39,8 @@ impl StderrTail {
         Self { bytes, is_read }
     }
 
-    /// Returns the last lines, in which invisible characters are escaped. Waits for a moment until
-    /// everything that the program wrote is read.
+    /// Returns the last lines, with escaped invisible characters. Waits for a short time until the
+    /// task has read everything that the program wrote.
     pub(crate) async fn last_lines(&self) -> Vec<String> {
         let mut is_read = self.is_read.clone();
         drop(timeout(STDERR_WAIT, is_read.changed()).await);

@@ -36,7 +36,7 @@ pub(crate) struct McpTool {
     pub(crate) name: String,
     pub(crate) server: Arc<ServerConnection>,
     pub(crate) definition: Arc<ToolDefinition>,
-    /// The first definition that the session received, if it was another.
+    /// The first definition that the session received, if this definition was different.
     pub(crate) earlier: Option<Arc<FirstDefinition>>,
 }
 
@@ -135,7 +135,8 @@ impl McpTool {
     }
 }
 
-/// Returns whether the session remembers an answer about this tool with another definition.
+/// Returns whether the user has allowed this tool in this session when the tool had another
+/// definition.
 fn was_allowed_otherwise(effect: &Effect, invocation: Invocation<'_>) -> bool {
     let Effect::Mcp { server, tool, definition } = effect else { return false };
     invocation.call.session().update(|session, _| {
@@ -152,14 +153,14 @@ fn was_allowed_otherwise(effect: &Effect, invocation: Invocation<'_>) -> bool {
 async fn wrong_result(definition: &ToolDefinition, result: &CallToolResult) -> Option<String> {
     let schema = definition.output_schema.as_ref()?;
     match &result.structured_content {
-        // The text of an error needs no schema.
+        // An error is a text, so it is not compared with the schema.
         _ if result.is_error == Some(true) => None,
         Some(result) => schema.first_difference(result).await,
         None => Some("there is no structured result".to_owned()),
     }
 }
 
-/// The error of a server whose tool needs a page that the user has not finished.
+/// The error code of a server if a tool needs a page that the user has not finished yet.
 const URL_ELICITATION_REQUIRED: model::ErrorCode = model::ErrorCode(-32042);
 
 impl ServerConnection {
@@ -178,7 +179,8 @@ impl ServerConnection {
         let running = RunningCall::new(call.clone(), titles.clone(), request.clone());
         let route = self.messages.route_to_call(sent.progress_token.clone(), running);
         let mut answer = pin!(sent.await_response());
-        // The timeout of the SDK would wait for the server to read its notification.
+        // The timeout of the SDK is not used, because it would wait until the server has read a
+        // notification.
         let answer = loop {
             tokio::select! {
                 answer = &mut answer => break Ok(answer),
@@ -252,11 +254,12 @@ impl ServerConnection {
         ToolError::recoverable(ErrorCode::ServerError, message)
     }
 
-    /// Asks the server to end a request, and does not wait for its answer.
+    /// Sends a notification to the server that a request is cancelled. Does not wait for the server
+    /// to end the request.
     async fn cancel_request(&self, request: RequestId) {
         let params = CancelledNotificationParam::new(Some(request), None);
         let notification = CancelledNotification::new(params);
-        // The server may have ended, or it may read nothing.
+        // Limit the time, because the server may have ended or may read nothing.
         let sent = self.peer.send_notification(notification.into());
         drop(tokio::time::timeout(CLOSE_TIMEOUT, sent).await);
     }

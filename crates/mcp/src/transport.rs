@@ -1,5 +1,5 @@
-//! A transport that limits the requests of a server. The SDK keeps each request until its answer is
-//! written, which a server that reads nothing can delay for ever.
+//! A transport that limits the requests of a server. The SDK keeps each request until the answer is
+//! written. A server that reads nothing can delay this for ever.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,11 +15,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::limits::{MAX_REQUEST_NAME_BYTES, MAX_UNANSWERED_REQUESTS};
 use crate::lock::lock;
 
-/// A transport that drops requests of a server if too many of them are not answered yet.
+/// A transport that drops further requests of a server while too many requests are unanswered.
 pub(crate) struct LimitedTransport<T> {
     inner: T,
     unanswered: Arc<Mutex<HashSet<RequestId>>>,
-    /// Cancels a token when the connection is closed: the SDK drops the transport then.
+    /// Cancels a token when the connection is closed, because the SDK then drops the transport.
     _closing: DropGuard,
 }
 
@@ -29,7 +29,8 @@ impl<T> LimitedTransport<T> {
         Self { inner, unanswered: Arc::default(), _closing: closed.clone().drop_guard() }
     }
 
-    /// Returns whether a request is handled, i.e. neither dropped nor a repetition.
+    /// Returns whether a request is passed on. Too long, too many and repeated requests are
+    /// dropped.
     fn accepts(&self, id: &RequestId, request: &ServerRequest) -> bool {
         let is_short = |text: &str| text.len() <= MAX_REQUEST_NAME_BYTES;
         let has_short_id = match id {
@@ -82,7 +83,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for LimitedTransport<T> {
                     notification: ServerNotification::CancelledNotification(cancelled),
                     ..
                 }) => {
-                    // The SDK does not answer a request that was cancelled.
+                    // The SDK does not answer a cancelled request, so the request no longer counts.
                     if let Some(id) = &cancelled.params.request_id {
                         lock(&self.unanswered).remove(id);
                     }
@@ -98,7 +99,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for LimitedTransport<T> {
     }
 }
 
-/// A request whose answer is being written. It is answered when the value is dropped.
+/// A request whose answer is being written. When this value is dropped, the request counts as
+/// answered.
 struct AnsweredRequest {
     id: RequestId,
     of: Arc<Mutex<HashSet<RequestId>>>,
@@ -122,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that has sent some messages, and reads nothing.
+    /// A server that has sent some messages, and reads only error responses.
     struct DeafServer(VecDeque<Value>);
 
     impl Transport<RoleClient> for DeafServer {
@@ -164,7 +166,7 @@ mod tests {
             LimitedTransport::new(DeafServer(flood.collect()), &CancellationToken::new());
         assert_eq!(received(&mut transport).await, MAX_UNANSWERED_REQUESTS);
         let answer = |id| JsonRpcMessage::response(ClientResult::empty(()), RequestId::Number(id));
-        // An answer that the server does not read answers nothing.
+        // As long as the server does not read the answer, the request stays unanswered.
         let unread = transport.send(answer(0));
         transport.inner.0.push_back(ping(1000));
         assert_eq!(received(&mut transport).await, 0);

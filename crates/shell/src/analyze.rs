@@ -366,8 +366,9 @@ mod tests {
             ("make lint", 2, None),
             ("make lint", 1, Some("make lint")),
             ("sudo ls", 1, Some("sudo ls")),
-            // Words of a rule are trusted. Words after a word that is not understood are not
-            // trusted.
+            // If the rule contains all words, the line is accepted. If further words follow, an
+            // unknown word of the rule is an error, because it may change the meaning of the
+            // further words.
             ("cargo test --config x", 4, None),
             ("cargo test --config x -q", 4, Some("--config")),
             ("cargo test --package a -q", 3, None),

@@ -175,8 +175,8 @@ impl Registry {
         })
     }
 
-    /// Returns the tools of the registry and the live tools `live`. Omits a live tool if a tool of
-    /// the registry or an earlier live tool already has its name.
+    /// Returns the tools of the registry and the live tools `live`. If several tools have the same
+    /// name, only the first of them is returned.
     fn with_own_tools(&self, live: Vec<Arc<RegisteredTool>>) -> Vec<Arc<RegisteredTool>> {
         let own_names = self.tools.iter().flat_map(|entry| {
             std::iter::once(&*entry.spec.name).chain(entry.spec.aliases.iter().copied())

@@ -1,4 +1,5 @@
-//! A client that sends the access token of a server, and renews it once if it is refused.
+//! An HTTP client that sends an access token with each request. If the server refuses the token,
+//! the client renews it once.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -20,7 +21,7 @@ use sse_stream::Sse;
 use super::discovery::shown;
 use super::tokens::{RefreshError, ServerLogin};
 
-/// A client with the login of one server. Clones share the login.
+/// An HTTP client with the login to one server. Clones share the login.
 #[derive(Clone)]
 pub(crate) struct AuthorizedClient {
     client: reqwest::Client,
@@ -35,11 +36,11 @@ impl AuthorizedClient {
         Self { client, login }
     }
 
-    /// Sends a request with the access token. If the server refuses it, the request is sent once more
-    /// with another token.
+    /// Sends a request with the access token. If the server refuses the token, the request is sent
+    /// once more with another token.
     ///
-    /// The client of the SDK would ask for new tokens once for each request that was refused, and an
-    /// authorization server may take the second use of a refresh token for a theft.
+    /// The client of the SDK is not used, because it would request new tokens for each refused
+    /// request. An authorization server may treat the second use of a refresh token as a theft.
     async fn send<T, F: Future<Output = Result<T, HttpError>>>(
         &self,
         send: impl Fn(Option<String>) -> F,
@@ -76,7 +77,7 @@ fn is_unauthorized(error: &HttpError) -> bool {
     match error {
         HttpError::AuthRequired(_) => true,
         HttpError::Client(error) => error.status() == Some(StatusCode::UNAUTHORIZED),
-        // A server should send the header with which the first kind begins, but may not.
+        // `AuthRequired` requires a header that some servers do not send.
         HttpError::UnexpectedServerResponse(text) => text.starts_with("HTTP 401"),
         _ => false,
     }
@@ -89,7 +90,8 @@ pub(crate) fn login_error_text(
     error: &ServiceError,
 ) -> Option<String> {
     let needs_login = || Some(format!("The server {server} cannot be used: {}.", login.need()));
-    // The first request that is refused ends the connection of all.
+    // After the first refused request, the connection ends, and all other requests fail with other
+    // errors.
     if login.has_ended() && !matches!(error, ServiceError::McpError(_)) {
         return needs_login();
     }
@@ -110,7 +112,7 @@ pub(crate) fn login_error_text(
     }
 }
 
-/// Returns why a server has not started, as the end of a sentence for the user.
+/// Returns the reason why a server has not started, as the end of a sentence for the user.
 pub(crate) fn start_error_text(login: &ServerLogin, error: &(dyn Error + 'static)) -> String {
     match (login.refusal(), http_error(error)) {
         (Some(refusal), _) => refusal,
@@ -130,14 +132,14 @@ pub(crate) fn start_error_text(login: &ServerLogin, error: &(dyn Error + 'static
     }
 }
 
-/// Returns the error of the connection that is the cause of an error.
+/// Returns the HTTP error that caused an error, if there is one.
 fn http_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a HttpError> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(found) = error.downcast_ref() {
             return Some(found);
         }
-        // The SDK does not return the cause of this error.
+        // `ClientInitializeError` does not return this cause from `source`.
         cause = match error.downcast_ref::<ClientInitializeError>() {
             Some(ClientInitializeError::TransportError { error, .. }) => Some(error),
             _ => error.source(),

@@ -1,4 +1,5 @@
-//! The end of a login: the browser's request to this computer, or the address that a user pastes.
+//! The end of a login: the answer of the authorization server. The browser passes the answer to
+//! this computer in a request, or the user pastes the address of this request.
 
 use std::io;
 use std::sync::Arc;
@@ -11,22 +12,22 @@ use url::Url;
 
 use crate::limits::{CALLBACK_TIMEOUT, MAX_CALLBACK_BYTES, MAX_CALLBACKS};
 
-/// Waits for the answer of an authorization server, which the browser passes on.
+/// Waits for the browser's request with the answer of an authorization server.
 pub(super) struct CallbackListener {
     listener: TcpListener,
     address: Arc<str>,
 }
 
-/// The answer of an authorization server. Its state is that of the login.
+/// The answer of an authorization server. The state in the answer equals the state of the login.
 pub(super) enum Callback {
     /// The user has agreed.
     Code { code: String, issuer: Option<String> },
-    /// The server refuses, with its reason.
+    /// The authorization server refuses the login.
     Error { error: String, description: Option<String> },
 }
 
 impl CallbackListener {
-    /// Listens at a free port of this computer, which other computers cannot reach.
+    /// Listens at a free loopback port of this computer. Other computers cannot reach this port.
     pub(super) async fn bind() -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
@@ -38,15 +39,15 @@ impl CallbackListener {
         &self.address
     }
 
-    /// Waits for the answer with this state. Any page in the browser can send other requests, which
-    /// are refused and change nothing.
+    /// Waits for the answer with this state. All other requests are refused and have no effect,
+    /// because any page in the browser can send them.
     pub(super) async fn wait(&self, state: &str) -> Callback {
         let state: Arc<str> = state.into();
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = self.listener.accept(), if connections.len() < MAX_CALLBACKS => {
-                    // E.g. if the browser has closed the connection again.
+                    // This fails e.g. if the browser has closed the connection again.
                     let Ok((stream, _)) = accepted else { continue };
                     let (address, state) = (self.address.clone(), state.clone());
                     connections.spawn(async move {
@@ -64,8 +65,8 @@ impl CallbackListener {
 }
 
 impl Callback {
-    /// Parses the address to which the browser was redirected. Returns `None` if it does not have
-    /// this state.
+    /// Parses the address to which the browser was redirected. Returns `None` if the address
+    /// differs from `expected`, or if it does not contain `state`.
     pub(super) fn parse(address: &str, expected: &str, state: &str) -> Option<Self> {
         let (address, expected) = (Url::parse(address).ok()?, Url::parse(expected).ok()?);
         let part = |name: &str| {
@@ -97,7 +98,7 @@ async fn serve(mut stream: TcpStream, address: &str, state: &str) -> Option<Call
     let target = head.strip_prefix("GET /").and_then(|rest| rest.split(' ').next());
     let requested = Url::parse(address).ok()?.join(&format!("/{}", target.unwrap_or_default()));
     let callback = Callback::parse(requested.ok()?.as_str(), address, state);
-    // The page contains no text of the request, which may come from anywhere.
+    // The page contains no text of the request, because any program may have sent the request.
     let (status, text) = match &callback {
         Some(Callback::Code { .. }) => {
             ("200 OK", "The answer has arrived. Close this page, and return to the terminal.")

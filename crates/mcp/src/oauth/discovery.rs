@@ -1,4 +1,5 @@
-//! Requests of logins: to the endpoints that the metadata of a server names, and only by TLS.
+//! Sends the requests of a login. The requests go to the endpoints in the metadata of the server,
+//! and use TLS.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,24 +21,25 @@ use super::error::McpLoginError;
 use crate::http::{build_client, is_loopback};
 use crate::limits::{LOGIN_REQUEST_TIMEOUT, MAX_LOGIN_ERROR_BYTES, MAX_LOGIN_RESPONSE_BYTES};
 
-/// The authorization server of a server.
+/// The authorization server that is responsible for an MCP server.
 pub(super) struct AuthorizationServer {
     pub(super) manager: AuthorizationManager,
-    /// The issuer. Its metadata come from its own address.
+    /// The issuer. The metadata was loaded from the address of this issuer.
     pub(super) issuer: String,
     pub(super) token_endpoint: String,
     is_client_refused: Arc<AtomicBool>,
 }
 
 impl AuthorizationServer {
-    /// Returns whether an answer of the server to a request for tokens refuses the client itself.
+    /// Returns whether the server has refused a request for tokens because it does not accept the
+    /// client.
     pub(super) fn is_client_refused(&self) -> bool {
         self.is_client_refused.load(Ordering::Acquire)
     }
 }
 
-/// Finds the authorization server of a server, by the metadata that they publish. `challenge` is the
-/// header with which the server refused a request.
+/// Finds the authorization server of an MCP server. Uses the metadata that both servers publish.
+/// `challenge` is the header with which the MCP server refused a request.
 pub(super) async fn discover(
     url: &str,
     challenge: Option<&str>,
@@ -56,7 +58,8 @@ pub(super) async fn discover(
     let mut manager = manager.map_err(|error| failed(&error))?;
     let found = manager.resolve_metadata_from_challenge(challenge).await;
     let found = found.map_err(|error| failed(&error))?;
-    // The SDK would guess the endpoints of a server that publishes nothing.
+    // If the server publishes no metadata, the SDK guesses the endpoints. Guessed endpoints are not
+    // used.
     if !found.source.is_discovered() {
         return Err(McpLoginError::NoMetadata);
     }
@@ -73,8 +76,8 @@ pub(super) async fn discover(
     Ok(AuthorizationServer { manager, issuer, token_endpoint, is_client_refused })
 }
 
-/// Returns the addresses at which an issuer publishes its metadata: those of RFC 8414, and that of
-/// `OpenID` Connect.
+/// Returns the addresses at which an issuer may publish its metadata. RFC 8414 and `OpenID` Connect
+/// define these addresses.
 fn metadata_urls(issuer: &str) -> Option<[String; 3]> {
     let issuer = Url::parse(issuer).ok()?;
     if issuer.query().is_some() || issuer.fragment().is_some() {
@@ -93,11 +96,13 @@ fn metadata_urls(issuer: &str) -> Option<[String; 3]> {
     ])
 }
 
-/// Checks that the metadata of an authorization server come from the issuer that they name. Otherwise
-/// a server could name own metadata that contain the issuer of another login, and would get the refresh
-/// token of this login. The SDK checks only addresses of some forms.
+/// Checks that the metadata of an authorization server was loaded from an address of the issuer
+/// that it names. Without this check, a server could publish metadata with the issuer of another
+/// login, and would then receive the refresh token of that login. The SDK checks only some forms of
+/// addresses.
 fn check_issuer(url: &Url, body: &[u8]) -> Result<(), OAuthHttpClientError> {
-    // Metadata without this field are not used. Other documents name no issuer.
+    // Metadata of an authorization server without the field `token_endpoint` is not used. Other
+    // documents contain no issuer.
     let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(body) else { return Ok(()) };
     if !fields.contains_key("token_endpoint") {
         return Ok(());
@@ -109,8 +114,8 @@ fn check_issuer(url: &Url, body: &[u8]) -> Result<(), OAuthHttpClientError> {
     Err(format!("the metadata at {url} are not those of their issuer `{issuer}`").into())
 }
 
-/// Returns whether a login to the server `base` may send a request to `url`. Without TLS, everyone on
-/// the way could read the tokens.
+/// Returns whether a login to the server `base` may send a request to `url`. TLS is required,
+/// because otherwise others in the network could read the tokens.
 fn is_permitted(base: &Url, url: &Url) -> bool {
     match url.scheme() {
         "https" => true,
@@ -119,7 +124,7 @@ fn is_permitted(base: &Url, url: &Url) -> bool {
     }
 }
 
-/// Converts an error. Its text may be that of a server.
+/// Converts an error. The text of the error may come from a server, so it is escaped and truncated.
 pub(super) fn failed(error: &AuthError) -> McpLoginError {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -130,7 +135,7 @@ pub(super) fn failed(error: &AuthError) -> McpLoginError {
     McpLoginError::Failed(shown(&text))
 }
 
-/// Returns a text of a server as it can be shown to the user.
+/// Escapes and truncates a text of a server, so that it can be shown to the user.
 pub(super) fn shown(text: &str) -> String {
     escape_invisible_truncated(text.trim(), MAX_LOGIN_ERROR_BYTES).0
 }
@@ -138,7 +143,7 @@ pub(super) fn shown(text: &str) -> String {
 /// Sends the requests of a login.
 struct LoginHttpClient {
     base: Url,
-    /// The clients for other computers, and for this one.
+    /// The HTTP client for other computers, then the HTTP client for this computer.
     clients: [OnceCell<Client>; 2],
     is_client_refused: Arc<AtomicBool>,
 }
@@ -161,7 +166,7 @@ impl LoginHttpClient {
             return Err(format!("{url} is not used, because it has no TLS").into());
         }
         let is_local = is_loopback(url.as_str());
-        // Redirects are followed by the SDK, which compares the origins.
+        // The client follows no redirects. The SDK follows them, and compares the origins.
         let client = self.clients[usize::from(is_local)]
             .get_or_try_init(|| build_client(is_local, Policy::none()))
             .await?;
@@ -177,7 +182,8 @@ impl LoginHttpClient {
             content.to_str().is_ok_and(|content| content.starts_with("text/event-stream"))
         });
         let mut body = Vec::new();
-        // A server that needs no login may answer the search for metadata with its endless stream.
+        // Do not read an event stream. A server that needs no login may answer a request for
+        // metadata with its endless stream of messages.
         while !is_stream && let Some(chunk) = response.chunk().await? {
             if body.len() + chunk.len() > MAX_LOGIN_RESPONSE_BYTES {
                 return Err(format!("a response has over {MAX_LOGIN_RESPONSE_BYTES} bytes").into());
@@ -194,16 +200,16 @@ impl LoginHttpClient {
     }
 }
 
-/// Returns whether a response to a request for tokens refuses the client, as RFC 6749 defines it. The
-/// SDK does not return the code of the error.
+/// Returns whether a response to a request for tokens has an error code of RFC 6749 that means that
+/// the client is not accepted. The SDK does not return the error code.
 fn refuses_client(body: &[u8]) -> bool {
     let fields = serde_json::from_slice::<Map<String, Value>>(body).unwrap_or_default();
     let error = fields.get("error").and_then(Value::as_str);
     matches!(error, Some("invalid_client" | "unauthorized_client"))
 }
 
-/// Removes the unknown fields of a response with tokens. They may contain other tokens, which the SDK
-/// would log and keep.
+/// Removes the unknown fields of a response with tokens. These fields may contain other tokens, and
+/// the SDK would log and keep them.
 fn only_known_fields(body: Vec<u8>) -> Vec<u8> {
     const KNOWN: [&str; 8] = [
         "access_token",

@@ -22,10 +22,10 @@ use crate::http::http_client;
 use crate::limits::{LOGIN_REQUEST_TIMEOUT, LOGIN_TIMEOUT};
 use crate::login::McpLogin;
 
-/// A login of the user to a server, which ends when the value is dropped.
+/// A login of the user to a server. Dropping this value cancels the login.
 ///
-/// The agent shows [`url`](Self::url) to the user, opens it in a browser if it can, and waits with
-/// [`finish`](Self::finish).
+/// The agent shows [`url`](Self::url) to the user, opens the URL in a browser if possible, and then
+/// calls [`finish`](Self::finish).
 pub struct McpLoginFlow {
     server: String,
     server_url: String,
@@ -39,7 +39,7 @@ pub struct McpLoginFlow {
     pub(super) deadline: Instant,
 }
 
-/// The URL contains the state, which is a secret.
+/// Omits the URL, because it contains the state, which is a secret.
 impl std::fmt::Debug for McpLoginFlow {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("McpLoginFlow").field("server", &self.server).finish_non_exhaustive()
@@ -88,7 +88,8 @@ impl McpLoginFlow {
                 let mut config = OAuthClientConfig::new(&client.id, listener.address());
                 config.client_secret.clone_from(&client.secret);
                 manager.configure_client(config).map_err(|error| failed(&error))?;
-                // It comes from the configuration each time.
+                // The secret of a configured client is not stored, because each connection reads it
+                // from the configuration.
                 None
             }
             None => {
@@ -120,9 +121,9 @@ impl McpLoginFlow {
         &self.url
     }
 
-    /// Waits for the user, and stores the login. `pasted` are the lines that the user enters because the
-    /// browser is on another computer: one is the address to which the browser was redirected. `wrong`
-    /// is called for each other line that is not empty.
+    /// Waits for the user, and stores the login. If the browser is on another computer, the user
+    /// can paste the address to which the browser was redirected. `pasted` are the lines that the
+    /// user enters. `wrong` is called for each non-empty line that is not this address.
     ///
     /// # Errors
     ///
@@ -165,7 +166,8 @@ impl McpLoginFlow {
 
     /// Exchanges the code for tokens, and stores them.
     async fn exchange(self, code: &str, issuer: Option<&str>) -> Result<(), McpLoginError> {
-        // It is useless without the verifier of this login, but no log needs it.
+        // The code is useless without the verifier of this login, but it should not appear in logs
+        // either.
         self.login.store.redact(code);
         let manager = &self.authorization.manager;
         let exchange = manager.exchange_code_for_token_with_issuer(code, &self.state, issuer);
@@ -184,7 +186,7 @@ impl McpLoginFlow {
         let (store, server, url) = (self.login.store, self.server, self.server_url);
         blocking(move || {
             login.secrets().for_each(|secret| store.redact(secret));
-            // A session may be renewing the tokens of the login before.
+            // A session may be renewing the tokens of the previous login at the same time.
             let _lock = store.lock(&server)?;
             store.save(&server, &url, &login.to_text()?)
         })
@@ -198,7 +200,8 @@ const OWN_HEADER: &str =
 
 const NO_STATE: &str = "the URL of the login has no state";
 
-/// Returns the state of a login. The address of the authorization server may contain another one before.
+/// Returns the state of a login. The last parameter `state` of the URL is the right one, because
+/// the address of the authorization server may already contain another one.
 fn state_of(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     let parts = url.query_pairs().filter(|(name, _)| name == "state");
@@ -212,8 +215,8 @@ fn registration_failed(error: &AuthError) -> McpLoginError {
     }
 }
 
-/// Sends the first request of a connection without a token. Returns the status of the answer, and the
-/// header with which the server refuses the request.
+/// Sends the first request of a connection without a token. Returns the status of the response. If
+/// the server refuses the request, also returns the header with the challenge.
 async fn ask_for_challenge(
     url: &str,
     headers: &[(String, String)],

@@ -1,4 +1,4 @@
-//! A login as it is stored: the tokens, and the client that they were given to.
+//! The stored form of a login: the tokens, and the client to which they were issued.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,11 +13,12 @@ use crate::limits::{MAX_STORED_LOGIN_BYTES, TOKEN_REFRESH_MARGIN};
 /// A stored login. The type has no `Debug`, because it consists of secrets.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct StoredLogin {
-    /// The URL of the server, which is the only one that gets the tokens.
+    /// The URL of the server. The access token is sent only to this server.
     url: String,
-    /// The address that got the refresh token, and is the only one that gets it.
+    /// The address that has issued the refresh token. The refresh token is sent only to this
+    /// address.
     pub(super) token_endpoint: String,
-    /// The secret of a client that was registered by the login.
+    /// The secret of the client, if the login has registered the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
     pub(super) credentials: StoredCredentials,
@@ -45,7 +46,7 @@ impl StoredLogin {
         self.credentials.token_response.is_some() && self.credentials.issuer.is_some()
     }
 
-    /// Returns whether this authorization server has given the tokens.
+    /// Returns whether this authorization server has issued the tokens.
     pub(super) fn is_of(&self, server: &AuthorizationServer) -> bool {
         self.credentials.issuer.as_ref() == Some(&server.issuer)
             && self.token_endpoint == server.token_endpoint
@@ -72,7 +73,7 @@ impl StoredLogin {
         self.tokens().is_some_and(|tokens| tokens.refresh_token().is_some())
     }
 
-    /// Returns whether the access token ends soon. A token without a known end does not.
+    /// Returns whether the access token expires soon. Returns `false` if its expiry is unknown.
     pub(super) fn ends_soon(&self, now: SystemTime) -> bool {
         let valid_for = self.tokens().and_then(TokenResponse::expires_in);
         let Some((valid_for, received)) = valid_for.zip(self.credentials.token_received_at) else {
@@ -91,7 +92,7 @@ impl StoredLogin {
     }
 }
 
-/// Runs a method of a store.
+/// Runs a method of a store on a blocking thread.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {

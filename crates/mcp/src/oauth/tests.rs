@@ -74,12 +74,13 @@ fn browser() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
-/// A store that forgets for which URL a login is, so that the tests show who compares it.
+/// A store that ignores the URL of a login. The tests then check that the URL is also compared
+/// outside of the store.
 #[derive(Debug, Default)]
 struct MemoryStore {
     logins: Mutex<BTreeMap<String, String>>,
     redacted: Mutex<Vec<String>>,
-    /// Whether logins cannot be saved.
+    /// Whether saving a login fails.
     is_full: AtomicBool,
 }
 
@@ -110,7 +111,7 @@ impl MemoryStore {
         serde_json::from_str(&lock(&self.logins)["docs"]).unwrap()
     }
 
-    /// Lets the stored access token end.
+    /// Makes the stored access token expire.
     fn expire(&self) {
         let mut login = self.login();
         login["credentials"]["token_received_at"] = 0.into();
@@ -125,7 +126,7 @@ fn config(url: &str, store: &Arc<MemoryStore>) -> McpServerConfig {
     config
 }
 
-/// No line is pasted.
+/// A stream for tests in which the user pastes no line.
 fn never() -> stream::Pending<String> {
     stream::pending()
 }
@@ -134,7 +135,8 @@ fn no_line() {
     panic!("no line was pasted");
 }
 
-/// Logs in as a browser does whose user agrees. Returns the page that the browser shows at the end.
+/// Logs in. Acts like a browser whose user agrees. Also returns the page that the browser shows at
+/// the end.
 async fn log_in(config: &McpServerConfig) -> (Result<(), McpLoginError>, String) {
     let flow = match McpLoginFlow::start(config, "Agent").await {
         Ok(flow) => flow,
@@ -166,7 +168,7 @@ async fn logged_in() -> (TestServer, Arc<MemoryStore>, McpServerConfig, RunningS
     (server, store, config, running)
 }
 
-/// Sends this number of calls at the same time. Returns the messages of those that failed.
+/// Sends this number of calls at the same time. Returns the error messages of the failed calls.
 async fn call(connected: &ServerConnection, number: usize) -> Vec<String> {
     let call = || connected.peer.call_tool(CallToolRequestParams::new("echo"));
     let answers: Vec<Result<_, ServiceError>> = join_all((0..number).map(|_| call())).await;
@@ -181,7 +183,7 @@ async fn a_login_is_stored_and_used_and_its_secrets_are_redacted() {
     assert!(call(&running.connection_for_calls(&config), 1).await.is_empty());
     assert_eq!([server.count("register").await, server.count("exchange").await], [1, 1]);
     let tokens = store.login()["credentials"]["token_response"].clone();
-    // Tokens that are not used are not kept.
+    // Tokens that the agent does not use are not stored.
     assert_eq!(tokens.get("id_token"), None);
     for name in ["access_token", "refresh_token"] {
         let token = tokens[name].as_str().unwrap().to_owned();
@@ -263,7 +265,7 @@ async fn tokens_of_another_process_are_used() {
     server.post("/expire").await;
     connect(&config).await.unwrap().end().await;
     assert_ne!(store.login(), old);
-    // The connection still has the tokens of before.
+    // This connection still has the old tokens in memory.
     assert_eq!(call(&running.connection_for_calls(&config), 1).await, [""; 0]);
     assert_eq!(server.count("refresh").await, 1);
     running.end().await;
@@ -403,7 +405,7 @@ async fn a_login_that_is_not_possible_has_a_reason() {
 async fn a_server_that_answers_without_a_login_needs_none() {
     let (server, store) = (TestServer::start("open"), Arc::<MemoryStore>::default());
     let (_, page) = log_in(&config(&server.url, &store)).await;
-    // It publishes how to log in, so that it may offer more after a login.
+    // The server publishes how to log in, so it may offer more tools after a login.
     assert!(page.contains("The answer has arrived."), "{page}");
 }
 
@@ -415,7 +417,7 @@ async fn a_registered_client_is_used() {
     let mut client = McpLoginClient::new("mine");
     client.secret = Some(secret.to_owned());
     config.login.as_mut().unwrap().client = Some(client.clone());
-    // The server alone must not choose who gets the secret.
+    // The server alone must not decide which authorization server receives the secret.
     let issuer = server.at("");
     assert_eq!(log_in(&config).await.0, Err(McpLoginError::OtherIssuer(issuer.clone())));
     let client = client.with_secret(Some(secret.to_owned()), issuer);
@@ -428,7 +430,7 @@ async fn a_registered_client_is_used() {
     server.post("/expire").await;
     connect(&config).await.unwrap().end().await;
     assert_eq!(server.count("refresh").await, 1);
-    // The user has registered it elsewhere since.
+    // In the meantime, the user has registered the client at another authorization server.
     server.post("/expire").await;
     let client = client.with_secret(Some(secret.to_owned()), "https://other.example");
     config.login.as_mut().unwrap().client = Some(client);
@@ -439,7 +441,8 @@ async fn a_registered_client_is_used() {
 
 #[tokio::test]
 async fn a_foreign_authorization_server_gets_no_refresh_token() {
-    // Each names the issuer of the login, or an issuer that has the token endpoint of the login.
+    // Each of these servers pretends to be the authorization server of the login: it names the same
+    // issuer or the same token endpoint.
     for (behaviour, expected) in [
         ("foreign", "are not those of their issuer"),
         ("moved", "it needs a login: run `agent login docs`"),
@@ -454,7 +457,8 @@ async fn a_foreign_authorization_server_gets_no_refresh_token() {
         assert_eq!([server.count("refresh").await, server.count("stolen").await], [0, 0]);
         let before = store.login();
         let (result, _) = log_in(&config).await;
-        // A new login is bound to the new server, if this one publishes its own metadata.
+        // If the new authorization server publishes its own metadata, a new login is possible, and
+        // is bound to this server.
         assert_eq!(result.is_ok(), behaviour != "foreign", "{behaviour}: {result:?}");
         assert_eq!(store.login() == before, behaviour == "foreign");
     }
@@ -486,7 +490,7 @@ async fn a_login_that_cannot_be_saved_is_used_and_its_old_refresh_token_is_not()
     server.post("/expire").await;
     assert_eq!(call(&connected, 1).await, [""; 0]);
     assert_ne!(store.login(), before);
-    // A login of the user is used instead of the tokens in memory.
+    // A new login of the user replaces the tokens in memory.
     store.is_full.store(true, Ordering::Relaxed);
     server.post("/expire").await;
     assert_eq!(call(&connected, 1).await, [""; 0]);
@@ -508,7 +512,7 @@ async fn slow_renewal() -> (TestServer, Arc<MemoryStore>, Arc<ServerLogin>) {
     let mut login = ServerLogin::new(&config);
     login.patience = Duration::from_millis(50);
     let login = Arc::new(login);
-    // One for the login itself.
+    // The first request for tokens was sent by the login itself.
     while server.count("asked for tokens").await < 2 {
         assert!(login.token().await.is_err());
     }

@@ -1,4 +1,5 @@
-//! The tokens of one connection to a server: loaded once, renewed once, and given up together.
+//! The tokens of one connection to a server. All requests share them, so the tokens are loaded only
+//! once, and a renewal is not repeated by each request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,17 +22,17 @@ pub(crate) struct ServerLogin {
     server: String,
     url: String,
     login: Option<McpLogin>,
-    /// Whether the configuration has its own header with a token.
+    /// Whether the configuration itself has an `Authorization` header.
     has_own_header: bool,
     tokens: Arc<Mutex<Tokens>>,
-    /// Time for which a request waits for a token.
+    /// Maximum time that a request waits for a token.
     pub(super) patience: Duration,
     /// Number of attempts to renew the access token.
     attempts: AtomicU64,
     refusal: watch::Sender<Refusal>,
 }
 
-/// Whether the server has refused a request for want of a valid login.
+/// Whether the server has refused a request because there is no valid login.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Refusal {
     None,
@@ -45,22 +46,22 @@ enum Refusal {
 struct Tokens {
     is_loaded: bool,
     stored: Option<StoredLogin>,
-    /// The text in the store that `stored` should have replaced, if it could not be saved. The refresh
-    /// token of this text has been used.
+    /// If `stored` could not be saved, the old text that is still in the store. The refresh token
+    /// in this text was already used.
     replaced: Option<String>,
     /// The failure of the last attempt to renew the access token.
     failure: Option<RefreshError>,
 }
 
-/// A login that a request can use, or the renewal of one.
+/// A login that a request can use, or a prepared renewal of the login.
 enum Refresh {
     Done(Box<StoredLogin>),
     Prepared(Box<Renewal>),
 }
 
-/// A renewal before its request for tokens.
+/// A prepared renewal. The request for new tokens was not sent yet.
 struct Renewal {
-    /// No other process renews the login.
+    /// Prevents other processes from renewing the login.
     lock: Box<dyn Send>,
     server: AuthorizationServer,
     credentials: InMemoryCredentialStore,
@@ -69,17 +70,17 @@ struct Renewal {
     in_store: String,
 }
 
-/// Why there is no access token.
+/// The reason why there is no access token.
 #[derive(Debug, Clone)]
 pub(super) enum RefreshError {
     /// The login has ended.
     Ended,
-    /// The tokens could not be loaded or renewed now, with the reason.
+    /// The tokens could not be loaded or renewed now. The text is the reason.
     Failed(String),
 }
 
 impl ServerLogin {
-    /// Creates the login of a connection. Nothing is loaded yet.
+    /// Creates the login of a connection. The tokens are loaded when they are first needed.
     pub(crate) fn new(config: &McpServerConfig) -> Self {
         let (url, headers) = match &config.transport {
             McpTransport::Http { url, headers } => (url.clone(), headers.as_slice()),
@@ -99,7 +100,8 @@ impl ServerLogin {
         }
     }
 
-    /// Returns the access token for the next request. It is renewed first if it ends soon.
+    /// Returns the access token for the next request. If the token expires soon, it is renewed
+    /// first.
     pub(super) async fn token(self: &Arc<Self>) -> Result<Option<String>, RefreshError> {
         if self.has_own_header || self.login.is_none() {
             return Ok(None);
@@ -123,7 +125,7 @@ impl ServerLogin {
         .await
     }
 
-    /// Returns another access token after the server has refused this one.
+    /// Returns another access token after the server has refused the token `refused`.
     pub(super) async fn token_after(
         self: &Arc<Self>,
         refused: &str,
@@ -132,7 +134,7 @@ impl ServerLogin {
             let attempts = self.attempts.load(Ordering::Acquire);
             let tokens = self.tokens.clone().lock_owned().await;
             match &tokens.stored {
-                // Another request was faster.
+                // Another request has already renewed the token.
                 Some(stored) if stored.access_token() != refused => {
                     Ok(stored.access_token().to_owned())
                 }
@@ -149,7 +151,8 @@ impl ServerLogin {
         timeout(self.patience, token).await.unwrap_or_else(|_elapsed| Err(no_answer()))
     }
 
-    /// Renews the access token, unless another request has tried it since `attempts` was read.
+    /// Renews the access token. If another request has tried this since `attempts` was read, and
+    /// has failed, returns the same failure.
     async fn refresh_once(
         self: Arc<Self>,
         mut tokens: OwnedMutexGuard<Tokens>,
@@ -162,7 +165,8 @@ impl ServerLogin {
             }
             _ => {}
         }
-        // A call that is cancelled or waits no longer must not lose a new refresh token.
+        // Renew in a separate task. If the call is cancelled or its wait times out, the new refresh
+        // token must not be lost.
         let refresh = tokio::spawn(async move {
             let refreshed = self.refresh(&tokens).await;
             self.attempts.fetch_add(1, Ordering::Release);
@@ -176,8 +180,8 @@ impl ServerLogin {
         refresh.await.unwrap_or_else(|error| Err(RefreshError::Failed(error.to_string())))
     }
 
-    /// Asks the authorization server for new tokens, and stores them. Also returns the text in the
-    /// store that they should have replaced, if they could not be saved.
+    /// Requests new tokens from the authorization server, and stores them. If the new tokens could
+    /// not be saved, also returns the old text that is still in the store.
     async fn refresh(
         &self,
         tokens: &Tokens,
@@ -191,8 +195,9 @@ impl ServerLogin {
             Refresh::Done(stored) => return Ok((*stored, None)),
             Refresh::Prepared(renewal) => *renewal,
         };
-        // Only the time of the request itself is limited from here on: an authorization server that
-        // has received it has ended the old refresh token.
+        // From here on, only the HTTP request has a time limit. An authorization server that has
+        // received the request has invalidated the old refresh token, so its response must not be
+        // lost.
         let Renewal { lock, server, credentials, client_secret, in_store } = renewal;
         let new = self.request_tokens(server, &credentials, client_secret).await?;
         new.secrets().for_each(|secret| login.store.redact(secret));
@@ -201,7 +206,8 @@ impl ServerLogin {
         saved
     }
 
-    /// Returns the login in the store if it is newer than `old`, or prepares its renewal.
+    /// Returns the login in the store if this login is newer than `old`. Otherwise prepares a
+    /// renewal.
     async fn prepare(
         &self,
         login: &McpLogin,
@@ -215,7 +221,7 @@ impl ServerLogin {
         if replaced == Some(&in_store) {
             stored = old.clone();
         }
-        // Another process was faster, or the user has logged in again.
+        // Another process has already renewed the login, or the user has logged in again.
         if stored.access_token() != old.access_token() && !stored.ends_soon(SystemTime::now()) {
             return Ok(Refresh::Done(Box::new(stored)));
         }
@@ -226,7 +232,8 @@ impl ServerLogin {
         let mut server = discover(&self.url, None).await.map_err(|error| other(&error))?;
         let client_id = stored.credentials.client_id.clone();
         let configured = login.client.as_ref().filter(|client| client.id == client_id);
-        // Another authorization server, or another address of it, must not get the refresh token.
+        // The refresh token must not be sent to another authorization server, or to another address
+        // of the same one.
         let is_registered = configured.is_none_or(|client| client.is_registered_at(&server.issuer));
         if !stored.is_of(&server) || !is_registered {
             return Err(RefreshError::Ended);
@@ -268,8 +275,8 @@ impl ServerLogin {
         new.ok_or(RefreshError::Ended)
     }
 
-    /// Saves a renewed login, if the store still has the login that was renewed. If it cannot be saved,
-    /// it is used until the session ends.
+    /// Saves a renewed login if the store still contains the old login `in_store`. If saving fails,
+    /// the renewed login is used until the session ends.
     async fn save(
         &self,
         login: &McpLogin,
@@ -288,7 +295,8 @@ impl ServerLogin {
         });
         match saved.await {
             Ok(None) => Ok((new, None)),
-            // The user has logged out, or has logged in again, although the login was locked.
+            // The store contains another login. The user has logged out or logged in again without
+            // waiting for the lock.
             Ok(Some(current)) => {
                 let current = current.and_then(|text| StoredLogin::parse(&text, &self.url));
                 current.map(|current| (current, None)).ok_or(RefreshError::Ended)
@@ -304,7 +312,7 @@ impl ServerLogin {
         }
     }
 
-    /// Loads the login, with its text.
+    /// Loads the login. Also returns the text in the store.
     async fn load(&self) -> Result<Option<(StoredLogin, String)>, String> {
         let Some(login) = &self.login else { return Ok(None) };
         let (store, server, url) = (login.store.clone(), self.server.clone(), self.url.clone());
@@ -339,12 +347,14 @@ impl ServerLogin {
         *self.refusal.borrow() == Refusal::LoginEnded
     }
 
-    /// Returns why the server refuses requests, as the end of a sentence for the user, if it does.
+    /// Returns the reason if the server refuses requests. The reason is the end of a sentence for
+    /// the user.
     pub(crate) fn refusal(&self) -> Option<String> {
         (*self.refusal.borrow() != Refusal::None).then(|| self.need())
     }
 
-    /// Returns that the server needs a login, as the end of a sentence for the user.
+    /// Returns a text that the server needs a login. The text is the end of a sentence for the
+    /// user.
     pub(crate) fn need(&self) -> String {
         match &self.login {
             _ if self.has_own_header => {

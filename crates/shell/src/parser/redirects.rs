@@ -28,7 +28,8 @@ impl ShellParser<'_> {
         let source = &before[..before.len() - self.rest.len()];
         let is_descriptor = target.text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
         match *operator {
-            // Shells disagree on the line that ends a heredoc with such a delimiter.
+            // If the delimiter contains `$` or a backtick, shells disagree on the line that ends
+            // the heredoc.
             "<<" | "<<-" if source.contains(['$', '`']) => return Err(ParseFailure::Unclear),
             "<<" | "<<-" => {
                 let (strips_tabs, expands) = (*operator == "<<-", !target.is_quoted);

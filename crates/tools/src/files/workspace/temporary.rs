@@ -65,7 +65,8 @@ mod tests {
         }
         fs::write(private.join("own"), "").unwrap();
         fs::write(system.join("other"), "").unwrap();
-        // A mount in the sandbox of a command leaves an empty folder in the private folder.
+        // If a project folder is mounted beneath `/tmp` in a sandbox, the mount point is a folder
+        // in the private folder.
         fs::create_dir_all(private.join("shared/project")).unwrap();
         fs::create_dir_all(system.join("shared/project")).unwrap();
         fs::write(system.join("shared/sibling"), "").unwrap();
