@@ -1,6 +1,6 @@
-//! Servers of the [Model Context Protocol](https://modelcontextprotocol.io) as tools of an agent of
-//! the Agent Client Protocol. The crate does *only* that. The crates `acp-lifecycle` and
-//! `acp-tools` permit, show and end the calls of the tools.
+//! Offers the tools of [Model Context Protocol](https://modelcontextprotocol.io) servers to an
+//! agent that speaks the Agent Client Protocol. The crate does *only* that. The crates
+//! `acp-lifecycle` and `acp-tools` permit, show and end the calls of the tools.
 #![doc = include_str!("../README.md")]
 
 mod client;

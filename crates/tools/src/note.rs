@@ -1,5 +1,5 @@
 //! Notes about a call. The user receives a note in the language of the session. The model receives
-//! it in English.
+//! the same note in English.
 
 use std::fmt;
 use std::sync::LazyLock;

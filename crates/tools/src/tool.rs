@@ -435,7 +435,8 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the paths of the files whose text the preview shows or quotes. Each path has the
     /// form in which the model wrote it. Before the preview starts, the permission to read these
-    /// files is checked. If the session requires permission to read, it is requested.
+    /// files is checked. If the session requires permission to read a file, this permission is
+    /// requested.
     ///
     /// By default, a tool that may change files returns the paths of [`describe`](Self::describe).
     /// Any other tool returns no paths.

@@ -1,5 +1,6 @@
 //! Reads and writes files while another thread replaces directories by links. One link leads out of
-//! the project folder. The other link leads to a place inside it that was not inspected.
+//! the project folder. The other link leads to a place inside the project folder that was not
+//! inspected.
 //!
 //! `ESCAPE_TRIES` sets the number of reads and writes. `cargo xtask accept escape` sets one
 //! million. For comparison, the same test also opens files as many programs do: it canonicalizes

@@ -44,7 +44,8 @@ impl ShellParser<'_> {
             "<<<" => {
                 self.current.append_input_text(&ShellWord { text: target.text + "\n", ..target });
             }
-            // In bash, the text after the dash is a separate word. In other shells, it is an error.
+            // In bash, the text after the dash is a separate word. In other shells, such a
+            // redirection is an error.
             "<&" | ">&" if target.text.len() > 1 && target.text.starts_with('-') => {
                 return Err(ParseFailure::Unclear);
             }

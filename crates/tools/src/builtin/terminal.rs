@@ -236,9 +236,9 @@ impl Tool for Terminal {
     }
 }
 
-/// Marks the effects of a command by the isolation that the command will have. Returns a note if
-/// the command runs without a sandbox although sandboxes are enabled, or if the sandbox is too
-/// weak.
+/// Marks the effects of a command according to the isolation in which the command will run. Returns
+/// a note if the command runs without a sandbox although sandboxes are enabled, or if the sandbox
+/// is too weak.
 fn mark_effects_by_isolation(
     effects: Effects,
     command: &str,

@@ -42,8 +42,8 @@ struct UnknownText {
     shown: String,
     /// The reason, in words that end a sentence.
     reason: Note,
-    /// Whether the client has unsaved changes in a text with decoding errors. Such a file must not
-    /// be written, neither through the client nor on disk.
+    /// Whether the client has unsaved changes in a text with decoding errors. Such a file must be
+    /// written neither through the client nor on disk.
     is_garbled: bool,
 }
 

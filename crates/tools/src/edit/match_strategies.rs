@@ -1,10 +1,10 @@
 //! The strategies for finding the old text of an edit, from the strictest to the least strict.
 //!
-//! Each strategy ignores differences that the previous one does not ignore. The first ignores only
-//! the kind of line ends. The others ignore trailing whitespace, then a different indentation of
-//! all lines, then different quotes, dashes and spaces that look alike, and finally tabs instead of
-//! spaces. If the last strategy fails, nothing is replaced. All strategies except the first match
-//! only whole lines or words.
+//! Each strategy ignores differences that the previous strategy does not ignore. The first strategy
+//! ignores only the kind of line ends. The second strategy ignores trailing whitespace, the third
+//! one a different indentation of all lines, and the fourth one different quotes, dashes and spaces
+//! that look alike. The fifth strategy ignores tabs instead of spaces. If all strategies fail,
+//! nothing is replaced. All strategies except the first match only whole lines or words.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -299,8 +299,9 @@ impl MatchPlace {
         Self::find_all(text, wanted, 2, cancel, |_, _| true).len() == 1
     }
 
-    /// Finds all places whose start and end `fits` accepts. The list includes overlapping places,
-    /// because these also make an edit ambiguous. After a cancellation, the list is incomplete.
+    /// Finds all places. `fits` returns whether a place with this start and end is accepted. The
+    /// list includes overlapping places, because these also make an edit ambiguous. After a
+    /// cancellation, the list is incomplete.
     fn find_all(
         text: &str,
         wanted: &str,

@@ -491,7 +491,7 @@ proptest! {
             prop_assert!(!text.contains(&wanted) || edited.text == file);
             return Ok(());
         };
-        // The edit adds no kind of line end that the file does not have. Lines are only joined if
+        // The edit adds only kinds of line ends that the file already has. Lines are only joined if
         // the old text contains their line end.
         let has = |end: &str| file.contains(end);
         prop_assert!(has("\r") || !edited.text.contains('\r'), "{:?}", edited.text);

@@ -1,7 +1,7 @@
 //! Undoes the last change of a session, completely or not at all.
 //!
-//! A file that another program changed after the session is skipped, and does not prevent the undo
-//! of the other files.
+//! If another program changed a file after the session had changed it, this file is skipped. The
+//! other files are still undone.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

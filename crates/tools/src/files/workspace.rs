@@ -145,10 +145,11 @@ impl Workspace {
             .with_guarded_path(folder)
     }
 
-    /// Keeps the undo data and the outputs in the state folder under the id of a session, which
-    /// consists of ASCII letters, digits, `-` and `_`; any other id has no effect. A later workspace
-    /// with the same id and the same roots can undo the same changes and read the same outputs. Only
-    /// one workspace at a time may use an id. Call this method after [`Self::with_state_folder`].
+    /// Keeps the undo data and the outputs in the state folder under the id of a session. The id
+    /// must consist of ASCII letters, digits, `-` and `_`. Any other id has no effect. A later
+    /// workspace with the same id and the same roots can undo the same changes and read the same
+    /// outputs. Only one workspace at a time may use an id. Call this method after
+    /// [`Self::with_state_folder`].
     #[must_use]
     pub fn with_session_id(self, id: &str) -> Self {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';

@@ -57,7 +57,7 @@ pub(super) fn classify_address(address: IpAddr) -> AddressKind {
 
 fn classify_ipv4(address: Ipv4Addr) -> AddressKind {
     match address.octets() {
-        // Azure and Alibaba Cloud.
+        // The metadata services of Azure and Alibaba Cloud.
         [168, 63, 129, 16] | [100, 100, 100, 200] => AddressKind::Metadata,
         [0, ..] => AddressKind::Unspecified,
         [127, ..] => AddressKind::Loopback,
@@ -75,7 +75,7 @@ fn classify_ipv6(address: Ipv6Addr) -> AddressKind {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0] => AddressKind::Unspecified,
         [0, 0, 0, 0, 0, 0, 0, 1] => AddressKind::Loopback,
-        // Amazon, Google, Oracle and Scaleway.
+        // The metadata services of Amazon, Google, Oracle and Scaleway.
         [0xfd00, 0xec2, ..]
         | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254]
         | [0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe]

@@ -8,8 +8,8 @@
 //! - `x-fallback` of a field is the value that replaces unknown values.
 //! - `x-refused` of an object lists fields that the object does not have, but that must not be
 //!   ignored. If such a field were ignored, the call would do something else than the model
-//!   requested. The entry `append` rejects this field unless its value is false or empty. The entry
-//!   `mode=a` rejects the field `mode` only if its value is `a`.
+//!   requested. For example, the entry `append` rejects the field `append` if its value is neither
+//!   false nor empty. The entry `mode=a` rejects the field `mode` only if its value is `a`.
 //! - `x-instead` is the advice that the model receives if such a field is rejected.
 //!
 //! The schema that models receive does not contain these keywords. Valid arguments are not changed.

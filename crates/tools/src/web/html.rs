@@ -34,7 +34,7 @@ pub(crate) struct HtmlText {
 
 /// Converts a page. Relative links are resolved against `url`, the URL of the page.
 ///
-/// The main part of the page is converted, if it has one. Scripts, styles, forms, navigation and
+/// If the page has a main part, only this part is converted. Scripts, styles, forms, navigation and
 /// hidden elements are left out.
 pub(crate) fn convert_html(html: &str, url: &Url) -> HtmlText {
     // Libraries for HTML panic on some malformed pages.

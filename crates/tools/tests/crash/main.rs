@@ -31,7 +31,7 @@ fn subject() {
         return;
     };
     let case = CASES.iter().find(|known| known.name == case).unwrap();
-    // Write the outcome to a file, because the exit code is that of the test.
+    // Write the outcome to a file, because the exit code only shows whether this test passed.
     let outcome = case.change(folder.as_ref()).map_err(|error| error.to_string());
     std::fs::write(
         std::path::Path::new(&folder).join("told"),

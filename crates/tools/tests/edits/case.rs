@@ -25,7 +25,8 @@ pub(crate) struct RandomEditCase {
     seed: u64,
 }
 
-/// The encoding of a file. If possible, it is not implemented by the code under test.
+/// The encoding of a file. If possible, the tests use another implementation of the encoding than
+/// the code under test.
 pub(crate) enum FileEncoding {
     Utf8,
     Utf16(fn(u16) -> [u8; 2]),

@@ -20,7 +20,8 @@ pub(crate) struct RiskAssessment {
     /// The effects of the command: that it runs, the files that it writes inside the project
     /// folders, and the outside files that it reads through links inside the project folders.
     pub(crate) effects: Effects,
-    /// The reason why the command always requires permission. `None` if it does not.
+    /// The reason why the command always requires permission. `None` if the command does not always
+    /// require permission.
     pub(crate) note: Option<Note>,
 }
 

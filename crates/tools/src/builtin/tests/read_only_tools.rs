@@ -79,8 +79,8 @@ async fn a_search_reports_its_first_matches_and_its_progress() {
         assert!((1.0..=300.0).contains(&progress.current), "{progress:?}");
         assert!(progress.message.unwrap().starts_with("files, "));
     }
-    // The locations that are reported while the call runs are the first of the locations at its
-    // end.
+    // While the call runs, only the first locations are reported. The report at the end of the call
+    // begins with the same locations.
     let reported: Vec<_> = patches.iter().filter_map(|patch| patch.locations.as_ref()).collect();
     assert!(reported.iter().all(|some| report.locations.starts_with(some)), "{reported:?}");
 }

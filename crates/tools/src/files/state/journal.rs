@@ -51,8 +51,8 @@ pub(in crate::files) struct JournalFile {
     pub(in crate::files) temporary: OsString,
     /// The missing directories above the file, outermost first.
     pub(in crate::files) made: Vec<OsString>,
-    /// The directory of the copies from which the file is repaired, if it is not the directory of
-    /// the file.
+    /// The directory of the copies from which a torn file is repaired. `None` if this is the
+    /// directory of the file itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::files) copies: Option<OsString>,
 }

@@ -21,8 +21,8 @@ use crate::limits::{MAX_UNDO_ENTRIES, MAX_UNDO_LOG_BYTES};
 pub(super) enum UndoLogLine {
     /// An entry was added.
     Added { number: u64, entry: UndoEntry },
-    /// An entry was undone in a prompt. `left` are the operations that were not undone, whose backups
-    /// are kept for the user.
+    /// An entry was undone in a prompt. `left` contains the operations that were not undone. Their
+    /// backups are kept for the user.
     Undone { number: u64, prompt: u32, left: Vec<FileOperation> },
     /// An entry was dropped because the limits were exceeded.
     Dropped { number: u64 },

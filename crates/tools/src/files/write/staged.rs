@@ -72,8 +72,8 @@ enum StagedState {
     Prepared,
     /// The new file is in place. If there was an old file, it is now next to the new file.
     Written,
-    /// The file may be neither completely old nor completely new. The temporary files are kept,
-    /// because only they can repair it.
+    /// The file may contain a mixture of old and new bytes. The temporary files are kept, because
+    /// they are needed to repair the file.
     Stranded,
     /// All temporary files have been removed.
     Cleaned,
@@ -382,8 +382,8 @@ impl<'a> StagedFile<'a> {
         self.new_hash
     }
 
-    /// Turns the old file into a backup. Returns the operations of this write, from which they can
-    /// be undone.
+    /// Turns the old file into a backup. Returns the operations of this write, which are needed to
+    /// undo it.
     ///
     /// At this point, the write is complete. If the backup fails, the operation is therefore only
     /// recorded as unrecoverable. If `undo` is `None`, no backup is created.

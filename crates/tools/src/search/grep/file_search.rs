@@ -271,8 +271,8 @@ impl Sink for MatchCollector<'_> {
     /// multi-line search it may be several lines.
     fn matched(&mut self, _: &Searcher, block: &SinkMatch<'_>) -> io::Result<bool> {
         let (mut number, mut at) = (block.line_number().unwrap_or(0), 0);
-        // Of a long line, only the part around its match is shown. The matches in a block are only
-        // searched once.
+        // If a line is long, only the part around its match is shown. The matches in a block are
+        // only searched once.
         let mut found = Some(Match::zero(0));
         for line in block.lines() {
             if !self.takes_match() {

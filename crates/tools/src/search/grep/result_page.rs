@@ -42,7 +42,8 @@ impl PageRange {
 pub(super) struct FileSearchResult {
     pub(super) found: Option<Box<FoundMatches>>,
     pub(super) skipped: UnsearchedCounts,
-    /// The reason why the search of the file stopped before its end. `None` if it did not.
+    /// The reason why the search of the file stopped before its end. `None` if the search reached
+    /// its end.
     pub(super) stop: Option<EarlyStop>,
 }
 

@@ -11,8 +11,8 @@ use super::elements::{find_all, is_named, text_of};
 
 type Handle = Rc<Node>;
 
-/// Converts a superscript, a subscript or a footnote mark. A sign is added before it, because
-/// otherwise it would look like a part of the number before it.
+/// Converts a superscript, a subscript or a footnote mark. A sign is added, because otherwise the
+/// converted text would look like a part of the number before it.
 pub(super) fn convert_script(handlers: &dyn Handlers, element: Element<'_>) -> HandlerResult {
     let content = handlers.walk_children(element.node).content;
     let script = content.trim();

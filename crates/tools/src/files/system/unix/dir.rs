@@ -119,8 +119,8 @@ impl Dir {
         Ok(Self(sys::openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    /// Returns whether both directories are on the same file system. Only then can files be moved
-    /// between them.
+    /// Returns whether both directories are on the same file system. Files cannot be moved to
+    /// another file system.
     pub(crate) fn is_on_same_file_system(&self, other: &Self) -> bool {
         let device = |dir: &Self| sys::fstat(&dir.0).map(|stat| stat.st_dev);
         device(self).is_ok_and(|own| device(other) == Ok(own))
@@ -280,7 +280,8 @@ impl Dir {
 
     fn require_access(&self, name: &OsStr, access: Access) -> io::Result<()> {
         match sys::accessat(&self.0, name, access, AtFlags::EACCESS) {
-            // If the system cannot check the permission, only the operation itself shows it.
+            // If the system cannot check the permission, only the operation itself shows whether it
+            // is permitted.
             Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => Ok(()),
             known => Ok(known?),
         }
