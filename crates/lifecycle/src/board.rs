@@ -84,8 +84,8 @@ pub struct RejectedChangeCounters {
     pub fields_dropped: u64,
 }
 
-/// The open calls and terminals of one session. Only the [`Session`](crate::Session) changes the
-/// board, so no other code creates patches.
+/// The open calls and terminals of one session. Only the [`Session`](crate::Session) can call the
+/// methods that change the board and create patches.
 #[derive(Debug, Default)]
 pub struct CallBoard {
     calls: HashMap<ToolCallId, BoardCall>,
@@ -321,8 +321,8 @@ impl CallBoard {
         call.record_durations(&mut meta, now);
         meta.output_bytes = output_bytes.max(meta.output_bytes);
         meta.reason = reason;
-        // Clear the arriving arguments and the progress, because they describe a call that is still
-        // open.
+        // Clear the partially received arguments and the progress, because both describe an open
+        // call.
         meta.arriving.clear();
         meta.progress = None;
         if status != Status::Completed {

@@ -8,7 +8,8 @@ use crate::limits;
 /// is sent. See [`Session::with_config`](crate::Session::with_config).
 ///
 /// The defaults suit a client on the same machine. Each setter limits its value to a fixed maximum.
-/// Every protocol message therefore stays smaller than 1 MiB. Clients refuse messages of that size.
+/// Every protocol message therefore stays smaller than 1 MiB. Clients refuse messages of 1 MiB or
+/// more.
 ///
 /// ```
 /// use acp_lifecycle::{Session, SessionConfig};
@@ -62,17 +63,18 @@ impl SessionConfig {
     /// Sets the maximum serialised size of raw input and of raw output, in bytes. The default is 64
     /// KiB for each. Larger limits are reduced to 64 KiB. Input or output that exceeds the limit is
     /// truncated but keeps its JSON shape. Limits from 1 to 63 count as 64. If the limit is zero,
-    /// neither input nor output is shown. A retry is always detected by the whole input.
+    /// neither input nor output is shown. A retry is detected by comparing the whole input,
+    /// regardless of the limit.
     #[must_use]
     pub fn with_max_raw_bytes(self, bytes: usize) -> Self {
         Self { raw_bytes: bytes.min(limits::MAX_RAW_BYTES), ..self }
     }
 
-    /// Sets the maximum size, in bytes, of the text with which a call shows its result or its
-    /// error. The limit applies to the results of the middleware, and to the errors of all calls.
+    /// Sets the maximum size, in bytes, of the text that shows a call's result or error. The limit
+    /// applies to the results of calls that `ToolMiddleware` runs, and to the errors of all calls.
     /// The default is 32 KiB, and the maximum is 256 KiB. Omitted bytes are counted. Bytes that
     /// exceed the maximum content size of the call are omitted too. If the value is zero, only the
-    /// count is shown.
+    /// count of omitted bytes is shown.
     #[must_use]
     pub fn with_max_result_text_bytes(self, bytes: usize) -> Self {
         Self { result_text_bytes: bytes.min(limits::MAX_RESULT_TEXT_BYTES), ..self }

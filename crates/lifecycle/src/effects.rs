@@ -38,8 +38,8 @@ pub enum Effect {
         /// The tool's name on that server.
         tool: String,
         /// A digest of the tool's definition, so that a remembered answer covers only the definition
-        /// that the user saw. Empty if there is none. [`Matcher::Mcp`](crate::Matcher::Mcp) covers
-        /// all definitions.
+        /// that the user saw. Empty if the definition has no digest. A rule with
+        /// [`Matcher::Mcp`](crate::Matcher::Mcp) matches the tool regardless of the digest.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         definition: String,
     },
@@ -127,8 +127,8 @@ impl Effects {
         self.is_sensitive
     }
 
-    /// Marks the commands of the call as sandboxed, i.e. they can change nothing outside of the
-    /// project folders, and cannot use the network unless another permission allows it.
+    /// Marks the commands of the call as sandboxed. A sandboxed command cannot change anything
+    /// outside of the project folders. It can use the network only with a separate permission.
     /// [`Policy::judge_sandboxed`] judges such commands.
     ///
     /// [`Policy::judge_sandboxed`]: crate::Policy::judge_sandboxed
@@ -197,8 +197,9 @@ impl Effects {
         sorted
     }
 
-    /// Returns the effects of a preview that reads the files of these effects. The effects of the
-    /// preview are judged as strictly as the effects of the call. An unknown effect names no file.
+    /// Returns the reads of a preview that shows the files of these effects. The reads keep all
+    /// marks of these effects, so they are judged as strictly as the call. Effects that name no
+    /// file, e.g. unknown effects, add no read.
     #[cfg(feature = "tokio")]
     pub(crate) fn reads_for_preview(&self) -> Self {
         let look = |effect: &Effect| match effect {

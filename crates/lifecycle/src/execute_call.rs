@@ -136,7 +136,7 @@ pub struct CallFailure {
     pub is_fatal: bool,
     /// Whether the call had no effect because its preview is outdated. The call is then previewed
     /// again. Permission is requested again if the subject or the effects have changed, or if files
-    /// that the call may run have changed without asking a person. After three previews, the
+    /// that the call may run were changed without a person's approval. After three previews, the
     /// failure is reported to the model.
     pub is_outdated: bool,
     /// Changes of the report that are sent with the end of the call.
@@ -304,7 +304,7 @@ enum HasRun {
 /// Previews the call and requests permission.
 ///
 /// For a permitted call, permission is requested again only if the call has changed, or if files
-/// that the call may run have changed without asking a person.
+/// that the call may run were changed without a person's approval.
 async fn preview_and_permit<E: CallExecutor>(
     call: &CallHandle,
     executor: &mut E,

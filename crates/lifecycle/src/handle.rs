@@ -43,7 +43,7 @@ struct SharedSession {
     session: Mutex<Session>,
     pending_permissions: Mutex<HashMap<PermissionId, PendingPermission>>,
     change_notify: Notify,
-    /// Notified when no item waits any longer.
+    /// Notified when the outbox becomes empty.
     drain_notify: Notify,
     calls: Mutex<HashMap<ToolCallId, OpenCallResources>>,
     approver: Mutex<Option<Arc<Approver>>>,
@@ -197,8 +197,8 @@ impl SessionHandle {
     ) -> Option<OpenCall> {
         let patch = patch.with_capabilities(CallCapabilities::default().with_cancel());
         let (token, kept) = (cancel.child_token(), Vec::new());
-        // Record the displayed name instead of the original, because the model may have invented
-        // the name.
+        // Record the tool's name as the report displays it, because the model may have invented the
+        // original name.
         let tool = self.update(|session, now| {
             if !post(session, id, turn, patch, now) {
                 return None;
@@ -232,9 +232,9 @@ impl SessionHandle {
         self.lock().call_usage()
     }
 
-    /// Cancels one open call but not its turn, e.g. for `tool_call/cancel` of draft v2 or for a
-    /// button. The call soon ends as cancelled by the user, and its turn continues. Returns whether
-    /// the call was open.
+    /// Cancels one open call but not its turn, e.g. after a `tool_call/cancel` message of draft v2,
+    /// or after a click on a button. The call soon ends as cancelled by the user, and its turn
+    /// continues. Returns whether the call was open.
     ///
     /// See <https://agentclientprotocol.com/protocol/v2/tool-calls#cancelling>.
     pub fn cancel_call(&self, id: &ToolCallId) -> bool {
@@ -283,10 +283,10 @@ impl SessionHandle {
     }
 
     /// Sets an approver, e.g. your own dialog or a service. The approver answers permission
-    /// requests before the client is asked. The approver receives the request, and the same report
-    /// of the call as a person, with all notes. The request contains the tool, the kind and the
-    /// effects ([`PermissionRequest::effects`]). The request also contains the complete arguments
-    /// ([`PermissionRequest::subject`]) and the changed files that the call may run
+    /// requests before the client is asked. The approver receives the request, and the report of
+    /// the call that a person would see, with all notes. The request contains the tool, the kind
+    /// and the effects ([`PermissionRequest::effects`]). The request also contains the complete
+    /// arguments ([`PermissionRequest::subject`]) and the changed files that the call may run
     /// ([`PermissionRequest::unreviewed_files`]).
     ///
     /// The approver is called once for each request that neither a rule nor the policy decides.
@@ -297,9 +297,10 @@ impl SessionHandle {
     ///
     /// The approver's answer is accepted like an answer of the client. Denials by a rule or the
     /// policy take precedence over the answer. The answer does not count as the answer of a person,
-    /// so it is remembered for the session at most. If an approver allows a change of files, the
-    /// next request for a command that may run these files still names them. Files that were named
-    /// in a request to the approver are named in the next request again.
+    /// so it is remembered for the session at most. For the same reason, files whose change only an
+    /// approver allowed are listed in [`PermissionRequest::unreviewed_files`] until a person has
+    /// permitted a request that names them. A request to the approver does not remove files from
+    /// this list.
     ///
     /// The approver's future is dropped if the call ends first. If the approver panics, the call is
     /// denied. The approver must not store this handle, because a stored handle would keep the

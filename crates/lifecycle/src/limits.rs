@@ -155,11 +155,12 @@ pub(crate) const STREAM_CONTEXT_BYTES: usize = 32;
 /// Maximum size of an escape sequence, in bytes. A longer escape sequence is treated as text.
 pub(crate) const MAX_ESCAPE_BYTES: usize = 256;
 
-/// Maximum number of files that a session remembers as changed without asking a person.
+/// Maximum number of files that a session remembers because they were changed without a person's
+/// approval.
 pub(crate) const MAX_UNREVIEWED_FILES: usize = 256;
 
-/// Maximum number of files that a permission request names because they were changed without asking
-/// a person.
+/// Maximum number of files that a permission request names because they were changed without a
+/// person's approval.
 pub(crate) const MAX_NAMED_UNREVIEWED_FILES: usize = 12;
 
 /// Maximum number of attempts to judge a call. An attempt fails if the policy is replaced during
@@ -185,6 +186,7 @@ pub(crate) const MAX_PREVIEWS: u32 = 3;
 #[cfg(feature = "tokio")]
 pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Minimum time between two records of an open document whose status does not change. If the
-/// process is killed, the changes of this time may be missing in the record.
+/// Minimum time between two records of a document, e.g. of a message or a call, that may still
+/// change. A change of the status is recorded at once. If the process is killed, the last changes
+/// within this time may be missing in the record.
 pub const OPEN_DOCUMENT_INTERVAL: Duration = Duration::from_secs(1);

@@ -121,9 +121,9 @@ impl ToolMiddleware {
     ///
     /// - Return `Unknown` for every name and every argument that you do not know.
     /// - Return [`Effects::empty`] only for a call without effects.
-    /// - Files whose path does not begin with the session's folder are marked as outside files, as
-    ///   by [`Effects::with_outside_paths`], and are asked about. Links are not followed: resolve
-    ///   paths by [`with_path_arguments`](Self::with_path_arguments).
+    /// - Files whose path does not begin with the session's folder are marked as with
+    ///   [`Effects::with_outside_paths`], so the user is asked about these files. Symbolic links
+    ///   are not followed. Resolve paths with [`with_path_arguments`](Self::with_path_arguments).
     /// - Mark effects that need a permission request each time with [`Effects::always_ask`].
     ///
     /// The callback runs several times per call. If the callback returns different effects
@@ -143,9 +143,9 @@ impl ToolMiddleware {
     /// text of the error is sent to the model.
     ///
     /// A preview must change nothing, and may read only files that the call's
-    /// [effects](Self::with_effects) name. These reads are judged before the preview, with the same
-    /// marks as the effects of the call. Unknown effects name no file, so the preview of such a
-    /// call should show only its arguments.
+    /// [effects](Self::with_effects) name. These reads are judged before the preview. Marks of the
+    /// call's effects, e.g. the mark as sensitive, also apply to the reads. Unknown effects name no
+    /// file, so the preview of such a call should show only its arguments.
     ///
     /// The callback itself must not read files, because the callback runs before the reads are
     /// judged. The future of the callback runs after the reads are judged. The callback and its
@@ -181,10 +181,11 @@ impl ToolMiddleware {
         self
     }
 
-    /// Names the arguments that contain paths. Each of them that is text is resolved before the call
-    /// is judged: the effects, the preview, the permission request and the tool receive the resolved
-    /// path, and the client sees the path that the model wrote. An error ends the call without a
-    /// permission request, and its text is sent to the model.
+    /// Names the arguments that contain paths, and sets the callback that resolves a path. Each
+    /// named argument that is a string is resolved before the call is judged. The effects, the
+    /// preview, the permission request and the tool receive the resolved path. The client sees the
+    /// path that the model wrote. If the callback returns an error, the call ends without a
+    /// permission request, and the text of the error is sent to the model.
     ///
     /// `Turn::resolve_path` of `acp-connection` resolves a path in the folder of the session.
     #[must_use]

@@ -198,8 +198,8 @@ impl Outbox {
         self.release_held_reports(now);
     }
 
-    /// Converts each held report that is due to a fence. Reports that are still held move to the
-    /// end of the queue. These reports are then sent later, even if their calls began earlier.
+    /// Converts each due held report into a fence. Reports that are still held move to the end of
+    /// the queue. These reports are then sent later, even if their calls began earlier.
     fn release_held_reports(&mut self, now: Instant) {
         let is_due = |entry: &QueueEntry| entry.is_held && entry.due <= now;
         while let Some(at) = self.queue.iter().position(is_due) {

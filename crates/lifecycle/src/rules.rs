@@ -99,8 +99,9 @@ impl Rule {
         Self { scope, matcher, verdict }
     }
 
-    /// Returns this rule with project scope. An allowed command of a common build, test or read
-    /// program is widened to its first words, because its arguments vary between calls.
+    /// Returns this rule with project scope. If the rule allows a command of a common program that
+    /// builds, tests or reads, the returned rule matches the first words of the command, because
+    /// the arguments vary between calls.
     #[must_use]
     pub fn widened_for_project(&self) -> Self {
         let prefix = match (&self.matcher, self.verdict) {
@@ -182,8 +183,8 @@ impl Rules {
         self.rules.retain(|(_, rule)| rule.scope != scope);
     }
 
-    /// Records why stored rules could not be loaded. The missing rules might deny any call, so no
-    /// call is allowed without asking from now on.
+    /// Records why stored rules could not be loaded. A missing rule might deny any call. From now
+    /// on, every call therefore needs a permission request.
     pub fn set_load_error(&mut self, why: String) {
         self.load_error = Some(why);
     }
@@ -243,8 +244,9 @@ impl Rules {
         of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
     }
 
-    /// Finds a command that no [`ArgvPrefix`] rule allows, although it begins with the words of one.
-    /// Returns the words, and the reason why the rule does not allow the command.
+    /// Finds a command that no [`ArgvPrefix`] rule allows, although the command begins with the
+    /// words of such a rule. Returns these words, and the reason why the rule does not allow the
+    /// command.
     pub(crate) fn prefix_mismatch(&self, effects: &Effects) -> Option<(String, AnalysisError)> {
         let prefixes = || {
             self.iter().filter_map(|rule| match (&rule.matcher, rule.verdict) {

@@ -81,8 +81,8 @@ pub(crate) fn sanitize_patch(
         redactor.redact_text(name);
         redactor.take_count();
     }
-    // Take the maximum instead of the sum. Titles and metadata that are already redacted may be set
-    // again. Such values contain no further secrets.
+    // A title or metadata may be set again after it was redacted, and then contains no secrets.
+    // Keep the maximum of both counts, so that the earlier count is not lost.
     if let Some(title) = &mut patch.title {
         redactor.redact_text(title);
         losses.title = losses.title.max(redactor.take_count());

@@ -171,7 +171,7 @@ impl Titles {
     /// sentence, not for a title. If `key` has no message, returns the key and the texts.
     ///
     /// A count `n` is passed twice: as the number `n`, which selects a plural form, and as the text
-    /// `n-text`, with thousands separated by the message `thousands`.
+    /// `n-text`. The message `thousands` is the separator between thousands in the text.
     ///
     #[cfg_attr(
         feature = "titles",

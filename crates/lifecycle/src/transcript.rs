@@ -1,7 +1,8 @@
 //! The documents of a session, and the code that combines delivered items into documents. The
 //! documents are recorded so that the session can be replayed later.
 //!
-//! [`Session::replay`](crate::Session::replay) sends a document again, through the same outbox.
+//! [`Session::replay`](crate::Session::replay) sends a document to a client again, through the
+//! session's outbox.
 
 use std::time::Instant;
 

@@ -19,8 +19,8 @@ impl CallBoard {
             self.counters.late_changes += 1;
             return None;
         };
-        // Compute the hash before redaction and truncation, because different inputs may be equal
-        // afterwards.
+        // Compute the hash before redaction and truncation, because redaction and truncation may
+        // make different inputs equal.
         let input = patch.raw_input.as_ref().filter(|input| !input.is_null()).map(InputHash::new);
         sanitize::sanitize_patch(
             &mut patch,
@@ -64,8 +64,8 @@ impl CallBoard {
     /// Sets `retry_of` on a call that has the same tool and the same arguments as a failed call.
     ///
     /// While arguments still arrive, the incomplete arguments may equal the arguments of a failed
-    /// call only until the next fragment. If the arguments differ after the next fragment,
-    /// `retry_of` is cleared. A value that the tool has set is kept.
+    /// call, and may differ after the next fragment. If they differ, `retry_of` is cleared. A value
+    /// that the tool has set is kept.
     fn mark_retry(&mut self, id: &ToolCallId, input: Option<InputHash>, patch: &mut ToolCallPatch) {
         let (Some(input), Some(call)) = (input, self.calls.get_mut(id)) else { return };
         call.input = Some(input);
@@ -83,7 +83,8 @@ impl CallBoard {
     fn drop_invalid_meta(&self, id: &ToolCallId, meta: &mut CallMeta) -> u64 {
         let current = self.calls.get(id).map(|call| &call.report.meta);
         let is_known = |other: &str| *id.0 != *other && self.is_id_used(&ToolCallId::new(other));
-        // Keep an id that was accepted before, even if its call is no longer in the history.
+        // Keep a parent id that was accepted before, even if the parent call is no longer in the
+        // history.
         let parent = current.and_then(|meta| meta.parent.clone());
         let retry_of = current.and_then(|meta| meta.retry_of.clone());
         let stays = |current: &Option<String>, other: &String| current.as_ref() == Some(other);

@@ -243,8 +243,9 @@ impl CallHandle {
     }
 
     /// Keeps a value until the call has ended, for any reason. Drops the value after the call's
-    /// last update. Use this method for a resource that the client needs until then, such as a
-    /// terminal that the call shows. If the call has already ended, the value is dropped at once.
+    /// last update. Use this method for a resource that the client needs until the last update,
+    /// such as a terminal that the call shows. If the call has already ended, the value is dropped
+    /// at once.
     pub fn keep_until_end(&self, thing: impl Send + 'static) {
         if let Some(open) = lock(&self.session.shared.calls).get_mut(&self.id) {
             open.kept_until_end.push(Box::new(thing));
@@ -308,11 +309,11 @@ impl CallHandle {
     }
 
     /// Decides whether the running call may have further effects, e.g. connect to a host. If the
-    /// rules and the policy do not decide, the approver or the client is asked on the card of this
-    /// call, and the answer can be remembered. Returns false if the effects are not allowed, or if
-    /// the call ends first. Dropping the future withdraws the request.
+    /// rules and the policy do not decide, the approver or the client is asked with a permission
+    /// request of this call, and the answer can be remembered. Returns false if the effects are not
+    /// allowed, or if the call ends first. Dropping the future withdraws the request.
     ///
-    /// The caller appends a note to the call's content that explains the request.
+    /// Before calling this method, append a note that explains the request to the call's content.
     pub async fn request_further_effects(&self, effects: &Effects) -> bool {
         // The effects belong to no plan, so the subject is empty.
         let subject = PermissionSubject::for_call("", &Value::Null, Path::new(""), &[]);

@@ -2,7 +2,7 @@
 //! loosely.
 //!
 //! The parser does not support a complete shell grammar. If it is uncertain whether a command is
-//! plain, the client is asked.
+//! plain (see [`ArgvPrefix`]), the client is asked.
 
 use callboard_shell::portable_line::{self, PortableLine};
 use callboard_shell::{
@@ -26,18 +26,18 @@ use crate::limits::{MAX_JUDGED_COMMAND_BYTES, MAX_RULE_PATTERN_BYTES};
 /// list as written. The rule applies in every working directory. On Windows no command is plain,
 /// because Windows shells parse commands differently.
 ///
-/// Words after the words of the rule must be known, i.e. they must occur in the table of
-/// [`callboard_shell`]. The table contains the options of common programs that build, test and
-/// inspect. For any other word or program the client is asked, unless the rule contains the whole
-/// command.
+/// A command may contain further words after the words of the rule. Each further word must be
+/// known, i.e. it must occur in the table of [`callboard_shell`]. The table contains the options of
+/// common programs that build, test and inspect. For any other word or program the client is asked,
+/// unless the rule contains the whole command.
 ///
 /// Paths among the words must stay inside the working directory of the command. If a path is a link
 /// to another location, the effects of the call must list the target separately. The terminal tool
-/// of `acp-tools` does this.
+/// of `acp-tools` lists these targets.
 ///
 /// A denying rule matches wherever its words occur in sequence. A denying rule ignores quotes,
-/// joined commands, letter case and the path of the program. If a command contains only the
-/// program's name, or is not plain, the client is asked.
+/// joined commands, letter case and the path of the program. If a command contains the program's
+/// name without the other words of the rule, or if a command is not plain, the client is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct ArgvPrefix(Vec<String>);
@@ -114,9 +114,9 @@ impl ParsedCommandLine {
             || self.match_denied_words(&split_loosely(denied)) == MatchCertainty::Yes
     }
 
-    /// Returns whether this line may run commands that are not contained in its text. This is
-    /// possible if the line is not plain. This is also possible if a command of the line runs input
-    /// that another command may have written.
+    /// Returns whether this line may run commands that are not contained in its text. A line may
+    /// run hidden commands if the line is not plain, or if one of its commands runs input that
+    /// another command may have written.
     fn may_run_hidden_commands(&self) -> bool {
         let is_joint = |line: &PortableLine| line.commands.len() > 1;
         let runs = |line: &PortableLine| {

@@ -112,11 +112,10 @@ impl Matcher {
     /// matched by [`ArgvPrefix::allows`].
     pub(super) fn allows(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> bool {
         match (self, seen.effect) {
-            // The kind is what the server says.
+            // The server itself declares the kind of its tools, so the kind is not trusted here.
             (Self::Kind(_), Effect::Mcp { .. }) => false,
             (Self::Tool(_) | Self::Kind(_), _) => {
-                // An allowed tool is allowed only inside the roots, so paths outside the roots are
-                // not covered.
+                // A rule for a tool or a kind allows only effects inside the project folders.
                 self.matches_whole_call(effects) && !effects.is_outside_project(seen.effect)
             }
             (Self::Effect(effect), other) => effect == other && *other != Effect::Unknown,

@@ -14,9 +14,9 @@ use crate::limits::MAX_RULE_PATTERN_BYTES;
 ///
 /// `*` and `?` match within one path component, `**` matches any number of components, and `[ab]`
 /// and `{a,b}` match alternatives. Paths are resolved before matching, so the glob itself must not
-/// contain a link. Only a glob that matches a folder and ends in `/**` allows searching or deleting
-/// the folder. A denying rule ignores letter case, because some file systems ignore letter case.
-/// For folders that may contain a denied file, the client is asked.
+/// contain a symbolic link. Only a glob that matches a folder and ends in `/**` allows searching or
+/// deleting the folder. A denying rule ignores letter case, because some file systems ignore letter
+/// case. For folders that may contain a denied file, the client is asked.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PathGlob {
@@ -79,8 +79,8 @@ impl PathGlob {
         &self.literal_base
     }
 
-    /// Returns whether everything in the folder [`literal_base`](Self::literal_base) matches, or the
-    /// glob has no wildcard.
+    /// Returns true if the glob has no wildcard, or if everything in the folder
+    /// [`literal_base`](Self::literal_base) matches.
     #[must_use]
     pub fn matches_all_of_base(&self) -> bool {
         let glob = Path::new(self.exact.glob().glob());

@@ -52,8 +52,8 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
     fn judge(&self, effect: &Effect) -> Verdict;
 
     /// Judges one effect that no rule matches and that acts on a path outside of the session's
-    /// roots. By default, an effect outside the roots is denied if the policy would deny the effect
-    /// inside the roots. For all other effects outside the roots, the client is asked.
+    /// project folders. By default, such an effect is denied if the policy would deny it inside the
+    /// project folders. In all other cases, the client is asked.
     fn judge_outside_project(&self, effect: &Effect) -> Verdict {
         self.judge(effect).max(Verdict::Ask)
     }
@@ -107,7 +107,8 @@ impl PolicyVerdicts {
     }
 }
 
-/// Allows reads inside the roots and asks about everything else. A new session has this policy.
+/// Allows reads inside the project folders and asks about everything else. A new session has this
+/// policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AskExceptReadsPolicy;
 
@@ -117,7 +118,7 @@ impl Policy for AskExceptReadsPolicy {
     }
 }
 
-/// Allows reading, creating and changing files inside the roots, and
+/// Allows reading, creating and changing files inside the project folders, and
 /// [sandboxed](crate::Effects::with_sandbox_mark) commands. Asks about changes of files that other
 /// programs [execute or read as configuration](is_executed_or_config_beneath), about
 /// [sensitive](crate::Effects::with_sensitive_mark) changes, and about everything else, e.g. other
@@ -137,8 +138,8 @@ impl AcceptEditsPolicy {
 
     fn may_edit_path(&self, path: &Path) -> bool {
         let is_resolved = !path.components().any(|part| part == Component::ParentDir);
-        // Several roots may contain the path. The path must be unprotected relative to each of
-        // these roots.
+        // Several project folders may contain the path. The path must be unprotected relative to
+        // each of these folders.
         let is_obeyed = |root: &PathBuf| is_executed_or_config_beneath(root, path);
         is_resolved
             && self.roots.iter().any(|root| path.starts_with(root))
@@ -174,7 +175,7 @@ impl Policy for AskAlwaysPolicy {
     }
 }
 
-/// Allows reads inside the roots and denies everything else without asking.
+/// Allows reads inside the project folders and denies everything else without asking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadOnlyPolicy;
 
@@ -188,9 +189,9 @@ impl Policy for ReadOnlyPolicy {
     }
 }
 
-/// Allows everything inside the roots that no rule denies, and asks about connections to hosts and
-/// about [sensitive](crate::Effects::with_sensitive_mark) tools of servers. Use
-/// this policy for tests, and for users who chose this mode.
+/// Allows everything inside the project folders that no rule denies. Asks about connections to
+/// hosts, and about [sensitive](crate::Effects::with_sensitive_mark) tools of MCP servers. Use this
+/// policy for tests, and for users who chose a permission mode that allows everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowInProjectPolicy;
 
@@ -202,7 +203,8 @@ impl Policy for AllowInProjectPolicy {
         }
     }
 
-    /// A server marks tools that may destroy something, and the session those that have changed.
+    /// A tool of an MCP server is sensitive if the server declares it as destructive, or if its
+    /// definition has changed.
     fn judge_sensitive(&self, effect: &Effect) -> Verdict {
         match effect {
             Effect::Mcp { .. } => Verdict::Ask,

@@ -15,12 +15,12 @@ use names::{
 
 /// Returns whether a path is protected. A file or folder is protected if other programs may run or
 /// trust its content. Everything in a protected folder is protected too. A change of a protected
-/// file therefore has more effects than an edit.
+/// file may therefore have effects beyond the file itself.
 ///
 /// The file need not exist. The check ignores letter case, and ignores characters that some file
-/// systems ignore in names. `path` must be the resolved path relative to a root, because the
-/// location of the root is not checked. The caller must also check properties that only the file
-/// system shows: executable files, and files that git's configuration names.
+/// systems ignore in names. `path` must be the resolved path relative to a root, i.e. to a project
+/// folder, because the location of the root is not checked. The caller must also check properties
+/// that only the file system shows: executable files, and files that git's configuration names.
 #[must_use]
 pub fn is_protected(path: &Path) -> bool {
     is_protected_in_folder("", path)
@@ -158,7 +158,8 @@ fn is_build_script(name: &str) -> bool {
 const NOT_BUILD_SCRIPTS: &[&str] =
     &["profile", "logfile", "pidfile", "lockfile", "testfile", "datafile"];
 
-/// Extensions of source code. `dockerfile.rs` is code that parses such files.
+/// Extensions of source code. For example, `dockerfile.rs` is source code instead of a build
+/// script.
 const SOURCE_EXTENSIONS: &[&str] =
     &["c", "cpp", "cs", "go", "java", "js", "kt", "md", "py", "rb", "rs", "ts"];
 

@@ -106,7 +106,7 @@ fn effects_outside_of_the_roots_are_asked_about_unless_a_rule_names_them() {
         for (policy, expected) in policies {
             assert_eq!(Rules::default().judge_call(&effects, policy), expected, "{policy:?}");
             let named = judge(Matcher::Effect(effect.clone()), policy);
-            // If the policy asks about everything, it also asks about the read inside the roots.
+            // A policy that asks about everything also asks about the effect `inside`.
             let is_settled = expected == Ask && policy.judge(&inside) == Allow;
             assert_eq!(named, if is_settled { Allow } else { expected }, "{policy:?}");
         }
@@ -394,9 +394,9 @@ fn a_tool_a_kind_and_a_server_are_compared_by_name() {
         (mcp(Some("t")), call("t"), Allow, Deny),
         (mcp(Some("t")), call("u"), Ask, Allow),
         (mcp(None), other(), Ask, Allow),
-        // The server itself names the kind, so it cannot allow.
+        // The server itself declares the kind, so a rule for a kind cannot allow the call.
         (Matcher::Kind(ToolKind::Execute), call("t"), Ask, Deny),
-        // A denied tool with another definition may be the denied one.
+        // A tool may be the denied tool even if its definition differs from the denied definition.
         (Matcher::Effect(changed()), call("t"), Ask, Ask),
         (Matcher::Effect(changed()), call("u"), Ask, Allow),
     ] {

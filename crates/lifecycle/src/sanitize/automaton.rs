@@ -165,7 +165,8 @@ fn starts_with_truncation_mark(rest: &[u8]) -> bool {
     [text, rest].iter().zip(["…", "\n[... "]).any(|(rest, cut)| rest.starts_with(cut.as_bytes()))
 }
 
-/// Adds a range that ends after all others, and merges the ranges that it overlaps.
+/// Adds a range that ends after all ranges in `found`, and merges the new range with the ranges
+/// that it overlaps.
 fn push_and_merge_overlaps(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
     while let Some(last) = found.pop_if(|last| last.end > range.start) {
         range.start = range.start.min(last.start);

@@ -20,9 +20,9 @@ use crate::rules::{Rule, RuleScope};
 pub struct PermissionMemory {
     /// The rules of the session.
     pub rules: Vec<Rule>,
-    /// The paths, as text, of the files that were changed without asking a person. If a command may
-    /// run one of these files, a rule or a remembered answer cannot allow the command without a new
-    /// permission request.
+    /// The paths, as text, of the files that were changed without a person's approval. If a command
+    /// may run one of these files, a rule or a remembered answer cannot allow the command without a
+    /// new permission request.
     pub unreviewed_files: BTreeSet<String>,
 }
 
@@ -39,9 +39,9 @@ impl Session {
         }
     }
 
-    /// Restores the decisions of an earlier process. A rule of another scope is dropped, because it
-    /// is stored elsewhere. If the session cannot hold all rules, a denying rule may be missing.
-    /// The client is then asked about every call.
+    /// Restores the decisions of an earlier process. Rules whose scope is not the session are
+    /// dropped, because they are stored elsewhere. If the session cannot hold all rules, a denying
+    /// rule may be missing. The client is then asked about every call.
     pub fn restore_permission_memory(&mut self, memory: PermissionMemory) {
         let PermissionMemory { rules, unreviewed_files } = memory;
         let rules = rules.into_iter().filter(|rule| rule.scope == RuleScope::Session).collect();

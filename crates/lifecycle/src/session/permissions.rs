@@ -42,11 +42,11 @@ pub(super) struct SessionPermissions {
     titles: Arc<Titles>,
     requests: HashMap<PermissionId, PermissionRequest>,
     last_request: u64,
-    /// Files that were changed without asking a person. The set is cleared when a person permits a
-    /// command whose request names these files. The set contains at most 256 files, so a full set
-    /// means 256 or more.
+    /// Files that were changed without a person's approval, i.e. a rule, the policy or the approver
+    /// permitted the change. The set is cleared when a person permits a command whose request names
+    /// these files. The set contains at most 256 files, so a full set means 256 or more.
     unreviewed_files: BTreeSet<PathBuf>,
-    /// Total number of changes of files that were made without asking a person.
+    /// Total number of changes of files that were made without a person's approval.
     unreviewed_changes: u64,
 }
 
@@ -68,12 +68,12 @@ impl Default for SessionPermissions {
 }
 
 impl SessionPermissions {
-    /// Returns the files that were changed without asking a person.
+    /// Returns the files that were changed without a person's approval.
     pub(super) fn unreviewed_files(&self) -> impl Iterator<Item = &Path> {
         self.unreviewed_files.iter().map(PathBuf::as_path)
     }
 
-    /// Adds files that an earlier process changed without asking a person.
+    /// Adds files that an earlier process changed without a person's approval.
     pub(super) fn restore_unreviewed_files(&mut self, files: BTreeSet<PathBuf>) {
         self.unreviewed_changes += files.len() as u64;
         self.unreviewed_files.extend(files);
@@ -119,8 +119,9 @@ impl PermissionRequest {
         &self.subject
     }
 
-    /// Returns the files that a command of the call may run and that were changed without asking a
-    /// person. At most 256 files are returned. A note in the call names at most 12 of these files.
+    /// Returns the files that a command of the call may run and that were changed without a
+    /// person's approval. At most 256 files are returned. A note in the call names at most 12 of
+    /// these files.
     #[must_use]
     pub fn unreviewed_files(&self) -> &[PathBuf] {
         &self.unreviewed_files
@@ -208,8 +209,8 @@ impl Session {
     /// Loads the rules of the session's project and of the user, as returned by a
     /// [`RuleStore`](crate::RuleStore).
     ///
-    /// If rules could not be loaded, one of the missing rules might deny any call. The client is
-    /// then asked about every call that is not denied, and no answer is remembered.
+    /// If rules could not be loaded, a missing rule might deny any call. The client is therefore
+    /// asked about every call that is not already denied, and no answer is remembered.
     pub fn add_loaded_rules(&mut self, loaded: Result<Vec<Rule>, RuleStoreError>) {
         let all_hold = loaded.and_then(|rules| {
             let all_hold = rules.into_iter().all(|rule| self.permissions.rules.add_rule(rule));
@@ -582,7 +583,7 @@ impl Session {
     }
 
     /// Returns whether a call runs a command that may execute project files, and some project files
-    /// were changed without asking a person. Returns false if the policy alone, without rules,
+    /// were changed without a person's approval. Returns false if the policy alone, without rules,
     /// allows the call.
     fn may_run_unreviewed_files(&self, judgement: &PolicyVerdicts) -> bool {
         !self.permissions.unreviewed_files.is_empty()

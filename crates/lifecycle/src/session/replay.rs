@@ -56,8 +56,8 @@ impl Session {
 
     fn replay_call(&mut self, document: CallDocument, now: Timestamp) {
         let CallDocument { call, mut terminals, is_announced_without_terminals } = document;
-        // A call may show a terminal of which no item was delivered. Such a terminal also ends with
-        // its call.
+        // A call may show a terminal for which no item was delivered yet. Such a terminal also ends
+        // with its call.
         for shown in shown_terminals(&call) {
             if terminals.iter().all(|terminal| terminal.id != *shown) {
                 terminals.push(TerminalReport::new(shown.clone()));

@@ -78,8 +78,8 @@ impl Titles {
         Self::negotiate(&[(locale, messages)], locale)
     }
 
-    /// Parses the catalogues that match a locale, and the catalogues of the first locale as the
-    /// last fallback. Catalogues are pairs of a locale and its messages. The function
+    /// Parses the catalogues that match a locale. The last fallback is the locale of the first
+    /// catalogue. Each catalogue is a pair of a locale and its messages. The function
     /// [`preferred_locale`](super::preferred_locale) returns a suitable locale.
     ///
     /// If a catalogue lacks a message, or cannot format it with the given arguments, the next

@@ -10,8 +10,8 @@ use acp_types::{Content, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-/// Runs one call with 100 bytes of raw input and of content, and returns how many bytes of raw
-/// input and of content the final document contains.
+/// Runs one call with 100 bytes of raw input and 100 bytes of content, and returns how many bytes
+/// of raw input and of content the final document contains.
 fn sizes(config: SessionConfig) -> (usize, usize) {
     let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let mut session = Session::new("/p").with_config(config);
@@ -77,7 +77,7 @@ async fn result_and_error_text_is_truncated_to_its_limits() {
         (base, "x".repeat(4000)),
         (base.with_max_result_text_bytes(10), cut(10)),
         (base.with_max_result_text_bytes(0), cut(0)),
-        // The quotes around the text and the count of omitted bytes use a part of the content size.
+        // Two quotes and the count of omitted bytes also use a part of the content size.
         (base.with_max_content_bytes(2000), cut(2000 - 2 - cut(0).len())),
         (base.with_max_content_bytes(2 + cut(0).len()), cut(0)),
     ];

@@ -1,4 +1,4 @@
-//! Tests of foreign code that uses the session while the session calls it. Such code must not
+//! Tests of foreign code that uses a session while the session calls this code. Such code must not
 //! deadlock, and its steps must not interfere with the steps of an answer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

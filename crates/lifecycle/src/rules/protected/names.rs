@@ -29,7 +29,8 @@ pub(super) const PROTECTED_IN_FOLDER: &[(&str, &str)] = &[
 /// Suffixes of folders that are editor projects.
 pub(super) const PROTECTED_FOLDER_SUFFIXES: &[&str] = &[".xcodeproj", ".xcworkspace"];
 
-/// Folders directly in a root to which builds write files that are executed.
+/// Folders for build output. Programs execute files in these folders if the folders are directly in
+/// a root.
 pub(super) const BUILD_OUTPUT_FOLDERS: &[&str] = &["bin", "build", "obj", "target", "vendor"];
 
 /// Generated folders whose files are executed, and the name of `.git` on old file systems.
