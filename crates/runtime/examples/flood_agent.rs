@@ -3,7 +3,7 @@
 //! The example shows how to build an agent with the library: a `Tool`, the tool's titles, and the
 //! same transport and sessions as in the `callboard` program. `cargo xtask accept slow-client` and
 //! `cargo xtask accept never-reading` test this example with clients that read slowly or not at
-//! all. Start it with the prompt `tool flood {"patches": 1000000}`.
+//! all. The prompt `tool flood {"patches": 1000000}` starts the flood.
 
 use std::error::Error;
 use std::sync::Arc;

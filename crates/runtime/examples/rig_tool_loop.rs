@@ -1,5 +1,5 @@
-//! The tool loop of a rig agent on ACP. `cargo run -p callboard-runtime --example rig_tool_loop`
-//! plays a script in place of a model.
+//! The tool loop of an agent that uses the crate `rig`, connected to ACP clients.
+//! `cargo run -p callboard-runtime --example rig_tool_loop` plays a script in place of a model.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

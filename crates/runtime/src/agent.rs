@@ -47,7 +47,7 @@ use self::stored::RestoreRequest;
 
 /// A coding agent for ACP clients: a model, tools, and the environment variables of commands.
 ///
-/// The agent reads and stores no user data unless the embedder sets a place for it: see
+/// By default, the agent neither reads nor stores user data. To change this, see
 /// [`with_state_folder`](Self::with_state_folder) and
 /// [`with_authenticator`](Self::with_authenticator).
 ///
@@ -89,9 +89,10 @@ pub struct CodingAgent {
     commands: SlashCommands,
     stored: Option<StoredSessions>,
     retention: Option<SessionRetention>,
-    /// How the user gets a sandbox if none works. `None` if commands run without a sandbox.
+    /// Text that tells the user what to do if no sandbox works. `None` if commands run without a
+    /// sandbox.
     sandbox_remedy: Option<Arc<str>>,
-    /// The servers of each session, in addition to those that the client names.
+    /// The MCP servers of each session, in addition to the servers that the client names.
     mcp_servers: Arc<[McpServerConfig]>,
     /// Time for which the first prompt of a session waits for servers that are starting.
     server_wait: Duration,
@@ -99,8 +100,8 @@ pub struct CodingAgent {
     web_search: Option<WebSearch>,
 }
 
-/// The tools and the environment of every session. They are created for the first session, because
-/// `initialize` needs neither.
+/// The tools and the environment of every session. Both are created for the first session, because
+/// `initialize` does not need them.
 #[derive(Clone)]
 struct SessionTools {
     registry: Registry,
@@ -145,14 +146,16 @@ impl CodingAgent {
         }
     }
 
-    /// Sets the service for searches of the web. Without one, there is no tool `web_search`.
+    /// Sets the service for web searches. Without this call, the tool `web_search` is not
+    /// available.
     #[must_use]
     pub fn with_web_search(self, search: WebSearch) -> Self {
         Self { web_search: Some(search), tools: Arc::default(), ..self }
     }
 
-    /// Sets the MCP servers of each session, in addition to those that the client names, and the time
-    /// for which the first prompt of a session waits for servers that are starting (2 s without one).
+    /// Sets the MCP servers of each session, in addition to the servers that the client names. Also
+    /// sets the maximum time that the first prompt of a session waits for servers that are
+    /// starting. If no time is given, the maximum is 2 s.
     #[must_use]
     pub fn with_mcp_servers(
         self,
@@ -214,9 +217,9 @@ impl CodingAgent {
         Self { rules: Some(rules), state: Some(folder), tools: Arc::default(), ..self }
     }
 
-    /// Stores sessions without secrets, so that they outlast the connection: prompts, everything
-    /// that clients are shown, and the messages of the models. Without this call, sessions end with
-    /// their connection.
+    /// Stores sessions, so that they outlast the connection. A stored session contains the prompts,
+    /// everything that clients are shown, and the messages of the models. Secrets are redacted.
+    /// Without this call, sessions end with their connection.
     ///
     /// The function `open` may block. `open` is called concurrently with the opening of the first
     /// session; after a failure it is called again for a later session. If a session cannot be
@@ -238,9 +241,10 @@ impl CodingAgent {
         self.stored.is_some()
     }
 
-    /// Removes stored sessions that are too old or too much, in the background when a session begins
-    /// and at most once a day, with the undo data and the outputs in the state folder. Without this
-    /// call, or without a state folder, sessions are kept until they are deleted.
+    /// Removes stored sessions that exceed the limits of age or total size, together with their
+    /// undo data and outputs in the state folder. The removal runs in the background when a session
+    /// begins, at most once a day. Without this call, or without a state folder, sessions are kept
+    /// until they are deleted.
     #[must_use]
     pub fn with_session_retention(self, retention: SessionRetention) -> Self {
         Self { retention: Some(retention), ..self }
@@ -254,9 +258,9 @@ impl CodingAgent {
         self
     }
 
-    /// Runs commands in a sandbox. If none works on this system, each command needs permission, and
-    /// its request contains `remedy`: what the user can do, as the end of a sentence. Without this
-    /// call, commands run without a sandbox.
+    /// Runs commands in a sandbox. If no sandbox works on this system, each command needs
+    /// permission. The permission request contains `remedy`, the end of a sentence that tells the
+    /// user what to do. Without this call, commands run without a sandbox.
     ///
     /// `main` must first call
     /// [`run_if_command_helper`](callboard_process::run_if_command_helper).
@@ -366,13 +370,13 @@ impl CodingAgent {
         Self { rules, ..self }
     }
 
-    /// Offers permission answers that are remembered for the project, in addition to those for the
-    /// session. Use this method for a client in this process that shows the text of each option, as
-    /// `callboard exec` does.
+    /// Offers permission answers that are remembered for the project, in addition to answers that
+    /// are remembered for the session. Use this method for a client in this process that shows the
+    /// text of each option, as `callboard exec` does.
     ///
-    /// A client cannot enable these options. A client may have one key for every option of a kind.
-    /// Such a client would remember for the project an answer that its user gave for the session.
-    /// Users of such clients have `/permissions keep`.
+    /// A client cannot enable these options, because some clients assign one key to all options of
+    /// the same kind. With that key, the user of such a client could remember an answer for the
+    /// project instead of for the session. These users can use the command `/permissions keep`.
     #[must_use]
     pub fn with_project_permission_options(self) -> Self {
         Self { offered_scopes: OfferedRuleScopes::SessionAndProject, ..self }
@@ -522,8 +526,9 @@ pub async fn serve(agent: CodingAgent, transport: Transport) -> Result<()> {
     CodingAgent { counters, ..agent }.connect_to(transport).await
 }
 
-/// Logs the client after the answer was sent, because writing a log line takes longer than the
-/// answer. Also begins to look for a sandbox, which takes still longer.
+/// Logs the client after the response to `initialize` was sent, because writing the log line takes
+/// longer than creating the response. Also begins to search for a working sandbox, which takes even
+/// longer.
 async fn log_client_and_probe_sandbox(request: InitializeRequest, has_sandbox: bool) {
     tokio::task::yield_now().await;
     if has_sandbox {

@@ -1,5 +1,5 @@
-//! The slash commands: those that the agent itself answers, and those of a model whose prompts are
-//! commands.
+//! The slash commands. The agent itself answers some commands. The other commands are the prompts
+//! of a model that accepts only commands.
 
 mod effort;
 mod help;

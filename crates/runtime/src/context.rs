@@ -86,7 +86,8 @@ pub(crate) struct WorkspaceContext {
     is_forgotten: Arc<AtomicBool>,
     /// Number of the current prompt.
     prompt: Arc<AtomicU32>,
-    /// The number of prompts that are left after a removal, until the file versions are adapted.
+    /// The number of remaining prompts after prompts were removed. Used once to remove the file
+    /// versions of the removed prompts.
     left_prompts: Arc<AtomicU32>,
 }
 
@@ -133,10 +134,11 @@ impl WorkspaceContext {
         Self { hints: hints.into(), ..self }
     }
 
-    /// Restores the files that the model of a stored session with this number of prompts knows.
+    /// Restores the files that the model of a stored session knows. The session has `prompts`
+    /// prompts.
     pub(crate) fn with_known_files(self, files: Vec<KnownFile>, prompts: u32) -> Self {
         let mut versions = FileVersions::from_known_files(files);
-        // The session may be a copy of the first prompts of another.
+        // The session may be a copy that contains only the first prompts of another session.
         versions.mark_forgotten_after(prompts);
         let known = TrackedFiles { versions, ..TrackedFiles::default() };
         Self { known: Arc::new(tokio::sync::Mutex::new(known)), ..self }
@@ -155,8 +157,8 @@ impl WorkspaceContext {
         Self { instructions, ..self }
     }
 
-    /// Returns the system prompt for a mode and the tools of the next request. The prompt is created
-    /// once for each change.
+    /// Returns the system prompt for a mode and the tools of the next request. The prompt is cached
+    /// until the mode or the tools change.
     pub(crate) fn system_prompt(
         &self,
         mode: Option<PermissionMode>,
@@ -258,9 +260,9 @@ impl WorkspaceContext {
         self.forget_prompts_after(self.prompt.load(Ordering::Relaxed).saturating_sub(1));
     }
 
-    /// Records that the messages after the first `prompts` prompts were removed. The files that the
-    /// model read or wrote in them are reported once, because the messages that are left may contain
-    /// other versions.
+    /// Records that the messages after the first `prompts` prompts were removed. Files that the
+    /// model read or wrote in the removed messages are reported once, because the remaining
+    /// messages may contain other versions of these files.
     pub(crate) fn forget_prompts_after(&self, prompts: u32) {
         self.mark_instructions_forgotten();
         self.left_prompts.fetch_min(prompts, Ordering::Relaxed);
@@ -282,7 +284,7 @@ impl WorkspaceContext {
 }
 
 impl TrackedFiles {
-    /// Adapts the versions after prompts were removed, once.
+    /// If prompts were removed since the last call, removes the file versions of these prompts.
     fn forget_removed_prompts(&mut self, left_prompts: &AtomicU32) {
         let left = left_prompts.swap(u32::MAX, Ordering::Relaxed);
         self.versions.mark_forgotten_after(left);

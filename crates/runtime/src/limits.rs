@@ -12,12 +12,12 @@ pub(crate) const MAX_SESSIONS: usize = 64;
 /// millisecond, but a store waits up to 0.9 s for other processes.
 pub(crate) const COMMIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Maximum time that a rewind waits until the removal of its prompts is stored. If it takes longer,
-/// the session is no longer stored, so a rewind waits longer than an answer.
+/// Maximum time that a rewind waits until the removal of its prompts is stored. If the removal
+/// takes longer, the session is no longer stored. A rewind therefore waits longer than an answer.
 pub(crate) const REWIND_COMMIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum time that a request for stored sessions waits until the store is open. It takes some
-/// milliseconds, or as long as a migration.
+/// Maximum time that a request for stored sessions waits until the store is open. Opening takes
+/// some milliseconds, or longer if the store is migrated.
 pub(crate) const STORE_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum time that an answer waits until its records are stored, if an earlier commit of the
@@ -63,9 +63,9 @@ pub(crate) const SESSION_KEEP_TIME: Duration = Duration::from_secs(90 * 24 * 60 
 /// single session may be as large as this limit.
 pub(crate) const SESSION_BYTES: u64 = 4 << 30;
 
-/// Maximum age of the last automatic removal of old sessions at which a start removes old sessions
-/// again. After a longer time, the first start only records the current time, because the clock may
-/// be wrong.
+/// Maximum time since the last automatic removal of old sessions for another removal at a start. If
+/// more time has passed, the clock may be wrong. The first start then only records the current
+/// time.
 pub(crate) const LONGEST_PRUNE_GAP: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// Minimum time between two automatic removals of a user's old sessions, whichever process removes
@@ -123,8 +123,8 @@ pub(crate) const MAX_TURN_COMPACTIONS: usize = 4;
 /// Maximum number of retries of a request that failed before the model sent any output.
 pub(crate) const MAX_RETRIES: usize = 5;
 
-/// Maximum number of retries after a reply that was interrupted when a part of it had been shown,
-/// or that reached the idle timeout.
+/// Maximum number of retries after a reply that reached the idle timeout, or that was interrupted
+/// after a part of the reply had been shown.
 pub(crate) const MAX_COSTLY_RETRIES: usize = 1;
 
 /// Delay before the first retry, unless the provider asks for another delay. The delay doubles with

@@ -8,7 +8,7 @@ use callboard_models::{Model, ModelCapabilities, ModelSpecError, open_model};
 use futures::future::BoxFuture;
 
 /// The models that users can choose for a session. [`list`](Self::list) must not use the network or
-/// read files. [`discover_models`](Self::discover_models) does this in advance.
+/// read files. [`discover_models`](Self::discover_models) requests the lists of models in advance.
 pub trait ModelCatalogue: Send + Sync + fmt::Debug {
     /// Reads again the state that another process may have changed, such as logins. The agent calls
     /// this method before a session begins, and waits only briefly for the result.

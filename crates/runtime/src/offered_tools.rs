@@ -1,4 +1,5 @@
-//! The tools of a session, as its model receives them, and the servers that some of them belong to.
+//! The tools of a session, as its model receives them, and the MCP servers that provide some of
+//! these tools.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,11 +26,12 @@ pub(crate) struct OfferedTools {
     servers: Option<McpServers>,
     /// Time for which a prompt waits for servers that are starting.
     max_wait: Duration,
-    /// Whether the next prompt waits: the first, and each after the user has started a server again.
+    /// Whether the next prompt waits for servers. The first prompt waits, and so does the next
+    /// prompt after the user has restarted a server.
     waits: AtomicBool,
     /// The specifications of the tools, for one generation of the registry.
     specs: Mutex<Option<(u64, Arc<[ToolSpec]>)>>,
-    /// Tokens that replies to servers have used since the last request of the turn.
+    /// Tokens that model replies to MCP servers have used since the last request of the turn.
     usage: Mutex<Vec<TokenUsage>>,
 }
 
@@ -38,7 +40,7 @@ pub(crate) struct ServerStarts {
     pub(crate) configs: Vec<McpServerConfig>,
     /// The name and the version of the agent.
     pub(crate) agent: (String, String),
-    /// Time for which the first prompt waits for them.
+    /// Time for which the first prompt waits for the servers.
     pub(crate) first_prompt_wait: Duration,
 }
 
@@ -99,8 +101,8 @@ impl OfferedTools {
         self.servers.as_ref()
     }
 
-    /// Returns the specifications of the tools that are ready, as they are sent to the model. They
-    /// are created once for each change.
+    /// Returns the specifications of the tools that are ready, as they are sent to the model. The
+    /// specifications are cached until the tools change.
     pub(crate) fn specs(&self) -> Arc<[ToolSpec]> {
         let mut specs = lock(&self.specs);
         let generation = self.registry.generation();
@@ -114,26 +116,26 @@ impl OfferedTools {
         }
     }
 
-    /// Starts a server again, for which the next prompt waits. Returns `false` if there is no server
-    /// with this name.
+    /// Restarts a server. The next prompt waits for this server. Returns `false` if there is no
+    /// server with this name.
     pub(crate) fn restart_server(&self, name: &str) -> bool {
         let restarts = self.servers.as_ref().is_some_and(|servers| servers.restart(name));
         self.waits.fetch_or(restarts, Ordering::Relaxed);
         restarts
     }
 
-    /// Adds the tokens of a reply to a server.
+    /// Adds the tokens of a model reply to an MCP server.
     pub(crate) fn add_usage(&self, usage: &TokenUsage) {
         lock(&self.usage).push(*usage);
     }
 
-    /// Returns the tokens of replies to servers since the last call.
+    /// Returns the tokens of model replies to MCP servers since the last call.
     pub(crate) fn take_usage(&self) -> Vec<TokenUsage> {
         std::mem::take(&mut *lock(&self.usage))
     }
 
-    /// Before the first prompt, waits for a while until the servers have started, and shows that to
-    /// the user.
+    /// Before the first prompt, waits until the servers have started, but at most `max_wait`. If
+    /// the wait takes a while, shows a notice to the user.
     pub(crate) async fn wait_for_servers(&self, cancel: &CancellationToken, show: impl Fn(String)) {
         let Some(servers) = &self.servers else { return };
         if !self.waits.swap(false, Ordering::Relaxed) {
@@ -158,7 +160,7 @@ impl OfferedTools {
         servers.take_notices().into_iter().for_each(&show);
     }
 
-    /// Before a request to the model, waits for changed lists of tools for a moment. Returns the
+    /// Before a request to the model, waits for tool lists that servers are changing. Returns the
     /// notices about servers for the user.
     pub(crate) async fn settle_servers(&self, cancel: &CancellationToken) -> Vec<String> {
         let Some(servers) = &self.servers else { return Vec::new() };
@@ -167,7 +169,7 @@ impl OfferedTools {
     }
 }
 
-/// Returns the requests of servers that can be answered with a client.
+/// Returns the kinds of server requests that this client allows the agent to answer.
 fn mcp_capabilities(capabilities: &ClientCapabilities) -> McpClientCapabilities {
     let elicitation = capabilities.elicitation.as_ref();
     McpClientCapabilities::default()
@@ -187,8 +189,8 @@ fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
     specs.collect()
 }
 
-/// Returns the configurations of the servers that a client names, and notices about those that
-/// cannot be used. Adds the values of variables and headers that look secret to `secrets`.
+/// Returns the configurations of the servers that a client names, and notices about servers that
+/// cannot be used. Adds values of variables and headers to `secrets` if the values look secret.
 pub(crate) fn server_configs(
     servers: Vec<McpServer>,
     secrets: &LiveSecrets,

@@ -199,8 +199,8 @@ impl SessionOptions {
         }
     }
 
-    /// Sends the client changes that no request has caused: other available models, or other
-    /// capabilities of the model.
+    /// Notifies the client about changes that no request has caused, i.e. other available models or
+    /// other capabilities of the model.
     pub(crate) fn advertise_unrequested_changes(&self) {
         self.advertise_changes_and_answer(&mut lock(&self.state), ChangeOrigin::Command);
     }

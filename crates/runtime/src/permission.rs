@@ -38,8 +38,8 @@ pub(crate) enum OfferedRuleScopes {
 pub(crate) struct StoredRules {
     store: Arc<dyn RuleStore>,
     rules: Result<Vec<Rule>, RuleStoreError>,
-    /// Whether the session's tools can access the folder of the store. If they can, no rule is
-    /// saved there.
+    /// Whether the session's tools can access the folder of the store. If the tools can access the
+    /// folder, no rule is saved in the store.
     is_exposed: bool,
 }
 
@@ -112,7 +112,7 @@ impl RulePersister {
     }
 
     /// Saves the changes of rules since the last save. If the future is dropped, the save
-    /// continues. If a rule cannot be saved, it applies only to this session.
+    /// continues. A rule that cannot be saved applies only to this session.
     pub(crate) async fn save_pending_changes(self: &Arc<Self>) -> Result<(), RuleStoreError> {
         let keeper = self.clone();
         // The changes have been removed from the session and must not be lost, so a separate task

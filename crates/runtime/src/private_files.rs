@@ -145,7 +145,8 @@ pub fn replace_following_links(path: &Path, text: &[u8]) -> io::Result<()> {
     let folder = target.parent().ok_or_else(|| io::Error::other("it is no file"))?;
     let file = NamedTempFile::new_in(folder)?;
     match std::fs::metadata(&target) {
-        // The user protects it. Replacing the file needs only the permission of the folder.
+        // The user has protected the file. The system would not refuse to replace the file, because
+        // a replacement needs only write permission for the folder.
         Ok(found) if found.permissions().readonly() => {
             let why = "it is read-only; make it writable first, e.g. with `chmod u+w`";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
@@ -157,11 +158,13 @@ pub fn replace_following_links(path: &Path, text: &[u8]) -> io::Result<()> {
     write_and_persist(file, &target, text)
 }
 
-/// Creates a folder of files that the user writes if it does not exist, and locks it against other
-/// processes that call this function. The lock is held until the returned file is dropped.
+/// If a folder for files that the user writes does not exist, creates the folder. Locks the folder
+/// against other processes that call this function. The lock is held until the returned file is
+/// dropped.
 pub fn lock_user_folder(folder: &Path) -> io::Result<File> {
     create_private_folder(folder)?;
-    // The folder itself is locked, because the user did not ask for a further file.
+    // The folder itself is locked, because a lock file would be an unexpected file in the user's
+    // folder.
     let lock = File::open(folder)?;
     // Some network drives cannot lock folders. Without a lock, only changes at the same moment
     // could be lost.

@@ -1,7 +1,7 @@
 //! Converts a prompt to the parts of a message for a model: its text, its images and recordings,
 //! and the files that it links to.
 //!
-//! If the model does not support a content, the message names it instead.
+//! If the model does not support a kind of content, the message names the content instead.
 
 use callboard_models::{ContentPart, ModelCapabilities};
 use callboard_text::path_text;
@@ -129,8 +129,9 @@ impl PartsBuilder<'_> {
         });
     }
 
-    /// Returns a reason why an image or a recording cannot be sent to the model. A provider that
-    /// refuses it would also refuse every later request of the session, which contains it again.
+    /// Returns a reason why an image or a recording cannot be sent to the model. Every later
+    /// request of the session would contain the same image or recording, and the provider would
+    /// refuse these requests too.
     fn reason_not_to_send_media(
         &self,
         kind: MediaKind,
@@ -170,7 +171,7 @@ const IMAGE_MEDIA_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "im
 /// The files that a prompt links to, with their texts.
 #[derive(Debug)]
 pub(crate) struct LinkedFiles {
-    /// The lines of the files with line numbers. For a file that was not read, the reason instead.
+    /// The lines of the files with line numbers. For a file that was not read, contains the reason.
     pub(crate) text: String,
     /// The linked files, up to [`limits::MAX_LINKED_FILES`]. The flag of each file is whether the
     /// file was read.

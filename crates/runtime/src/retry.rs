@@ -64,8 +64,8 @@ impl RetryState {
     }
 
     /// Returns the delay before the request is retried. Returns `None` if the request must not be
-    /// retried. If the provider asks for a delay of at most [`limits::MAX_RETRY_DELAY`], the delay
-    /// is the one that it asks for.
+    /// retried. If the provider asks for a delay of at most [`limits::MAX_RETRY_DELAY`], that delay
+    /// is returned.
     pub(crate) fn next_retry_delay(
         &mut self,
         error: &ModelError,

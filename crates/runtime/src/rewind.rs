@@ -1,4 +1,4 @@
-//! Goes back to a prompt: the files and the history of the session, together.
+//! Goes back to a prompt: restores both the files and the history of the session.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ pub(crate) struct SessionRewind {
     recording: Arc<SessionRecording>,
     /// Number of prompts that the session had in earlier processes.
     earlier_prompts: u32,
-    /// Held while a rewind changes files and history. Contains the last rewind, until it is taken.
+    /// Locked while a rewind changes files and history. Contains the outcome of the last rewind,
+    /// until [`SessionRewind::take_finished`] takes the outcome.
     finished: Arc<tokio::sync::Mutex<Option<FinishedRewind>>>,
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct SessionRewind {
 pub(crate) struct FinishedRewind {
     /// The message for the chat, or the error.
     pub(crate) report: Result<String, String>,
-    /// The history that is left. `None` if the history did not change.
+    /// The remaining history. `None` if the history did not change.
     pub(crate) rewound: Option<RewoundSession>,
     /// The plan that the client should show. `None` if the plan is the same as before.
     pub(crate) plan: Option<Plan>,
@@ -71,11 +72,12 @@ impl SessionRewind {
         self.recording.prompts().await
     }
 
-    /// Returns what going back to the state before a prompt would change.
+    /// Returns the changes that a rewind to the state before a prompt would make.
     pub(crate) async fn plan(&self, prompt: u32) -> Result<SessionRewindPlan, ToolError> {
         let (files, first) = self.files_before(prompt).await?;
         let mut kept = files.kept().to_vec();
-        // The undo data of earlier prompts were removed, or belong to another session or folder.
+        // Earlier prompts have no undo data, because these data were removed or belong to another
+        // session or folder.
         let without_undo = first.map_or(u32::MAX, |first| first.saturating_sub(1));
         let last_without_undo = without_undo.min(self.earlier_prompts);
         if prompt <= last_without_undo {
@@ -96,8 +98,8 @@ impl SessionRewind {
         .await
     }
 
-    /// Returns the plan for a client, which shows it to its user. The client does not get the text of
-    /// a file that may not be read.
+    /// Returns the rewind plan, which the client shows to its user. The client receives only the
+    /// texts of files that rules permit to read.
     ///
     /// # Errors
     ///
@@ -136,11 +138,13 @@ impl SessionRewind {
         self.recording.fork(keep).await
     }
 
-    /// Restores the files and the history. If `is_in_prompt` is set, the newest prompt asked for this
-    /// and stays. If this method fails, calls may have been undone already.
+    /// Restores the files and the history. If `is_in_prompt` is set, the newest prompt requested
+    /// the rewind, and this prompt stays in the history. If this method fails, some calls may
+    /// already be undone.
     ///
-    /// The rewind continues if its caller is dropped, e.g. by a cancel, because files without their
-    /// history would be worse. [`take_finished`](Self::take_finished) returns its outcome.
+    /// The rewind continues if its caller is dropped, e.g. by a cancel, because the restored files
+    /// must match the history. [`take_finished`](Self::take_finished) returns the outcome of the
+    /// rewind.
     pub(crate) async fn run(
         &self,
         plan: SessionRewindPlan,
@@ -172,7 +176,8 @@ impl SessionRewind {
         is_in_prompt: bool,
     ) -> Result<(RewoundSession, Option<Plan>), ToolError> {
         let SessionRewindPlan { prompt, files, .. } = plan;
-        // Files are not changed if the history cannot follow.
+        // Check first that the stored history can be changed, so that the files are not restored
+        // without the history.
         self.recording.committed_store().await.map_err(|error| store_error(&error))?;
         let (plan, workspace) = (self.plan_before(prompt).await?, self.workspace.clone());
         run_blocking(move || files.run(&workspace)).await?;
@@ -188,7 +193,7 @@ impl SessionRewind {
     /// Returns the files that completed calls of these prompts changed, according to the stored
     /// session.
     async fn changed_paths(&self, first: u32, last: u32) -> Result<BTreeSet<PathBuf>, ToolError> {
-        // The short form of a call may have no changes, so the whole forms are read.
+        // The short form of a call may have no changes, so the complete documents are read.
         let calls = ("call", u64::MAX);
         let paths = self.fold_documents(calls, BTreeSet::new(), move |paths, prompt, document| {
             if (first..=last).contains(&prompt) {
@@ -212,8 +217,9 @@ impl SessionRewind {
         Ok(is_removed.then(|| left.unwrap_or_default()))
     }
 
-    /// Calls `fold` with each stored document of one kind and the number of its prompt. Beyond the
-    /// newest `whole_bytes`, large contents of the documents are replaced by links.
+    /// Calls `fold` with each stored document of one kind and the number of its prompt. The newest
+    /// documents are complete, up to `whole_bytes` bytes in total. In older documents, links
+    /// replace large contents.
     async fn fold_documents<T: Send + 'static>(
         &self,
         (kind, whole_bytes): (&'static str, u64),
@@ -254,7 +260,7 @@ impl SessionRewind {
 /// A plan that no rule denies.
 pub(crate) struct CheckedRewindPlan {
     plan: SessionRewindPlan,
-    /// The files whose text the client may get.
+    /// The files whose text the client may receive.
     readable: BTreeSet<PathBuf>,
 }
 
@@ -355,8 +361,9 @@ async fn run_blocking<T: Send + 'static>(
 /// The method of [`RewindSessionRequest`].
 pub(crate) const REWIND_METHOD: &str = "_callboard/rewind";
 
-/// A request to go back to the state before a prompt of an open session. A turn that runs is waited
-/// for. The client asks its user; the agent does not ask again.
+/// A request to go back to the state before a prompt of an open session. The request waits for a
+/// running turn. The client asks its user before it sends the request, so the agent does not ask
+/// again.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonRpcRequest)]
 #[request(method = "_callboard/rewind", response = RewindSessionResponse)]
 #[serde(rename_all = "camelCase")]
@@ -374,7 +381,7 @@ pub(crate) struct RewindSessionRequest {
 pub(crate) struct RewindSessionResponse {
     /// The files that are restored.
     files: Vec<RewoundFile>,
-    /// The files that stay as they are, although calls changed them.
+    /// The files that calls changed and that the rewind does not restore.
     kept: Vec<KeptFileReason>,
 }
 
@@ -382,7 +389,7 @@ pub(crate) struct RewindSessionResponse {
 struct RewoundFile {
     path: String,
     status: RewoundFileStatus,
-    /// The path before, if the file is moved.
+    /// The previous path, if the file is moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     /// The change as a unified diff. Missing if the file has no text, or if no rule permits reading
@@ -433,7 +440,8 @@ impl RewindSessionResponse {
     }
 }
 
-/// The tool of `/rewind`, which no model is offered. It asks each time, with the changes of files.
+/// The tool of `/rewind`. The tool is not offered to models. Each call requests permission, and the
+/// request shows the changes of files.
 pub(crate) struct RewindTool(pub(crate) SessionRewind);
 
 impl RewindTool {

@@ -16,8 +16,8 @@ use crate::private_files as private;
 /// project's file contains the SHA-256 hash of the path of the project folder.
 ///
 /// Files are replaced atomically while a lock is held, and only the user can read them. A file or
-/// folder is refused if it belongs to another user, or if another user can write to it: that user
-/// could add rules that allow any call.
+/// folder is refused if another user owns it or can write to it, because that user could add rules
+/// that allow any call.
 #[derive(Debug, Clone)]
 pub struct FileRuleStore {
     folder: PathBuf,

@@ -16,8 +16,8 @@ pub struct LiveSecrets(Arc<SharedSecrets>);
 struct SharedSecrets {
     /// Number of secrets that were added after the start.
     learnt_count: AtomicUsize,
-    /// The secrets. The environment is searched for them when they are first needed, because
-    /// `initialize` does not need them.
+    /// The secrets. The environment is searched for secrets when they are first needed, so that
+    /// `initialize` does not wait for the search.
     known: LazyLock<RwLock<KnownSecrets>, InitSecretsFn>,
 }
 
@@ -84,8 +84,8 @@ impl SessionSecrets {
         Self { handle, live, hidden_count: AtomicUsize::new(0) }
     }
 
-    /// Passes secrets that were added since the last call to the session. Without new secrets, this
-    /// method costs almost nothing.
+    /// Passes new secrets to the session, i.e. secrets that were added since the last call of this
+    /// method. Without new secrets, this method costs almost nothing.
     pub(crate) fn apply_learnt_secrets(&self) {
         let learnt = self.live.0.learnt_count.load(Ordering::Acquire);
         if self.hidden_count.swap(learnt, Ordering::AcqRel) != learnt {

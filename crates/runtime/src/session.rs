@@ -86,8 +86,8 @@ fn save_rules_after_answers(
     })
 }
 
-/// Records each item before it is sent, if the session is stored, and the decisions that may have
-/// come before it.
+/// If the session is stored, records each item before the item is sent. Also records permission
+/// decisions that may have been made before the item.
 fn record_items(
     client: ClientSessionBuilder,
     recording: Option<Arc<SessionRecording>>,
@@ -111,7 +111,7 @@ fn record_items(
     })
 }
 
-/// Sets the secrets that are hidden in texts of the session, and the language of the texts.
+/// Sets the secrets that are redacted in texts of the session, and the language of the texts.
 fn prepare_texts(core: &mut acp_lifecycle::Session, secrets: &LiveSecrets, tools: &OfferedTools) {
     core.set_secrets(secrets.current());
     core.set_locale(tools.registry().locale());
@@ -146,7 +146,7 @@ enum SessionWork {
     /// Goes back to the state before a prompt.
     Rewind {
         prompt: u32,
-        /// Set when the changes begin, or when the request is withdrawn before.
+        /// Set when the changes begin, or when the request is withdrawn before the changes begin.
         decided: Arc<OnceLock<()>>,
         answer: oneshot::Sender<Result<RewindSessionResponse>>,
     },
@@ -206,7 +206,8 @@ impl Session {
         }
         let client = record_items(client, recording.clone(), &context.workspace).open();
         history.set_recording(recording.clone());
-        // Their sandbox depends on the rules of the session.
+        // Start the servers after the rules are set, because the sandbox of the servers depends on
+        // these rules.
         let tools = Arc::new(tools.start_servers(servers, &context, &client));
         let menu = command_menu(commands.clone(), tools.clone());
         let options = SessionOptions::new(selection, handle.clone(), menu, folders);
@@ -339,9 +340,9 @@ impl Session {
         self.closed.cancelled().await;
     }
 
-    /// Goes back to the state before a prompt, after the prompts that wait. A dry run does not wait,
-    /// and returns what this would change now. A request that is withdrawn changes nothing if it is
-    /// withdrawn before the changes begin.
+    /// Goes back to the state before a prompt, after all waiting prompts are done. A dry run does
+    /// not wait, and only returns what a rewind would change now. If the request is withdrawn
+    /// before the changes begin, nothing is changed.
     pub(crate) async fn rewind(
         &self,
         prompt: u32,
@@ -397,12 +398,13 @@ impl Session {
         self.client.handle().update(|session, _| session.mark_closing());
         self.cancel();
         if tokio::time::timeout(deadline, self.closed.cancelled()).await.is_err() {
-            // The session abandons running work: its calls end, and its prompt is answered.
+            // Abandon the running work: its calls end, and its prompt is answered.
             self.aborting.cancel();
             drop(tokio::time::timeout(limits::FINAL_SEND_TIMEOUT, self.closed.cancelled()).await);
         }
         if let Some(rewind) = &self.rewind {
-            // The history must follow the files that a rewind has restored.
+            // Wait for a running rewind, so that the history matches the files that the rewind
+            // restores.
             let finished = rewind.take_finished();
             drop(tokio::time::timeout(limits::REWIND_COMMIT_TIMEOUT, finished).await);
         }

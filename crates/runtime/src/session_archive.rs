@@ -1,4 +1,4 @@
-//! Stored sessions without an agent: found by the beginning of an id, listed and replayed.
+//! Access to stored sessions without an agent: finds, lists, copies, deletes and replays sessions.
 
 mod retention;
 
@@ -23,8 +23,8 @@ pub use retention::{PrunableData, PrunedData, SessionRetention};
 
 /// The stored sessions of a user, for a program that shows or exports them.
 ///
-/// Reading opens no session, so that it also reads sessions that are open in another process, and
-/// sessions whose folder is gone. The methods block.
+/// The methods that read a session do not open the session. They can therefore read sessions that
+/// are open in another process, and sessions whose folder no longer exists. All methods block.
 #[derive(Debug, Clone)]
 pub struct SessionArchive {
     store: Arc<dyn SessionStore>,
@@ -32,22 +32,22 @@ pub struct SessionArchive {
     state: Option<PathBuf>,
 }
 
-/// Why a session was not found or read.
+/// The reason why a session was not found or not read.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionArchiveError {
-    /// The store refused or failed.
+    /// The store refused the operation, or the operation failed.
     #[error(transparent)]
     Store(#[from] SessionStoreError),
-    /// No stored session has an id that begins so. List the sessions.
+    /// No stored session has an id with this beginning. To see the ids, list the sessions.
     #[error("no stored session has an id that begins with `{0}`")]
     Unknown(String),
-    /// Several sessions have an id that begins so. Use more of the id.
+    /// Several sessions have an id with this beginning. Pass a longer part of the id.
     #[error("`{beginning}` is the beginning of several ids: {}", .ids.join(", "))]
     Ambiguous {
-        /// The beginning.
+        /// The beginning that was searched for.
         beginning: String,
-        /// The first ids that begin with it, newest session first.
+        /// The first ids with this beginning, newest session first.
         ids: Vec<String>,
     },
 }
@@ -59,14 +59,15 @@ impl SessionArchive {
         Self { store, secrets: Secrets::default(), state: None }
     }
 
-    /// Redacts these secrets in replayed sessions. Those that were known when a session was
-    /// recorded are redacted in the store.
+    /// Redacts these secrets in replayed sessions. Secrets that were known when a session was
+    /// recorded are already redacted in the store.
     #[must_use]
     pub fn with_secrets(self, secrets: Secrets) -> Self {
         Self { secrets, ..self }
     }
 
-    /// Sets the folder of undo data and outputs, which are removed together with sessions: that of
+    /// Sets the state folder, which contains undo data and outputs of sessions. These data are
+    /// removed together with their session. Pass the folder of
     /// [`CodingAgent::with_state_folder`](crate::CodingAgent::with_state_folder).
     #[must_use]
     pub fn with_state_folder(self, folder: PathBuf) -> Self {
@@ -79,14 +80,15 @@ impl SessionArchive {
         &self.store
     }
 
-    /// Returns a text of a session, such as its title, without secrets.
+    /// Redacts the secrets in a text of a session, e.g. in its title.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         self.secrets.redact(text).into_owned()
     }
 
-    /// Lists the sessions of a folder, or of all, page by page, that with the newest update first.
-    /// It ends with the first error.
+    /// Lists the sessions of a folder, or of all folders if `cwd` is `None`. The session with the
+    /// newest update comes first. Reads the list page by page. The iterator ends after the first
+    /// error.
     pub fn sessions(
         &self,
         cwd: Option<&Path>,
@@ -100,12 +102,15 @@ impl SessionArchive {
         }
     }
 
-    /// Finds a session by its id, or by a beginning of it that no other session has. The beginning
-    /// has at least 4 characters. The prefix `sess_` may be left out.
+    /// Finds a session by its id, or by a beginning of the id that no other session's id has. The
+    /// beginning must have at least 4 characters in addition to the prefix `sess_`, which may be
+    /// omitted.
     ///
     /// # Errors
     ///
-    /// [`Unknown`](SessionArchiveError::Unknown), [`Ambiguous`](SessionArchiveError::Ambiguous).
+    /// Returns [`Unknown`](SessionArchiveError::Unknown) if no id has this beginning, and
+    /// [`Ambiguous`](SessionArchiveError::Ambiguous) if several ids have it. Also returns errors of
+    /// the store.
     pub fn find(&self, beginning: &str) -> Result<SessionSummary, SessionArchiveError> {
         match self.store.summary(&SessionId::new(beginning)) {
             Err(SessionStoreError::UnknownSession(_)) => {}
@@ -145,21 +150,24 @@ impl SessionArchive {
         now: SystemTime,
     ) -> Result<SessionId, SessionStoreError> {
         let id = new_session_id();
-        // The agent that opens it stores where it is.
+        // If the folder does not exist, store the given path. The agent that opens the session
+        // determines the canonical path later.
         let canonical = cwd.canonicalize().unwrap_or_else(|_gone| cwd.clone());
         let copy = NewSession::new(id.clone(), SessionFolder { cwd, canonical });
         drop(self.store.fork(session, &copy, None, now)?);
         Ok(id)
     }
 
-    /// Deletes a session that no process has open, with its undo data and outputs.
+    /// Deletes a session and its undo data and outputs. No process may have the session open.
     ///
     /// # Errors
     ///
-    /// [`Held`](SessionStoreError::Held), with the process that has it open.
+    /// Returns [`Held`](SessionStoreError::Held) if a process has the session open. Also returns
+    /// other errors of the store.
     pub fn delete(&self, session: &SessionId) -> Result<(), SessionStoreError> {
         let deleted = self.store.delete(session);
-        // An earlier deletion may have failed after it removed the session.
+        // Also remove the files of an unknown session, because an earlier deletion may have removed
+        // only the session.
         let is_gone = matches!(deleted, Ok(()) | Err(SessionStoreError::UnknownSession(_)));
         if let Some(state) = self.state.as_ref().filter(|_| is_gone) {
             remove_files_of_session(state, &session.0);
@@ -167,9 +175,9 @@ impl SessionArchive {
         deleted
     }
 
-    /// Passes each update that `session/load` would send to a client with these capabilities to
-    /// `each`, without a limit of bytes, until that breaks. Returns how many records could not be
-    /// read and were left out.
+    /// Calls `each` with each update that `session/load` would send to a client with these
+    /// capabilities, until `each` returns `Break`. The number of bytes is not limited. Returns the
+    /// number of records that were omitted because they could not be read.
     ///
     /// # Errors
     ///
@@ -237,8 +245,9 @@ impl Iterator for SessionPages {
     }
 }
 
-/// Shortest beginning of an id, without its prefix. An empty variable of a script names no session.
+/// Minimum length, in bytes, of the beginning of an id, without the prefix. With this minimum, an
+/// empty variable in a script does not select a session.
 const MIN_BEGINNING_BYTES: usize = 4;
 
-/// How many ids the error of an ambiguous beginning names at most.
+/// Maximum number of ids that the error for an ambiguous beginning contains.
 const MAX_NAMED_IDS: usize = 5;

@@ -24,7 +24,7 @@ pub(crate) fn turn_span(id: &str, model: &str, trace: &TraceContext) -> Span {
 /// The target of these spans, for filters.
 const TARGET: &str = "callboard";
 
-/// Makes a span a child of the span that a client sent.
+/// Sets the span that a client sent as the parent of another span.
 #[cfg(feature = "otlp")]
 fn set_remote_parent(span: &Span, trace: &TraceContext) {
     use std::collections::HashMap;

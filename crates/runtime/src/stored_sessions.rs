@@ -75,8 +75,8 @@ impl StoredSessions {
 }
 
 impl StoredSessions {
-    /// Syncs the store to the disk, if it is open. A long log of the store is emptied, because the
-    /// next process would read it first.
+    /// Syncs the store to the disk, if it is open. Also empties a long write-ahead log of the
+    /// store, because the next process would have to read this log first.
     pub(crate) async fn sync(&self) {
         let opened = self.0.opened.lock().await.clone();
         let Some(opened) = opened else { return };

@@ -65,7 +65,7 @@ pub(super) struct Connection {
 pub(super) struct PreparedSession {
     pub(super) context: Context,
     tools: SessionTools,
-    /// The servers that the client names.
+    /// The MCP servers that the client names.
     mcp_servers: Vec<McpServer>,
     stored_rules: Option<StoredRules>,
     pub(super) folder: SessionFolder,
@@ -77,7 +77,7 @@ pub(super) struct SessionStart {
     pub(super) selection: OptionSelection,
     pub(super) history: History,
     pub(super) recording: Option<Arc<SessionRecording>>,
-    /// The decisions about permissions of an earlier process.
+    /// The permission decisions that were made in an earlier process.
     pub(super) permissions: Result<Option<StoredPermissions>, RuleStoreError>,
     /// Number of turns that the session had in earlier processes.
     pub(super) turns: u64,
@@ -199,7 +199,7 @@ impl Connection {
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
     ) -> Result<()> {
-        // The permit is acquired before the end of the input can be processed.
+        // Acquire the permit in this handler, because the next message may be the end of the input.
         let Some(opening) = self.try_begin_opening() else {
             return responder.respond_with_error(errors::too_many_opening_error());
         };
@@ -321,7 +321,7 @@ impl Connection {
         if recording.is_some() {
             self.prune_in_background();
         }
-        // A disk may be slow, so the first call waits for this work.
+        // A disk may be slow, so this work runs in the background, and the first call waits for it.
         let workspace = context.workspace.clone();
         drop(tokio::task::spawn_blocking(move || {
             workspace.recover_unfinished_writes();

@@ -37,7 +37,7 @@ use crate::{errors, limits};
 /// A request for a stored session.
 pub(super) struct RestoreRequest {
     id: SessionId,
-    /// The request for a copy, whose id is `id`.
+    /// The session to copy, if the request asks for a copy. `id` is then the id of the copy.
     copied_from: Option<CopiedSession>,
     cwd: std::path::PathBuf,
     additional_directories: Vec<std::path::PathBuf>,
@@ -250,8 +250,8 @@ impl Connection {
             Err(error) => return drop(responder.respond_with_error(error)),
         };
         let (sender, messages) = oneshot::channel();
-        // The messages of the model are read while the client receives the stored updates, but not
-        // before the first of them, because both use the processor.
+        // The messages of the model are read while the client receives the stored updates. The read
+        // starts after the first stored updates are available, because reading would delay them.
         let has_begun = CancellationToken::new();
         let read = async {
             if is_replayed {
@@ -322,7 +322,8 @@ impl Connection {
         }
     }
 
-    /// Starts a fork after the response with its id, because a client knows no other session.
+    /// Starts a forked session after the response was sent, because the client learns the id of the
+    /// session from the response.
     fn start_fork<T: RestoreResponse>(
         &self,
         prepared: PreparedSession,
@@ -374,7 +375,7 @@ impl Connection {
         copied.await.map_err(|error| errors::session_store_error(&error))
     }
 
-    /// Goes back to a prompt of an open session, or returns what this would change.
+    /// Goes back to a prompt of an open session. A dry run only returns what would change.
     pub(super) async fn rewind_session(
         self: Arc<Self>,
         request: RewindSessionRequest,
@@ -430,7 +431,7 @@ impl Connection {
         (start, notices)
     }
 
-    /// Removes old sessions, if that is due.
+    /// Removes old sessions, if a removal is due.
     pub(super) fn prune_in_background(&self) {
         let CodingAgent { stored, retention, state, .. } = &self.agent;
         let (Some(stored), Some(retention), Some(state)) = (stored, *retention, state) else {
@@ -438,7 +439,7 @@ impl Connection {
         };
         let (stored, state) = (stored.clone(), state.clone());
         drop(tokio::spawn(async move {
-            // A store that does not open is reported by the session.
+            // If the store cannot be opened, the session reports the error.
             if let Ok(opened) = stored.open_if_needed().await {
                 let archive = SessionArchive::new(opened.store).with_state_folder(state);
                 let prune = move || archive.prune_if_due(retention, SystemTime::now());

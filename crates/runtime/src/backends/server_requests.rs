@@ -40,8 +40,8 @@ pub(crate) struct ServerRequests {
 }
 
 impl ServerRequests {
-    /// Connects the servers of a session with its client and its model, for as long as the value
-    /// lives.
+    /// Connects the servers of a session with its client and its model, for as long as the returned
+    /// value lives.
     pub(crate) fn connect(
         client: &ClientSession,
         options: &Arc<SessionOptions>,

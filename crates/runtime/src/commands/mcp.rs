@@ -1,4 +1,5 @@
-//! The command `/mcp`, which lists the servers of the session and starts one again.
+//! The command `/mcp`, which lists the MCP servers of the session, or restarts one of these
+//! servers.
 
 use std::fmt::Write as _;
 use std::future::ready;

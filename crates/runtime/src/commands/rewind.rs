@@ -48,7 +48,7 @@ async fn list_prompts(asked: &CommandContext<'_>, rewind: &SessionRewind) -> Str
         Ok(prompts) => prompts,
         Err(error) => return format!("The prompts cannot be listed: {error}"),
     };
-    // A slash command changes nothing that a rewind restores.
+    // Omit slash commands, because they change nothing that a rewind restores.
     let listed =
         prompts.iter().filter(|prompt| asked.commands.find_command(&prompt.text).is_none());
     let listed: Vec<_> = listed.collect();

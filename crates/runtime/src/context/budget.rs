@@ -106,7 +106,7 @@ impl ContextBudget {
         weight.saturating_mul(self.rate) / 1_000
     }
 
-    /// Returns the context window in tokens. If the model reports no window, this is a default.
+    /// Returns the context window in tokens. If the model reports no window, returns a default.
     pub(crate) fn window_tokens(&self) -> u64 {
         self.window
     }

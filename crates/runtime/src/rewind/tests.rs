@@ -1,4 +1,5 @@
-//! Tests of rewinds whose caller is gone, or whose session is not stored.
+//! Tests of rewinds that continue after their caller was dropped, or that fail because the session
+//! is not stored.
 
 use std::future::poll_fn;
 use std::sync::mpsc;
@@ -13,7 +14,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::stored_sessions::tests::held_recording;
 
-/// A session whose first prompt has created a file. Its store opens when `open` sends.
+/// A session whose first prompt has created a file. The session's store opens when a message is
+/// sent through `open`.
 struct Stage {
     _folder: TempDir,
     file: PathBuf,

@@ -63,7 +63,7 @@ async fn end_background_work(context: &Context, tools: &OfferedTools) {
     let servers = OptionFuture::from(tools.servers().map(McpServers::stop));
     let commands = context.workspace.background_commands().stop_all_and_wait();
     let ((), _) = tokio::join!(commands, servers);
-    // No later turn can report these late writes of other programs.
+    // Log late writes of other programs, because no later turn can report these writes.
     for late in context.take_foreign_change_reports().await {
         tracing::warn!("{late}");
     }
@@ -90,7 +90,8 @@ pub(super) struct PromptRunner {
     /// The ended calls of the session in earlier processes, by tool.
     pub(super) earlier_calls: Vec<(String, ToolUsage)>,
     pub(super) aborting: CancellationToken,
-    /// Kept, because the servers do not keep what answers their requests.
+    /// Stored here, because the servers hold only a weak reference to this handler of their
+    /// requests.
     pub(super) _server_requests: Arc<ServerRequests>,
 }
 
@@ -126,7 +127,7 @@ impl PromptRunner {
         }
     }
 
-    /// Records a prompt, after all that the client receives before the prompt.
+    /// Records a prompt, after everything that the client receives before the prompt is recorded.
     async fn record_prompt(&mut self, name: &TurnId, blocks: &[ContentBlock]) {
         self.prompt_count += 1;
         self.workspace_context.begin_prompt(self.prompt_count);
@@ -221,10 +222,10 @@ impl PromptRunner {
         open.end_turn_and_respond(ending.map(PromptResponse::new), reason);
     }
 
-    /// Goes back to the state before a prompt for the client, which has asked its user. The next turn
-    /// begins with the message about it, because clients expect no message outside of a turn.
-    /// `withdrawn` resolves if the client no longer waits. If `decided` is not set yet when the changes
-    /// begin, it is set, and the rewind is completed.
+    /// Goes back to the state before a prompt, on request of the client, which has asked its user.
+    /// The next turn begins with the message about the rewind, because clients expect no message
+    /// outside of a turn. `withdrawn` resolves if the client no longer waits. `decided` is set when
+    /// the changes begin. From then on, the rewind is completed even if the request is withdrawn.
     async fn rewind_for_client(
         &mut self,
         prompt: u32,
@@ -259,17 +260,17 @@ impl PromptRunner {
         Ok(response)
     }
 
-    /// Applies the rewind that a turn has run. If the turn was cancelled, the call of the rewind may
-    /// have ended before the rewind, so a notice reports the outcome.
+    /// Applies the rewind that a turn has run. If the turn was cancelled, a notice reports the
+    /// outcome of the rewind, because the call that started the rewind may have ended earlier.
     async fn apply_rewind_of_turn(&mut self, ending: &Result<StopReason>) {
         if let (Some(report), Ok(StopReason::Cancelled)) = (self.apply_rewind(1).await, ending) {
             lock(&self.queue).notices.push(report.unwrap_or_else(|error| error));
         }
     }
 
-    /// Waits for a rewind that runs. Replaces the messages of the model after a rewind that left
-    /// `newer` prompts behind it, and sends the plan. Returns the report or the error of the rewind,
-    /// if there was one.
+    /// Waits for a running rewind. Then replaces the messages of the model, and sends the plan.
+    /// `newer` is the number of prompts that come after the removed prompts and are kept. Returns
+    /// the report or the error of the rewind, or `None` if there was no rewind.
     async fn apply_rewind(&mut self, newer: u32) -> Option<Result<String, String>> {
         let rewind = self.rewind.as_ref()?;
         let finished = tokio::select! {

@@ -1,4 +1,4 @@
-//! How long stored sessions are kept, with the undo data and the outputs of all sessions.
+//! Removal of old stored sessions, and of old undo data and outputs of all sessions.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,14 +13,14 @@ use super::SessionArchive;
 use crate::limits::{LONGEST_PRUNE_GAP, PRUNE_INTERVAL, SESSION_BYTES, SESSION_KEEP_TIME};
 use crate::private_files::replace_file_atomically;
 
-/// How long and how much is kept of a user's sessions. A session that is open is always kept.
+/// The limits of age and total size for a user's sessions. An open session is never removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionRetention {
-    /// How long a session is kept after its last update.
+    /// The time for which a session is kept after its last update.
     pub keep: Duration,
-    /// How many bytes the sessions, their undo data and their outputs may have together. Above, the
-    /// oldest are removed, whichever of them it is.
+    /// Maximum total number of bytes of the sessions, their undo data and their outputs. If the
+    /// total is larger, the oldest of these data are removed, regardless of their kind.
     pub max_bytes: u64,
 }
 
@@ -90,12 +90,12 @@ impl SessionArchive {
         Ok(PrunableData { sessions: pruned, file_bytes })
     }
 
-    /// Removes what is too old or too much, oldest first: sessions that no process has open, and
-    /// undo data and outputs in the state folder.
+    /// Removes the data that exceed the limits of age or size, oldest first. These data are
+    /// sessions that no process has open, and undo data and outputs in the state folder.
     ///
     /// # Errors
     ///
-    /// Those of the store. What was removed before stays removed.
+    /// Returns errors of the store. Data that were removed before the error stay removed.
     pub fn prune(
         &self,
         retention: SessionRetention,
@@ -105,7 +105,8 @@ impl SessionArchive {
         let state = self.state.as_deref();
         let file_bytes =
             state.map(|state| remove_session_files_before(state, oldest)).unwrap_or_default();
-        // `min_free_bytes` is 0: other programs may have filled the disk, and their files stay.
+        // Keep `min_free_bytes` at 0. If other programs have filled the disk, removing sessions
+        // would not solve the problem.
         let mut policy = RetentionPolicy::default();
         policy.keep = Some(now.duration_since(oldest).unwrap_or_default());
         let mut pruned = self.store.prune(&policy, now)?;
@@ -122,11 +123,13 @@ impl SessionArchive {
         Ok(PrunedData { sessions, bytes, file_bytes })
     }
 
-    /// [Prunes](Self::prune), unless a file in the state folder has a time of less than a day ago.
+    /// [Prunes](Self::prune) at most once a day. The modification time of a file in the state
+    /// folder is the time of the last pruning.
     ///
-    /// Without that file, or after more than [`LONGEST_PRUNE_GAP`], only its time is set: the user is
-    /// back after a long time, or the clock is wrong. The next start after a day removes old sessions,
-    /// also after another long time.
+    /// If the file does not exist, or if the last pruning was more than [`LONGEST_PRUNE_GAP`] ago,
+    /// this call only sets the time of the file. The reason is that the clock may be wrong, or that
+    /// the user may have returned after a long time. A start at least a day later then prunes, even
+    /// if more than [`LONGEST_PRUNE_GAP`] has passed again.
     pub(crate) fn prune_if_due(&self, retention: SessionRetention, now: SystemTime) {
         let Some(state) = &self.state else { return };
         let mark = state.join(PRUNED_MARK);
@@ -134,7 +137,8 @@ impl SessionArchive {
         if since.is_some_and(|since| since < PRUNE_INTERVAL) {
             return;
         }
-        // Before anything is removed: a failure must not repeat at every start.
+        // Set the time before anything is removed, so that a failing removal is not repeated at
+        // every start.
         let was_skipped = fs::read(&mark).is_ok_and(|found| found == SKIPPED_MARK);
         let is_after_gap = since.is_some_and(|since| since > LONGEST_PRUNE_GAP) && !was_skipped;
         let content = if is_after_gap { SKIPPED_MARK } else { b"" };
@@ -155,8 +159,8 @@ impl SessionArchive {
         }
     }
 
-    /// Returns the time before whose updates everything goes: by its age, or because what was updated
-    /// later takes all of the bytes.
+    /// Returns the oldest update time of data that are kept. Older data exceed the maximum age, or
+    /// the newer data already need the maximum number of bytes.
     fn oldest_kept_time(
         &self,
         retention: SessionRetention,
@@ -186,24 +190,25 @@ impl SessionArchive {
             match left.checked_sub(bytes) {
                 _ if updated < by_age => return Ok(by_age),
                 Some(rest) => left = rest,
-                // Nothing is removed of the time after now, if the clock was set back.
+                // If the clock was set back, data may have update times in the future. Such data
+                // are kept.
                 None => return Ok((updated + STORED_TIME_UNIT).min(now)),
             }
         }
     }
 }
 
-/// Returns how long ago a file was changed. A time in the future does not count, because the clock
-/// was set back.
+/// Returns how long ago a file was changed. Returns `None` for a time in the future, which means
+/// that the clock was set back.
 fn time_since_change(mark: &Path, now: SystemTime) -> Option<Duration> {
     let modified = fs::metadata(mark).and_then(|found| found.modified()).ok();
     modified.and_then(|modified| now.duration_since(modified).ok())
 }
 
-/// The file in the state folder whose time is that of the last pruning.
+/// The file in the state folder whose modification time is the time of the last pruning.
 const PRUNED_MARK: &str = "pruned";
 
-/// The content of that file if the last start after a long time removed nothing.
+/// The content of [`PRUNED_MARK`] if the last pruning was skipped because a long time had passed.
 const SKIPPED_MARK: &[u8] = b"skipped";
 
 /// The precision of the times of sessions.

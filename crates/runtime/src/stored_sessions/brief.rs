@@ -1,5 +1,5 @@
-//! The short form of a document. A load returns it for older documents if all of them together are
-//! larger than the load's budget.
+//! The short form of a document. If all documents together are larger than the budget of a load,
+//! the load returns the short form of the older documents.
 
 use acp_lifecycle::{CallDocument, SessionDocument};
 use acp_types::{Content, ContentBlock};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::limits::MAX_BRIEF_CONTENT_BYTES;
 
 /// Scheme and path of a link to stored content. The id of the call or prompt follows. No client can
-/// open it; its name explains to the user how the content is shown.
+/// open the link. The name of the link tells the user that the content was omitted.
 const STORED_CONTENT: &str = "stored-session";
 
 /// Returns a document with a link in place of each large content, or `None` if it has no large
@@ -64,7 +64,7 @@ fn shorten_call(document: &CallDocument) -> Option<CallDocument> {
     Some(brief)
 }
 
-/// Returns the bytes of an item; those of a terminal are its output.
+/// Returns the size of an item in bytes. The size of a terminal is the size of its output.
 fn call_content_byte_len(item: &Content, document: &CallDocument) -> usize {
     match item {
         Content::Terminal(id) => {

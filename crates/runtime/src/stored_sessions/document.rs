@@ -1,12 +1,11 @@
-//! Documents of the client as records of the store.
+//! Conversion between the documents that a client shows and the records of the store.
 
 use acp_lifecycle::SessionDocument;
 use acp_store::{SessionRecord, SessionStoreError, StoredRecord};
 
 use super::brief::shorten_document;
 
-/// Version of the records in the client's stream. The kind of such a record is the type of its
-/// document.
+/// Version of the records in the client's stream. The kind of a record is the type of its document.
 pub(super) const DOCUMENT_VERSION: u32 = 1;
 
 /// Creates the record of a document.

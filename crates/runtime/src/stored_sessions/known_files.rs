@@ -1,4 +1,4 @@
-//! The part of a stored session that has the versions of the files that the model knows.
+//! The part of a stored session that contains the versions of the files that the model knows.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

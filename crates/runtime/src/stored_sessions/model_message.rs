@@ -1,4 +1,5 @@
-//! The stored form of a model's messages, whose version is independent of the type in requests.
+//! The stored form of a model's messages. The version of this form does not depend on the message
+//! type in requests.
 //!
 //! All texts are redacted, except replay data, which must be returned to the provider unchanged and
 //! may be signed.
@@ -130,7 +131,7 @@ pub(crate) fn read_messages(
 /// damaged.
 fn with_matching_results(messages: Vec<ChatMessage>) -> Vec<Arc<ChatMessage>> {
     let mut matching: Vec<ChatMessage> = Vec::with_capacity(messages.len());
-    // The results of a reply at the end may still come: `History` adds them.
+    // Add no results to the last reply, because `History` adds its missing results.
     let mut messages = messages.into_iter().peekable();
     while let Some(message) = messages.next() {
         let called = match &message {

@@ -1,4 +1,4 @@
-//! The part of a stored session that has its remembered decisions about permissions.
+//! The part of a stored session that contains its remembered permission decisions.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -34,15 +34,16 @@ impl StoredPermissions {
         }
     }
 
-    /// Returns whether these decisions must be stored in place of the earlier ones. Those of another
-    /// folder stay until there is a decision in this one.
+    /// Returns whether these decisions must be stored in place of the earlier decisions. If the
+    /// earlier decisions were made in other folders, they stay stored until a decision is made in
+    /// the current folders.
     pub(super) fn replaces(&self, stored: Option<&Self>) -> bool {
         let is_of_these_folders = stored.is_some_and(|stored| stored.folders == self.folders);
         stored != Some(self) && (is_of_these_folders || self.memory != PermissionMemory::default())
     }
 
-    /// Reads the stored decisions. Returns `None` if there are none, and an error if they may be
-    /// damaged.
+    /// Reads the stored decisions. Returns `None` if no decisions are stored, and an error if they
+    /// may be damaged.
     pub(super) fn read(parts: &StoredParts) -> Result<Option<Self>, RuleStoreError> {
         match parts.parts.get(PART) {
             Some(json) => {

@@ -1,5 +1,5 @@
-//! Records one live session. Only [`SessionRecording::commit`] waits for a disk, and its wait is
-//! bounded.
+//! Records one live session. Only [`SessionRecording::commit`] waits for a disk, and only for a
+//! limited time.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -56,7 +56,7 @@ struct RecordingState {
     settings: StoredSettings,
     /// The settings that were recorded last.
     stored_settings: Option<StoredSettings>,
-    /// The decisions about permissions that were recorded last.
+    /// The permission decisions that were recorded last.
     stored_permissions: Option<StoredPermissions>,
     /// The files that were recorded last.
     stored_files: Option<StoredKnownFiles>,
@@ -80,7 +80,7 @@ struct RecordingState {
 /// The messages of the model that are stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RecordedMessages {
-    /// How often messages had been replaced, changed or removed when they were recorded.
+    /// Number of replacements, changes and removals of messages before the last record.
     pub(crate) rewrites: u64,
     pub(crate) count: usize,
 }
@@ -88,9 +88,9 @@ pub(crate) struct RecordedMessages {
 /// A session after a rewind.
 #[derive(Debug)]
 pub(crate) struct RewoundSession {
-    /// The messages of the model that are left.
+    /// The remaining messages of the model.
     pub(crate) messages: Vec<Arc<ChatMessage>>,
-    /// Number of prompts that are left.
+    /// Number of remaining prompts.
     pub(crate) prompts: u32,
 }
 
@@ -221,8 +221,9 @@ impl SessionRecording {
         }
     }
 
-    /// Records the open documents after the longest time for which a change may be missing in the
-    /// store. Without this, the last changes before a pause would be missing for as long as it is.
+    /// Records the open documents after [`OPEN_DOCUMENT_INTERVAL`], which is the longest time for
+    /// which a change may be missing in the store. Without this delayed record, the last changes
+    /// before a pause would be missing in the store until the pause ends.
     fn record_open_documents_soon(self: &Arc<Self>) {
         let recording = Arc::downgrade(self);
         drop(tokio::spawn(async move {
@@ -233,7 +234,7 @@ impl SessionRecording {
         }));
     }
 
-    /// Records the documents that are open, as the client holds them now.
+    /// Records the current versions of the open documents.
     pub(super) fn record_open_documents(&self) {
         let mut state = lock(&self.state);
         state.is_record_scheduled = false;
@@ -318,7 +319,7 @@ impl SessionRecording {
         }
     }
 
-    /// Changes the stored files that the model knows, if they differ.
+    /// Stores the files that the model knows, if they differ from the stored files.
     pub(crate) fn record_known_files(&self, files: StoredKnownFiles) {
         let mut state = lock(&self.state);
         if state.has_prompt && state.stored_files.as_ref() != Some(&files) {
@@ -327,7 +328,7 @@ impl SessionRecording {
         }
     }
 
-    /// Changes the stored decisions about permissions, if they differ.
+    /// Stores the permission decisions, if they differ from the stored decisions.
     pub(crate) fn record_permissions(&self, permissions: StoredPermissions) {
         let mut state = lock(&self.state);
         if state.has_prompt && permissions.replaces(state.stored_permissions.as_ref()) {
@@ -336,8 +337,8 @@ impl SessionRecording {
         }
     }
 
-    /// Waits until all recorded changes are committed, but only as long as a turn may wait for a
-    /// disk.
+    /// Waits until all recorded changes are committed, but at most for the time that a turn may
+    /// wait for a disk.
     pub(crate) async fn commit(&self) {
         let begun = Instant::now();
         let mut is_settled = self.is_settled.subscribe();
@@ -357,7 +358,8 @@ impl SessionRecording {
         let committed = timeout(limit, commit).await;
         let mut state = lock(&self.state);
         match committed {
-            // Changes that came after a failure that ended the recording are not committed.
+            // If a failure has ended the recording, changes after the failure are not committed, so
+            // keep the failure.
             Ok(Ok(true)) if !matches!(state.target, RecordingTarget::Ended) => state.failure = None,
             Ok(Ok(_)) => {}
             Ok(Err(error)) => state.record_failure(&error),
@@ -443,7 +445,7 @@ impl SessionRecording {
     }
 
     /// Removes all prompts after the first `keep` prompts. If `is_prompt_kept` is set, the newest
-    /// prompt, in which this method is called, is stored again behind them.
+    /// prompt, in which this method is called, is stored again after the kept prompts.
     ///
     /// # Errors
     ///
@@ -482,7 +484,8 @@ impl SessionRecording {
         Ok(RewoundSession { messages, prompts: keep })
     }
 
-    /// Waits for a commit, also while the store retries it after a transient error.
+    /// Waits for a commit. If the commit fails with a transient error, waits until the store has
+    /// retried the commit.
     async fn wait_for_retried_commit(
         &self,
         mut commit: Shared<CommitFuture>,
@@ -494,7 +497,8 @@ impl SessionRecording {
                     let RecordingTarget::Recorder(recorder, _) = &lock(&self.state).target else {
                         return Err(error);
                     };
-                    // An empty write is committed together with the writes before it.
+                    // Queue an empty write, because it is committed together with the failed writes
+                    // before it.
                     commit = recorder.queue_changes(Vec::new(), SystemTime::now()).shared();
                 }
                 done => return done,
@@ -559,8 +563,8 @@ impl RecordingState {
         is_final
     }
 
-    /// Returns whether open documents have changes that no record has, unless that was returned
-    /// before and they are not recorded since.
+    /// Returns whether a record of the open documents must be scheduled, i.e. whether they have
+    /// unrecorded changes and no record is scheduled yet. If so, marks a record as scheduled.
     fn schedule_record_of_open_documents(&mut self) -> bool {
         let is_due = !self.is_record_scheduled && self.fold.has_unreturned_changes();
         self.is_record_scheduled |= is_due;
@@ -594,7 +598,7 @@ impl RecordingState {
         }
     }
 
-    /// Returns the value; an error ends the recording.
+    /// Returns the value. In case of an error, ends the recording and returns `None`.
     fn value_or_end<T>(&mut self, made: Result<T, SessionStoreError>) -> Option<T> {
         match made {
             Ok(made) => Some(made),

@@ -1,5 +1,5 @@
-//! Redacts secrets in the changes of files before they are stored. A client receives these texts
-//! unchanged, because the user's file contains them.
+//! Redacts secrets in the changes of files before they are stored. A client receives the texts of
+//! these changes without redaction, because the user's files contain the same texts.
 
 use acp_lifecycle::{Secrets, SessionDocument};
 use acp_types::{Content, FileChange, Hunk, HunkLine, LineTag};

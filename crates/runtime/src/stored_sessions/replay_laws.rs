@@ -1,5 +1,5 @@
-//! G9: what a client holds after a load equals what it held before, for random sessions that end at
-//! any point, in v1 with text, in v1 with terminals, and in draft v2.
+//! Tests of the guarantee G9: after a load, a client shows the same state as before. The tests use
+//! random sessions that end at any point, with v1 with text, v1 with terminals, and draft v2.
 //!
 //! `PROPTEST_CASES` sets the number of sessions, and `PROPTEST_RNG_SEED` the seed.
 
@@ -34,7 +34,8 @@ use super::document::DOCUMENT_VERSION;
 use super::*;
 use client::{Cut, Protocol, TestClient, expected};
 
-/// A step of a session. Calls are named by small numbers, so that often several steps concern one.
+/// A step of a session. Calls are named by small numbers, so that several steps often concern the
+/// same call.
 #[derive(Debug, Clone)]
 enum Step {
     Announce(u8, ToolKind),
@@ -42,7 +43,8 @@ enum Step {
     Change(u8, CallChange),
     Adopt(u8, u8),
     Progress(u8, u8),
-    /// Opens a terminal in the agent, or in a client that shows no terminals of the agent.
+    /// Opens a terminal. If the flag is false and the client cannot show terminals of the agent,
+    /// the client runs the terminal.
     Terminal(u8, bool),
     Output(u8, &'static str),
     Exit(u8, i32),
@@ -135,9 +137,9 @@ struct Live {
     id: SessionId,
     protocol: Protocol,
     turn: u32,
-    /// Number of prompts that are left.
+    /// Number of remaining prompts.
     prompts: u32,
-    /// The terminals that were opened. No tool shows a terminal again that its call showed before.
+    /// The terminals that were opened. A tool opens at most one terminal per call.
     opened: HashSet<TerminalId>,
     asked: Option<PermissionId>,
 }
@@ -266,8 +268,8 @@ impl Live {
         self.update(|session, now| announce(session, &id, &turn, patch, now));
     }
 
-    /// Opens the terminal of a call. The client runs the command if it shows no terminals of the
-    /// agent, which is when the agent asks it to.
+    /// Opens the terminal of a call. If `is_ours` is false and the client cannot show terminals of
+    /// the agent, the client runs the command. Only such clients are asked to run commands.
     fn open_terminal(&mut self, call: u8, is_ours: bool) {
         let id = self.call(call);
         let terminal = terminal_id(&id);
@@ -314,7 +316,7 @@ impl Live {
         }
     }
 
-    /// Ends the turn, which is answered before the next prompt is sent.
+    /// Ends the turn and delivers its response, and then sends the next prompt.
     fn next_prompt(&mut self, text: &str) {
         let turn = self.turn();
         self.update(|session, now| session.end_turn(&turn, CallEndReason::Turn, now));
@@ -327,11 +329,13 @@ impl Live {
         self.recording.record_prompt(&self.turn(), &blocks, &self.handle);
     }
 
-    /// Goes back in a prompt, which stays.
+    /// Sends the prompt `/rewind`, which goes back to an earlier prompt. The new prompt itself is
+    /// kept.
     fn rewind(&mut self, number: u32) {
         let keep = number % (self.prompts + 1);
         self.next_prompt("/rewind");
-        // The clock of the test does not wait for the thread of the writer.
+        // Use a runtime with a running clock, because the paused clock of the test would not wait
+        // for the thread of the writer.
         WRITER_RUNTIME.with(|runtime| runtime.block_on(self.recording.rewind(keep, true))).unwrap();
         self.prompts = keep + 1;
         self.client.rewind(keep as usize, "/rewind");
@@ -348,8 +352,8 @@ impl Live {
         }
     }
 
-    /// Ends the process; with a kill, nothing more is recorded. Returns the last view of the client,
-    /// and the view of a client that loads the session with this budget.
+    /// Simulates the end of the process. After a kill, nothing more is recorded. Returns the client
+    /// with its last view, and a new client that has loaded the session with this budget.
     fn reload(self, cut: Cut, budget: u64) -> (TestClient, TestClient) {
         let Self { recording, client, id, protocol, .. } = self;
         if cut == Cut::End {
@@ -440,13 +444,13 @@ fn now() -> Timestamp {
 }
 
 thread_local! {
-    /// The runtime of a test, whose clock only a step moves.
+    /// The runtime of a test. Only a step advances the clock of this runtime.
     static RUNTIME: tokio::runtime::Runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .unwrap();
-    /// A runtime whose clock runs.
+    /// A runtime whose clock is not paused.
     static WRITER_RUNTIME: tokio::runtime::Runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 }

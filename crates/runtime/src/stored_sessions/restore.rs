@@ -49,16 +49,18 @@ impl RestoredSession {
         let damaged = parts.damaged + unread;
         let mut settings = StoredSettings::read(&parts);
         if settings.turns < prompts.into() {
-            // The settings are damaged. Ids of calls contain the number of the turn, so a number that
-            // no turn had keeps them unique.
+            // The settings are damaged, so the number of turns is unknown. Ids of calls contain the
+            // number of the turn. Continue with a number that no earlier turn had, so that the ids
+            // stay unique.
             settings.turns = UNUSED_TURNS;
         }
         Ok(Self { session, settings, permissions, known_files, prompts, damaged })
     }
 }
 
-/// Opens a session by `open`. A process that removes old sessions, or lists them for that, holds each
-/// for a moment, so a held session is tried again for a while.
+/// Opens a session with `open`. While a process removes old sessions or determines which sessions
+/// to remove, it holds each session for a moment. If the session is held, several further attempts
+/// are made.
 fn open_when_free<T>(
     pause: Duration,
     mut open: impl FnMut() -> Result<T, SessionStoreError>,
@@ -73,8 +75,8 @@ fn open_when_free<T>(
 }
 
 /// Sends the stored updates of a session to the client, page by page and only as fast as the client
-/// reads. Returns the number of records that could not be read. `has_begun` is cancelled when the first
-/// updates are there.
+/// reads. Returns the number of records that could not be read. `has_begun` is cancelled when the
+/// first page of updates has been read.
 pub(crate) async fn replay(
     opened: &OpenedStore,
     id: &SessionId,
@@ -96,7 +98,8 @@ pub(crate) async fn replay(
     let mut unread = 0;
     has_begun.cancel();
     while !page.is_empty() {
-        // The first records are sent while the others are queued.
+        // Queue the records in parts, so that the first records are sent while the others are
+        // queued.
         for part in page.chunks(QUEUED_RECORDS) {
             unread += handle.update(|session, now| replay_page(session, part, now));
         }
@@ -121,7 +124,7 @@ pub(crate) fn replay_page(session: &mut Session, page: &[StoredRecord], now: Tim
 /// Number of records that are queued at once, before the first of them can be sent.
 const QUEUED_RECORDS: usize = 8;
 
-/// More turns than any session has.
+/// A number of turns that is larger than the number of turns of any session.
 const UNUSED_TURNS: u64 = 1 << 32;
 
 #[cfg(test)]
@@ -141,7 +144,7 @@ mod tests {
             });
             assert_eq!(opened.is_ok(), is_opened, "{held_tries}");
         }
-        // Another error is no reason to wait.
+        // Other errors are not retried.
         let mut tries = 0;
         let refused = open_when_free(Duration::ZERO, || {
             tries += 1;

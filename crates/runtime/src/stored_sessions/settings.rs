@@ -37,8 +37,8 @@ impl StoredSettings {
         self.thought_level = Some(thought_level_value(chosen.effort).to_owned());
     }
 
-    /// Reads the stored settings; returns the defaults if there are none, or if they cannot be
-    /// parsed.
+    /// Reads the stored settings; returns the defaults if no settings are stored, or if they cannot
+    /// be parsed.
     pub(super) fn read(parts: &StoredParts) -> Self {
         let part = parts.parts.get(PART).and_then(|json| serde_json::from_str(json).ok());
         part.unwrap_or_default()

@@ -115,7 +115,7 @@ async fn messages_that_change_are_stored_anew() {
     drop(store.open(&"s".into()).expect("it is free"));
 }
 
-/// A recording whose store opens when the returned sender sends.
+/// Returns a recording, and a sender. The store of the recording opens when a message is sent.
 pub(crate) fn held_recording(
     store: &MemorySessionStore,
 ) -> (Arc<SessionRecording>, mpsc::Sender<()>) {
@@ -139,7 +139,7 @@ async fn an_item_on_which_the_client_may_rely_is_delivered_after_its_commit() {
     assert!(recording.record_item(&chunk).now_or_never().is_some());
     let call = |patch: ToolCallPatch| OutboxItem::ToolCall("c".into(), patch);
     let new = ToolCallPatch::for_new_call("tool", "Title", ToolKind::Read);
-    // The call ends the message before it, which is then whole.
+    // The call ends the message before it, so that message is complete.
     let mut announced = Box::pin(recording.record_item(&call(new)));
     assert!(announced.as_mut().now_or_never().is_none());
     let running = ToolCallPatch::new().with_status(Status::InProgress);
@@ -165,7 +165,7 @@ async fn the_last_change_before_a_pause_is_recorded_within_a_second() {
         let chunk = OutboxItem::Chunk(MessageChunk::from_agent("m", text));
         recording.record_item(&chunk).await;
     }
-    // The task that waits for the time to pass runs before and after it.
+    // Yield before and after the time is advanced, so that the task that waits for this time runs.
     tokio::task::yield_now().await;
     tokio::time::advance(acp_lifecycle::limits::OPEN_DOCUMENT_INTERVAL * 2).await;
     tokio::task::yield_now().await;

@@ -22,8 +22,8 @@ pub(crate) struct History {
     /// session.
     messages: Arc<Vec<Arc<ChatMessage>>>,
     size: MessagesSize,
-    /// How often messages were replaced, changed or removed. While it is the same, the recording
-    /// stores only the messages that were added.
+    /// How often messages were replaced, changed or removed. If the number has not changed since
+    /// the last record, the recording stores only the added messages.
     rewrites: u64,
     /// The generation of the last used model, and the number of requests to this model. Failed
     /// attempts are counted too.
@@ -113,7 +113,7 @@ impl History {
         self.is_titled
     }
 
-    /// Lets the next prompt be the title of the session.
+    /// Makes the next prompt the title of the session.
     pub(crate) fn forget_title(&mut self) {
         self.is_titled = false;
     }
@@ -191,7 +191,7 @@ impl History {
         if let Some(place) = place {
             let gone = Arc::make_mut(&mut self.messages).drain(place..);
             gone.for_each(|message| self.size.subtract(MessagesSize::from_message(&message)));
-            // Messages that are not stored yet can be removed without a change of the stored ones.
+            // Removing messages that are not stored yet does not change the stored messages.
             let stored = self.recording.as_ref().map_or(0, |it| it.recorded_message_count());
             self.rewrites += u64::from(place < stored);
         }

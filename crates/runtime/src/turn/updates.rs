@@ -73,7 +73,8 @@ pub(crate) fn send_notice(handle: &SessionHandle, text: String) {
 }
 
 /// Reports the background commands that have ended since the last report. For each of them, runs a
-/// call and adds a note for the model. If the turn is cancelled, the next turn reports the others.
+/// call and adds a note for the model. If the turn is cancelled, the next turn reports the
+/// remaining commands.
 pub(super) async fn report_ended_commands(turn: &Turn<'_>, history: &mut History) {
     let batch = Ulid::generate().to_string();
     let background = turn.context.workspace.background_commands();

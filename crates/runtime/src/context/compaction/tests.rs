@@ -19,7 +19,7 @@ use crate::limits;
 #[derive(Debug)]
 enum SummaryModel {
     Says(&'static str),
-    /// Answers the first requests (this number) with the error, and later requests with a summary.
+    /// Answers the given number of requests with the error, and later requests with a summary.
     FailsFirst(ModelError, usize),
     Fails,
     Hangs,

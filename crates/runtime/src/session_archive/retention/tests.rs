@@ -1,4 +1,4 @@
-//! Which sessions go, with a store in memory and a state folder.
+//! Tests of which sessions are removed, with a store in memory and a state folder.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Stores a session for each age in days, which is also its id.
+    /// Stores one session for each age in days. The id of a session is its age.
     fn new(ages: &[u32]) -> Self {
         let (store, state) = (MemorySessionStore::new(), tempfile::tempdir().unwrap());
         let now = SystemTime::UNIX_EPOCH + 20_000 * DAY;
@@ -34,7 +34,7 @@ impl Fixture {
         Self { archive: archive.with_state_folder(state.path().to_owned()), state, now }
     }
 
-    /// Keeps undo data of a session that ended some days ago.
+    /// Writes undo data of a session that ended `age` days ago.
     fn undo(&self, age: u32, bytes: usize) -> PathBuf {
         let folder = self.state.path().join("undo").join(format!("session-{age}"));
         fs::create_dir_all(&folder).unwrap();
@@ -47,12 +47,12 @@ impl Fixture {
         self.archive.sessions(None).map(|session| session.unwrap().id.to_string()).collect()
     }
 
-    /// The bytes of all sessions, which are alike.
+    /// Returns the number of bytes of one session. All sessions have the same size.
     fn bytes_of_one(&self) -> u64 {
         self.archive.sessions(None).next().unwrap().unwrap().bytes
     }
 
-    /// Prunes after a dry run. Returns what went.
+    /// Prunes after a dry run, and returns the ids of the removed sessions.
     fn prune(&self, keep: Duration, max_bytes: u64) -> Vec<String> {
         let retention = SessionRetention { keep, max_bytes };
         let foreseen = self.archive.data_to_prune(retention, self.now).unwrap();
@@ -80,7 +80,7 @@ fn one_bound_of_bytes_holds_for_sessions_and_undo_data_and_the_oldest_go() {
     let one = fixture.bytes_of_one();
     assert!(one >= 1000);
     let undo = [2, 6].map(|age| fixture.undo(age, 100_000));
-    // The directory itself has bytes, too, of which the file system decides.
+    // The directory itself also has a size, which depends on the file system.
     let folder = list_session_files(fixture.state.path())[0].1;
     assert_eq!(fixture.prune(100 * DAY, 4 * one + 2 * folder), [""; 0]);
     assert_eq!(fixture.prune(100 * DAY, 3 * one + 2 * folder), ["7"]);

@@ -32,9 +32,9 @@ pub(super) struct TestClient {
     view: ClientView,
     /// The terminals that the client runs itself.
     own_terminals: BTreeMap<String, TerminalReport>,
-    /// The view at the start of each prompt that is left.
+    /// The view at the start of each remaining prompt.
     starts: Vec<ClientView>,
-    /// The plan that is left after a rewind, until the next plan.
+    /// The plan after a rewind, until the next plan arrives.
     rewound_plan: Option<Value>,
 }
 
@@ -43,7 +43,7 @@ enum Wire {
     V2(V2Projection, V2ClientState),
 }
 
-/// Everything that a client holds of a session.
+/// The state of a session that a client shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ClientView {
     /// Prompts and messages, and the ids of calls, in the order in which they are shown.
@@ -84,8 +84,8 @@ impl TestClient {
         self.view.transcript.push(json!({"prompt": text}));
     }
 
-    /// Forgets what a rewind removed, which is one of the exceptions of G9. The prompt that asked
-    /// for the rewind stays.
+    /// Removes everything that a rewind removed. This removal is one of the exceptions of G9. The
+    /// prompt that requested the rewind stays.
     pub(super) fn rewind(&mut self, keep: usize, prompt: &str) {
         self.starts.truncate(keep + 1);
         self.view = self.starts[keep].clone();
@@ -111,7 +111,7 @@ impl TestClient {
         }
         let updates: Vec<Value> = match &mut self.wire {
             Wire::V1(encoder, seen) => {
-                // Requests and responses are no updates.
+                // The encoder returns no updates for requests and responses.
                 let updates = encoder.encode(item.clone()).unwrap_or_default();
                 let updates = updates.into_iter().map(|update| {
                     let update = serde_json::to_value(update).unwrap();
@@ -128,7 +128,7 @@ impl TestClient {
                     OutboxItem::Chunk(chunk) => vec![sent.update_for_chunk(chunk)],
                     OutboxItem::Plan(plan) => vec![sent.update_for_plan("plan", plan)],
                     OutboxItem::State(state) => sent.update_for_state(state).into_iter().collect(),
-                    // The draft has no function for it here; the form is that of v1.
+                    // For draft v2, no function encodes this item, so the test uses the form of v1.
                     OutboxItem::Prompt(block) => {
                         let content = serde_json::to_value(&block.block).unwrap();
                         let kind = "user_message_chunk";
@@ -143,7 +143,7 @@ impl TestClient {
         updates.iter().for_each(|update| self.view.fold(update));
     }
 
-    /// Returns the broken rules of order.
+    /// Returns the violations of the protocol's ordering rules.
     pub(super) fn violations(&self) -> String {
         let violations = match &self.wire {
             Wire::V1(_, seen) => seen.violations(),
@@ -152,7 +152,7 @@ impl TestClient {
         violations.iter().map(|violation| format!("{violation}\n")).collect()
     }
 
-    /// Returns what the client holds.
+    /// Returns the state that the client shows.
     pub(super) fn into_view(self) -> ClientView {
         let plan = self.plan();
         let Self { wire, mut view, .. } = self;
@@ -225,12 +225,13 @@ impl ClientView {
                 let id = update["compactionId"].as_str().unwrap().to_owned();
                 self.compactions.insert(id, update.clone());
             }
-            // Modes and options are in the response to a load. Terminals and plans are observed.
+            // Modes and options are part of the response to a load. The state of terminals and
+            // plans comes from the client state in [`TestClient::into_view`].
             _ => {}
         }
     }
 
-    /// Removes fields that mean the same as if they were missing.
+    /// Removes fields whose value has the same meaning as a missing field.
     fn remove_defaults(&mut self) {
         for call in self.calls.values_mut().filter_map(Value::as_object_mut) {
             let is_default =
@@ -242,8 +243,8 @@ impl ClientView {
         }
     }
 
-    /// Makes the view after a kill equal to the view before, as far as it may differ: an open
-    /// message lacks its end, and an open call its last changes.
+    /// Removes the permitted differences between the view before a kill and the view after it.
+    /// After a kill, an open message may lack its end, and an open call may lack its last changes.
     pub(super) fn complete_open_documents(&mut self, before: &mut Self, open: &[String]) {
         for id in open {
             assert_eq!(self.calls[id]["status"], "failed");
@@ -288,8 +289,8 @@ fn json_text(value: &impl serde::Serialize) -> String {
     to_json(value).as_str().unwrap_or_default().to_owned()
 }
 
-/// Returns the view that a client must have after a load. It is the view that it had live, with the
-/// exceptions of G9 and no others.
+/// Returns the view that a client must have after a load. The expected view is the view of the live
+/// session, changed only by the exceptions of G9.
 pub(super) fn expected(live: TestClient, budget: u64) -> ClientView {
     let (open, own_terminals) = (live.open_calls(), live.own_terminals.clone());
     let is_v1 = matches!(live.wire, Wire::V1(..));
@@ -297,7 +298,7 @@ pub(super) fn expected(live: TestClient, budget: u64) -> ClientView {
     for (id, call) in &mut view.calls {
         if open.contains(id) {
             end_cut_off_call(call, is_v1);
-            // The client of the draft may not have received anything of a terminal yet.
+            // The client of draft v2 may not have received an update of the terminal yet.
             if call["content"].to_string().contains("\"terminalId\"") && !is_v1 {
                 let opened = json!({"terminal": {"terminalId": id}, "output": ""});
                 view.terminals.entry(id.clone()).or_insert(opened);
@@ -314,7 +315,7 @@ pub(super) fn expected(live: TestClient, budget: u64) -> ClientView {
     view
 }
 
-/// A call that was open is failed, with the reason `shutdown`.
+/// Changes a call that was open to a failed call with the reason `shutdown`.
 fn end_cut_off_call(call: &mut Value, is_v1: bool) {
     let was_pending = call.get("status").is_none_or(|status| status == "pending");
     call["status"] = "failed".into();
@@ -335,7 +336,7 @@ fn end_cut_off_call(call: &mut Value, is_v1: bool) {
     );
     own.remove("progress");
     own.remove("arriving");
-    // A text for a call that waits names the folder of its command.
+    // While a call waits, its text contains the folder of its command.
     if is_v1
         && was_pending
         && let Some(Value::Array(items)) = call.get_mut("content")
@@ -346,7 +347,7 @@ fn end_cut_off_call(call: &mut Value, is_v1: bool) {
     }
 }
 
-/// A terminal of a call that was open has ended, without a code.
+/// Changes a terminal of a call that was open to an ended terminal without an exit code.
 fn end_terminal(id: &str, terminal: &mut Value, is_v1: bool) {
     if is_v1 && terminal["exit"].is_null() {
         terminal["exit"] = json!({"terminal_id": id, "exit_code": null, "signal": null});
@@ -355,7 +356,7 @@ fn end_terminal(id: &str, terminal: &mut Value, is_v1: bool) {
     }
 }
 
-/// A terminal that ran in the client is shown as text, with its last output.
+/// Replaces terminals that ran in the client by texts with their last output.
 fn show_own_terminals(call: &mut Value, own_terminals: &BTreeMap<String, TerminalReport>) {
     let Some(Value::Array(items)) = call.get_mut("content") else { return };
     for item in items.iter_mut().filter(|item| item["type"] == "terminal") {
@@ -375,7 +376,7 @@ fn show_own_terminals(call: &mut Value, own_terminals: &BTreeMap<String, Termina
     }
 }
 
-/// Content beyond the budget is a link.
+/// Replaces large content by links, as in a load that exceeds its budget.
 fn link_large_content(id: &str, call: &mut Value) {
     let name = "2,002 bytes, left out of this load";
     let is_large = |text: &Value| text.as_str().is_some_and(|text| text.len() == 2000);

@@ -1,5 +1,5 @@
-//! Checks that every provider accepts the messages of a history, whatever its messages are and
-//! however many of them are removed.
+//! Checks that every provider accepts the messages of any history, even after any number of its
+//! messages was removed.
 
 use std::sync::Arc;
 

@@ -78,7 +78,8 @@ async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
             "Write src/a.rs",
         ),
         ("edit_file", &[(1, r#"{"path":"a.rs""#)], 1..11, "Edit a.rs"),
-        // An argument that may still change the title is used, because it arrives at once.
+        // The report waits for an argument that may still change the title. The title contains the
+        // argument, because it arrives immediately.
         (
             "grep",
             &[(9, r#"{"pattern":"x""#), (1, r#","path":"src"}"#), (0, "END")],

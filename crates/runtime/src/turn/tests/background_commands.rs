@@ -1,4 +1,5 @@
-//! Tests of a background command that ends between two turns. The next turn must report its end.
+//! Tests of a background command that ends between two turns. The next turn must report the end of
+//! the command.
 
 use super::*;
 use acp_types::schema::v1::{ToolCallContent, ToolCallStatus};

@@ -1,5 +1,5 @@
 //! Tests of late writes: another program writes to a file after the session has replaced the file.
-//! If no result of a call can report the write, the turn that detects it reports it.
+//! If no result of a call can report the write, the turn that detects the write reports it.
 
 use super::*;
 use acp_tools::files::write::{PreImage, atomic_write};
@@ -7,8 +7,8 @@ use pretty_assertions::assert_eq;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 
-/// A model that writes to the file `open` as another program would, if there is one, and then
-/// replies.
+/// A model that simulates another program: if the file `open` is set, the model writes to it, and
+/// then replies.
 #[derive(Debug, Default)]
 struct LateWriteModel {
     open: Mutex<Option<File>>,
