@@ -49,7 +49,8 @@ pub(crate) fn record_and_log_call_end(
     };
     let meta = &report.meta;
     // Log the event before recording the fields in the span. Log lines begin with the recorded
-    // fields of the span. With the other order, the log line would contain each field twice.
+    // fields of the span. If the fields were recorded first, the log line would contain each field
+    // twice.
     tracing::debug!(
         parent: span,
         call = %id,

@@ -88,8 +88,8 @@ impl Effects {
         Self::default()
     }
 
-    /// Sets the tool's name and kind. [`Session::decide_or_ask_permission`] reads both from the
-    /// call itself, so its callers need not set them.
+    /// Sets the tool's name and kind. Before [`Session::decide_or_ask_permission`], setting them is
+    /// not necessary, because this method reads the name and the kind from the call itself.
     ///
     /// [`Session::decide_or_ask_permission`]: crate::Session::decide_or_ask_permission
     #[must_use]

@@ -1,7 +1,7 @@
 //! A middleware that runs the whole lifecycle of a call around any `async fn(name, args)`.
 //!
-//! The middleware calls [`execute_call()`] with a [`CallExecutor`](crate::CallExecutor) that wraps a
-//! closure. The agent `callboard` runs its tools with the same function.
+//! The middleware calls [`execute_call()`] with a [`CallExecutor`](crate::CallExecutor) that wraps
+//! a closure. The agent `callboard` runs its tools with the same function.
 
 mod foreign_tool;
 mod path_arguments;

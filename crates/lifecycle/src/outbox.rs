@@ -161,8 +161,8 @@ impl Outbox {
         });
     }
 
-    /// Appends an item of a replay. The item is due at once and is never merged, because the items
-    /// were delivered separately before and a client may show each of them.
+    /// Appends an item of a replay. The item is due at once. The item is never merged, because the
+    /// items of a replay were first delivered separately, and a client may show each item.
     pub(crate) fn enqueue_replayed(&mut self, item: OutboxItem, now: Instant) {
         self.counters.enqueued += 1;
         let lane = item_lane(&item);
@@ -199,7 +199,7 @@ impl Outbox {
     }
 
     /// Converts each due held report into a fence. Reports that are still held move to the end of
-    /// the queue. These reports are then sent later, even if their calls began earlier.
+    /// the queue. They are then sent after the due reports, even if their calls began earlier.
     fn release_held_reports(&mut self, now: Instant) {
         let is_due = |entry: &QueueEntry| entry.is_held && entry.due <= now;
         while let Some(at) = self.queue.iter().position(is_due) {
@@ -472,7 +472,7 @@ fn ends_terminal(item: &OutboxItem) -> bool {
 }
 
 /// Returns the rate-limit key of an item. A terminal has the id of its call and shares the call's
-/// rate limit, because the client shows both on one card.
+/// rate limit, because the client shows the terminal as part of the call.
 fn rate_lane(lane: &MergeLane) -> MergeLane {
     match lane {
         MergeLane::Terminal(id) => MergeLane::ToolCall(ToolCallId::new(id.0.clone())),

@@ -71,7 +71,8 @@ impl ToolUsage {
 pub struct UpdateCounts {
     /// Number of enqueued updates.
     pub offered: u64,
-    /// Number of updates that were merged with a waiting update, so that one message contains both.
+    /// Number of updates that were merged with a waiting update, so that one message contains both
+    /// updates.
     pub joined: u64,
     /// Number of sent updates.
     pub sent: u64,

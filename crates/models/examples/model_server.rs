@@ -40,8 +40,8 @@ async fn report_requests(server: &ModelServer) -> io::Result<()> {
     let mut nth = 0;
     let is_over = |asked: &RecordedRequest| asked.outcome != ResponseOutcome::Pending;
     while server.wait_for_requests(|asked| asked.get(nth).is_some_and(is_over)).await {
-        // `inspect_requests` only borrows the requests. Copying all of them would take longer after
-        // each request, and would make the agent seem slower.
+        // `inspect_requests` only borrows the requests. A copy of all requests would take more time
+        // with each request, and the agent would seem slower.
         let line = server.inspect_requests(|asked| {
             let before = nth.checked_sub(1).and_then(|before| asked.get(before));
             asked.get(nth).map(|asked| report_line(asked, before))

@@ -30,9 +30,9 @@ const HELP_FOOTER: &str =
 /// The `direct` model. [`Model::help`] lists its commands.
 ///
 /// A prompt runs only if every line is a command. Each reply contains only the next call of the
-/// prompt, so a `read` returns the file after the `edit` that precedes it. The reply after the last
-/// result is a summary. As in a shell, a failed call does not stop the calls after it. The model
-/// keeps no state: it derives its position in the turn from the messages after the prompt.
+/// prompt, so a `read` returns the file as the preceding `edit` has changed it. The reply after the
+/// last result is a summary. As in a shell, a failed call does not stop the calls after it. The
+/// model keeps no state: it derives its position in the turn from the messages after the prompt.
 #[derive(Clone, Debug, Default)]
 pub struct DirectModel {
     /// Text appended to the help.
@@ -101,8 +101,8 @@ impl Model for DirectModel {
 /// Lists the commands in Markdown, with one example each.
 fn commands_help(tools: &[ToolSpec]) -> String {
     let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
-    // Some sessions have no tool `undo`; their help omits it. Other commands stay in the help. If
-    // their tool is missing, their call fails with an error.
+    // If the session has no tool `undo`, the help omits the command `undo`. All other commands stay
+    // in the help even if their tool is missing. Their call then fails with an error.
     let is_offered = |tool: &&str| *tool != command::UNDO || has_tool(tools, tool);
     for command in COMMANDS.iter().filter(|command| command.tool.as_ref().is_none_or(is_offered)) {
         let (form, description) = (command.usage(), command.description);

@@ -1,7 +1,7 @@
 //! Model providers, and the settings to connect to one.
 //!
 //! The dialects are implemented by the model library (rig-core). Only the submodules of this module
-//! use its types.
+//! use the types of this library.
 
 mod capabilities;
 mod connect;
@@ -74,7 +74,8 @@ impl Provider {
 
     /// Returns the provider's default model, and the dialect for this model. The dialect may differ
     /// from `self`, because OpenAI's newer models support tool calls only in Responses. Returns
-    /// `None` if the provider has no default model; only a server can list its models.
+    /// `None` if the provider has no default model, because the available models depend on the
+    /// server.
     #[must_use]
     pub fn default_model(self) -> Option<(Self, &'static str)> {
         match self {

@@ -1,4 +1,5 @@
-//! The parts of the client that a session's tools use: the texts of open files, terminals, and forms.
+//! The parts of the client that a session's tools use: the texts of open files, terminals, and
+//! forms.
 
 mod server_requests;
 mod terminals;

@@ -40,7 +40,7 @@ use crate::lock::lock;
 use crate::permission_mode::PermissionMode;
 
 /// Returns whether a model receives context in addition to the session's messages. Scripted models
-/// receive none.
+/// receive no context.
 pub(crate) fn model_takes_context(model: &dyn Model) -> bool {
     !model.capabilities().scripted
 }

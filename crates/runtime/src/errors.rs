@@ -200,7 +200,7 @@ pub(crate) fn session_store_error(failure: &SessionStoreError) -> Error {
 }
 
 /// Returns the error for a request that needs stored sessions, although the user has chosen not to
-/// store any.
+/// store sessions.
 pub(crate) fn sessions_not_stored_error() -> Error {
     error_with_reason(ErrorReason::MethodNotFound, "Sessions are not stored by this process")
 }

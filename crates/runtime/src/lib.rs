@@ -1,10 +1,10 @@
 //! An ACP agent as a library: from a model and tools it creates sessions that any client can use.
 //!
-//! The crate contains *only* the internals of an agent: connections, sessions, turns, context, modes
-//! and slash commands. The crate reads no configuration, no key and no command line, and it stores
-//! data only in the folder that the embedder sets. Use the lower-level crates for other designs:
-//! `acp-lifecycle` manages the tool calls of a custom agent loop, and `acp-tools` provides only the
-//! tools.
+//! The crate contains *only* the internals of an agent: connections, sessions, turns, context,
+//! modes and slash commands. The crate reads no configuration, no key and no command line, and it
+//! stores data only in the folder that the embedder sets. Use the lower-level crates for other
+//! designs: `acp-lifecycle` manages the tool calls of a custom agent loop, and `acp-tools` provides
+//! only the tools.
 
 mod agent;
 mod authenticator;

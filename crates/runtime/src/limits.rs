@@ -68,8 +68,8 @@ pub(crate) const SESSION_BYTES: u64 = 4 << 30;
 /// time.
 pub(crate) const LONGEST_PRUNE_GAP: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Minimum time between two automatic removals of a user's old sessions, whichever process removes
-/// them.
+/// Minimum time between two automatic removals of a user's old sessions, even by different
+/// processes.
 pub(crate) const PRUNE_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Maximum number of prompts of one session that wait for the turns before them.
@@ -144,11 +144,12 @@ pub(crate) const MAX_MODEL_ERROR_BYTES: usize = 1 << 10;
 /// Maximum number of characters of the title that a session gets from its first prompt.
 pub(crate) const MAX_TITLE_CHARS: usize = 80;
 
-/// Maximum number of images and recordings in one prompt. Further ones are only named.
+/// Maximum number of images and recordings in one prompt. Further images and recordings are only
+/// named.
 pub(crate) const MAX_PROMPT_MEDIA: usize = 20;
 
 /// Maximum number of bytes (in base64) of one image or recording in a prompt. Providers refuse
-/// larger ones, so they are only named.
+/// larger media, so larger media are only named.
 pub(crate) const MAX_MEDIA_BYTES: usize = 10 << 20;
 
 /// Maximum number of linked files that are read for one prompt. Further files are only named.
@@ -320,7 +321,7 @@ pub const MAX_CATALOGUE_CHOICES: usize = MAX_MODEL_CHOICES - MAX_USED_MODEL_CHOI
 /// longer responses.
 pub(crate) const MAX_MODEL_OPEN_ERROR_BYTES: usize = 256;
 
-/// Time for which the first prompt of a session waits for MCP servers that are starting, by default.
+/// Default maximum time that the first prompt of a session waits for MCP servers that are starting.
 pub(crate) const SERVER_WAIT: Duration = Duration::from_secs(2);
 
 /// Time after which a notice shows that a prompt waits for MCP servers.

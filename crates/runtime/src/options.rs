@@ -1,4 +1,4 @@
-//! The model, the mode and the thought level of a session: changes them, and notifies the client.
+//! Changes the model, the mode and the thought level of a session, and notifies the client.
 //!
 //! ACP represents the mode in two ways: as a session mode and as a session option. If the client's
 //! request changes the session mode, the client is notified only about the option, and vice versa.
@@ -71,8 +71,8 @@ pub(crate) enum ChangeOrigin {
 }
 
 impl SessionOptions {
-    /// Records the options that the answer to `session/new` contained. [`send_commands`](Self::send_commands)
-    /// sends the slash commands.
+    /// Records the options that the answer to `session/new` contained.
+    /// [`send_commands`](Self::send_commands) sends the slash commands.
     pub(crate) fn new(
         selection: OptionSelection,
         handle: SessionHandle,

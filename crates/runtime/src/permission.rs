@@ -15,10 +15,10 @@ use crate::stored_sessions::StoredPermissions;
 pub(crate) struct PermissionSetup {
     pub(crate) policy_source: PolicySource,
     pub(crate) stored: Option<StoredRules>,
-    /// The decisions of an earlier process, if this is a stored session.
+    /// The decisions of an earlier process, if the session is a stored session.
     pub(crate) restored: Result<Option<StoredPermissions>, RuleStoreError>,
     pub(crate) offered_scopes: OfferedRuleScopes,
-    /// Whether the client supports forms. If it does, the agent can ask the user for the reason of
+    /// Whether the client supports forms. With a form, the agent can ask the user for the reason of
     /// a rejection.
     pub(crate) asks_rejection_reason: bool,
 }
@@ -134,9 +134,9 @@ impl RulePersister {
         saved
     }
 
-    /// Waits until the remembered rules are saved, because the next session relies on them as soon
-    /// as the turn is answered. After [`limits::RULES_SAVE_TIMEOUT`], the method returns, and the
-    /// save continues.
+    /// Waits until the remembered rules are saved, because a session that begins after the end of
+    /// this turn must already use these rules. After [`limits::RULES_SAVE_TIMEOUT`], the method
+    /// returns, and the save continues.
     pub(crate) async fn save_within_timeout(self: &Arc<Self>) {
         if tokio::time::timeout(limits::RULES_SAVE_TIMEOUT, self.save_pending_changes())
             .await

@@ -132,8 +132,8 @@ fn write_and_persist(mut file: NamedTempFile, path: &Path, text: &[u8]) -> io::R
 ///
 /// # Errors
 ///
-/// Returns an error if the file is read-only or cannot be written, or if the path is a link without a
-/// target.
+/// Returns an error if the file is read-only or cannot be written. Also returns an error if the
+/// path is a link without a target.
 pub fn replace_following_links(path: &Path, text: &[u8]) -> io::Result<()> {
     let target = match path.canonicalize() {
         Ok(target) => target,

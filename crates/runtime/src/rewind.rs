@@ -193,7 +193,7 @@ impl SessionRewind {
     /// Returns the files that completed calls of these prompts changed, according to the stored
     /// session.
     async fn changed_paths(&self, first: u32, last: u32) -> Result<BTreeSet<PathBuf>, ToolError> {
-        // The short form of a call may have no changes, so the complete documents are read.
+        // The short form of a call may lack its file changes, so the complete documents are read.
         let calls = ("call", u64::MAX);
         let paths = self.fold_documents(calls, BTreeSet::new(), move |paths, prompt, document| {
             if (first..=last).contains(&prompt) {
@@ -280,7 +280,7 @@ impl SessionRewindPlan {
         self.files.changes()
     }
 
-    /// Returns the files that stay as they are, although calls changed them.
+    /// Returns the files that calls changed and that the rewind does not restore.
     pub(crate) fn kept(&self) -> &[KeptFile] {
         &self.kept
     }

@@ -142,7 +142,7 @@ impl SessionArchive {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// Returns the errors of the store.
     pub fn fork(
         &self,
         session: &SessionId,
@@ -181,7 +181,7 @@ impl SessionArchive {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// Returns the errors of the store.
     pub fn replay(
         &self,
         session: &SessionSummary,

@@ -34,8 +34,8 @@ pub(crate) use updates::send_notice;
 #[derive(Clone, Copy)]
 pub(crate) struct Turn<'a> {
     pub(crate) id: &'a TurnId,
-    /// Returns the options for the next request to the model, because the options may change during
-    /// the turn.
+    /// Returns the options for the next request to the model. This field is a function, because the
+    /// options may change during the turn.
     pub(crate) active_options: &'a (dyn Fn() -> ActiveOptions + Sync),
     pub(crate) tools: &'a OfferedTools,
     pub(crate) context: &'a Context,
@@ -234,7 +234,7 @@ impl Turn<'_> {
         let ended =
             tokio::spawn(execute_call(open, tool)).await.unwrap_or_else(|_| lost_call_outcome());
         if ended.ends_turn {
-            // The other calls of the reply must not delay the end of the turn.
+            // Cancel the other calls of the reply, so that they do not delay the end of the turn.
             self.cancel.cancel();
         }
         ended
@@ -276,8 +276,7 @@ fn lost_call_outcome() -> CallOutcome {
     CallOutcome::new(Status::Cancelled, Some(CallEndReason::Dropped), text)
 }
 
-/// Returns a note about the calls of a reply that were left out. Returns `None` if none was left
-/// out.
+/// Returns a note about the calls of a reply that were left out. Returns `None` if `count` is 0.
 fn left_out_calls_note(count: usize) -> Option<String> {
     let max = limits::MAX_REPLY_CALLS;
     (count > 0).then(|| {

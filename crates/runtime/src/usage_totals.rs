@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct UsageTotals {
     /// Number of requests to models, including failed attempts.
     pub(crate) requests: u64,
-    /// Tokens of the requests, including cached ones.
+    /// Tokens of the requests, including cached tokens.
     pub(crate) input_tokens: u64,
     /// Tokens of the replies, including thoughts.
     pub(crate) output_tokens: u64,

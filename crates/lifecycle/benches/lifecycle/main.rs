@@ -1,8 +1,8 @@
 //! Measures the CPU time of whole calls, from the handle to the serialised `SessionUpdate`. The
 //! result is this time divided by the CPU time for only serialising the same messages.
 //!
-//! Prints one line of figures. Both times are measured alternately, one round each, so that other
-//! load on the machine affects both. The figures are the medians of all rounds.
+//! Prints one line of figures. The two CPU times are measured in alternate rounds, so that other
+//! load on the machine affects both times equally. The figures are the medians of all rounds.
 
 #![expect(clippy::print_stdout, reason = "the figure is the output")]
 #![expect(clippy::disallowed_methods, reason = "a session behind a handle needs a clock")]

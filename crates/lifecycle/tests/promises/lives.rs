@@ -64,7 +64,8 @@ proptest! {
     }
 }
 
-/// A held report whose fence was withdrawn is released before the changes of its call.
+/// A fence releases the held reports before it. If the fence is withdrawn, a held report must still
+/// be sent before the later changes of its call.
 #[test]
 fn a_held_report_comes_before_the_changes_of_its_call() {
     let events = vec![

@@ -328,8 +328,8 @@ async fn an_approver_cannot_add_rules_that_outlive_the_session() {
     assert_eq!((ended.status, ended.reason), (Status::Failed, Some(CallEndReason::Permission)));
     assert_eq!(*offered.lock().unwrap(), ["allow", "allow_always", "reject", "reject_always"]);
     assert!(scripts.stage.session.update(|session, _| session.take_rule_changes()).is_empty());
-    // The client can still remember a rule, because the code that handles the client's answer saves
-    // the rule.
+    // A request to the client still offers to remember a rule beyond the session, because the code
+    // that handles the client's answer saves the rule.
     scripts.call("run", "cargo test").await;
     assert_eq!(scripts.stage.received.lock().unwrap().asked[0].options.len(), 5);
 }

@@ -37,7 +37,8 @@ impl Dialect {
     pub const ALL: [Self; 5] =
         [Self::OpenAiChat, Self::OpenAiResponses, Self::Anthropic, Self::Gemini, Self::Ollama];
 
-    /// Returns the dialect of a request for a reply. The path decides; the query is ignored.
+    /// Returns the dialect of a request for a reply. The dialect depends only on the path, without
+    /// the query.
     pub(super) fn from_request_path(path: &str) -> Option<Self> {
         let path = path.split('?').next().unwrap_or(path);
         let ends = |end: &str| path.ends_with(end);

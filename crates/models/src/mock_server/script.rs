@@ -143,8 +143,8 @@ pub struct MockToolCall {
     /// Name of the tool.
     pub name: String,
     /// Arguments of the call. A JSON string is sent as the text of the arguments; any other value
-    /// is serialized. Gemini and Ollama send no text of arguments. For them, the string is sent as
-    /// the JSON value that it contains, or as a string if it is not JSON.
+    /// is serialized. Gemini and Ollama send no text of arguments. For these two dialects, a string
+    /// that contains JSON is sent as the JSON value. Any other string is sent as a JSON string.
     pub args: Value,
     /// Size of one fragment of the arguments in bytes, rounded up to whole characters. If the size
     /// is missing, the arguments are one fragment. Gemini and Ollama always send all arguments in

@@ -48,8 +48,8 @@ pub(super) fn model_capabilities(
     }
 }
 
-/// Context size in tokens that requests to a local Ollama set if no size is configured. This size
-/// is sufficient for an agent's work. A model's full context may not fit into memory.
+/// Context size in tokens for requests to a local Ollama, if no size is configured. This size is
+/// sufficient for an agent's work. A model's full context may not fit into memory.
 const OLLAMA_CONTEXT_TOKENS: u64 = 16_384;
 
 fn is_cloud_model(settings: &ProviderSettings) -> bool {
@@ -61,8 +61,8 @@ pub(super) fn supports_thinking(settings: &ProviderSettings, spec: Option<&Model
     spec.map_or_else(|| is_thinking_family(settings), |spec| spec.reasoning.supported)
 }
 
-/// Returns the thinking effort as a request parameter in OpenAI's format. It is for servers for
-/// which the library has no configuration.
+/// Returns the thinking effort as a request parameter in OpenAI's format. The parameter is used for
+/// servers for which the library has no configuration.
 pub(super) fn openai_effort_param(
     provider: Provider,
     reasoning: &Reasoning,
@@ -92,8 +92,8 @@ fn is_thinking_family(settings: &ProviderSettings) -> bool {
     families.iter().any(|family| settings.model.starts_with(family))
 }
 
-/// Returns a setting for a thinking effort: the first of several possible settings that the model
-/// supports. Returns `None` if the model supports none of them.
+/// Returns a setting for a thinking effort. If several settings are possible, returns the first
+/// setting that the model supports. Returns `None` if the model supports none of these settings.
 pub(super) fn find_supported_reasoning(
     settings: &ProviderSettings,
     spec: Option<&ModelSpec>,

@@ -185,7 +185,8 @@ fn encode_user_message(mut content: Vec<UserContent>) -> RigMessage {
 }
 
 /// Returns whether an earlier call used one of the stored ids. The library could also make ids
-/// unique. However, it searches from the beginning for each call, which takes quadratic time.
+/// unique. However, the library searches from the beginning for each call, which takes quadratic
+/// time.
 fn has_repeated_ids(kept: &StoredReply, is_taken: impl Fn(&CallId) -> bool) -> bool {
     match kept {
         StoredReply::Ids(ids) => ids.iter().any(is_taken),
@@ -210,7 +211,8 @@ fn encode_assistant_message(
             let ids = turn.tool_calls().map(|call| call.id.clone()).collect();
             return (turn, ids);
         }
-        // If the library chose an id, the id depends on the calls before its call.
+        // Reuse no id that the library chose, because such an id depends on the calls before its
+        // call.
         Some(StoredReply::Ids(ids)) if !ids.iter().any(CallId::is_local) => ids,
         _ => (0..calls.len())
             .map(|place| CallId::from_wire(format!("c{index:06}{place:02}")))

@@ -184,7 +184,8 @@ const QUOTA_PHRASES: [&str; 4] = [
     "insufficient balance",
 ];
 
-/// Lower-case phrases which mean that an error is transient. They classify errors without a status.
+/// Lower-case phrases which mean that an error is transient. These phrases classify errors without
+/// a status.
 const TRANSIENT_PHRASES: [&str; 14] = [
     "overloaded",
     "rate_limit",

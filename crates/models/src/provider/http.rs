@@ -148,7 +148,7 @@ impl HttpSender {
         match memory.complete_body(telling, &body) {
             Some(whole) => Ok(whole),
             None if needs_it => {
-                // A retry encodes all messages again.
+                // The failure is transient, because a retry encodes all messages again.
                 Err(RequestFailure::new(
                     ModelErrorKind::Transient,
                     "the request could not be encoded",

@@ -51,8 +51,8 @@ impl LocalServers {
     }
 }
 
-/// Probes Ollama, which reports its version. Prefers a model that is loaded to a model that is only
-/// on disk.
+/// Probes Ollama, which reports its version. Prefers a loaded model over a model that is only on
+/// disk.
 async fn probe_ollama(base: &str) -> Option<ProviderSettings> {
     get_json(base, "/api/version").await?.get("version")?.as_str()?;
     let (loaded, stored) = join!(get_json(base, "/api/ps"), get_json(base, "/api/tags"));

@@ -482,7 +482,8 @@ async fn open_stored_session(
     restored.map_err(|error| errors::session_store_error(&error))
 }
 
-/// Gives a session the stored messages of its model. Returns how many could not be read.
+/// Reads the stored messages of a session's model, and sends them to the session. Returns the
+/// number of messages that could not be read.
 async fn read_and_send_messages(
     opened: &OpenedStore,
     id: &SessionId,
@@ -544,7 +545,8 @@ fn damage_notice(records: u64) -> Option<String> {
 }
 
 fn session_info(summary: SessionSummary) -> SessionInfo {
-    // The folder is missing only if its record is damaged; such a session is listed too.
+    // The folder is missing only if its record is damaged. A session with a damaged record is
+    // listed too.
     let cwd = summary.folder.map_or_else(|| "/".into(), |folder| folder.cwd);
     SessionInfo::new(summary.id, cwd).title(summary.title).updated_at(rfc3339_utc(summary.updated))
 }

@@ -1,4 +1,4 @@
-//! The command `/model`, which lists the available models, or selects another one.
+//! The command `/model`, which lists the available models, or selects another model.
 
 use callboard_text::escape_invisible;
 

@@ -1,5 +1,5 @@
-//! The command `/usage`. It shows the session's calls by tool, how they ended and how long they
-//! took, the tokens of the model, and the number of updates.
+//! The command `/usage`. For each tool, the command shows how the session's calls ended and how
+//! long they took. It also shows the tokens of the model and the number of updates.
 
 use std::fmt::Write as _;
 use std::future::ready;
@@ -55,7 +55,7 @@ fn usage_report(usage: &SessionCallUsage, spent: &UsageTotals) -> String {
 }
 
 /// Returns a text about the tokens and the cost that the models reported; the text is empty if no
-/// model reported any.
+/// model reported tokens or a cost.
 fn token_report(spent: &UsageTotals) -> String {
     let UsageTotals {
         requests, input_tokens, output_tokens, cached_tokens, thought_tokens, ..

@@ -166,8 +166,8 @@ impl FileVersions {
         }
     }
 
-    /// Removes the versions that the model got to know after the first `prompts` prompts. Their
-    /// files are reported once.
+    /// Removes the versions of files that the model read or wrote after the first `prompts`
+    /// prompts. These files are reported to the model once.
     pub(crate) fn mark_forgotten_after(&mut self, prompts: u32) {
         for file in self.0.iter_mut().filter(|file| file.prompt > prompts) {
             file.version = None;

@@ -1,7 +1,7 @@
-//! The AGENTS.md files of the project: which of them apply, and which parts of them the model
-//! receives.
+//! Selects the AGENTS.md files of the project that apply, and the parts of these files that the
+//! model receives.
 //!
-//! The model receives these files as text. The agent reads no configuration from them.
+//! The model receives the files as text. The agent reads no configuration from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -61,8 +61,8 @@ impl ProjectInstructions {
     }
 
     /// Returns the new instructions in the project folders and in the folders above the touched
-    /// files. Outer folders come first. All sent instructions together, including earlier ones,
-    /// have at most `room` bytes. Blocks while it reads files.
+    /// files. Outer folders come first. All sent instructions together, including earlier
+    /// instructions, have at most `room` bytes. Blocks while it reads files.
     pub(crate) fn take_new_instructions(
         &mut self,
         workspace: &Workspace,

@@ -47,7 +47,7 @@ fn tool_results(message: &ChatMessage) -> &[ToolResult] {
     }
 }
 
-/// A division of the messages: some are kept, and the others are replaced.
+/// The messages of a session, divided into messages that are kept and messages that are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HistorySplit {
     /// Index of the newest prompt, if it is before the tail. This prompt is kept in addition to the

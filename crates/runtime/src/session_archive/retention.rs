@@ -65,7 +65,7 @@ impl SessionArchive {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// Returns the errors of the store.
     pub fn data_to_prune(
         &self,
         retention: SessionRetention,

@@ -23,8 +23,8 @@ fn redact_change(change: &mut FileChange, secrets: &Secrets) {
     }
 }
 
-/// Redacts each line. If a secret spans several lines, the hunk becomes the removal of all old lines
-/// and the addition of all new lines.
+/// Redacts each line. If a secret spans several lines, the hunk becomes the removal of all old
+/// lines and the addition of all new lines.
 fn redact_hunk(hunk: &mut Hunk, secrets: &Secrets) {
     let [old, new] =
         [hunk.old_text(), hunk.new_text()].map(|text| secrets.redact(&text).into_owned());

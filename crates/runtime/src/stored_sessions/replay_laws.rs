@@ -1,5 +1,6 @@
 //! Tests of the guarantee G9: after a load, a client shows the same state as before. The tests use
-//! random sessions that end at any point, with v1 with text, v1 with terminals, and draft v2.
+//! random sessions that end at any point, and three kinds of clients: v1 with text, v1 with
+//! terminals, and draft v2.
 //!
 //! `PROPTEST_CASES` sets the number of sessions, and `PROPTEST_RNG_SEED` the seed.
 

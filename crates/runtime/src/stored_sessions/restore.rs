@@ -109,7 +109,8 @@ pub(crate) async fn replay(
     Ok(load.damaged + unread)
 }
 
-/// Queues the documents of a page of records, in their order. Returns how many could not be read.
+/// Queues the documents of a page of records, in their order. Returns the number of records that
+/// could not be read.
 pub(crate) fn replay_page(session: &mut Session, page: &[StoredRecord], now: Timestamp) -> u64 {
     let mut unread = 0;
     for record in page {

@@ -46,7 +46,7 @@ pub(super) async fn run_calls(
         results[place].text = ended.text;
         results[place].parts = ended.images.into_iter().map(image_part).collect();
     }
-    // Dropping the calls that have not run ends them.
+    // Drop the calls that have not run. Dropping a call ends it.
     drop(waiting);
     truncate_results(&mut results);
     (results, fault)
@@ -93,7 +93,8 @@ async fn touched_files(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec
         settled = tokio::task::spawn_blocking(settle) => settled.ok(),
         () = turn.cancel.cancelled() => None,
     };
-    // After a panic, each call is assumed to use any file. After a cancel, no call runs.
+    // After a panic, the files are unknown, so each call is assumed to use any file. After a
+    // cancel, no call runs, so the result has no effect.
     settled.unwrap_or_else(|| vec![None; calls.len()])
 }
 

@@ -14,8 +14,8 @@ use crate::context::{self, CompactionOutcome, Compactor, ImplicitReadRules, Syst
 use crate::options::ActiveOptions;
 use crate::prompt;
 
-/// Returns the system prompt for the selected options and the tools of a request. For a model that takes no context, the
-/// prompt is empty.
+/// Returns the system prompt for the selected options and the tools of a request. For a model that
+/// takes no context, the prompt is empty.
 pub(super) fn system_prompt(
     turn: &Turn<'_>,
     chosen: &ActiveOptions,
@@ -97,8 +97,8 @@ fn drop_older_half(turn: &Turn<'_>, history: &mut History) -> bool {
     is_shorter
 }
 
-/// Adds messages about changes of which the model has not been informed: background commands that
-/// have ended, late writes, the project's instructions, and changed files.
+/// Adds messages about news that the model has not received yet: background commands that have
+/// ended, late writes, the project's instructions, and changed files.
 pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) {
     updates::report_ended_commands(turn, history).await;
     updates::report_late_writes(turn, history).await;

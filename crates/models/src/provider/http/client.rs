@@ -30,7 +30,7 @@ struct ClientKey {
 enum TlsTrust {
     /// No certificates: the client supports plain HTTP only.
     NoTls,
-    /// The system's certificate authorities, and those in the file.
+    /// The system's certificate authorities, and the authorities in the file, if a file is given.
     System(Option<PathBuf>),
 }
 
