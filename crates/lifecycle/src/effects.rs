@@ -88,8 +88,8 @@ impl Effects {
         Self::default()
     }
 
-    /// Sets the tool's name and kind. Before [`Session::decide_or_ask_permission`], setting them is
-    /// not necessary, because this method reads the name and the kind from the call itself.
+    /// Sets the tool's name and kind. Callers of [`Session::decide_or_ask_permission`] need not set
+    /// them, because that method reads the name and the kind from the call itself.
     ///
     /// [`Session::decide_or_ask_permission`]: crate::Session::decide_or_ask_permission
     #[must_use]
@@ -110,7 +110,7 @@ impl Effects {
         self.is_always_asked
     }
 
-    /// Marks the effects as sensitive, i.e. as changes of more than plain text. Examples are a
+    /// Marks the effects as sensitive, i.e. as more than a change of plain text. Examples are a
     /// change of a file that is executed, and a change of file content that the session has not
     /// read. [`Policy::judge_sensitive`] judges such effects.
     ///
@@ -120,7 +120,7 @@ impl Effects {
         Self { is_sensitive: true, ..self }
     }
 
-    /// Returns whether the effects are marked as sensitive, i.e. as changes of more than plain
+    /// Returns whether the effects are marked as sensitive, i.e. as more than a change of plain
     /// text.
     #[must_use]
     pub fn is_sensitive(&self) -> bool {

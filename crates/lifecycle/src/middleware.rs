@@ -137,10 +137,10 @@ impl ToolMiddleware {
         self
     }
 
-    /// Sets the callback that previews a call. A preview is shown before the permission request,
-    /// e.g. the change of a file as [`Content::Change`](acp_types::Content::Change), locations or a
-    /// better title. Return `None` for a call without a preview. An error ends the call, and the
-    /// text of the error is sent to the model.
+    /// Sets the callback that previews a call. A preview is shown before the permission request. It
+    /// contains e.g. the change of a file (as [`Content::Change`](acp_types::Content::Change)),
+    /// locations or a better title. Return `None` for a call without a preview. An error ends the
+    /// call, and the text of the error is sent to the model.
     ///
     /// A preview must change nothing, and may read only files that the call's
     /// [effects](Self::with_effects) name. These reads are judged before the preview. Marks of the

@@ -25,7 +25,7 @@ pub(crate) use options::{
 };
 
 /// Everything that determines the effect of a call: the tool's name, its unredacted arguments, the
-/// effective `cwd`, and the state that the call would change (as identifying bytes).
+/// effective `cwd`, and bytes that identify the state that the call would change.
 ///
 /// Two subjects are equal if every part is equal byte for byte: `a//b` differs from `a/b`, and
 /// `-0.0` from `0.0`. A subject contains the parts themselves instead of a hash, so the model

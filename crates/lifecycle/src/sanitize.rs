@@ -130,8 +130,9 @@ fn sanitize_raw_json(
     }
 }
 
-/// Truncates a text of a call to at most `bytes` bytes, and to `room`, the number of bytes that can
-/// still be added to the call's content. A truncated text ends with the number of omitted bytes.
+/// Truncates a text of a call to the smaller of `bytes` and `room`. `room` is the number of bytes
+/// that can still be added to the call's content. A truncated text ends with the number of omitted
+/// bytes.
 #[cfg(feature = "tokio")]
 pub(crate) fn truncate_text(text: String, bytes: usize, room: usize) -> String {
     let room = room.saturating_sub("\"\"".len());
@@ -278,7 +279,8 @@ impl<'a> Redactor<'a> {
                         *item = Content::from_text(REDACTION_MARKER);
                     }
                 }
-                // A file change is shown exactly as it will be applied.
+                // Redact nothing in a file change, because the change is shown exactly as it will
+                // be applied.
                 _ => {}
             }
         }

@@ -53,7 +53,7 @@ pub(crate) const MAX_REWIND_DOCUMENTS: usize = 100_000;
 /// Delay before another attempt to open a session that another process holds. A process that
 /// removes old sessions holds each of them for about a millisecond.
 pub(crate) const HELD_SESSION_PAUSE: Duration = Duration::from_millis(20);
-/// Number of these delays before the last attempt.
+/// Number of delays of [`HELD_SESSION_PAUSE`] before the last attempt.
 pub(crate) const HELD_SESSION_TRIES: usize = 10;
 
 /// Default time for which a session is kept after its last update.
@@ -63,9 +63,8 @@ pub(crate) const SESSION_KEEP_TIME: Duration = Duration::from_secs(90 * 24 * 60 
 /// single session may be as large as this limit.
 pub(crate) const SESSION_BYTES: u64 = 4 << 30;
 
-/// Maximum time since the last automatic removal of old sessions for another removal at a start. If
-/// more time has passed, the clock may be wrong. The first start then only records the current
-/// time.
+/// Maximum time since the last automatic removal of old sessions. If more time has passed, the
+/// clock may be wrong. The first start then removes nothing, and only records the current time.
 pub(crate) const LONGEST_PRUNE_GAP: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// Minimum time between two automatic removals of a user's old sessions, even by different

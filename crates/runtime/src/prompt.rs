@@ -129,9 +129,9 @@ impl PartsBuilder<'_> {
         });
     }
 
-    /// Returns a reason why an image or a recording cannot be sent to the model. Every later
-    /// request of the session would contain the same image or recording, and the provider would
-    /// refuse these requests too.
+    /// Returns a reason why an image or a recording cannot be sent to the model. If a provider
+    /// refused an image or a recording, it would also refuse every later request of the session,
+    /// because these requests contain the same image or recording.
     fn reason_not_to_send_media(
         &self,
         kind: MediaKind,

@@ -220,7 +220,7 @@ impl Turn<'_> {
     /// Runs a call for the user. The model is not informed of the call. Returns `None` if no tool
     /// has this name.
     ///
-    /// The caller must await the returned future until it ends, which is soon after a cancel.
+    /// The caller must await the returned future to its end. After a cancel, the future ends soon.
     pub(crate) async fn call_tool_for_user(&self, name: &str, args: Value) -> Option<CallOutcome> {
         self.tools.registry().spec(name)?;
         let open = self.announce_call(name, name)?;

@@ -95,9 +95,9 @@ impl RememberedEffects {
     }
 }
 
-/// Creates the options of a request. The name of an option that remembers the answer lists the
-/// remembered effects and their duration. An option that remembers the answer is omitted if this
-/// list is empty or too long for a button.
+/// Creates the options of a request. If an option remembers the answer, its name lists the
+/// remembered effects and says for how long. Such an option is omitted if this list is empty or too
+/// long for a button.
 pub(crate) fn permission_options(
     memory: &RememberedEffects,
     scopes: &[RuleScope],

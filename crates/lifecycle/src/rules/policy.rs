@@ -15,8 +15,8 @@ use crate::effects::{Effect, Effects};
 /// # Calls
 ///
 /// Whenever a call is judged, one of the methods is called once per effect, even if a rule
-/// decides. A call is judged when it requests permission, when an answer arrives, and for each
-/// `CallHandle::judge_effects`. `execute_call` judges the reads of a preview twice before the
+/// decides. A call is judged when it requests permission, when an answer arrives, and for each call
+/// of `CallHandle::judge_effects`. `execute_call` judges the reads of a preview twice before the
 /// preview starts, and judges again for each further preview. A policy must therefore be fast, and
 /// must not count its calls.
 ///

@@ -27,8 +27,8 @@ pub struct PermissionMemory {
 }
 
 impl Session {
-    /// Returns the rules with session scope, and the files that no person has seen since they were
-    /// changed.
+    /// Returns the rules with session scope, and the files that were changed without a person's
+    /// approval.
     #[must_use]
     pub fn permission_memory(&self) -> PermissionMemory {
         let is_of_session = |rule: &&Rule| rule.scope == RuleScope::Session;

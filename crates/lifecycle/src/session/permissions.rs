@@ -582,8 +582,8 @@ impl Session {
         Ok(!self.may_run_unreviewed_files(judgement))
     }
 
-    /// Returns whether a call runs a command that may execute project files, and some project files
-    /// were changed without a person's approval. Returns false if the policy alone, without rules,
+    /// Returns true if a call runs a command that may execute project files, and if files were
+    /// changed without a person's approval. Returns false if the policy alone, without rules,
     /// allows the call.
     fn may_run_unreviewed_files(&self, judgement: &PolicyVerdicts) -> bool {
         !self.permissions.unreviewed_files.is_empty()

@@ -23,8 +23,8 @@ pub(crate) struct ClientTextFiles {
 
 impl ClientTextFiles {
     /// Returns the text files of a client. Returns `None` if the agent cannot read texts from the
-    /// client: the client's unsaved changes are then unknown, so the agent must not write texts to
-    /// the client either.
+    /// client. The client's unsaved changes are then unknown, and texts that the agent writes would
+    /// overwrite these changes.
     pub(crate) fn for_client(client: &ClientSession) -> Option<Self> {
         let capabilities = &client.capabilities().fs;
         let (session, requests) = (client.id().clone(), client.request_sender().clone());

@@ -1,4 +1,4 @@
-//! The command `/undo`, which reverts the last change of files with the undo tool in this turn.
+//! The command `/undo`, which calls the undo tool in this turn to revert the last change of files.
 
 use acp_tools::ToolRole;
 use serde_json::json;

@@ -117,7 +117,7 @@ struct TrackedFile {
     prompt: u32,
 }
 
-/// A file that the model knows, in the form in which a session is stored.
+/// A file that the model knows, in the form that is stored with a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KnownFile {
@@ -128,7 +128,7 @@ pub(crate) struct KnownFile {
 }
 
 impl FileVersions {
-    /// Returns the versions in the form in which a session is stored.
+    /// Returns the versions in the form that is stored with a session.
     pub(super) fn to_known_files(&self) -> Vec<KnownFile> {
         let known = self.0.iter().map(|file| KnownFile {
             path: path_text(&file.path).into_owned(),

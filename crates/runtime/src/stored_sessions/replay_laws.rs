@@ -45,7 +45,7 @@ enum Step {
     Adopt(u8, u8),
     Progress(u8, u8),
     /// Opens a terminal. If the flag is false and the client cannot show terminals of the agent,
-    /// the client runs the terminal.
+    /// the client runs the command in its own terminal.
     Terminal(u8, bool),
     Output(u8, &'static str),
     Exit(u8, i32),

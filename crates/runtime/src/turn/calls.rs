@@ -148,7 +148,8 @@ fn truncate_results(results: &mut [ToolResult]) {
     }
 }
 
-/// Returns the maximum length of each result with which all results together fit into `room` bytes.
+/// Returns the length to which each longer result must be truncated, so that all results together
+/// fit into `room` bytes.
 fn max_len_per_result(mut lens: Vec<usize>, mut room: usize) -> usize {
     lens.sort_unstable();
     for (place, len) in lens.iter().enumerate() {

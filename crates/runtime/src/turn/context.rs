@@ -97,8 +97,8 @@ fn drop_older_half(turn: &Turn<'_>, history: &mut History) -> bool {
     is_shorter
 }
 
-/// Adds messages about news that the model has not received yet: background commands that have
-/// ended, late writes, the project's instructions, and changed files.
+/// Adds messages that inform the model about recent events: background commands that have ended,
+/// late writes of other programs, new instructions of the project, and changed files.
 pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) {
     updates::report_ended_commands(turn, history).await;
     updates::report_late_writes(turn, history).await;

@@ -131,8 +131,7 @@ impl History {
         self.rewrites += 1;
     }
 
-    /// Replaces all messages by the messages that are stored: after a rewind, or of an earlier
-    /// process.
+    /// Replaces all messages by stored messages, after a rewind or when a session is restored.
     pub(crate) fn restore_messages(&mut self, messages: Vec<Arc<ChatMessage>>) {
         self.replace_messages(messages);
         if let Some(recording) = &self.recording {

@@ -1,4 +1,5 @@
-//! Tests of which instruction files are sent, when they are sent, and how many of their bytes.
+//! Tests of which instruction files are sent, when they are sent, and how many of their bytes are
+//! sent.
 
 use std::fs;
 

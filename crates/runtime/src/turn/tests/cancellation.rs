@@ -76,8 +76,8 @@ async fn is_cancelled_well(point: CancelPoint) -> bool {
             fire();
         }
     });
-    // With a `Tick`, the model must not fail: the clock is paused, and would not advance through
-    // the delay before the retry while the other task is ready.
+    // With a `Tick`, the model must not fail, because the retry would wait for the clock. The clock
+    // is paused, and does not advance while the other task is ready.
     let caller = Arc::new(ToolCallingModel { fails_first: matches!(point, CancelPoint::Poll(_)) });
     let mut history = History::default();
     let blocks = vec![ContentBlock::from("go")];
