@@ -469,7 +469,8 @@ impl SessionHandle {
         let now = self.now();
         let mut session = self.lock();
         let item = session.poll(now.monotonic);
-        // The outbox is empty. The driver sent the previous item before it called this method.
+        // All items are sent: the outbox is empty, and the driver sent the previous item before it
+        // called this method.
         if item.is_none() && session.outbox().is_empty() {
             self.shared.drain_notify.notify_waiters();
         }

@@ -117,7 +117,7 @@ impl ToolMiddleware {
     /// these effects. By default, the effect of every call is [`Effect::Unknown`]. For an unknown
     /// effect, the default policy asks the client.
     ///
-    /// Only the effects callback decides whether the user is asked:
+    /// Whether the user is asked depends on the effects that this callback returns:
     ///
     /// - Return `Unknown` for every name and every argument that you do not know.
     /// - Return [`Effects::empty`] only for a call without effects.

@@ -28,9 +28,9 @@ pub(crate) use options::{
 /// effective `cwd`, and bytes that identify the state that the call would change.
 ///
 /// Two subjects are equal if every part is equal byte for byte: `a//b` differs from `a/b`, and
-/// `-0.0` from `0.0`. A subject contains the parts themselves instead of a hash, so the model
-/// cannot construct a collision. For a file, pass a cryptographic hash or a change stamp instead of
-/// the content. The subject stays in memory as long as its call is open. Cheap to clone.
+/// `-0.0` differs from `0.0`. A subject contains the parts themselves instead of a hash, so the
+/// model cannot construct a collision. For a file, pass a cryptographic hash or a change stamp
+/// instead of the content. The subject stays in memory as long as its call is open. Cheap to clone.
 #[derive(Clone)]
 pub struct PermissionSubject(Arc<SubjectParts>);
 
@@ -166,8 +166,8 @@ impl Grant {
         Self { subject, is_answer }
     }
 
-    /// Returns whether the client or the approver was asked about this call and allowed it. If not,
-    /// a rule or the policy allowed the call.
+    /// Returns whether the client or the approver was asked about this call and allowed it. Returns
+    /// false if a rule or the policy allowed the call.
     #[must_use]
     pub fn is_answer(&self) -> bool {
         self.is_answer

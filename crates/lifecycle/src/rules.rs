@@ -213,8 +213,8 @@ impl Rules {
     }
 
     /// Returns the effects that an "always allow" answer must remember, so that the client is not
-    /// asked about the same call again. The returned effects are those for which only the policy
-    /// requires a request. Returns `None` if no effect may be remembered. No effect may be
+    /// asked about the same call again. The returned effects are the effects for which only the
+    /// policy requires a request. Returns `None` if no effect may be remembered. No effect may be
     /// remembered if an effect is unknown, if a rule requires a request each time, or if the
     /// maximum number of rules is reached.
     #[must_use]

@@ -5,7 +5,8 @@ use foldhash::HashMap;
 
 use crate::sanitize::{Redactor, Secrets, StreamRedactor};
 
-/// The open terminals of a session. A change of a terminal that is not open returns `None`.
+/// The open terminals of a session. Methods that change a terminal return `None` if the terminal is
+/// not open.
 #[derive(Debug, Default)]
 pub(crate) struct Terminals(HashMap<TerminalId, TrackedTerminal>);
 

@@ -92,7 +92,7 @@ pub(crate) fn scripted_agent() -> Result<(Arc<RigAgent>, SequencedHttpClient), E
     Ok((Arc::new(RigAgent { model, tools }), http))
 }
 
-/// The code that ACP support adds: the methods of ACP around the same agent.
+/// The code to add for ACP support: handlers of ACP methods that call the unchanged agent.
 pub(crate) fn agent(
     rig: Arc<RigAgent>,
     counters: Option<Arc<TransportCounters>>,

@@ -195,8 +195,8 @@ impl WorkspaceContext {
         self.record_files(files.into_iter().map(|file| (file, knows)).collect()).await;
     }
 
-    /// Records the files of a call or a prompt. The flag of each file is whether the model knows
-    /// its content.
+    /// Records the files of a call or a prompt. The flag of a file states whether the model knows
+    /// the file's content.
     pub(crate) async fn record_files(&self, files: Vec<(PathBuf, bool)>) {
         if !files.is_empty() {
             let prompt = self.prompt.load(Ordering::Relaxed);
@@ -290,7 +290,7 @@ impl TrackedFiles {
         self.versions.mark_forgotten_after(left);
     }
 
-    /// Records a file. `known_since` is the prompt in which the model got to know its content.
+    /// Records a file. `known_since` is the prompt in which the model read or wrote the file.
     fn record_file_for_model(
         &mut self,
         workspace: &Workspace,

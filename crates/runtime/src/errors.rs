@@ -90,8 +90,8 @@ impl ErrorReason {
     }
 }
 
-/// Creates an error with a reason. The text becomes one line without invisible characters that
-/// begins with a capital letter.
+/// Creates an error with a reason. The text is converted to one line that begins with a capital
+/// letter and has no invisible characters.
 pub(crate) fn error_with_reason(reason: ErrorReason, message: &str) -> Error {
     acp_transport::jsonrpc_error(reason.code(), reason.as_str(), message)
 }

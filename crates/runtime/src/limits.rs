@@ -44,7 +44,7 @@ pub(crate) const MAX_WRITTEN_MESSAGES: usize = 2048;
 /// Maximum number of paths that the answer to a rewind names.
 pub(crate) const MAX_NAMED_PATHS: usize = 50;
 
-/// Maximum number of prompts that `/rewind` lists: the newest.
+/// Maximum number of prompts that `/rewind` lists. The newest prompts are listed.
 pub(crate) const MAX_LISTED_PROMPTS: usize = 50;
 
 /// Maximum number of stored calls or plans that a rewind reads.
@@ -184,8 +184,8 @@ pub(crate) const MAX_INSTRUCTION_FILES: usize = 32;
 /// Maximum number of folders in which the agent looks for instructions between two requests.
 pub(crate) const MAX_INSTRUCTION_FOLDERS: usize = 256;
 
-/// Maximum number of files whose versions a session tracks. If it is exceeded, the oldest version
-/// is dropped.
+/// Maximum number of files whose versions a session tracks. If the number is exceeded, the oldest
+/// version is dropped.
 pub(crate) const MAX_TRACKED_FILES: usize = 128;
 
 /// Maximum number of bytes of a file that is compared by its content. Larger files are compared by

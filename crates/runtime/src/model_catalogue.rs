@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 /// The models that users can choose for a session. [`list`](Self::list) must not use the network or
 /// read files. [`discover_models`](Self::discover_models) requests the lists of models in advance.
 pub trait ModelCatalogue: Send + Sync + fmt::Debug {
-    /// Reads again the state that another process may have changed, such as logins. The agent calls
+    /// Rereads the state that another process may have changed, such as logins. The agent calls
     /// this method before a session begins, and waits only briefly for the result.
     fn reread_external_state(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))

@@ -173,7 +173,7 @@ const IMAGE_MEDIA_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "im
 pub(crate) struct LinkedFiles {
     /// The lines of the files with line numbers. For a file that was not read, contains the reason.
     pub(crate) text: String,
-    /// The linked files, up to [`limits::MAX_LINKED_FILES`]. The flag of each file is whether the
+    /// The linked files, up to [`limits::MAX_LINKED_FILES`]. The flag of a file states whether the
     /// file was read.
     pub(crate) files: Vec<(PathBuf, bool)>,
 }

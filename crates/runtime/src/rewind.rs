@@ -165,7 +165,8 @@ impl SessionRewind {
         run.await.unwrap_or_else(|_panic| Err(ToolError::fatal("the rewind panicked")))
     }
 
-    /// Waits until no rewind changes files or history. Returns the outcome of the last rewind, once.
+    /// Waits until no rewind changes files or history. Returns the outcome of the last rewind. A
+    /// second call returns `None`.
     pub(crate) async fn take_finished(&self) -> Option<FinishedRewind> {
         self.finished.lock().await.take()
     }

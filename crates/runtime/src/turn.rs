@@ -130,8 +130,8 @@ impl Turn<'_> {
                     return reply;
                 }
             }
-            // A model with unknown capabilities is assumed to support images. If it supports no
-            // images, it refuses each request that contains one.
+            // A model with unknown capabilities is assumed to support images. If the model supports
+            // no images, it refuses each request that contains an image.
             if error.kind == ModelErrorKind::Other
                 && reply.is_empty()
                 && history.omit_newest_images()

@@ -184,7 +184,7 @@ fn a_replay_restores_the_state_of_the_client() {
         assert_eq!(texts(&loaded.messages), texts(&live.messages));
         assert_eq!(loaded.client_state.violations(), []);
         assert_eq!(live.client_state.violations(), []);
-        // The records of a loaded session are the same as before.
+        // The records of a loaded session are the same as before the load.
         assert_eq!(loaded.reload(display).observed_state(), live.observed_state());
         for id in ["read", "run", "never", "stopped"] {
             assert!(loaded.session.board().is_id_used(&id.into()));

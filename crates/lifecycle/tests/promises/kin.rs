@@ -74,7 +74,8 @@ fn foreign_report() -> impl Strategy<Value = ForeignReport> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Reports in any order must result in lifecycles that are legal for the client.
+    /// If the reports of another agent arrive in any order, the client must still receive legal
+    /// lifecycles.
     #[test]
     fn reports_in_any_order_result_in_legal_lifecycles(all in vec(foreign_report(), 0..24)) {
         let mut now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };

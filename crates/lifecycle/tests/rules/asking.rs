@@ -453,8 +453,8 @@ fn an_answer_is_outdated_if_files_change_after_its_request() {
     let reads = stage.asked(&run("git status"));
     assert!(matches!(stage.permit(&Effects::from(write("/p/b.rs"))), PermitDecision::Granted(_)));
     assert!(matches!(stage.select(reads, "allow"), Some(PermissionOutcome::Granted(_))));
-    // A permitted request marks only the files that it named as reviewed. Other changed files stay
-    // unreviewed.
+    // If a request is permitted, only the files that the request named become reviewed. Other
+    // changed files stay unreviewed.
     stage.session.set_policy(Arc::new(AllowInProjectPolicy));
     assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
     stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));

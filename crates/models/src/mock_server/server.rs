@@ -60,7 +60,7 @@ pub enum ResponseOutcome {
     /// The last byte was sent at this time.
     Sent(Instant),
     /// The client disconnected before the last byte was sent. The time is the moment at which the
-    /// server detected this.
+    /// server detected the disconnection.
     Disconnected(Instant),
 }
 

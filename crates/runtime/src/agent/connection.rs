@@ -199,7 +199,8 @@ impl Connection {
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
     ) -> Result<()> {
-        // Acquire the permit in this handler, because the next message may be the end of the input.
+        // Acquire the permit before the next message is handled. At the end of the input, the
+        // connection waits until all permits are released.
         let Some(opening) = self.try_begin_opening() else {
             return responder.respond_with_error(errors::too_many_opening_error());
         };

@@ -105,7 +105,7 @@ pub(super) fn read_message(record: &StoredRecord) -> Result<Option<ChatMessage>,
     }
 }
 
-/// Reads the messages of the model. Returns them with the number of records that could not be read.
+/// Reads the messages of the model. Also returns the number of records that could not be read.
 pub(crate) fn read_messages(
     store: &dyn SessionStore,
     id: &SessionId,

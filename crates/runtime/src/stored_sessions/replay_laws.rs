@@ -2,7 +2,7 @@
 //! random sessions that end at any point, and three kinds of clients: v1 with text, v1 with
 //! terminals, and draft v2.
 //!
-//! `PROPTEST_CASES` sets the number of sessions, and `PROPTEST_RNG_SEED` the seed.
+//! `PROPTEST_CASES` sets the number of sessions, and `PROPTEST_RNG_SEED` sets the seed.
 
 mod client;
 

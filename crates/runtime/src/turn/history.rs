@@ -100,7 +100,8 @@ impl History {
         self.recording = recording;
     }
 
-    /// Queues the current messages to be stored. The session's secrets are redacted in them.
+    /// Queues the current messages to be stored. The session's secrets are redacted in the stored
+    /// messages.
     pub(crate) fn queue_messages_to_store(&self, handle: &SessionHandle) {
         if let Some(recording) = &self.recording {
             let secrets = handle.update(|session, _| session.secrets().clone());
@@ -123,7 +124,7 @@ impl History {
         &self.messages
     }
 
-    /// Replaces all messages: by shortened messages of the same session, or by restored messages.
+    /// Replaces all messages by shortened messages of the same session, or by restored messages.
     pub(crate) fn replace_messages(&mut self, messages: Vec<Arc<ChatMessage>>) {
         self.size = MessagesSize::default();
         messages.iter().for_each(|message| self.size.add(MessagesSize::from_message(message)));
@@ -139,7 +140,7 @@ impl History {
         }
     }
 
-    /// Returns the state of the recording when all messages are stored.
+    /// Returns the state that the recording has after all current messages are stored.
     fn recorded_messages(&self) -> RecordedMessages {
         RecordedMessages { rewrites: self.rewrites, count: self.messages.len() }
     }

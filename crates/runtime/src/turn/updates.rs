@@ -99,7 +99,7 @@ pub(super) async fn report_ended_commands(turn: &Turn<'_>, history: &mut History
 }
 
 /// Reports late writes of other programs to the user and to the model. If the turn is cancelled,
-/// the next turn reports them.
+/// the next turn reports these writes.
 pub(super) async fn report_late_writes(turn: &Turn<'_>, history: &mut History) {
     tokio::select! {
         biased;

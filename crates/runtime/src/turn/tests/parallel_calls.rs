@@ -30,7 +30,7 @@ fn file(name: &str) -> Option<&str> {
     })
 }
 
-/// Returns whether the later of two calls must wait for the earlier one.
+/// Returns whether the later of two calls must wait for the earlier call.
 fn is_ordered(one: RandomCall, other: RandomCall) -> bool {
     let share = match (file(one.1), file(other.1)) {
         (Some(one), Some(other)) => one.starts_with(other) || other.starts_with(one),
