@@ -1,5 +1,6 @@
 //! Checks the messages that an ACP v1 agent sent in one session: JSON-RPC on stdin, one message per
-//! line, with or without the direction that `callboard check-wire` reads.
+//! line. A line may also state the direction of its message, as in the input of `callboard
+//! check-wire`.
 //!
 //! Run it with `cargo run -p acp-types --example fold < transcript.jsonl`. The program prints the
 //! calls that a client would hold at the end, and every broken rule of order. The program exits

@@ -242,8 +242,8 @@ impl Card {
         }
     }
 
-    /// Prints the call's title if the previous text belongs to something else. The reader can then
-    /// assign the next text to this call.
+    /// Prints the call's title if the previous text belongs to another call or to a message. The
+    /// reader can then assign the next text to this call.
     fn ensure_text_owned_by_call(&mut self, page: &mut Page) {
         let is_own =
             matches!(&page.owner, TextOwner::CallHead(id) | TextOwner::Call(id) if *id == self.id);

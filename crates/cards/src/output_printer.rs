@@ -29,7 +29,7 @@ pub(super) struct OutputPrinter {
     reader: LineReader,
     /// Number of complete lines.
     line_count: usize,
-    /// The last of those lines that are not printed immediately.
+    /// The last of the lines that are not printed immediately.
     held: VecDeque<OutputLine>,
 }
 

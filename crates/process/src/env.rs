@@ -186,8 +186,8 @@ pub fn base_env_with(
 }
 
 /// Sets git's `safe.bareRepository` to `explicit`. Otherwise a model could write files that git
-/// accepts as a bare repository, and the configuration of such a repository runs commands. If the
-/// command receives `GIT_CONFIG_COUNT`, the setting is appended to the user's own settings.
+/// accepts as a bare repository, and the configuration of such a repository can run commands. If
+/// the command receives `GIT_CONFIG_COUNT`, the setting is appended to the user's own settings.
 fn forbid_git_bare_repositories(
     env: &mut BTreeMap<String, String>,
     parent: &BTreeMap<String, String>,
@@ -239,8 +239,9 @@ fn is_allowed(name: &str) -> bool {
 }
 
 /// Returns whether a variable is a secret: its name looks like a secret, e.g. `OPENAI_API_KEY`, or
-/// its value is a URL with a password. [`base_env`] never passes such a variable. [`base_env_with`]
-/// passes a listed variable with such a URL, but never one with such a name.
+/// its value is a URL with a password. [`base_env`] never passes a secret. [`base_env_with`] passes
+/// a listed variable whose value is a URL with a password, but never a variable whose name looks
+/// like a secret.
 #[must_use]
 pub fn is_secret(name: &str, value: &str) -> bool {
     let upper = name.to_ascii_uppercase();

@@ -20,7 +20,8 @@ pub const KILL_GRACE: Duration = Duration::from_millis(300);
 /// Time limit for killing processes and observing their exit.
 pub const KILL_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Time limit for reaping killed processes. It is longer than the time for which a helper retries.
+/// Time limit for reaping killed processes. It is longer than [`KILL_DEADLINE`], for which a helper
+/// tries to kill its processes.
 pub const REAP_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Time limit for stopping all processes of a command before they are signalled.
@@ -40,7 +41,7 @@ pub(crate) const LEFT_OVER_GRACE: Duration = Duration::from_millis(200);
 pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Maximum number of output bytes that are read after the end of a command. The kernel and our own
-/// channel cannot buffer as much.
+/// channel together buffer at most this number of bytes.
 pub(crate) const MAX_DRAIN_BYTES: usize = (MAX_BUFFERED_READS + 1) * OUTPUT_READ_BYTES + 64 * 1024;
 
 /// Time without output after which the crate checks whether a command waits for input.
@@ -86,6 +87,7 @@ pub const MAX_TRUNCATION_NOTE_BYTES: u64 = 64;
 /// binary.
 pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
 
-/// Value of `oom_score_adj` for commands: thousandths of the memory that are added to the memory of
-/// each process when the kernel chooses which one to end.
+/// Value of `oom_score_adj` for commands. When memory runs out, the kernel chooses a process to
+/// end. For this choice, it adds this many thousandths of the total memory to the memory of each
+/// process of a command.
 pub(crate) const OOM_SCORE: i32 = 300;

@@ -387,8 +387,8 @@ async fn run_supervised(
     Ok(command_exit(ended, end, begun))
 }
 
-/// Ends all processes of a program. The kernel may be unable to end one (e.g. on a dead network
-/// disk); the call returns nevertheless, when it has given up.
+/// Ends all processes of a program. The kernel may be unable to end a process, e.g. one that waits
+/// for a dead network disk. The call then returns after a time limit.
 async fn end_processes(tree: &Arc<ProcessTree>) {
     drop(running::signal_tree(tree, ProcessTree::terminate).await);
     sleep(KILL_GRACE).await;

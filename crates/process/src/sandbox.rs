@@ -12,8 +12,8 @@ pub struct CommandSandbox {
     /// The kind of isolation, never [`Isolation::None`]: see
     /// [`probe_isolation`](callboard_sandbox::probe_isolation).
     pub isolation: Isolation,
-    /// The network that the command shares with others. Without one, it has its own network, unless
-    /// the policy permits the network of the host.
+    /// The network that the command shares with others. If this is `None`, the command has its own
+    /// network, unless the policy permits the network of the host.
     pub network: Option<NetworkHandle>,
 }
 

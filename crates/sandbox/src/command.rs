@@ -10,7 +10,7 @@ pub enum CommandSession {
     #[default]
     Inherited,
     /// A new session. If standard input, output or error is a terminal that belongs to no session,
-    /// it becomes the controlling terminal.
+    /// the terminal becomes the controlling terminal.
     New,
 }
 
@@ -18,7 +18,7 @@ pub enum CommandSession {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SandboxEnd {
-    /// Number of processes that were still running when the command ended, and were ended. Always 0
-    /// without a process namespace.
+    /// Number of processes that were still running when the command ended, and that the helper
+    /// therefore ended. Always 0 without a process namespace.
     pub left_over: usize,
 }

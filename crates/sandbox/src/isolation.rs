@@ -1,4 +1,4 @@
-//! Kinds of isolation, why one is refused, and what each does not guarantee.
+//! The kinds of isolation, the reasons why a kind is refused, and the gaps of each kind.
 
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub enum Isolation {
     /// Landlock and seccomp. Works where namespaces are refused, e.g. in Docker's default profile
     /// and on Ubuntu, and promises less.
     Landlock,
-    /// No isolation: the system is not Linux, or has neither of the above.
+    /// No isolation: the system is not Linux, or supports neither namespaces nor Landlock.
     None,
 }
 
@@ -73,19 +73,20 @@ impl Display for Refusal {
 
 /// Something that a sandbox does not guarantee for a policy.
 ///
-/// A caller shows the gaps, and asks before it runs a command for which one of them matters.
+/// A caller shows the gaps to the user, and asks the user before it runs a command for which a gap
+/// matters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IsolationGap {
     /// The read-only path lies in a writable folder, and can be changed, replaced or created.
     ReadOnlyName(PathBuf),
-    /// Nothing is at the read-only path in a writable folder, and the policy asks for no placeholder
-    /// ([`MissingName::Unprotected`]), so it can be created.
+    /// The read-only path lies in a writable folder and does not exist, and the policy asks for no
+    /// placeholder ([`MissingName::Unprotected`]). The command can create the path.
     UnprotectedName(PathBuf),
     /// The masked path lies in a writable folder, and can be read and changed.
     MaskedName(PathBuf),
     /// Permissions, owners, times and extended attributes of files outside of the writable folders
-    /// can be changed, as far as the user may change them. File contents cannot.
+    /// can be changed, as far as the user may change them. File contents cannot be changed.
     Metadata,
     /// Processes can outlive the command, unless the caller ends them.
     Processes,
@@ -93,15 +94,16 @@ pub enum IsolationGap {
     ProcessList,
     /// Other processes of the user can be signalled.
     Signals,
-    /// Some sockets of other programs in the file system can be connected to: those that are created
-    /// after the command has started, and those whose path is unknown, because they were bound by a
-    /// relative name, were moved, belong to another network namespace or are on a file system of
-    /// another host or program.
+    /// The command can connect to some sockets of other programs in the file system. These are
+    /// sockets that are created after the command has started, and sockets whose path is unknown.
+    /// The path of a socket is unknown if the socket was bound by a relative name, was moved,
+    /// belongs to another network namespace or is on a file system of another host or program.
     LaterSockets,
-    /// Sockets of other programs with an abstract name can be connected to, because the command uses
+    /// The command can connect to sockets of other programs with an abstract name, because it uses
     /// the network of the host.
     AbstractSockets,
-    /// The number of processes is not limited for root. With namespaces, only before Linux 6.14.
+    /// The number of processes is not limited for root. With namespaces, this gap exists only
+    /// before Linux 6.14.
     ProcessLimit,
 }
 
@@ -136,11 +138,11 @@ impl Display for IsolationGap {
 }
 
 impl IsolationProbe {
-    /// Returns what the isolation of this probe does not guarantee for a policy. Paths are those of
-    /// the policy; to find out whether they are in a writable folder, links are followed as they are
-    /// now.
+    /// Returns the gaps of this probe's isolation for a policy. The gaps contain the paths as they
+    /// are in the policy. To find out whether a path is in a writable folder, its links are
+    /// followed as they are now.
     ///
-    /// The list is complete only with the limits that the crate's README names for every sandbox.
+    /// The list does not contain the limits of every sandbox, which are in the crate's README.
     #[must_use]
     pub fn gaps(&self, policy: &SandboxPolicy) -> Vec<IsolationGap> {
         let writable: Vec<_> = policy.writable.iter().map(|path| resolve(path)).collect();
@@ -196,7 +198,7 @@ impl IsolationProbe {
     }
 }
 
-/// Resolves the links in a path as far as it exists.
+/// Resolves the links in a path as far as the path exists.
 fn resolve(path: &Path) -> PathBuf {
     path.ancestors()
         .find_map(|folder| {
@@ -205,8 +207,8 @@ fn resolve(path: &Path) -> PathBuf {
         .unwrap_or_else(|| path.to_owned())
 }
 
-/// First version of Linux that limits process ids in each process namespace separately. Before, the
-/// limit of a namespace was that of the whole system.
+/// First version of Linux that limits process ids in each process namespace separately. In earlier
+/// versions, a limit in one namespace applies to the whole system.
 pub(crate) const PROCESS_IDS_PER_NAMESPACE: (u32, u32) = (6, 14);
 /// First version of Landlock that restricts signals to other processes, and connections to sockets
 /// with an abstract name.

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// Files that a sandboxed command may write and read, and its limits.
 ///
-/// All paths are absolute. They are bytes: a name that is not UTF-8 works like any other. A path
-/// may lead through symbolic links. The helper resolves the paths when the command starts, so a
-/// policy can be kept for a whole session.
+/// All paths are absolute. Paths are bytes, so a name need not be UTF-8. A path may lead through
+/// symbolic links. The helper resolves the paths when the command starts, so a policy can be kept
+/// for a whole session.
 ///
 /// The default policy permits no write outside a private `/tmp`, hides nothing, and permits no
 /// network.
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub struct SandboxPolicy {
     /// Folders in which the command may change everything except [`read_only`](Self::read_only).
-    /// Each must exist.
+    /// Each of these folders must exist.
     #[serde(with = "paths")]
     pub writable: Vec<PathBuf>,
     /// Files and folders beneath the writable folders that the command must not change, replace or
@@ -26,12 +26,13 @@ pub struct SandboxPolicy {
     /// Files and folders that appear empty or absent. Paths that do not exist are ignored.
     #[serde(with = "paths")]
     pub masked: Vec<PathBuf>,
-    /// Exceptions: files and folders that remain readable although a parent folder is hidden, i.e.
-    /// is masked, is [`home`](Self::home), `/tmp` or `/run`. Paths that do not exist are ignored.
+    /// Exceptions: files and folders that remain readable although a parent folder is hidden.
+    /// Hidden folders are [`masked`](Self::masked) folders, [`home`](Self::home), `/tmp` and
+    /// `/run`. Paths that do not exist are ignored.
     #[serde(with = "paths")]
     pub readable: Vec<PathBuf>,
-    /// Folders that the command may change, while their content on the disk stays as it is. Only
-    /// with namespaces.
+    /// Folders that the command may change, while their content on the disk stays as it is. This
+    /// works only with namespaces.
     pub copy_on_write: Vec<CopyOnWriteFolder>,
     /// The user's home folder. With [`Isolation::Landlock`](crate::Isolation::Landlock), only its
     /// writable and readable subfolders can be read. With namespaces, the whole folder can be read
@@ -39,11 +40,11 @@ pub struct SandboxPolicy {
     #[serde(with = "optional_path")]
     pub home: Option<PathBuf>,
     /// Private folder that takes the place of `/tmp`, so that several commands can share their
-    /// temporary files. It is also writable at its own path, so that a caller can set `TMPDIR` to
-    /// it. With `None`, each command gets an empty `/tmp` in memory.
+    /// temporary files. The folder is also writable at its own path, so that a caller can set
+    /// `TMPDIR` to this path. With `None`, each command gets an empty `/tmp` in memory.
     ///
-    /// With [`Isolation::Landlock`](crate::Isolation::Landlock), paths cannot be replaced. The
-    /// folder is then writable only at its own path, and `/tmp` is hidden.
+    /// [`Isolation::Landlock`](crate::Isolation::Landlock) cannot show a folder at another path.
+    /// With Landlock, the folder is therefore writable only at its own path, and `/tmp` is hidden.
     #[serde(with = "optional_path")]
     pub tmp: Option<PathBuf>,
     /// Access to the network.
@@ -81,8 +82,9 @@ impl ReadOnlyName {
 
 /// A folder whose changes by a command go to another folder.
 ///
-/// Such a folder stays read-only if it does not exist, if it is in a writable folder, or if the
-/// kernel cannot combine the two, e.g. because the second one is itself combined, as in a container.
+/// If the folder does not exist, or if it is in a writable folder, this entry has no effect. If the
+/// kernel cannot combine the folder with the folder for the changes, the folder stays read-only.
+/// This happens e.g. in a container, where the folder for the changes is on an overlay file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CopyOnWriteFolder {
@@ -90,7 +92,7 @@ pub struct CopyOnWriteFolder {
     #[serde(with = "path")]
     pub path: PathBuf,
     /// Absolute path of a folder for the changes, which contains two folders `upper` and `work` on
-    /// the same file system. No other command may use it at the same time, or write to it.
+    /// the same file system. No other command may use this folder at the same time, or write to it.
     #[serde(with = "path")]
     pub layer: PathBuf,
 }
@@ -104,17 +106,19 @@ impl CopyOnWriteFolder {
 
 /// How a read-only path is protected while nothing exists there.
 ///
-/// The kernel can only mount over something that exists. A *placeholder* is therefore created for
-/// the time of the command, and removed afterwards. If a parent folder is missing too, the
-/// placeholder takes its place. See the crate's README for what other programs see meanwhile.
+/// The kernel can mount only over a file or folder that exists. A *placeholder* is therefore
+/// created for the time of the command, and removed afterwards. If a parent folder is missing too,
+/// the placeholder takes the place of the parent folder. The crate's README describes what other
+/// programs see while the command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum MissingName {
     /// The placeholder is an unused socket, because `git add` ignores sockets. The
     /// command sees an empty file.
     Protected,
-    /// There is no placeholder, and the command may create the path. For names whose mere existence
-    /// changes how a program behaves; the caller compares afterwards.
+    /// There is no placeholder, and the command may create the path. Use this variant if the
+    /// existence of the name alone changes how a program behaves. The caller can check afterwards
+    /// whether the command created the name.
     Unprotected,
 }
 
@@ -125,8 +129,8 @@ pub enum NetworkAccess {
     /// No access. With namespaces, the command has a separate loopback interface.
     #[default]
     None,
-    /// The network of the host, with its loopback interface. Commands do not share it with
-    /// [`SessionNetwork`](crate::SessionNetwork).
+    /// The network of the host, with its loopback interface. A command with this access cannot join
+    /// a [`SessionNetwork`](crate::SessionNetwork).
     Host,
 }
 
@@ -136,17 +140,17 @@ pub enum NetworkAccess {
 #[serde(default)]
 #[non_exhaustive]
 pub struct SandboxLimits {
-    /// Maximum number of processes and threads. A process that exceeds it gets an error from the
-    /// kernel when it starts another.
+    /// Maximum number of processes and threads. At the limit, a process gets an error from the
+    /// kernel when it starts another process.
     ///
     /// With namespaces, the commands of a [`SessionNetwork`](crate::SessionNetwork) are counted
-    /// together. Root has no limit before Linux 6.14, and from then on at least 301 for each command.
-    /// With [`Isolation::Landlock`](crate::Isolation::Landlock), all processes of the user are
-    /// counted, so the number of processes that run on the system at the start is added. Root has no
-    /// limit.
+    /// together. Before Linux 6.14, root has no limit. Since Linux 6.14, the limit for root is at
+    /// least 301 for each command. With [`Isolation::Landlock`](crate::Isolation::Landlock), all
+    /// processes of the user are counted. Therefore the number of processes that run on the system
+    /// at the start is added to the limit. Root then has no limit.
     pub processes: Option<u64>,
-    /// Maximum size of each file that the command writes, in bytes. A process that exceeds it is
-    /// ended by `SIGXFSZ`.
+    /// Maximum size of each file that the command writes, in bytes. `SIGXFSZ` ends a process that
+    /// exceeds the limit.
     pub file_bytes: Option<u64>,
     /// Maximum size of the writable private memory of each process, in bytes. Memory that processes
     /// share, e.g. files in memory, does not count.

@@ -1,4 +1,5 @@
-//! Systems without sandboxes. No value of the types of commands exists there.
+//! The interface of this crate on systems without sandboxes. Values such as a command or a network
+//! cannot be created there.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -107,8 +107,8 @@ pub enum SessionStoreError {
     /// session are recorded.
     #[error("more waits to be stored than fits into memory")]
     QueueFull,
-    /// A commit took longer than its caller waits. The changes may still be committed later. No store
-    /// returns this error; it is for callers that limit their wait.
+    /// A commit took longer than the caller's time limit. The changes may still be committed later.
+    /// No store returns this error; callers that limit their wait can use it.
     #[error("the disk takes too long")]
     TimedOut,
     /// The writer has ended, or the session was closed.

@@ -159,7 +159,7 @@ pub(crate) const LOCK_TRIES: usize = 100;
 #[cfg(feature = "sqlite")]
 pub(crate) const HELD_PAUSE: Duration = Duration::from_millis(20);
 
-/// Number of further tries to lock such a session.
+/// Number of further tries to lock a session that another process locks only for a moment.
 #[cfg(feature = "sqlite")]
 pub(crate) const HELD_TRIES: usize = 10;
 

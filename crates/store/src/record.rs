@@ -16,7 +16,8 @@ use crate::session::SessionFolder;
 /// One change of a stored session. One commit can make several changes: see
 /// [`OpenSession::write`](crate::OpenSession::write).
 ///
-/// A new variant is a breaking change. Therefore no store can ignore it.
+/// The enum is exhaustive: if a variant is added, a store that does not handle the variant no
+/// longer compiles.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a store that ignores a change would lose it")]
 pub enum SessionChange {
@@ -82,7 +83,7 @@ pub struct SessionRecord {
     /// The text in which searches look for words. Only the first 64 KiB of the text are stored.
     pub search_text: Option<String>,
     /// Whether this record replaces all earlier records of its stream, as a summary does. A load
-    /// begins at the newest record of this kind.
+    /// begins at the newest record with this flag.
     pub starts_stream: bool,
 }
 

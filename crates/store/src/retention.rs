@@ -1,4 +1,4 @@
-//! The retention policy: the limits from which sessions are removed.
+//! The retention policy: the limits of age and size. Sessions that exceed them are removed.
 
 use std::time::{Duration, SystemTime};
 

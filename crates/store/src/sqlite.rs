@@ -110,8 +110,8 @@ impl SqliteStoreState {
         self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock of a session. Waits for a lock that no holder signed: it is released in a
-    /// moment.
+    /// Takes the lock of a session. If the lock file names no holder, another process holds the
+    /// lock only for a moment, so this function waits for the lock.
     fn lock_session(&self, session: &SessionId) -> Result<SessionLock, SessionStoreError> {
         let try_acquire = || SessionLock::try_acquire(&self.locks, session, Some(&self.holder));
         for _ in 0..HELD_TRIES {
@@ -123,8 +123,8 @@ impl SqliteStoreState {
         try_acquire()
     }
 
-    /// Takes the lock of a session that pruning may remove, without waiting. Another operation waits
-    /// for this lock.
+    /// Takes the lock of a session that pruning may remove. Does not wait for the lock, and names
+    /// no holder in the lock file. Other operations wait until this lock is released.
     fn lock_session_briefly(&self, session: &SessionId) -> Result<SessionLock, SessionStoreError> {
         SessionLock::try_acquire(&self.locks, session, None)
     }

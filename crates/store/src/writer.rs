@@ -144,9 +144,10 @@ impl StoreWriter {
         SessionRecorder { key, jobs: self.jobs.clone(), queue: self.queue.clone() }
     }
 
-    /// Resolves when the [`CommitFuture`] of each change that was queued before this call is
-    /// resolved, and each session whose recorder was dropped before this call is closed. The result
-    /// is `Ok` also if changes could not be written: their own [`CommitFuture`] has the error.
+    /// Resolves when all earlier work is done: the [`CommitFuture`] of each change that was queued
+    /// before this call has resolved, and each session is closed whose recorder was dropped before
+    /// this call. The result is `Ok` also if changes could not be written: their own
+    /// [`CommitFuture`] has the error.
     pub fn flush(&self) -> CommitFuture {
         let (answer, commit) = oneshot::channel();
         drop(self.jobs.send(WriterJob::Flush(answer)));
@@ -175,7 +176,7 @@ impl SessionRecorder {
     }
 
     /// Waits until half of the queue is free. A caller that records many changes should await this
-    /// method first, with a time limit for the delay by a slow disk.
+    /// method first, with a time limit in case the disk is slow.
     pub async fn wait_for_room(&self) {
         loop {
             let mut freed = pin!(self.queue.freed.notified());
@@ -301,8 +302,9 @@ impl CommitWorker {
         }
     }
 
-    /// Writes the queued changes of the sessions. Only one session waits for other processes: the
-    /// rest would wait for the same lock, each for as long.
+    /// Writes the queued changes of the sessions. If other processes hold the lock of the database,
+    /// only one session waits for it. The other sessions get the same error at once, because they
+    /// would wait for the same lock.
     fn commit_round(&mut self) {
         let mut busy = None;
         for recorded in self.sessions.values_mut().filter(|it| it.has_due_changes()) {
@@ -311,7 +313,8 @@ impl CommitWorker {
                     let committed = recorded.commit_pending_changes(&*self.store, &self.dirty);
                     busy = committed.err().filter(|it| matches!(it, SessionStoreError::Busy(_)));
                 }
-                // Its only try is in one of the next rounds, which begin at once.
+                // A closing session is tried only once, in one of the next rounds. These rounds
+                // begin at once.
                 Some(error) if recorded.is_closing => {
                     recorded.trouble = Some((error.clone(), Instant::now()));
                 }
@@ -390,7 +393,7 @@ impl RecordedSession {
         self.now = now;
     }
 
-    /// Returns whether changes are queued and the last try did not fail a moment ago.
+    /// Returns whether changes are queued, and no retry must be waited for.
     fn has_due_changes(&self) -> bool {
         let is_due = self.trouble.as_ref().is_none_or(|(_, at)| *at <= Instant::now());
         is_due && !self.waiting.is_empty()

@@ -101,7 +101,7 @@ impl Card {
     }
 
     /// Returns the reason why the call failed: the timeout or the exit of its command, or else its
-    /// last text. Also returns whether it is the text.
+    /// last text. Also returns whether the reason is that text.
     fn resolve_failure_reason(&mut self, words: &UiText) -> (String, bool) {
         let last = self.open.texts.last_mut().filter(|text| text.excerpt.total_line_count() == 1);
         if let Some(HeldBackText { excerpt, .. }) = last {

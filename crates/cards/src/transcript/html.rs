@@ -24,7 +24,7 @@ const SCRIPT: &str = include_str!("html/page.js");
 /// Icons for the kinds of calls, each on a square of 16 units.
 const SYMBOLS: &str = include_str!("html/icons.svg");
 
-/// SHA-256 of [`STYLE`] in base64; the next constant is that of [`SCRIPT`].
+/// SHA-256 of [`STYLE`] in base64; the next constant is the SHA-256 of [`SCRIPT`].
 const STYLE_HASH: &str = "oWqHg4i9UZBkssfveYv2LErJePc4volR49YBl5kRG/4=";
 const SCRIPT_HASH: &str = "pvfktPzdBOnn29516uNYvmAWNc7grsWqX0V+ILI+0Vs=";
 

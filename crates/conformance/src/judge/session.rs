@@ -77,8 +77,8 @@ impl JudgedSession {
     }
 
     /// Judges a message. While a load of an open session is not answered, the message may belong to
-    /// the replay or to a running turn. Its violations as a part of the replay are then reported only
-    /// if it is not valid as a part of the turn either.
+    /// the replay or to a running turn. If the message is valid as a part of either, no violation
+    /// is reported. Otherwise, its violations as a part of the replay are reported.
     pub(super) fn judge(
         &mut self,
         faults: &mut ViolationLog,

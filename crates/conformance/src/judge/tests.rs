@@ -595,7 +595,7 @@ fn many_unanswered_loads_of_a_session_need_no_more_memory_than_one() {
         request(1, "session/new", json!({"cwd": "/", "mcpServers": []})),
         result(1.into(), json!({"sessionId": "s1"})),
     ]);
-    // A state for each load would overflow the stack when all of them are dropped.
+    // If a state were kept for each load, dropping all of these states would overflow the stack.
     messages.extend((2..100_000).map(load));
     broken_rules(&messages);
 }

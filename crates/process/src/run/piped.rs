@@ -77,8 +77,8 @@ impl PipedCommand {
         Self { sandbox: sandbox.into(), ..self }
     }
 
-    /// Starts the program. With a [helper](super::has_helper), the program is found to be missing
-    /// only afterwards, by [`PipedProgram::wait`].
+    /// Starts the program. With a [helper](super::has_helper), this function does not report a
+    /// missing program; [`PipedProgram::wait`] returns that error.
     ///
     /// The streams are in blocking mode. Call this function inside a tokio runtime with time enabled.
     ///
@@ -87,8 +87,8 @@ impl PipedCommand {
     pub async fn start(self) -> Result<(PipedProgram, PipedStreams), SpawnError> {
         let begun = Instant::now();
         let (started, running) = oneshot::channel();
-        // The thread lives until the program ends, because the kernel would kill the program with
-        // it.
+        // The thread lives until the program ends, because the kernel would kill the program if the
+        // thread ended.
         thread::Builder::new()
             .name("program".into())
             .spawn(move || self.run_thread(begun, started))

@@ -51,8 +51,8 @@ pub(super) fn start_helper(
     command.arg0(HELPER_ARGV0).current_dir(program.cwd).env_clear();
     let mut env = program.env.clone();
     env.insert(COMMAND_ID_VARIABLE.to_owned(), program.command_id.to_owned());
-    // The helper of a sandbox must not load libraries from a folder that a command can write, which
-    // e.g. `LD_LIBRARY_PATH` may contain.
+    // The helper of a sandbox must not load libraries from a folder that a command can write.
+    // Variables such as `LD_LIBRARY_PATH` may name such a folder.
     if program.sandbox.is_none() {
         command.envs(&env);
     }

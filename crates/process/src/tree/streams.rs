@@ -19,7 +19,7 @@ use crate::program::StdioLayout;
 #[derive(Debug)]
 pub(crate) struct ChildOutput {
     pub(super) output: OwnedFd,
-    /// Standard error, if it is not the output.
+    /// Standard error, if it is separate from the output.
     pub(super) errors: Option<OwnedFd>,
     pub(super) layout: StdioLayout,
     /// The path of the terminal, if the output is a terminal.
@@ -115,8 +115,8 @@ fn open_terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd, Option<P
     let name =
         pair.master.tty_name().ok_or_else(|| io::Error::other("the terminal has no name"))?;
     let mut options = OpenOptions::new();
-    // The terminal must not become the controlling terminal of this process, because it becomes
-    // that of the program.
+    // The terminal must not become the controlling terminal of this process, because it becomes the
+    // controlling terminal of the program.
     options.read(true).write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
     let output = options.open(&name)?.into();
     Ok((duplicate(pair.master.as_ref())?, output, Some(name)))

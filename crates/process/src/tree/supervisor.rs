@@ -127,7 +127,7 @@ pub(super) fn run_helper() -> io::Result<()> {
     if let (Some(CommandSandbox { policy, .. }), None, true) =
         (&order.sandbox, end, order.has_namespaces())
     {
-        // A killed helper cannot remove them.
+        // The helper of the sandbox was killed, so it could not remove its placeholders.
         remove_placeholders(policy);
     }
     write_json_line(&socket, &HelperReport::Ok(exit))
@@ -169,8 +169,8 @@ fn release_streams(order: &SpawnOrder) -> io::Result<()> {
     let null = open_null()?;
     dup2_stdin(&null)?;
     // Readers of a pipe or socket wait until the last writer closes it, so the helper must not hold
-    // it open. The helper holds a terminal open until the end, because a command may close the terminal and
-    // open it again.
+    // a pipe or socket open. The helper holds a terminal open until the end, because a command may
+    // close the terminal and open it again.
     if !matches!(order.layout, StdioLayout::Terminal { .. }) {
         dup2_stdout(&null)?;
         dup2_stderr(&null)?;

@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn only_calls_that_wait_for_one_descriptor_return_it() {
         let (read, poll, other) = (libc::SYS_read, libc::SYS_ppoll, libc::SYS_wait4);
-        // The bytes lie in memory after another value.
+        // The bytes of the `pollfd` come after another value in memory.
         let polled = [7_i32, 5, 1, -1];
         let address = |index: usize| format!("{:#x}", &raw const polled[index] as usize);
         for (call, expected) in [

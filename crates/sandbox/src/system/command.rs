@@ -58,7 +58,7 @@ impl CommandLine {
         let changed =
             [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR2, Signal::CHILD];
         changed.into_iter().for_each(sys::reset_signal);
-        // This process ends here by a signal that arrived during the set-up.
+        // If a signal arrived during the set-up, it ends this process here.
         sys::unblock_signals(&changed);
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear();

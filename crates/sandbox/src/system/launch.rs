@@ -56,9 +56,9 @@ impl SandboxCommand {
     /// Creates a command for a program, which is searched for in `PATH` if its name has no slash.
     ///
     /// The working directory is passed to the command by descriptor: the command starts in the
-    /// folder in which [`Command::current_dir`] (or the caller's own working directory) leads when
-    /// the helper starts, and nowhere else. If a parent of the folder is hidden, e.g. `/tmp`, the
-    /// policy must name the folder as writable or readable.
+    /// folder to which the path in [`Command::current_dir`] leads when the helper starts. If no
+    /// path is set, the command starts in the caller's own working directory. If a parent of the
+    /// folder is hidden, e.g. `/tmp`, the policy must name the folder as writable or readable.
     ///
     /// # Errors
     /// Returns an error if `main` has not called
@@ -131,8 +131,9 @@ impl SandboxCommand {
         Ok(self)
     }
 
-    /// Returns the command that starts the helper, to set streams, the working directory and hooks
-    /// before `exec`. Its program, arguments and environment are the helper's.
+    /// Returns the command that starts the helper. Use it to set the streams, the working directory
+    /// and hooks before `exec`. The program, the arguments and the environment of this command are
+    /// those of the helper; do not change them.
     pub fn std(&mut self) -> &mut Command {
         &mut self.command
     }
@@ -175,10 +176,10 @@ impl SandboxCommand {
 
     /// Starts the command like [`spawn`](Self::spawn), but the helper is a fork of this process.
     /// This takes half the time, because no program is loaded. The helper has `stdin` as its
-    /// standard input and shares the other streams and the working directory of this process; what
-    /// was set by [`std`](Self::std) has no effect.
+    /// standard input and shares the other streams and the working directory of this process;
+    /// changes of the command that [`std`](Self::std) returns have no effect.
     ///
-    /// Returns the process id of the helper, for which the caller waits.
+    /// Returns the process id of the helper. The caller must wait for the helper.
     ///
     /// # Errors
     /// Returns an error if the command did not start, or if this process has another thread.
@@ -225,20 +226,20 @@ fn write_order(mut file: &File, order: &SandboxOrder) -> io::Result<()> {
 /// A network that the commands of a session share: one loopback interface, and no other host.
 ///
 /// A command that joins the network reaches servers that earlier commands left running, and the
-/// [`listener`](Self::listener) of the caller. The network exists as long as this value, or a
-/// command in it.
+/// [`listener`](Self::listener) of the caller. The network exists as long as this value or a
+/// command in the network exists.
 #[derive(Debug)]
 pub struct SessionNetwork {
     /// Process id of the process that holds the network.
     process: u32,
     listener: TcpListener,
-    /// The input of the helper, which ends when it is closed.
+    /// The input of the helper. The helper ends when the input is closed.
     input: Option<UnixStream>,
     helper: Child,
 }
 
 /// A reference to a [`SessionNetwork`] for another process of the same user. The reference is valid
-/// as long as the network's value.
+/// as long as the [`SessionNetwork`] value exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkHandle {
     process: u32,
@@ -283,8 +284,8 @@ impl SessionNetwork {
         &self.listener
     }
 
-    /// Returns a reference by which a process of this user lets a command
-    /// [join](SandboxCommand::join) the network.
+    /// Returns a reference to the network. With the reference, a process of this user can make a
+    /// command [join](SandboxCommand::join) the network.
     #[must_use]
     pub fn handle(&self) -> NetworkHandle {
         NetworkHandle { process: self.process }

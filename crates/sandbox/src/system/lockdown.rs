@@ -20,11 +20,13 @@ const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID);
 
-/// Limit of core dumps that also keeps the kernel from passing a dump to a program outside of the
-/// sandbox, which writes it to a file. A limit of 0 does not.
+/// Limit of the size of core dumps. With this limit, the kernel also passes no dump to a program
+/// outside of the sandbox, which would write the dump to a file. With a limit of 0, the kernel
+/// would pass the dump.
 pub(super) const NO_CORE_DUMP: u64 = 1;
 
-/// Gives up capabilities for good, and all that programs could gain by set-user-ID bits.
+/// Gives up capabilities for good. Also prevents this process and its children from gaining rights
+/// by set-user-ID bits.
 pub(super) fn drop_capabilities() -> io::Result<()> {
     set_no_new_privs(true)?;
     let is_root = rustix::process::geteuid().is_root();
@@ -33,7 +35,7 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
         for capability in CapabilitySet::all().difference(kept).iter() {
             match remove_capability_from_bounding_set(capability) {
                 Ok(()) => {}
-                // The kernel does not have this capability, and none with a higher number.
+                // The kernel knows neither this capability nor any capability with a higher number.
                 Err(Errno::INVAL) => break,
                 Err(error) => return Err(error.into()),
             }
@@ -45,7 +47,7 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
     Ok(set_capabilities(None, sets)?)
 }
 
-/// Sets the limits of a command. A limit never exceeds the one that this process has.
+/// Sets the limits of a command. A limit never exceeds the maximum that this process may set.
 pub(super) fn limit_resources(limits: &SandboxLimits, isolation: Isolation) -> io::Result<()> {
     let processes = limits.processes.map(|count| match isolation {
         // The kernel counts the processes of a user in each user namespace separately.

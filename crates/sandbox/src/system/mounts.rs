@@ -1,12 +1,13 @@
 //! The mounts of a sandbox.
 //!
-//! The command keeps the root of the system. All mounts become read-only, and others are attached on
-//! top of them: writable folders, a private `/tmp`, `/dev` and `/proc`, and mounts that hide or
-//! protect paths. Two properties make this safe against a process that moves things while it happens:
+//! The command keeps the root of the system. All mounts become read-only, and further mounts are
+//! attached on top of them: writable folders, a private `/tmp`, `/dev` and `/proc`, and mounts that
+//! hide or protect paths. Two properties make this safe even if a process moves files or folders at
+//! the same time:
 //!
-//! - Only trees that were opened before, and whose identity was recorded outside of the namespaces,
-//!   are attached writable. Everything attached later is a copy of what is already there, with the
-//!   same or fewer rights.
+//! - A mount tree is attached writable only if it was opened before, and if its identity was
+//!   recorded outside of the namespaces. All trees that are attached later are copies of existing
+//!   trees, with the same or fewer rights.
 //! - No path is followed through a symbolic link, except by `PathWalk`.
 
 use std::fs;
@@ -28,7 +29,8 @@ use super::trees::{HARMLESS, READ_ONLY, attach, copy_tree, has_disappeared, open
 use crate::error::{SetupFailure, SetupStep};
 use crate::policy::{CopyOnWriteFolder, SandboxPolicy};
 
-/// Files in `/run` without which names and programs are not found.
+/// Paths that commands need to resolve host names and to find programs. On many systems, these
+/// paths lead into `/run`, which is otherwise hidden.
 const NEEDED_IN_RUN: [&str; 3] = ["/etc/resolv.conf", "/run/current-system", "/run/wrappers"];
 
 /// A folder whose identity was recorded outside of the namespaces.
@@ -58,7 +60,7 @@ impl KnownFolder {
         Ok(Self { path: fs::read_link(link)?, identity: (stat.st_dev, stat.st_ino) })
     }
 
-    /// Opens the folder in this process's mounts. Fails if another one is at its path by now.
+    /// Opens the folder in this process's mounts. Fails if another folder is at this path by now.
     pub(super) fn reopen(&self) -> io::Result<OwnedFd> {
         let fd = open_path(&self.path)?;
         let stat = fstat(&fd)?;
@@ -66,7 +68,8 @@ impl KnownFolder {
     }
 }
 
-/// The parts of the mounts that are recorded outside of the namespaces.
+/// The folders and sockets that are recorded outside of the namespaces, before the mounts are
+/// built.
 #[derive(Debug)]
 pub(super) struct MountPlan {
     pub(super) writable: Vec<KnownFolder>,
@@ -75,19 +78,21 @@ pub(super) struct MountPlan {
     pub(super) sockets: Vec<PathBuf>,
 }
 
-/// A tree that is not attached yet.
+/// A mount tree that is not attached yet.
 struct Placement {
     target: PathBuf,
     tree: OwnedFd,
-    /// Attributes that a cover gets when everything is attached. Until then, mount points may be
-    /// created in it. `None` if the tree is no cover, but remains accessible.
+    /// Final attributes of the tree if the tree is a cover, i.e. if it hides a path. They are set
+    /// after all trees are attached, because mount points may be created in a cover until then.
+    /// `None` if the tree keeps a path accessible.
     cover: Option<u64>,
-    /// Whether the target is created, because it is in a folder that is covered.
+    /// Whether the target must be created as a mount point, because a cover hides its parent
+    /// folder.
     may_create: bool,
 }
 
 /// Builds the mounts of a sandbox in this process's mount namespace. This process must be the first
-/// one of its process namespace. `wait_for_placeholders` returns when they exist.
+/// one of its process namespace. `wait_for_placeholders` returns when the placeholders exist.
 pub(super) fn build(
     policy: &SandboxPolicy,
     plan: &MountPlan,
@@ -138,11 +143,12 @@ pub(super) fn build(
 
 struct Trees {
     placements: Vec<Placement>,
-    /// Folders and files that are covered by something in memory, without links.
+    /// Paths without links of the folders and files that are covered by folders and files in
+    /// memory.
     covered: Vec<PathBuf>,
-    /// Those of them that the policy masks.
+    /// The covered paths that the policy masks.
     masked: Vec<PathBuf>,
-    /// The folder for temporary files, unless it is a project folder.
+    /// The path of `/tmp` without links, unless it is a writable folder of the policy.
     tmp: Option<PathBuf>,
 }
 
@@ -181,7 +187,7 @@ impl Trees {
             if let Some(tmp) = self.tmp.clone() {
                 self.add(tmp, copy(folder)?, None);
             }
-            // Also at its own path, where other programs see it.
+            // The folder is also attached at its own path, at which other programs see it.
             self.add(folder.path.clone(), copy(folder)?, None);
         }
         for folder in &policy.copy_on_write {
@@ -240,8 +246,8 @@ impl Trees {
         Ok(())
     }
 
-    /// Returns whether a path is not hidden by a covered folder, or is in one that remains
-    /// accessible.
+    /// Returns whether a path remains visible: either no covered folder contains it, or it is in a
+    /// folder that remains accessible.
     fn is_visible(&self, path: &Path) -> bool {
         let is_accessible = |placement: &Placement| {
             placement.cover.is_none() && path.starts_with(&placement.target)
@@ -252,7 +258,7 @@ impl Trees {
 
     fn add(&mut self, target: PathBuf, tree: OwnedFd, cover: Option<u64>) {
         let covered = |covered: &PathBuf| target != *covered && target.starts_with(covered);
-        // A cover needs no mount point where its path is hidden already.
+        // If another cover already hides the path of this cover, no mount point is needed.
         let may_create = cover.is_none() && self.covered.iter().any(covered);
         self.placements.push(Placement { target, tree, cover, may_create });
     }
@@ -309,7 +315,7 @@ fn create_mount_point(path: &Path, tree: BorrowedFd<'_>) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     while let Some(name) = missing.pop() {
         if is_folder || !missing.is_empty() {
-            // Another command of the session may create it at the same time.
+            // Another command of the session may create the folder at the same time.
             match mkdirat(&folder, name, Mode::from_raw_mode(0o755)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),

@@ -56,15 +56,15 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
 /// The namespaces that the commands of a session share.
 const NETWORK_NAMESPACES: libc::c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNET;
 
-/// Sent by the kernel to the holder when the process that started it is gone.
+/// Signal that the kernel sends to the holder when the process that started the holder is gone.
 const PARENT_DIED: Signal = Signal::USR2;
 
 /// Signals that a terminal sends to the holder, the init process and the command alike.
 const FROM_TERMINAL: [Signal; 2] = [Signal::INT, Signal::QUIT];
 
-/// Signals that are blocked during the set-up and concern the command. Each process of the sandbox
-/// passes on what arrived before the next one existed, so none is lost: the last one becomes the
-/// command, and ends by the signal before it does.
+/// Signals to the command that are blocked during the set-up, so that none of them is lost. Each
+/// process of the sandbox passes on the signals that arrived before the next process existed. The
+/// last process receives the signals before it becomes the command, and then ends by the signal.
 const DEFERRED: [Signal; 5] =
     [Signal::TERM, Signal::HUP, PARENT_DIED, FROM_TERMINAL[0], FROM_TERMINAL[1]];
 
@@ -90,7 +90,7 @@ enum CommandEnd {
     Signal(i32),
 }
 
-/// Ends this process as the command ended, by a signal.
+/// Ends this process by the same signal that ended the command.
 fn die_by_signal(signal: i32) -> i32 {
     let limit = Some(lockdown::NO_CORE_DUMP);
     let _ = setrlimit(Resource::Core, Rlimit { current: limit, maximum: limit });
@@ -163,7 +163,8 @@ impl SandboxHolder {
         }
     }
 
-    /// Lets the init process begin, and creates the placeholders while it builds the mounts.
+    /// Starts the work of the init process, and creates the placeholders while the init process
+    /// builds the mounts.
     fn release_init_and_create_placeholders(
         &mut self,
         order: &SandboxOrder,
@@ -177,7 +178,8 @@ impl SandboxHolder {
 
     /// Waits for the end of the sandbox.
     fn wait(mut self, report: &ReportWriter) -> CommandEnd {
-        // The number of the init process stays its own until it is reaped.
+        // The init process is not reaped yet, so until `INIT` is cleared, its id cannot belong to
+        // another process.
         let exited = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let _ = retry_on_intr(|| waitid(WaitId::Pid(self.init), exited));
         INIT.store(0, Ordering::Relaxed);
@@ -221,7 +223,7 @@ fn join(network: &SharedNetwork, order: &SandboxOrder) -> Result<(), SetupFailur
     {
         move_into_link_name_space(namespace.as_fd(), Some(kind)).step(SetupStep::Namespaces)?;
     }
-    // The kernel forgets the setting when a process enters a user namespace.
+    // The kernel clears the parent death signal when a process enters a user namespace.
     die_with_parent(order)
 }
 
@@ -237,7 +239,8 @@ pub(super) fn hold_network(report: &ReportWriter) -> i32 {
 }
 
 fn try_hold_network(report: &ReportWriter) -> Result<(), SetupFailure> {
-    // The process ends when its input is closed. The thread that started it may end before.
+    // This process ends when its input is closed. It has no parent death signal, because the thread
+    // that started it may end earlier.
     handle_signals();
     let (mut go_reader, go) = pipe().step(SetupStep::Helper)?;
     let member = match sys::fork_into_namespaces(NETWORK_NAMESPACES).step(SetupStep::Namespaces)? {
@@ -289,8 +292,8 @@ fn switch_on_loopback() -> Result<(), SetupFailure> {
         .step(SetupStep::Loopback)
 }
 
-/// Passes signals on to the command, from [`deliver_signals_to`] on. The holder itself ends only
-/// after the sandbox.
+/// Installs handlers that pass signals on to the sandbox after [`deliver_signals_to`] was called.
+/// The signals do not end the holder itself, which ends after the sandbox.
 fn handle_signals() {
     extern "C" fn terminate_init(_: libc::c_int) {
         signal_init(libc::SIGTERM);
@@ -311,12 +314,14 @@ fn handle_signals() {
     sys::handle_signal(Signal::HUP, terminate_init);
     sys::handle_signal(PARENT_DIED, kill_init);
     FROM_TERMINAL.into_iter().for_each(|signal| sys::handle_signal(signal, ignore_signal));
-    // Without a reader, a report must not end this process: it still removes placeholders.
+    // A report to a closed pipe must not end this process, because the process must still remove
+    // placeholders.
     sys::handle_signal(Signal::PIPE, ignore_signal);
     sys::reset_signal(Signal::CHILD);
 }
 
-/// Lets the handlers reach the init process, and delivers what arrived before it existed.
+/// Makes the handlers signal the init process, and delivers the signals that arrived before the
+/// init process existed.
 fn deliver_signals_to(init: Pid) {
     INIT.store(init.as_raw_nonzero().get(), Ordering::Relaxed);
     forward_pending_signals(init);
@@ -329,13 +334,13 @@ fn forward_pending_signals(process: Pid) {
     pending.for_each(|signal| sys::kill(process.as_raw_nonzero().get(), signal.as_raw()));
 }
 
-/// Maps every user and group of this process's user namespace to itself, or only the own ones if
-/// this process may not map others.
+/// Maps every user and group of this process's user namespace to itself. If this process may not
+/// map other users or groups, maps only its own.
 fn map_user(init: Pid) -> io::Result<()> {
     let folder = PathBuf::from(format!("/proc/{}", init.as_raw_nonzero()));
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     let map_all = |file: &str| {
-        // Only root may map others.
+        // Only root may map other users and groups.
         uid.is_root()
             && identity_map_lines(file).and_then(|map| fs::write(folder.join(file), map)).is_ok()
     };
@@ -384,7 +389,8 @@ impl Init<'_> {
         if go.read_exact(&mut [0]).is_err() {
             return SETUP_FAILED;
         }
-        // The pipe stays open until a failure was reported: the holder would report a broken pipe.
+        // The pipe stays open until a failure is reported. Otherwise the holder would report a
+        // broken pipe.
         match self.set_up(&mut go).and_then(|rules| self.start_command(rules)) {
             Ok(Some(command)) => self.supervise(command),
             Ok(None) => {
@@ -421,7 +427,8 @@ impl Init<'_> {
         let mut writable: Vec<_> =
             self.plan.writable.iter().map(|folder| folder.path.clone()).collect();
         writable.extend(fs::canonicalize("/tmp").ok());
-        // A folder that could not be combined is read-only as a mount.
+        // If a folder could not be combined with its changes, its mount is read-only, whatever this
+        // rule permits.
         let changed = self.order.policy.copy_on_write.iter();
         writable.extend(changed.filter_map(|folder| fs::canonicalize(&folder.path).ok()));
         LandlockRules::for_namespaces(&self.order.policy, &writable)
@@ -434,7 +441,8 @@ impl Init<'_> {
             DEFERRED.into_iter().filter(|it| sys::is_signal_pending(*it)).collect();
         let command = match sys::fork().step(SetupStep::Exec)? {
             Fork::Child => {
-                // Before the init process could send them, the command might be at its end.
+                // This process sends the signals to itself, because it might end before the init
+                // process could send them.
                 deferred.into_iter().for_each(sys::raise);
                 let result = restrict_self(self.order, rules);
                 let failure = match (result, self.order.then) {
@@ -477,12 +485,13 @@ impl Init<'_> {
         let mut numbers = status.to_ne_bytes().to_vec();
         numbers.extend(u32::try_from(left_over).unwrap_or(u32::MAX).to_ne_bytes());
         drop((&self.status).write_all(&numbers));
-        // The owners of the descriptors that were closed must not close them again.
+        // Exits without running destructors, because the owners of the closed descriptors would
+        // close them again.
         sys::exit_now(0)
     }
 }
 
-/// Returns whether the process of a descriptor has ended.
+/// Returns whether the process to which a pidfd refers has ended.
 fn has_ended(process: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(process, PollFlags::IN)];
     !matches!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0))

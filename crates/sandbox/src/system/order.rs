@@ -35,7 +35,7 @@ pub(super) struct SandboxOrder {
     pub(super) policy: SandboxPolicy,
     pub(super) isolation: Isolation,
     pub(super) session: CommandSession,
-    /// Whether the command is started after the set-up. A probe only sets up.
+    /// Whether the command is started after the set-up. A probe only sets the sandbox up.
     pub(super) then: AfterSetup,
     /// Process id of the process that starts the helper.
     pub(super) parent: u32,
@@ -77,12 +77,12 @@ pub(super) enum AfterSetup {
     HoldNetwork,
 }
 
-/// A report of the helper, one line of JSON each.
+/// A report of the helper. Each report is sent as one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum HelperReport {
     /// The command runs.
     Started,
-    /// The helper becomes the command now. The command runs if nothing follows.
+    /// The helper is about to become the command. If no other report follows, the command runs.
     Executing,
     /// The process with this id holds a network.
     Network(u32),

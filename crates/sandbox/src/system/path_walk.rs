@@ -10,12 +10,13 @@ use rustix::io::Errno;
 
 use super::limits::MAX_LINKS;
 
-/// The folders to which the parents of earlier paths led, without links.
+/// Maps the parents of earlier paths to the folders to which they lead, as paths without links.
 #[derive(Debug, Default)]
 pub(super) struct KnownFolders(HashMap<PathBuf, PathBuf>);
 
 impl KnownFolders {
-    /// Begins to walk along a path, at its last component if its parent is known.
+    /// Begins to walk along a path. If the parent of the path is known, the walk begins at the last
+    /// component.
     pub(super) fn walk(&self, path: &Path) -> PathWalk {
         let known = path.parent().and_then(|parent| self.0.get(parent));
         match (known, path.file_name()) {
@@ -28,7 +29,7 @@ impl KnownFolders {
 
     /// Records the parent of a path, if a walk along the path has reached the last component.
     pub(super) fn record(&mut self, path: &Path, walk: &PathWalk) {
-        // The components of a link come before those that remain of the path.
+        // The last component of the path comes after all components of the links on the way.
         if walk.is_done()
             && let Some(parent) = path.parent()
             && !self.0.contains_key(parent)

@@ -1,17 +1,17 @@
 //! Placeholders for read-only paths that do not exist.
 //!
-//! The kernel mounts only over something that exists. So that a command cannot create such a path,
-//! a placeholder is created there for the time of the command: an unused socket. `git` and most
-//! other programs ignore sockets, in the sandbox and outside: the type of a directory entry is that
-//! of the placeholder, whatever is mounted over it.
+//! The kernel can mount only over a path that exists. To prevent a command from creating a missing
+//! path, the helper creates a placeholder at the path for the time of the command. A placeholder is
+//! an unused socket, because `git` and most other programs ignore sockets. They also ignore it in
+//! the sandbox: its directory entry still has the type of a socket if a file is mounted over it.
 //!
 //! The placeholders of a command are links to one socket, because file systems need a hundred times
-//! as long for a new file as for a new name of one. A placeholder is recognized by its mode, which
-//! nothing else has. Each helper holds a shared lock
-//! on the folders that contain its placeholders, which the kernel frees when the helper dies. One
-//! that gets the exclusive lock removes all placeholders from the folder. What was left behind (all
-//! processes were killed at once) is therefore used and removed by the next command with such a
-//! folder.
+//! as long for a new file as for a new link to an existing file. A placeholder is recognized by its
+//! mode, which no other file has. Each helper holds a shared lock on the folders that contain its
+//! placeholders, and the kernel releases the lock when the helper dies. A helper that gets the
+//! exclusive lock of a folder removes all placeholders from the folder. If all helpers of a folder
+//! were killed at once, their placeholders remain. The next command with this folder uses and
+//! removes these placeholders.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -34,7 +34,7 @@ use super::path_walk::KnownFolders;
 use crate::error::{SetupFailure, SetupStep};
 use crate::policy::{MissingName, SandboxPolicy};
 
-/// Mode of a placeholder. Other sockets have neither the sticky bit nor so few rights.
+/// Mode of a placeholder. Other sockets do not have the sticky bit together with so few rights.
 const MODE: Mode = Mode::from_raw_mode(0o1444);
 
 /// Removes the placeholders of a policy that no command uses any more.
@@ -61,8 +61,8 @@ struct LockedFolder {
 }
 
 impl Placeholders {
-    /// Creates a placeholder for each read-only path that does not exist, unless the command cannot
-    /// create it either. `writable` are the writable folders without links.
+    /// Creates a placeholder for each read-only path that does not exist, if the command could
+    /// create the path. `writable` contains the paths of the writable folders, without links.
     pub(super) fn create(
         policy: &SandboxPolicy,
         writable: &[PathBuf],
@@ -83,8 +83,9 @@ impl Placeholders {
 
     /// Removes the placeholders of all folders that no other helper uses.
     pub(super) fn remove(self) {
-        // In the opposite order, because a placeholder may be in the folder of an earlier one.
-        // A folder that has two paths is locked twice, until the second lock ends.
+        // Goes through the folders in the opposite order, because a placeholder may be in the
+        // folder of an earlier placeholder. A folder with two paths has two locks, so the exclusive
+        // lock is available only after the first of them was released.
         let socket = self.socket.as_ref().and_then(|socket| fstat(socket).ok());
         for LockedFolder { folder, .. } in self.folders.into_iter().rev() {
             if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
@@ -125,7 +126,8 @@ impl Placeholders {
                 known = KnownFolders::default();
             }
             if !opened.is_empty() {
-                // They are closed again, and the next walk must find that out.
+                // The opened folders are closed again, so the next walk must not use paths that it
+                // knows from this walk.
                 known = KnownFolders::default();
             }
         }
@@ -149,7 +151,7 @@ impl Placeholders {
             Err(_) => return Ok(()),
         };
         let LockedFolder { path, folder } = &self.folders[index];
-        // A link fails if the other placeholder is on another file system, or was removed.
+        // The link cannot be created if the socket is on another file system or was removed.
         if let Some(socket) = &self.socket
             && matches!(link_descriptor(socket, folder, &name), Ok(()) | Err(Errno::EXIST))
         {
@@ -157,7 +159,8 @@ impl Placeholders {
         }
         match mknodat(folder, &name, FileType::Socket, MODE, 0) {
             Ok(()) => {}
-            // It is there by now, or the command cannot create it either.
+            // The name exists by now, or the file system is read-only, so the command cannot create
+            // the name either.
             Err(Errno::EXIST | Errno::ROFS) => return Ok(()),
             Err(Errno::ACCESS) if !is_own(&fstat(folder)?) => return Ok(()),
             Err(Errno::ACCESS) => return Err(closed_folder_error(path)),
@@ -200,13 +203,14 @@ fn link_descriptor(file: &OwnedFd, folder: &OwnedFd, name: &OsStr) -> rustix::io
     }
 }
 
-/// Opens the folder that has a path without links, even if a link has replaced it meanwhile.
+/// Opens the folder at a path without links. Fails if a link has replaced a component of the path
+/// meanwhile.
 fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?)
 }
 
-/// Takes a shared lock. Another helper holds an exclusive one only while it removes placeholders.
+/// Takes a shared lock. Another helper holds an exclusive lock only while it removes placeholders.
 fn lock_shared(folder: &OwnedFd) -> io::Result<()> {
     for _ in 0..PLACEHOLDER_LOCK_ATTEMPTS {
         match flock(folder, FlockOperation::NonBlockingLockShared) {
@@ -217,8 +221,9 @@ fn lock_shared(folder: &OwnedFd) -> io::Result<()> {
     Err(Errno::WOULDBLOCK.into())
 }
 
-/// Removes the placeholders from a folder, also if the command has closed it. `socket` is the one to
-/// which the placeholders of this process link, whose mode another program may have changed.
+/// Removes the placeholders from a folder, even if the command has closed the folder. `socket` is
+/// the socket to which the placeholders of this process link. Another program may have changed the
+/// mode of this socket.
 fn remove_from(folder: &OwnedFd, socket: Option<&Stat>) {
     if try_remove_from(folder, socket) == Err(Errno::ACCESS)
         && let Ok(_opened) = OpenedFolder::new(folder.as_fd())
@@ -248,8 +253,8 @@ fn try_remove_from(folder: &OwnedFd, socket: Option<&Stat>) -> rustix::io::Resul
     result
 }
 
-/// A folder of this user that is open for its owner until the value is dropped. It then has its
-/// former mode again.
+/// A folder of this user that its owner may read, write and enter until this value is dropped.
+/// Dropping the value restores the former mode of the folder.
 struct OpenedFolder<F: AsFd> {
     folder: F,
     mode: Mode,
@@ -272,7 +277,8 @@ impl<F: AsFd> OpenedFolder<F> {
     }
 
     fn set_mode(&self, mode: Mode) -> io::Result<()> {
-        // The mode of a folder that may not be read cannot be changed by its descriptor.
+        // The kernel does not change the mode through the descriptor of a folder that may not be
+        // read, so the mode is changed by a path.
         let link = own_descriptor_path(self.folder.as_fd());
         Ok(chmodat(CWD, link, mode, AtFlags::empty())?)
     }
@@ -289,7 +295,8 @@ fn own_descriptor_path(file: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Returns whether a command could create a name in a folder, or could give itself the right to.
+/// Returns whether a command could create a name in a folder, or could give itself the right to
+/// create it.
 pub(super) fn may_create_in(folder: &Path) -> bool {
     let access = accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty());
     let is_read_only =
@@ -302,7 +309,8 @@ fn is_own(stat: &Stat) -> bool {
     stat.st_uid == geteuid().as_raw()
 }
 
-/// The error for a folder that the command could open up, but this process leaves as it is.
+/// Creates the error for a closed folder of this user. The command could open the folder, but the
+/// helper does not change its mode.
 fn closed_folder_error(folder: &Path) -> io::Error {
     let advice = format!(
         "a command could create it, because {} is your own folder, although it is closed. Open the \
@@ -325,15 +333,15 @@ pub(super) fn is_placeholder(stat: &Stat) -> bool {
 
 /// Where a path ends.
 enum PathEnd {
-    /// All of the path exists, or the command cannot create the rest: the path leads through
-    /// something that is no folder, ends outside of the writable folders, or in a folder of another
-    /// user.
+    /// The whole path exists, or the command cannot create the missing part. It cannot do so if the
+    /// path leads through a file, or if the existing part ends outside of the writable folders or
+    /// in a folder of another user.
     Settled,
-    /// The first component that does not exist, or is a placeholder, and its folder, in which the
-    /// command can create it.
+    /// The component `name` does not exist in `folder`, or is a placeholder there. The command
+    /// could create the component.
     Missing { folder: PathBuf, name: OsString },
-    /// This process may not search or read the folder with this path, but the command could change
-    /// that.
+    /// This process may not search or read the folder with this path, but the command could give
+    /// itself these rights.
     Denied(PathBuf),
 }
 

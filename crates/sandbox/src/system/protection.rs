@@ -14,7 +14,7 @@ use super::scratch::Scratch;
 use super::trees::{HARMLESS, READ_ONLY, attach, attach_copy, has_disappeared, retry};
 use crate::policy::{MissingName, ReadOnlyName};
 
-/// Makes paths read-only that are beneath writable folders.
+/// Makes paths beneath writable folders read-only.
 pub(super) struct Protection<'a> {
     writable: Vec<&'a Path>,
     /// Folders and links that are mount points, and therefore cannot be moved or removed.
@@ -25,27 +25,31 @@ pub(super) struct Protection<'a> {
 }
 
 impl<'a> Protection<'a> {
-    /// Creates the protection for writable folders, whose paths are without links.
+    /// Creates the protection for writable folders. The paths of the folders must not contain
+    /// links.
     pub(super) fn new(writable: Vec<&'a Path>) -> Self {
         let (pinned, read_only, known) = Default::default();
         Self { writable, pinned, read_only, known }
     }
 
-    /// Keeps the command from moving the parent folders of a covered path, which has no links in
-    /// it. A later command would find there what was covered, at a path that is not masked.
+    /// Prevents the command from moving the parent folders of a covered path, which contains no
+    /// links. Otherwise a later command could read the covered file or folder at its new path,
+    /// which is not masked.
     pub(super) fn pin_parents(&mut self, path: &Path) -> io::Result<()> {
         let parents = path.ancestors().skip(1).filter(|parent| self.is_ours(parent));
         let parents: Vec<_> = parents.collect();
         for parent in parents.into_iter().rev() {
             if let Err(error) = self.pin(parent, HARMLESS) {
-                // Another program has removed it, with all that it contained.
+                // If another program has removed the folder with its content, nothing is left to
+                // protect.
                 return if has_disappeared(parent) { Ok(()) } else { Err(error) };
             }
         }
         Ok(())
     }
 
-    /// Returns whether the command could change a path without its protection.
+    /// Returns whether a path is beneath a writable folder, i.e. whether the command could change
+    /// the path if it were not protected.
     fn is_ours(&self, path: &Path) -> bool {
         self.writable.iter().any(|folder| path.starts_with(folder) && path != *folder)
     }
@@ -58,7 +62,7 @@ impl<'a> Protection<'a> {
     /// Makes a path read-only, with all links that lead to it. Its parent folders become mount
     /// points, because otherwise the command could move them away and create new ones.
     ///
-    /// Fails if there is nothing at the path, although the command could create it.
+    /// Fails if the path does not exist and the command could create it.
     pub(super) fn protect(&mut self, name: &ReadOnlyName, scratch: &Scratch) -> io::Result<()> {
         let is_unprotected = name.missing == MissingName::Unprotected;
         let path = &name.path;
@@ -102,7 +106,7 @@ impl<'a> Protection<'a> {
             }
             return Ok(());
         }
-        // The path leads to a folder by `..`.
+        // The path ends with `..`, for which the walk returns no component.
         Ok(())
     }
 }

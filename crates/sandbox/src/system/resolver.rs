@@ -1,4 +1,4 @@
-//! Resolves the paths of a policy, of which many are in the same folders.
+//! Resolves the paths of a policy. Many of these paths are in the same folders.
 
 use std::collections::HashMap;
 use std::fs;
@@ -35,7 +35,8 @@ impl PathResolver {
         Ok(path_in_folder)
     }
 
-    /// Returns the path without links of what is to be hidden; `None` if no command can reach it.
+    /// Resolves the links in a path that is to be hidden. Returns `None` if no command can reach
+    /// the path.
     pub(super) fn resolve_hidden(&mut self, path: &Path) -> io::Result<Option<PathBuf>> {
         let error = match self.resolve(path) {
             Ok(path) => return Ok(Some(path)),
@@ -43,7 +44,7 @@ impl PathResolver {
         };
         if error.kind() == io::ErrorKind::PermissionDenied {
             let closed = path.ancestors().skip(1).find_map(|folder| fs::metadata(folder).ok());
-            // The command could open the folder.
+            // The command could open a folder of this user.
             let is_own = closed.is_some_and(|closed| closed.uid() == geteuid().as_raw());
             return if is_own { Err(error) } else { Ok(None) };
         }

@@ -33,9 +33,10 @@ pub(super) const SHARED_FOLDERS: [&str; 3] = ["/tmp", "/run", "/var/run"];
 
 /// The Landlock rules of a command.
 pub(super) struct LandlockRules {
-    /// Version of the kernel's interface, as far as this program knows it. All restrictions of this
-    /// version apply; [`IsolationProbe::gaps`](crate::IsolationProbe::gaps) names those that need a
-    /// newer one.
+    /// Version of the kernel's interface, or the newest version that this program knows if the
+    /// kernel's version is newer. All restrictions of this version apply.
+    /// [`IsolationProbe::gaps`](crate::IsolationProbe::gaps) lists the restrictions that need a
+    /// newer version.
     abi: ABI,
     ruleset: RulesetCreated,
 }
@@ -82,7 +83,8 @@ impl LandlockRules {
         for path in writable.iter().map(PathBuf::as_path).chain(own) {
             rules.allow(path, rules.all_access()).step_at(SetupStep::Landlock, path)?;
         }
-        // A readable socket can be connected to. Older kernels do not restrict it.
+        // A command may connect to a socket that the policy names as readable. If the kernel's
+        // Landlock does not restrict such connections, no rule is needed.
         let connect = AccessFs::from_all(rules.abi) & AccessFs::ResolveUnix;
         for path in policy.readable.iter().filter(|it| !connect.is_empty() && is_socket(it)) {
             rules.allow(path, connect).step_at(SetupStep::Landlock, path)?;
@@ -98,7 +100,7 @@ impl LandlockRules {
         Ok(Self { abi, ruleset: ruleset.step(SetupStep::Landlock)? })
     }
 
-    /// Restricts this process and all that it starts.
+    /// Restricts this process and all processes that it starts.
     pub(super) fn restrict_self(self) -> Result<(), SetupFailure> {
         let status = self.ruleset.restrict_self().map_err(io::Error::other);
         let status = status.step(SetupStep::Landlock)?.ruleset;
@@ -109,8 +111,8 @@ impl LandlockRules {
         Err(SetupFailure::new(SetupStep::Landlock, error))
     }
 
-    /// Allows reading beneath a folder, except beneath `hidden`. Folders that contain hidden ones
-    /// are opened up entry by entry, so they cannot be listed themselves.
+    /// Allows reading beneath a folder, except beneath `hidden`. If a folder contains a hidden
+    /// path, each entry of the folder gets a separate rule, and the folder itself cannot be listed.
     fn allow_reading(&mut self, path: &Path, hidden: &[PathBuf]) -> Result<(), SetupFailure> {
         if hidden.iter().any(|hidden| hidden == path) {
             return Ok(());
@@ -172,7 +174,8 @@ impl LandlockRules {
         all & AccessFs::from_all(self.abi)
     }
 
-    /// All rights except to create devices, and to connect to sockets that other programs created.
+    /// Returns all rights, except the rights to create devices and to connect to sockets that other
+    /// programs created.
     fn all_access(&self) -> BitFlags<AccessFs> {
         let never = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix;
         AccessFs::from_all(self.abi) & !never
@@ -192,11 +195,13 @@ fn create_ruleset(
     if isolation == Isolation::Namespaces || access == NetworkAccess::Host {
         network = BitFlags::EMPTY;
     }
-    // A network namespace separates abstract sockets, and commands in the same one may use them.
+    // A network namespace separates abstract sockets from those of other programs. Commands in the
+    // same network namespace may use each other's abstract sockets.
     if isolation == Isolation::Namespaces && access == NetworkAccess::None {
         scopes &= !Scope::AbstractUnixSocket;
     }
-    // An older version has neither.
+    // Both sets may be empty, because older versions of Landlock have no rules for the network or
+    // no scopes.
     if !network.is_empty() {
         ruleset = ruleset.handle_access(network)?;
     }
@@ -206,8 +211,8 @@ fn create_ruleset(
     ruleset.create()
 }
 
-/// Returns the entries of a folder. A link gives no access: its target has its own rule, or is
-/// hidden.
+/// Returns the entries of a folder, without links. A link needs no rule: its target has a separate
+/// rule, or is hidden.
 fn entries_without_links(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -219,8 +224,8 @@ fn entries_without_links(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(entries)
 }
 
-/// Returns the default for what no command can read either, or what has disappeared. It gets no
-/// rule, and so remains denied.
+/// Returns the default value if the path has disappeared, or if no command can read it either. Such
+/// a path gets no rule, so access to it remains denied.
 fn default_if_unreadable<T: Default>(result: io::Result<T>) -> io::Result<T> {
     const UNREADABLE: [i32; 6] =
         [libc::EACCES, libc::ENOENT, libc::ENOTDIR, libc::ELOOP, libc::ENOTCONN, libc::ESTALE];

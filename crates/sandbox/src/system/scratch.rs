@@ -18,8 +18,8 @@ use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::PROCESS_IDS_PER_NAMESPACE;
 use crate::policy::CopyOnWriteFolder;
 
-/// Where the files in memory are attached at first. The fresh `/proc` covers them at the end, so
-/// that only the parts of them that are attached elsewhere can be reached.
+/// Folder at which the files in memory are attached at first. At the end, the fresh `/proc` covers
+/// this folder. The command can then reach only the parts that are attached elsewhere.
 const SCRATCH: &str = "/proc";
 
 /// Number of files and folders that each sandbox has in memory, rounded up.
@@ -28,14 +28,14 @@ const OWN_FILES: usize = 64;
 /// Lowest limit of process ids that the kernel accepts.
 const MIN_PROCESS_ID_LIMIT: u64 = 301;
 
-/// Files in memory, from which parts are attached where they are needed.
+/// Files in memory. Parts of them are attached at the paths at which they are needed.
 pub(super) struct Scratch {
     folder: OwnedFd,
 }
 
 impl Scratch {
-    /// Creates the file system for a command, which may use `max_bytes` of it. `covers` is the number
-    /// of folders in it that hide others.
+    /// Creates the file system for a command. The command may use `max_bytes` bytes of it. `covers`
+    /// is the number of files and folders in this file system that hide other paths.
     pub(super) fn new(max_bytes: u64, covers: usize) -> io::Result<Self> {
         let covers = u64::try_from(covers + OWN_FILES).unwrap_or(u64::MAX);
         let max_files = (max_bytes / BYTES_PER_FILE).saturating_add(covers);
@@ -107,7 +107,7 @@ pub(super) fn copy_devices() -> Result<Vec<(&'static str, OwnedFd)>, SetupFailur
     Ok(devices)
 }
 
-/// Combines a folder with the changes to it. Returns `None` if the kernel cannot.
+/// Combines a folder with the changes to it. Returns `None` if the kernel cannot combine them.
 pub(super) fn copy_on_write(folder: &CopyOnWriteFolder) -> Option<OwnedFd> {
     let (upper, work) = (folder.layer.join("upper"), folder.layer.join("work"));
     let folders = [("lowerdir", &folder.path), ("upperdir", &upper), ("workdir", &work)];
@@ -118,7 +118,8 @@ pub(super) fn copy_on_write(folder: &CopyOnWriteFolder) -> Option<OwnedFd> {
             !path.as_os_str().as_encoded_bytes().iter().any(|byte| b":\\".contains(byte));
         fsconfig_set_string(fs.as_fd(), option, is_plain.then_some(path.as_path())?).ok()?;
     }
-    // Without rights in the system's own namespace, marks of removed files are user attributes.
+    // The overlay file system marks removed files by attributes. Without rights in the system's own
+    // user namespace, these attributes must be in the namespace `user`.
     fsconfig_set_flag(fs.as_fd(), "userxattr").ok()?;
     mount(fs, MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOSUID).ok()
 }
@@ -138,9 +139,9 @@ pub(super) fn fresh_proc(processes: Option<u64>) -> io::Result<OwnedFd> {
     Ok(proc)
 }
 
-/// Returns the limit of process ids that limits the number of processes. The usual limit does not
-/// apply to root. A kernel that does not count the ids of each namespace separately gets none: root
-/// would limit the whole system.
+/// Returns the limit of process ids that also limits the number of processes of root, to whom the
+/// usual limit of processes does not apply. Returns `None` for a kernel that does not limit the ids
+/// of each namespace separately: there, root would limit the whole system.
 fn process_id_limit(processes: Option<u64>, kernel: (u32, u32)) -> Option<u64> {
     processes.filter(|_| kernel >= PROCESS_IDS_PER_NAMESPACE).map(|it| it.max(MIN_PROCESS_ID_LIMIT))
 }

@@ -16,8 +16,8 @@ use crate::error::{SetupFailure, SetupStep};
 use crate::isolation::Isolation;
 use crate::policy::NetworkAccess;
 
-/// System calls that fail with `EPERM`. Programs do without them, or ask for what a sandbox must
-/// not give.
+/// System calls that fail with `EPERM`. Programs work without these calls, or use them for actions
+/// that a sandbox must not permit.
 const DENIED: &[libc::c_long] = &[
     // Mounts and roots.
     libc::SYS_mount,
@@ -107,15 +107,15 @@ const SET_USER_ID: u64 = 0o4000;
 const SET_GROUP_ID: u64 = 0o2000;
 
 /// Values of the first argument of `setpriority` and `ioprio_set` that select all processes of a
-/// user. `libc` does not have the second.
+/// user. `libc` does not define the value for `ioprio_set`.
 const PRIORITY_OF_USER: u64 = 2;
 const IO_PRIORITY_OF_USER: u64 = 3;
 
-/// Linux 6.6; `libc` does not have it for every architecture.
+/// A system call of Linux 6.6, which `libc` does not define for every architecture.
 const SYS_FCHMODAT2: libc::c_long = 452;
-/// Linux 6.15; `libc` does not have it.
+/// A system call of Linux 6.15, which `libc` does not define.
 const SYS_OPEN_TREE_ATTR: libc::c_long = 467;
-/// Linux 5.14; `libc` does not have it for every architecture.
+/// A system call of Linux 5.14, which `libc` does not define for every architecture.
 const SYS_QUOTACTL_FD: libc::c_long = 443;
 
 /// Flags of `clone` and `unshare` that create namespaces.
@@ -139,17 +139,18 @@ const SOCKET_FAMILIES: [libc::c_int; 4] =
     [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// The kinds of sockets that a command without a network namespace may create in the network of the
-/// host. Local sockets are none of them, because it could connect to those of other programs.
+/// host. Local sockets are not among them, because the command could connect to local sockets of
+/// other programs.
 const INTERNET_FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// Mask of a socket's type, without the flags.
 const SOCKET_TYPE_MASK: u64 = 0xf;
 
-/// Obsolete type of a socket. With the family of the Internet, it is a packet socket.
+/// Obsolete socket type. In an Internet family, a socket of this type is a packet socket.
 const SOCK_PACKET: libc::c_int = 10;
 
-/// Bit of a system call number that selects the x32 interface of x86-64. Its numbers differ, so
-/// that the filters would not apply.
+/// Bit of a system call number that selects the x32 interface of x86-64. The numbers of system
+/// calls differ in this interface, so the filters would not apply.
 const X32_BIT: u32 = 0x4000_0000;
 
 /// The filters of a command.
@@ -220,7 +221,8 @@ fn compile(isolation: Isolation, network: NetworkAccess) -> FilterResult<Vec<Bpf
     Ok(vec![compile_filter(denied, libc::EPERM)?, compile_filter(absent, libc::ENOSYS)?])
 }
 
-/// Denies all sockets but those of some families, and those that reach more than a network.
+/// Denies all sockets except those of `families`. Of these, also denies sockets that give access to
+/// more than a network.
 fn deny_unusual_sockets(denied: &mut SeccompRules, families: &[libc::c_int]) -> FilterResult<()> {
     let family = |family: libc::c_int| u64::from(family.cast_unsigned());
     let other_families: Vec<_> = families.iter().map(|known| (0, Ne, family(*known))).collect();
@@ -245,7 +247,7 @@ fn deny_all_sockets(denied: &mut SeccompRules) {
 }
 
 /// Denies connected pairs that are not streams or sequenced packets: a datagram socket of a pair
-/// could still send to any address (and a raw one is a datagram socket).
+/// could still send to any address (and a raw local socket is a datagram socket).
 fn deny_datagram_pairs(denied: &mut SeccompRules) -> FilterResult<()> {
     let unix = u64::from(libc::AF_UNIX.cast_unsigned());
     let connectionless = [libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_DCCP];

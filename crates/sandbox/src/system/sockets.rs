@@ -1,9 +1,10 @@
 //! Sockets of other programs in the file system.
 //!
-//! A network namespace does not separate sockets that have a path, and a read-only mount does not
-//! either. Landlock separates them from its ninth version on. Before that, sockets are covered whose
-//! path is known when a command starts. The path is unknown if a socket was bound by a relative name,
-//! was moved, or belongs to another network namespace (unless it is mounted by itself).
+//! Neither a network namespace nor a read-only mount prevents a command from connecting to a socket
+//! that has a path. Landlock prevents such connections since its ninth version. With an older
+//! version, each socket whose path is known when a command starts is covered. The path is unknown
+//! if a socket was bound by a relative name, was moved, or belongs to another network namespace
+//! (unless the socket itself is mounted).
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -20,16 +21,18 @@ use crate::isolation::LANDLOCK_ABI_SOCKETS;
 
 /// Number of columns before the path in the kernel's table of sockets.
 const COLUMNS_BEFORE_PATH: usize = 7;
-/// Number of fields before the root of a mount in the kernel's table of mounts. Its path follows.
+/// Number of fields before the root of a mount in the kernel's table of mounts. The path of the
+/// mount follows this root.
 const FIELDS_BEFORE_MOUNT_ROOT: usize = 3;
 
-/// How the names of file systems begin that wait for another host or program, perhaps for ever.
+/// Prefixes of the names of file systems that may wait for another host or program, perhaps for
+/// ever.
 const REMOTE: [&str; 9] = ["nfs", "fuse", "autofs", "cifs", "smb", "9p", "ceph", "afs", "lustre"];
 
 /// Returns the paths of all sockets that this process could connect to, as far as they are known.
 ///
-/// A file system of another host or program is left out, unless it contains one of the paths
-/// `in_use`: nothing works without its server then.
+/// File systems of other hosts and programs are left out. Only a file system that contains one of
+/// the paths `in_use` is searched: without its server, the command could not work at all.
 pub(super) fn find_connectable_sockets(in_use: &[&Path]) -> Result<Vec<PathBuf>, SetupFailure> {
     if landlock_abi() >= LANDLOCK_ABI_SOCKETS {
         return Ok(Vec::new());
@@ -40,7 +43,7 @@ pub(super) fn find_connectable_sockets(in_use: &[&Path]) -> Result<Vec<PathBuf>,
     let mounts: Vec<_> =
         mounted.split(|byte| *byte == b'\n').filter_map(Mount::from_line).collect();
     let avoided = mounts_to_skip(&mounts, in_use);
-    // The root of a file system is a folder.
+    // A mounted socket is never the root of its file system, because that root is a folder.
     let parts = mounts.iter().filter(|mount| mount.is_part);
     let mounted = parts.map(|mount| mount.path.as_path());
     let mut paths: Vec<_> = bound.chain(mounted).collect();
@@ -81,7 +84,7 @@ fn find_socket(path: &Path, avoided: &[&Path]) -> Option<PathBuf> {
     None
 }
 
-/// A mount. A socket of a program in another container is mounted by itself.
+/// A mount. For a socket of a program in another container, only the socket is mounted.
 struct Mount {
     path: PathBuf,
     /// Whether only a file or folder of the file system is mounted.
@@ -124,7 +127,7 @@ fn unescape(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(path))
 }
 
-/// Returns the path of a socket, if it has one that is absolute.
+/// Returns the path of a socket, if the socket has an absolute path.
 fn path_of_socket(line: &[u8]) -> Option<&Path> {
     let mut rest = line;
     for _ in 0..COLUMNS_BEFORE_PATH {

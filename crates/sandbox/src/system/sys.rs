@@ -42,7 +42,8 @@ fn fork_result(pid: libc::c_long) -> io::Result<Fork> {
     }
 }
 
-/// Ends this process at once, without running exit handlers of the program that it is a fork of.
+/// Ends this process at once, without running the exit handlers of the program from which it was
+/// forked.
 pub(super) fn exit_now(code: i32) -> ! {
     // SAFETY: the call does not return.
     unsafe { libc::_exit(code) }
@@ -107,7 +108,7 @@ pub(super) enum MountScope {
     WithSubmounts,
 }
 
-/// Sets attributes (`MOUNT_ATTR_*`) of the mount of which `mount` is the root.
+/// Sets attributes (`MOUNT_ATTR_*`) of the mount whose root is `mount`.
 pub(super) fn set_mount_attributes(
     mount: BorrowedFd<'_>,
     scope: MountScope,
@@ -213,7 +214,7 @@ pub(super) fn block_signals(signals: &[Signal]) {
     unsafe { libc::sigprocmask(libc::SIG_BLOCK, &signal_set(signals), std::ptr::null_mut()) };
 }
 
-/// Delivers signals again, and those that are pending now.
+/// Unblocks signals, and delivers those that are pending.
 pub(super) fn unblock_signals(signals: &[Signal]) {
     // SAFETY: the set is initialized, and the old one is not asked for.
     unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &signal_set(signals), std::ptr::null_mut()) };

@@ -31,8 +31,8 @@ pub(super) fn has_disappeared(path: &Path) -> bool {
     true
 }
 
-/// Runs an action on a path, again if it fails, because another program may replace what is there
-/// meanwhile.
+/// Runs an action on a path, and repeats it if it fails, because another program may be replacing
+/// the file at the path.
 pub(super) fn retry(mut action: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     for _ in 1..REPLACEMENT_ATTEMPTS {
         match action() {
@@ -43,7 +43,7 @@ pub(super) fn retry(mut action: impl FnMut() -> io::Result<()>) -> io::Result<()
     action()
 }
 
-/// Attaches a copy of a tree on top of it, with more attributes.
+/// Attaches a copy of a tree on top of the tree, with more attributes.
 pub(super) fn attach_copy(path: &Path, attributes: u64) -> io::Result<()> {
     let fd = open_path(path)?;
     let tree = copy_tree(fd.as_fd(), attributes)?;

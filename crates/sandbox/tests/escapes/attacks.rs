@@ -1,4 +1,4 @@
-//! System calls that try to escape. They are made by a copy of this program in the sandbox.
+//! System calls that try to escape. A copy of this program makes them in the sandbox.
 
 #![expect(unsafe_code, reason = "system calls are made that no interface offers")]
 
@@ -287,7 +287,7 @@ fn attack(name: &str) -> io::Result<()> {
             if escaped { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
         }
         "setuid-root" => {
-            // An ordinary user becomes root, or root another user.
+            // An ordinary user tries to become root, and root tries to become another user.
             let is_root = rustix::process::geteuid().is_root();
             call(libc::SYS_setuid, [if is_root { 1 } else { 0 }, 0, 0, 0, 0, 0])
         }

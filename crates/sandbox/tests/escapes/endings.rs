@@ -76,7 +76,8 @@ pub(crate) fn stop_set_up(project: &Path) -> File {
     folder
 }
 
-/// Waits for a helper whose set-up is stopped in a project, and that handles signals already.
+/// Waits for a helper that works in a project, has installed its signal handlers, and whose set-up
+/// is stopped. Returns a pidfd of the helper.
 pub(crate) fn stopped_helper(project: &Path) -> OwnedFd {
     let begun = Instant::now();
     let is_stopped = |id: &i32| {
@@ -87,7 +88,7 @@ pub(crate) fn stopped_helper(project: &Path) -> OwnedFd {
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t"));
         let caught = u64::from_str_radix(caught.unwrap_or_default(), 16).unwrap_or_default();
         let is_caught = caught & 1 << (libc::SIGQUIT - 1) != 0;
-        // The init process has a number in its own process namespace, too.
+        // The init process also has an id in its own process namespace, so its line lists two ids.
         let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:\t"));
         let is_init = numbers.is_some_and(|numbers| numbers.contains('\t'));
         is_here && is_caught && !is_init && read("cmdline").starts_with("callboard-sandbox: ")
@@ -102,7 +103,7 @@ pub(crate) fn stopped_helper(project: &Path) -> OwnedFd {
     }
 }
 
-/// Returns the process of a descriptor.
+/// Returns the process to which a pidfd refers.
 fn process_of(descriptor: &OwnedFd) -> Pid {
     let path = format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd());
     let info = fs::read_to_string(path).unwrap();
@@ -231,7 +232,7 @@ fn signal_during_the_set_up_ends_the_command() {
             });
             let helper = stopped_helper(&world.project);
             if [Signal::INT, Signal::QUIT].contains(&signal) {
-                // A terminal sends it to all processes.
+                // A terminal sends this signal to all processes.
                 kill_process_group(process_of(&helper), signal).unwrap();
             } else {
                 pidfd_send_signal(helper, signal).unwrap();

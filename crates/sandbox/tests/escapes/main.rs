@@ -1,5 +1,5 @@
-//! Commands that try to escape from their sandbox. After each, everything outside is compared with
-//! what was there before.
+//! Commands that try to escape from their sandbox. After each command, all files outside of the
+//! sandbox are compared with their state before the command.
 //!
 //! As root, all tests run again as an ordinary user. A test that needs a feature that the kernel
 //! lacks prints the reason and passes, unless the variable `SANDBOX_TESTS_REQUIRE` names the feature
@@ -115,7 +115,8 @@ fn all_tests_pass_for_an_ordinary_user() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     chown(folder.path(), Some(OTHER_USER), Some(OTHER_USER)).unwrap();
     let program = folder.path().join("escapes");
-    // Not by this process: a process that another thread starts meanwhile would inherit the file.
+    // Another process copies the program: a process that another thread starts meanwhile would
+    // inherit the file that is open for writing.
     let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
     assert!(copied.unwrap().success());
     let mut copy = Command::new(&program);
@@ -124,7 +125,7 @@ fn all_tests_pass_for_an_ordinary_user() {
     assert!(copy.status().unwrap().success());
 }
 
-/// Returns what a shell line has achieved.
+/// Returns one text for each escape that a shell line has achieved.
 fn complaints(world: &World, before: &Snapshot, output: &str) -> Vec<String> {
     let mut complaints = before.differences(&world.snapshot());
     if world::SECRETS.iter().any(|secret| output.contains(secret)) {
@@ -180,8 +181,8 @@ fn no_system_call_escapes() {
     }
 }
 
-/// The lines succeed without a sandbox, unless a program is missing, the user may not do it, or the
-/// kernel or the file system cannot.
+/// Without a sandbox, each line succeeds. A line is skipped if a program is missing, if the user
+/// lacks the right, or if the kernel or the file system does not support the operation.
 #[test]
 fn lines_of_the_table_succeed_outside_of_a_sandbox() {
     let mut failures = Vec::new();
@@ -189,7 +190,8 @@ fn lines_of_the_table_succeed_outside_of_a_sandbox() {
     for escape in table::escapes().filter(|escape| escape.has_control) {
         let world = World::new();
         let before = world.snapshot();
-        // A process that the line leaves behind keeps the file open, and is not waited for.
+        // The output goes to a file and not to a pipe, because reading a pipe would wait for
+        // processes that the line leaves behind.
         let mut file = tempfile::tempfile().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", escape.line]).env_clear().envs(world.environment());

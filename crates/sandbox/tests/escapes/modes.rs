@@ -1,4 +1,4 @@
-//! Folders that are closed to the helper, while the command could open them.
+//! Folders whose mode closes them to the helper, and whose mode the command could change.
 
 use std::fs;
 use std::io::Read as _;
@@ -48,7 +48,7 @@ fn missing_name_in_a_closed_folder_of_the_user_is_refused() {
         let result = shell(&world, &policy, Isolation::Namespaces, line).spawn();
         let result = result.map(|child| child.wait().unwrap());
         set_mode(folder, 0o755);
-        // The mode keeps root from nothing, so root protects the name.
+        // The mode does not restrict root, so the helper of root can protect the name.
         assert_eq!(result.is_ok(), is_root, "{mode:o}");
         if let Err(error) = result {
             let advice = format!("because {} is your own folder", folder.display());
@@ -106,7 +106,7 @@ fn placeholders_are_removed_from_folders_that_the_command_closed() {
         let line = format!("chmod {closed:o} .git .");
         assert_eq!(run(&world, &world.policy(), Isolation::Namespaces, &line).text, "");
         check_closed(&world, &folders, closed);
-        // A killed helper leaves them, and the caller removes them.
+        // A killed helper leaves its placeholders behind, and the caller removes them.
         let line = format!("chmod {closed:o} .git . && echo ready && sleep 999");
         let mut command = shell(&world, &world.policy(), Isolation::Namespaces, &line);
         command.std().stdout(Stdio::piped());
@@ -128,7 +128,7 @@ fn check_closed(world: &World, folders: &[PathBuf; 2], closed: u32) {
     assert_eq!(world.leftovers(), [""; 0], "{closed:o}");
 }
 
-/// A name that disappears after the placeholders were created is not protected by anything.
+/// Nothing would protect a name that disappears after the placeholders were created.
 #[test]
 fn name_that_disappears_during_the_set_up_is_refused() {
     if !is_supported(Isolation::Namespaces) {

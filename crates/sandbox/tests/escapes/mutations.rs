@@ -125,8 +125,8 @@ fn random_changes_do_not_escape() {
             let start = |line: &str| {
                 let mut command = shell(world, policy, isolation, line);
                 command.std().stdout(Stdio::null()).stderr(Stdio::null());
-                // A start may fail, because the working directory is being replaced, or a name that
-                // is to be protected. A command then does not run.
+                // A start may fail, because another thread is replacing the working directory or a
+                // name that must be protected. The command then does not run.
                 command.spawn().and_then(|child| Ok(child.wait()?)).is_ok()
             };
             scope.spawn(move || {
@@ -149,7 +149,8 @@ fn random_changes_do_not_escape() {
         let mut differences = before.differences(&world.snapshot());
         let all = differences.len();
         differences.retain(is_promised);
-        // Without protection of names, the changes reach them, so they are effective ones.
+        // Landlock does not protect the names, so with Landlock there must be differences. They
+        // prove that the changes have an effect.
         assert!(isolation == Isolation::Namespaces || all > 0);
         assert_eq!(differences, [""; 0], "{isolation}, seed {seed}");
         assert_eq!(world.connections().collect::<Vec<_>>(), [""; 0]);

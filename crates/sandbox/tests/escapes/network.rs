@@ -14,7 +14,7 @@ use crate::tools::is_installed;
 use crate::world::World;
 use crate::{is_supported, kinds, run};
 
-/// Returns a command line that connects to an address, which is Python.
+/// Returns a shell line that connects to an address with Python.
 fn connect(family: &str, address: &str) -> String {
     format!(
         "python3 -c 'import socket; socket.socket(socket.{family}, socket.SOCK_STREAM).connect({address})'"
@@ -92,7 +92,7 @@ fn a_command_in_a_shared_network_reaches_the_listener_of_its_caller() {
     assert_eq!(text, "pong\n");
     assert!(child.wait().unwrap().0.success());
     server.join().unwrap();
-    // The listener belongs to no other network.
+    // Commands and processes outside of the network cannot connect to the listener.
     assert_ne!(run(&world, &policy, Isolation::Namespaces, &line).code, Some(0));
     assert!(std::net::TcpStream::connect(address).is_err());
 }

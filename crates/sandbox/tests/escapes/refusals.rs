@@ -1,4 +1,5 @@
-//! Systems that refuse a kind of isolation, played by filters and namespaces of the test.
+//! Systems that refuse a kind of isolation. The tests simulate such systems by filters and
+//! namespaces.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -9,8 +10,8 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, SeccompRule};
 use crate::is_supported;
 use crate::world::World;
 
-/// Environment variable of a copy of this program that prints what it finds: the system calls that
-/// fail in the copy, separated by commas.
+/// Environment variable of a copy of this program that prints the isolation that it finds. The
+/// value of the variable lists the system calls that fail in the copy, separated by commas.
 const REPORT: &str = "ESCAPES_REPORT";
 
 /// Test body of a copy of this program.
@@ -84,7 +85,7 @@ fn second_best() -> String {
     format!("{kind:?}")
 }
 
-/// Whether a shell can play another system in a separate user namespace.
+/// Returns whether a shell can simulate another system in a separate user namespace.
 fn can_play() -> bool {
     let played = Command::new("unshare").args(["-rm", "true"]).status();
     let can = played.is_ok_and(|status| status.success());

@@ -9,8 +9,9 @@ use crate::{table_of_files as files, table_of_system as system};
 pub(crate) struct Escape {
     pub(crate) line: &'static str,
     only_namespaces: bool,
-    /// Whether the line succeeds without a sandbox. The others would then harm the system, or depend
-    /// on rights, devices and programs that a test cannot expect.
+    /// Whether a test also runs the line without a sandbox, where it must succeed (the control).
+    /// Other lines would harm the system without a sandbox, or need rights, devices or programs
+    /// that a test cannot expect.
     pub(crate) has_control: bool,
 }
 
@@ -20,9 +21,10 @@ impl Escape {
     }
 }
 
-/// All lines. Those of the tables `ONLY_NAMESPACES` succeed under Landlock; its gaps name them.
+/// Returns all lines. The lines of the tables `ONLY_NAMESPACES` succeed under Landlock, as the gaps
+/// of Landlock state.
 pub(crate) fn escapes() -> impl Iterator<Item = Escape> {
-    // Without the restriction, a signal would end processes of the test's user.
+    // Without Landlock's restriction of signals, a line would end processes of the test's user.
     let signals_are_free = probe_isolation().landlock_abi < 6;
     let tables = [
         (files::BOTH, false, true),

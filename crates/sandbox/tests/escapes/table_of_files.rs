@@ -280,7 +280,7 @@ git -c user.name=n -c user.email=e commit -q --allow-empty -F "$STATE/session.db
     r#"cut -d ' ' -f 5 /proc/self/mountinfo | while read -r m; do cat "$m$STATE/session.db"; done"#,
 ];
 
-/// Lines of this kind for which there is no control.
+/// Lines that fail in each sandbox, and that no test runs without a sandbox.
 pub(crate) const BOTH_WITHOUT_CONTROL: &[&str] = &[
     r#"crontab - < src/main.rs"#,
     r#"echo x > /usr/bin/evil && rm /usr/bin/evil && echo ESCAPED"#,
@@ -480,7 +480,7 @@ os.fchmod(os.open(os.environ["OUTSIDE"] + "/file", os.O_RDONLY), 0o777)'"#,
     r#"perl -e 'syscall(452, -100, "$ENV{OUTSIDE}/file", 0777, 0) == 0 or die $!'"#,
 ];
 
-/// Lines of this kind for which there is no control.
+/// Lines that fail only in a sandbox with namespaces, and that no test runs without a sandbox.
 pub(crate) const ONLY_NAMESPACES_WITHOUT_CONTROL: &[&str] = &[
     r#"echo x > /dev/shm/evil; ls /dev/pts/0 && echo ESCAPED"#,
     r#"chattr +d "$OUTSIDE/file" && echo ESCAPED"#,

@@ -74,7 +74,7 @@ connect S, sockaddr_un($ENV{SOCKET}) or die $!'"#,
     r#"DBUS_SESSION_BUS_ADDRESS="unix:abstract=$ABSTRACT" timeout 1 dbus-send --session / a.b.c"#,
 ];
 
-/// Lines of this kind for which there is no control.
+/// Lines that fail in each sandbox, and that no test runs without a sandbox.
 pub(crate) const BOTH_WITHOUT_CONTROL: &[&str] = &[
     // Other processes.
     r#"strace -p "$OTHER" & sleep 0.1; kill $!"#,
@@ -277,7 +277,7 @@ os.write(writer, b"x")
 time.sleep(0.05)'"#,
 ];
 
-/// Lines of this kind for which there is no control.
+/// Lines that signal other processes, and that no test runs without a sandbox.
 pub(crate) const SIGNALS_WITHOUT_CONTROL: &[&str] = &[r#"kill -9 -1"#, r#"kill -9 $PPID"#];
 
 /// Lines that fail only in a sandbox with namespaces.
@@ -293,6 +293,6 @@ pub(crate) const ONLY_NAMESPACES: &[&str] = &[
     r#"chrt -i -p 0 "$OTHER" && echo ESCAPED"#,
 ];
 
-/// Lines of this kind for which there is no control.
+/// Lines that fail only in a sandbox with namespaces, and that no test runs without a sandbox.
 pub(crate) const ONLY_NAMESPACES_WITHOUT_CONTROL: &[&str] =
     &[r#"[ "$(ls -d /proc/[0-9]* | wc -l)" -gt 9 ] && echo ESCAPED"#];

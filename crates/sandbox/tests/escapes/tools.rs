@@ -41,7 +41,7 @@ fn git_works() {
         let init = format!("rm -rf .git; git init -q && {identity} git add -A && git commit -qm a");
         let output = run(&world, &policy, isolation, &init);
         assert_eq!((output.code, output.text.as_str()), (Some(0), ""), "{isolation}");
-        // With a protected repository, which has hooks and a configuration now.
+        // The repository now has hooks and a configuration, so they can be protected.
         for (name, missing) in [
             (".git/config", MissingName::Protected),
             (".git/config.worktree", MissingName::Protected),
@@ -114,7 +114,7 @@ fn commands_of_a_session_share_a_network() {
     assert!(client.wait().unwrap().0.success() && server.wait().unwrap().0.success());
     assert_eq!(world.connections().collect::<Vec<_>>(), [""; 0]);
     assert_eq!(world.leftovers(), [""; 0]);
-    // A command outside of the session does not reach it.
+    // A command outside of the session does not reach the server.
     let mut server = command(serve).spawn().unwrap();
     server.helper().stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
     let output = run(&world, &policy, Isolation::Namespaces, ask);
@@ -264,7 +264,7 @@ fn report_mounts() {
     command.spawn().unwrap().wait().unwrap();
 }
 
-/// Beside a masked file, each other file has its own rule.
+/// In a folder with a masked file, each other file has a separate rule.
 #[test]
 fn many_rules_need_few_descriptors() {
     if !is_supported(Isolation::Landlock) {
@@ -329,7 +329,8 @@ fn writable_folder_in_the_hidden_tmp_works() {
     }
 }
 
-/// The next command does not find at another path what is masked.
+/// If a command could move a parent folder of a masked path, the next command could read the masked
+/// file at its new path.
 #[test]
 fn parents_of_masked_paths_and_sockets_stay_in_place() {
     if !is_supported(Isolation::Namespaces) {
@@ -404,7 +405,7 @@ fn file_that_the_user_creates_meanwhile_is_kept() {
     .unwrap();
     command.std().stdout(Stdio::null());
     let child = command.spawn().unwrap();
-    // As an editor does.
+    // Replaces the file as an editor does.
     fs::write(world.project.join("new"), "mine").unwrap();
     fs::rename(world.project.join("new"), world.project.join(".envrc")).unwrap();
     fs::write(fifo, "go\n").unwrap();
@@ -471,7 +472,8 @@ fn files_in_memory_are_limited_by_size_and_by_number() {
     let world = World::new();
     let mut policy = world.policy();
     policy.tmp = None;
-    // The number of files for the limit, and for the sandbox itself.
+    // The maximum number of files: those that the limit permits, and those that each sandbox has in
+    // addition.
     for (bytes, most) in [(0, 64), (1024 * 1024, 256 + 64)] {
         policy.limits.tmp_bytes = bytes;
         let line = "head -c 2M /dev/zero > /tmp/big 2>/dev/null; stat -c %s /tmp/big; cd /dev/shm; \

@@ -38,7 +38,7 @@ impl Drop for World {
 
 impl World {
     pub(crate) fn new() -> Self {
-        // In `/tmp`, a sandbox with namespaces would hide all of it.
+        // The folder is not in `/tmp`, because a sandbox with namespaces would hide it there.
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let base = folder.path().to_owned();
         let (project, home) = (base.join("project"), base.join("home"));
@@ -185,7 +185,7 @@ impl World {
         left.map(|name| name.to_string_lossy().into_owned()).collect()
     }
 
-    /// Returns whom the command has reached.
+    /// Returns the sockets and processes of the world that the command has reached.
     pub(crate) fn connections(&self) -> impl Iterator<Item = &'static str> {
         let reached = [
             ("TCP", self.tcp.accept().is_ok()),
@@ -215,7 +215,7 @@ impl Snapshot {
         let content = if kind.is_symlink() {
             format!("{:?}", fs::read_link(path).unwrap())
         } else if kind.is_file() {
-            // An ordinary user may not be able to read it any more.
+            // An ordinary user may not be able to read the file any more.
             format!("{:?}", fs::read(path))
         } else {
             String::new()

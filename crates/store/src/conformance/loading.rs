@@ -54,7 +54,8 @@ fn a_record_without_a_short_form_is_whole_and_not_part_of_the_budget(
     let changes = [
         SessionChange::Append(record_with_brief("12345678", "-")),
         append_change(&long),
-        // The budget is for one stream only, so this record does not count.
+        // The budget covers only the loaded stream, so this record of the other stream is not
+        // counted.
         SessionChange::Append(of_model),
     ];
     session.write(&changes, time_after_start(2))?;

@@ -70,8 +70,8 @@ impl SessionCopy<'_> {
             match (is_kept, is_intact) {
                 // No record of a kept prompt follows.
                 (false, true) => break,
-                // The prompt of a damaged record may be wrong. The record belongs to a kept prompt
-                // if an intact record of a kept prompt follows.
+                // The prompt number in a damaged record may be wrong. The record belongs to a kept
+                // prompt if an intact record of a kept prompt follows.
                 (false, false) => doubtful.push((record, text)),
                 (true, true) => {
                     step.append(&mut doubtful);
@@ -80,7 +80,7 @@ impl SessionCopy<'_> {
                 (true, false) => step.push((record, text)),
             }
             if step.len() >= STEP_RECORDS {
-                // The doubtful records may have made the step longer.
+                // With the doubtful records, the step may have more than `STEP_RECORDS` records.
                 for records in step.chunks(STEP_RECORDS) {
                     self.commit_batch_with_attachments(records)?;
                 }

@@ -192,12 +192,14 @@ impl SessionDatabase {
         self.truncate_log(connection)
     }
 
-    /// Empties the log, unless readers need it all the time. Returns whether it is empty. Writers
-    /// seldom pause long enough for the log to start over, and the first process that opens the
-    /// database reads the whole log.
+    /// Empties the log, unless readers use it at every try. Returns whether the log is empty. The
+    /// log should be short, because the first process that opens the database reads the whole log.
+    /// Without this call, SQLite reuses the log from its start only if writers pause, which is
+    /// rare.
     ///
-    /// Most pages are moved by now, so each try holds the lock of the writers only for the pages of
-    /// the last commits. No lock is held between the tries.
+    /// Most pages have already been moved into the database. Each try therefore holds the lock of
+    /// the writers only while it moves the pages of the last commits. No lock is held between the
+    /// tries.
     fn truncate_log(&self, connection: &Connection) -> Result<bool, TransactionFault> {
         let mut tries = 0;
         loop {
@@ -269,8 +271,8 @@ fn open_connection(path: &Path, random: fn() -> u64) -> Result<Connection, Trans
     // `SessionDatabase::sync_and_checkpoint` makes the checkpoints instead.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     disable_checkpoint_on_close(&connection)?;
-    // Zeros overwrite removed data. `FAST` would spare the pages that become free as a whole, and
-    // long texts lie on such pages.
+    // Zeros overwrite removed data. With `FAST`, SQLite would not overwrite pages that become free
+    // as a whole, and long texts are stored on such pages.
     connection.pragma_update(None, "secure_delete", "ON")?;
     connection.pragma_update(None, "cache_size", -(CACHE_BYTES / 1024))?;
     connection.pragma_update(None, "trusted_schema", false)?;
@@ -306,8 +308,8 @@ fn enable_wal_and_migrate(
     // The version is checked before any write, so that a database of another program is not
     // changed.
     if schema::committed_version(connection, path, schema::STEPS)? == 0 {
-        // This setting has an effect only in a new database. In an existing one, it would only wait
-        // for the writers' lock.
+        // This setting has an effect only in a new database. In an existing database, the statement
+        // would only wait for the writers' lock.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
     let mode = |row: &Row<'_>| row.get::<_, String>(0);

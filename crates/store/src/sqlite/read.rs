@@ -75,7 +75,7 @@ pub(super) fn list(
              ORDER BY updated DESC, id DESC"
         )
     };
-    // If an index is damaged, the sessions are found in another one, although not as fast.
+    // If an index is damaged, the sessions are found more slowly in another index.
     let (newest, others) = (ordered("session_updated"), ordered("session_cwd"));
     let mut keys = vec![(&*newest, general), (&*others, general)];
     let cwd = filter.cwd.as_deref().map(normalise);
@@ -105,9 +105,10 @@ pub(super) fn list(
     Ok(SessionPage::from_possibly_too_many(found.rows_unless_all_damaged()?, filter.page_size()))
 }
 
-/// Returns a statement for [`read_rows`] that finds the sessions of a normalised folder in two
-/// indexes, and the stored names of the folder, which are its parameters after the cursor. Returns
-/// `None` if the indexes are of no use.
+/// Returns a statement for [`read_rows`] and the statement's parameters after the cursor. The
+/// statement finds the sessions of a normalised folder in two indexes. The parameters are the
+/// spellings of the folder's path that are stored. Returns `None` if an index is damaged, or if
+/// there are too many spellings.
 pub(super) fn folder_keys(
     transaction: &Transaction<'_>,
     cwd: &Path,
@@ -132,13 +133,13 @@ pub(super) fn folder_keys(
     Ok((names.len() <= MAX_INDEXED_SPELLINGS).then_some((sql, names)))
 }
 
-/// Returns the names in a column that are spellings of this normalised path.
+/// Returns the paths in a column that are spellings of this normalised path.
 fn stored_spellings(
     transaction: &Transaction<'_>,
     column: &str,
     cwd: &Path,
 ) -> Result<Vec<String>, TransactionFault> {
-    // Each step seeks the next name in the index, however many sessions have the same name.
+    // Each step seeks the next path in the index, however many sessions have the same path.
     let sql = format!(
         "WITH RECURSIVE name(text) AS (SELECT min({column}) FROM session UNION ALL \
          SELECT (SELECT min({column}) FROM session WHERE {column} > text) FROM name \
@@ -231,12 +232,13 @@ pub(super) fn part_rows(
         });
         match part.optional().map_err(TransactionFault::from) {
             Err(fault) if !fault.is_damage() => Err(fault),
-            // An index names a row that is gone, or that lies on a damaged page.
+            // The index refers to a row that does not exist or is on a damaged page.
             part => Ok(Some(part.ok().flatten().unwrap_or(PartRow::Damaged(None)))),
         }
     };
     let FoundRows { mut rows, damage, .. } = read_rows(transaction, &keys, MAX_PARTS, read)?;
-    // The parts that were not found are unknown.
+    // If rows could not be read, one damaged part stands for all of them: their number and names
+    // are unknown.
     rows.extend(damage.map(|_| PartRow::Damaged(None)));
     Ok(rows)
 }
@@ -425,7 +427,7 @@ pub(super) fn search(
 /// Rows that were read one by one, and a fault of rows that could not be read.
 struct FoundRows<T> {
     rows: Vec<T>,
-    /// Whether a row could be read, also if it was skipped.
+    /// Whether at least one row could be read, even if that row was skipped.
     is_any_readable: bool,
     damage: Option<TransactionFault>,
 }
@@ -444,9 +446,10 @@ impl<T> FoundRows<T> {
     }
 }
 
-/// Reads at most `max` rows one by one, so that a damaged page hides only the rows on it. `keys` has
-/// statements that find the keys of the rows, in their order; a later statement is used if an index
-/// of the earlier ones is damaged. `read` returns `None` for a row that is skipped.
+/// Reads at most `max` rows one by one, so that a damaged page hides only the rows on it. Each
+/// statement in `keys` finds the keys of the rows, in the order of the rows. If an index that a
+/// statement uses is damaged, the next statement is tried. `read` returns `None` for a row that is
+/// skipped.
 fn read_rows<T>(
     transaction: &Transaction<'_>,
     keys: &[(&str, &[&dyn ToSql])],

@@ -83,7 +83,7 @@ fn a_fork_has_the_damaged_parts_and_records_of_its_parent() {
     assert_eq!(store.parts(&id("b")).unwrap(), store.parts(&id("a")).unwrap());
     assert_eq!(texts(&store, "b"), texts(&store, "a"));
     assert_eq!((store.parts(&id("b")).unwrap().damaged, texts(&store, "b").1), (1, 3));
-    // A shorter fork has the damaged records before its end.
+    // A shorter fork contains the damaged records that come before its end.
     drop(store.fork(&id("a"), &new("c"), Some(1), NOW).unwrap());
     assert_eq!(texts(&store, "c"), (vec!["first".to_owned(), "four".to_owned()], 3));
     // A new value repairs the part.
@@ -304,7 +304,7 @@ fn prompts_and_hits_beside_a_page_that_is_damaged_are_found() {
     let search = SessionSearch { words: "xx".into(), ..SessionSearch::default() };
     let hits = store.search(&search).unwrap();
     assert_eq!(hits.len(), prompts.len() - 1);
-    // The intact rows are skipped here, so nothing is found.
+    // All intact rows come before prompt 62 and are skipped, so nothing is found.
     assert_eq!(store.prompts(&id("a"), 61).unwrap(), []);
     let search = SessionSearch { cwd: Some("/other".into()), ..search };
     assert_eq!(store.search(&search).unwrap(), []);
@@ -399,7 +399,7 @@ fn sessions_beside_a_page_that_is_damaged_are_listed() {
         assert_eq!((left.first(), left.last()), (all.first(), all.last()));
         assert!(left.is_sorted_by(|one, next| one > next));
     }
-    // Where nothing can be read, the list is no empty one.
+    // If no session can be read, the list returns an error instead of an empty page.
     drop(store);
     let store = damage(folder.path(), &pages);
     let error = store.list(&SessionFilter::default()).unwrap_err();

@@ -26,7 +26,7 @@ fn a_session_that_pruning_locks_for_a_moment_can_be_opened_and_deleted() {
         });
     }
     assert!(matches!(store.summary(&id("a")), Err(SessionStoreError::UnknownSession(_))));
-    // A lock that stays is reported, although it has no holder.
+    // A lock that is not released soon is reported, although its file names no holder.
     drop(create(&store, "b"));
     let _lock = store.0.lock_session_briefly(&id("b")).unwrap();
     let refused = store.delete(&id("b"));
@@ -39,7 +39,7 @@ fn a_deletion_is_on_the_disk_when_it_returns() {
     let store = open(folder.path());
     drop((create(&store, "a"), create(&store, "b")));
     store.delete(&id("a")).unwrap();
-    // A power failure may take what was not synced, i.e. the log.
+    // After a power failure, data that was not synced may be lost, i.e. the log.
     let after = tempfile::tempdir().unwrap();
     fs::copy(database(folder.path()), database(after.path())).unwrap();
     let after = open(after.path());
@@ -85,7 +85,7 @@ fn a_deletion_succeeds_although_its_text_cannot_be_overwritten_yet() {
     let store = open(folder.path());
     drop((create(&store, "a"), create(&store, "b")));
     let log_bytes = || fs::metadata(folder.path().join("sessions.sqlite3-wal")).unwrap().len();
-    // The first checkpoint opens the database once more, and cannot find it here.
+    // The first checkpoint opens the database once more, and fails because the file was moved.
     let elsewhere = folder.path().join("elsewhere");
     fs::rename(database(folder.path()), &elsewhere).unwrap();
     store.delete(&id("a")).unwrap();
@@ -97,7 +97,7 @@ fn a_deletion_succeeds_although_its_text_cannot_be_overwritten_yet() {
     fs::rename(elsewhere, database(folder.path())).unwrap();
     store.sync().unwrap();
     assert_eq!(log_bytes(), 0);
-    // A reader prevents that the log is emptied.
+    // A reader prevents the store from emptying the log.
     let reader = Connection::open(database(folder.path())).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM session").unwrap();
     store.delete(&id("b")).unwrap();
